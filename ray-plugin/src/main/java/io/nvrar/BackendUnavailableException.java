@@ -1,0 +1,21 @@
+package io.nvrar;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A backend cannot run in this process; the message says what is missing and everything that was
+ * tried.
+ */
+public final class BackendUnavailableException extends CollectiveException {
+  private static final long serialVersionUID = 1L;
+
+  /** With every path that was tried and why it failed. */
+  public BackendUnavailableException(String message) {
+    super(message);
+  }
+
+  /** With every path that was tried and why it failed, and the first cause. */
+  public BackendUnavailableException(String message, @Nullable Throwable cause) {
+    super(message, cause);
+  }
+}

@@ -1,0 +1,36 @@
+package io.nvrar;
+
+/**
+ * Where a rank's buffers live and its streams run: a GPU, or the host. Safe for use by many
+ * threads.
+ */
+public interface Device {
+
+  /** {@link Backend#CPU} for the host, {@link Backend#CUDA} for a GPU. */
+  Backend backend();
+
+  /** The device's ordinal in this process; 0 for the host. */
+  int ordinal();
+
+  /**
+   * Allocates uninitialised memory, aligned to 256 bytes.
+   *
+   * @param dataType the type of the elements
+   * @param count the number of elements, 0 or more
+   */
+  DeviceBuffer allocate(DataType dataType, long count);
+
+  /** Creates a stream. */
+  DeviceStream createStream();
+
+  /**
+   * Runs {@code work} once while {@code stream} records what is submitted to it instead of
+   * executing it.
+   *
+   * @param stream a stream of this device that is not capturing
+   * @param work submits to {@code stream}; if it throws, the capture is dropped and the exception
+   *     goes on
+   * @return what was recorded; launch it as often as you like
+   */
+  DeviceGraph capture(DeviceStream stream, Runnable work);
+}

@@ -1,0 +1,163 @@
+package io.nvrar;
+
+import java.time.Duration;
+import java.util.Objects;
+
+/** What the members of a group agree on. Immutable. */
+public final class GroupConfig {
+  /** Default of {@link #timeout}. */
+  public static final Duration TIMEOUT_DEFAULT = Duration.ofSeconds(30);
+
+  /** Default of {@link #joinTimeout}. */
+  public static final Duration JOIN_TIMEOUT_DEFAULT = Duration.ofSeconds(60);
+
+  /** Default of {@link #heartbeatLimit}. */
+  public static final Duration HEARTBEAT_LIMIT_DEFAULT = Duration.ofSeconds(10);
+
+  private static final GroupConfig DEFAULTS = builder().build();
+
+  private final Backend backend;
+  private final Duration timeout;
+  private final Duration joinTimeout;
+  private final Duration heartbeatLimit;
+  private final long ringBytes;
+  private final int rendezvousPort;
+
+  private GroupConfig(Builder builder) {
+    backend = builder.backend;
+    timeout = builder.timeout;
+    joinTimeout = builder.joinTimeout;
+    heartbeatLimit = builder.heartbeatLimit;
+    ringBytes = builder.ringBytes;
+    rendezvousPort = builder.rendezvousPort;
+  }
+
+  /** The configuration with every default. */
+  public static GroupConfig defaults() {
+    return DEFAULTS;
+  }
+
+  /** A builder that starts from the defaults. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** The backend to run on. */
+  public Backend backend() {
+    return backend;
+  }
+
+  /** How long one collective call waits for the other members. */
+  public Duration timeout() {
+    return timeout;
+  }
+
+  /** How long creating the group, and closing it, wait for the other members. */
+  public Duration joinTimeout() {
+    return joinTimeout;
+  }
+
+  /** How long a member may be silent on the control channel before it counts as lost. */
+  public Duration heartbeatLimit() {
+    return heartbeatLimit;
+  }
+
+  /** Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB). */
+  public long ringBytes() {
+    return ringBytes;
+  }
+
+  /** The TCP port on which rank 0 waits for the others, 0 for any free one. */
+  public int rendezvousPort() {
+    return rendezvousPort;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof GroupConfig that
+        && backend == that.backend
+        && timeout.equals(that.timeout)
+        && joinTimeout.equals(that.joinTimeout)
+        && heartbeatLimit.equals(that.heartbeatLimit)
+        && ringBytes == that.ringBytes
+        && rendezvousPort == that.rendezvousPort;
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(backend, timeout, joinTimeout, heartbeatLimit, ringBytes, rendezvousPort);
+  }
+
+  @Override
+  public String toString() {
+    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d]"
+        .formatted(backend, timeout, joinTimeout, heartbeatLimit, ringBytes, rendezvousPort);
+  }
+
+  /** Sets what differs from the defaults. */
+  public static final class Builder {
+    private Backend backend = Backend.AUTO;
+    private Duration timeout = TIMEOUT_DEFAULT;
+    private Duration joinTimeout = JOIN_TIMEOUT_DEFAULT;
+    private Duration heartbeatLimit = HEARTBEAT_LIMIT_DEFAULT;
+    private long ringBytes;
+    private int rendezvousPort;
+
+    private Builder() {}
+
+    /** See {@link GroupConfig#backend()}. */
+    public Builder backend(Backend value) {
+      backend = Objects.requireNonNull(value, "backend");
+      return this;
+    }
+
+    /** See {@link GroupConfig#timeout()}; 1 ms to 1 day. */
+    public Builder timeout(Duration value) {
+      timeout = checked("timeout", value);
+      return this;
+    }
+
+    /** See {@link GroupConfig#joinTimeout()}; 1 ms to 1 day. */
+    public Builder joinTimeout(Duration value) {
+      joinTimeout = checked("joinTimeout", value);
+      return this;
+    }
+
+    /** See {@link GroupConfig#heartbeatLimit()}; 1 ms to 1 day. */
+    public Builder heartbeatLimit(Duration value) {
+      heartbeatLimit = checked("heartbeatLimit", value);
+      return this;
+    }
+
+    /** See {@link GroupConfig#ringBytes()}; 0, or 4 KiB to 1 GiB. */
+    public Builder ringBytes(long value) {
+      if (value != 0 && (value < 4096 || value > 1L << 30)) {
+        throw new IllegalArgumentException(
+            "ringBytes is " + value + ", must be 0 or 4096 to " + (1L << 30));
+      }
+      ringBytes = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#rendezvousPort()}; 0 to 65535. */
+    public Builder rendezvousPort(int value) {
+      if (value < 0 || value > 65535) {
+        throw new IllegalArgumentException("rendezvousPort is " + value + ", must be 0 to 65535");
+      }
+      rendezvousPort = value;
+      return this;
+    }
+
+    /** The configuration. */
+    public GroupConfig build() {
+      return new GroupConfig(this);
+    }
+
+    private static Duration checked(String name, Duration value) {
+      if (value.compareTo(Duration.ofMillis(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
+        throw new IllegalArgumentException(name + " is " + value + ", must be 1 ms to 1 day");
+      }
+      return value;
+    }
+  }
+}
