@@ -1,0 +1,171 @@
+// The C ABI. The one place where failures become a status and the calling thread's last error.
+#include <nvrar.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+
+#include "communicator.h"
+#include "error.h"
+#include "version.h"
+
+struct nvrar_comm {
+  std::unique_ptr<nvrar::Communicator> communicator;
+};
+
+namespace {
+
+using nvrar::Call;
+using nvrar::Error;
+
+constexpr size_t kLastErrorBytes = 2048;
+// Fixed storage: it needs no destructor when a thread ends, perhaps after this library was unloaded.
+thread_local char last_error[kLastErrorBytes] = "";
+
+nvrar_status fail(nvrar_status status, const char* sentence) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", sentence);
+  return status;
+}
+
+template <class Body>
+nvrar_status guarded(Body body) noexcept {
+  last_error[0] = '\0';
+  try {
+    body();
+    return NVRAR_OK;
+  } catch (const Error& error) {
+    return fail(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(NVRAR_SYSTEM, "the process is out of memory");
+  } catch (const std::exception& error) {
+    return fail(NVRAR_INTERNAL, error.what());
+  } catch (...) {
+    return fail(NVRAR_INTERNAL, "an unknown exception");
+  }
+}
+
+void require(const void* pointer, const char* name) {
+  if (pointer == nullptr) throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is null");
+}
+
+template <class Struct>
+void require_size(const Struct* out) {
+  require(out, "out");
+  if (out->size != sizeof(Struct)) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "out->size is " + std::to_string(out->size) + ", this library's struct has " +
+                                            std::to_string(sizeof(Struct)) + " bytes");
+  }
+}
+
+// The CPU backend runs a call in the caller's thread, so it has no use for a stream, as it has none for a device.
+nvrar_status run(nvrar_comm* comm, const Call& call, uint64_t /*stream*/) noexcept {
+  return guarded([&] {
+    require(comm, "comm");
+    comm->communicator->run(call);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t nvrar_abi_version(void) { return nvrar::abi_version(); }
+
+const char* nvrar_build_id(void) { return nvrar::build_id(); }
+
+const char* nvrar_last_error(void) { return last_error; }
+
+nvrar_status nvrar_probe(int32_t backend) {
+  return guarded([&] { nvrar::probe(backend); });
+}
+
+nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out) {
+  return guarded([&] {
+    require(out, "out");
+    nvrar::make_unique_id(backend, out);
+  });
+}
+
+nvrar_status nvrar_prepare(const nvrar_config* config, const uint8_t* unique_id, uint8_t* descriptor,
+                           nvrar_comm** out) {
+  return guarded([&] {
+    require(config, "config");
+    require(unique_id, "unique_id");
+    require(descriptor, "descriptor");
+    require(out, "out");
+    auto comm = std::make_unique<nvrar_comm>();
+    comm->communicator = nvrar::Communicator::prepare(*config, unique_id, descriptor);
+    *out = comm.release();
+  });
+}
+
+nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors) {
+  return guarded([&] {
+    require(comm, "comm");
+    require(descriptors, "descriptors");
+    comm->communicator->connect(descriptors);
+  });
+}
+
+nvrar_status nvrar_all_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                              int32_t op, uint64_t stream) {
+  return run(comm, {NVRAR_ALL_REDUCE, send, recv, count, data_type, op, nvrar::kNoRoot}, stream);
+}
+
+nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                              uint64_t stream) {
+  return run(comm, {NVRAR_ALL_GATHER, send, recv, count, data_type, nvrar::kNoOp, nvrar::kNoRoot}, stream);
+}
+
+nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                             int32_t root, uint64_t stream) {
+  return run(comm, {NVRAR_BROADCAST, send, recv, count, data_type, nvrar::kNoOp, root}, stream);
+}
+
+nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream) {
+  return run(comm, {NVRAR_BARRIER, 0, 0, 0, nvrar::kNoType, nvrar::kNoOp, nvrar::kNoRoot}, stream);
+}
+
+nvrar_status nvrar_abort(nvrar_comm* comm) {
+  return guarded([&] {
+    require(comm, "comm");
+    comm->communicator->abort();
+  });
+}
+
+nvrar_status nvrar_async_error(nvrar_comm* comm) {
+  return guarded([&] {
+    require(comm, "comm");
+    const nvrar_failure failure = comm->communicator->failure();
+    if (failure.status != NVRAR_OK) throw Error(failure.status, "this communicator is poisoned");
+  });
+}
+
+nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out) {
+  return guarded([&] {
+    require(comm, "comm");
+    require_size(out);
+    *out = comm->communicator->failure();
+  });
+}
+
+nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out) {
+  return guarded([&] {
+    require(comm, "comm");
+    require_size(out);
+    *out = comm->communicator->call_of(rank);
+  });
+}
+
+nvrar_status nvrar_destroy(nvrar_comm* comm) {
+  return guarded([&] {
+    if (comm == nullptr) return;
+    if (!comm->communicator->shut()) {
+      throw Error(NVRAR_INTERNAL, "the running call does not end; its memory is kept");
+    }
+    delete comm;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,37 @@
+// One collective call as the caller gave it, its checks, and the names of what it is made of.
+#ifndef NVRAR_CALL_H
+#define NVRAR_CALL_H
+
+#include <nvrar.h>
+
+#include <string>
+
+namespace nvrar {
+
+constexpr int32_t kNoOp = -1;
+constexpr int32_t kNoRoot = -1;
+constexpr int32_t kNoType = -1;
+
+struct Call {
+  int32_t collective = 0;
+  uint64_t send = 0;
+  uint64_t recv = 0;
+  uint64_t count = 0;
+  int32_t data_type = kNoType;
+  int32_t op = kNoOp;
+  int32_t root = kNoRoot;
+};
+
+// 0 for a type that does not exist.
+uint32_t element_bytes(int32_t data_type) noexcept;
+
+// Throws NVRAR_INVALID_ARGUMENT with the reason; a call that passes touches only memory that the caller named.
+void check_call(const Call& call, uint32_t rank, uint32_t world);
+
+// "allReduce #41 float32[1024] SUM"
+std::string describe(const nvrar_call& call);
+std::string describe(const Call& call, uint64_t sequence);
+
+}  // namespace nvrar
+
+#endif  // NVRAR_CALL_H

@@ -1,0 +1,246 @@
+#include "communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "descriptor.h"
+#include "error.h"
+#include "plan.h"
+#include "protocol/ring_layout.h"
+#include "version.h"
+
+namespace nvrar {
+namespace {
+
+// Far beyond the time in which a waiting call sees its poison; only a defect can reach it.
+constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
+constexpr useconds_t kLeavePollUs = 50;
+
+uint64_t hash_bytes(const uint8_t* bytes, size_t size) noexcept {  // FNV-1a
+  uint64_t hash = 0xCBF29CE484222325ULL;
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001B3ULL;
+  return hash;
+}
+
+[[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
+
+const nvrar_config& check_config(const nvrar_config& config) {
+  if (config.size != sizeof(nvrar_config)) {
+    invalid("config.size is " + std::to_string(config.size) + ", this library's nvrar_config has " +
+            std::to_string(sizeof(nvrar_config)) + " bytes");
+  }
+  if (config.world_size < 1 || config.world_size > NVRAR_MAX_RANKS_PER_NODE) {
+    invalid("a world size of " + std::to_string(config.world_size) + " is not between 1 and " +
+            std::to_string(NVRAR_MAX_RANKS_PER_NODE));
+  }
+  if (config.rank < 0 || config.rank >= config.world_size) {
+    invalid("rank " + std::to_string(config.rank) + " is not in a group of " + std::to_string(config.world_size));
+  }
+  if (config.reserved != 0) invalid("config.reserved is not 0");
+  if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
+  const uint64_t ring_bytes = config.ring_bytes;
+  if (ring_bytes != 0 && (ring_bytes < protocol::kMinRingBytes || ring_bytes > protocol::kMaxRingBytes ||
+                          ring_bytes % protocol::kRingGranularityBytes != 0)) {
+    invalid("ring_bytes " + std::to_string(ring_bytes) + " is not a multiple of " +
+            std::to_string(protocol::kRingGranularityBytes) + " between " + std::to_string(protocol::kMinRingBytes) +
+            " and " + std::to_string(protocol::kMaxRingBytes));
+  }
+  probe(config.backend);
+  return config;
+}
+
+class BusyGuard {
+ public:
+  explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
+    if (busy_.exchange(true, std::memory_order_acquire)) {
+      throw Error(NVRAR_INVALID_USAGE,
+                  "another call of this communicator is running: calls of one group run one at a time");
+    }
+  }
+  ~BusyGuard() { busy_.store(false, std::memory_order_release); }
+  BusyGuard(const BusyGuard&) = delete;
+  BusyGuard& operator=(const BusyGuard&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
+}  // namespace
+
+void probe(int32_t backend) {
+  if (backend == NVRAR_BACKEND_CUDA) throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no CUDA backend");
+  if (backend != NVRAR_BACKEND_CPU) invalid("there is no backend " + std::to_string(backend));
+  if (!__builtin_cpu_supports("avx")) {
+    throw Error(NVRAR_UNAVAILABLE,
+                "the CPU backend needs a processor with AVX: only those store 16 bytes in one atomic access");
+  }
+}
+
+void make_unique_id(int32_t backend, uint8_t* out) {
+  probe(backend);
+  UniqueId id{};
+  id.magic = UniqueId::kMagic;
+  id.backend = backend;
+  host::random_bytes(id.random, sizeof id.random);
+  std::memcpy(out, &id, sizeof id);
+}
+
+Communicator::Communicator(const nvrar_config& config, uint64_t group_hash)
+    : member_(static_cast<uint32_t>(config.rank), static_cast<uint32_t>(config.world_size), config.ring_bytes,
+              config.timeout_ns),
+      group_hash_(group_hash) {}
+
+std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const uint8_t* unique_id,
+                                                    uint8_t* descriptor) {
+  check_config(config);
+  UniqueId id;
+  std::memcpy(&id, unique_id, sizeof id);
+  if (id.magic != UniqueId::kMagic) invalid("unique_id was not made by nvrar_unique_id");
+  if (id.backend != config.backend) invalid("unique_id was made for another backend");
+  std::unique_ptr<Communicator> communicator(new Communicator(config, hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES)));
+  communicator->fill_descriptor(descriptor);
+  return communicator;
+}
+
+void Communicator::fill_descriptor(uint8_t* out) const {
+  Descriptor descriptor{};
+  descriptor.magic = Descriptor::kMagic;
+  descriptor.abi_version = abi_version();
+  descriptor.backend = NVRAR_BACKEND_CPU;
+  descriptor.rank = member_.rank();
+  descriptor.world = member_.world();
+  descriptor.ring_bytes = member_.ring_bytes();
+  descriptor.group_hash = group_hash_;
+  descriptor.segment = member_.address();
+  std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
+  std::memcpy(out, &descriptor, sizeof descriptor);
+}
+
+void Communicator::connect(const uint8_t* blobs) {
+  const BusyGuard guard(busy_);
+  if (connected_.load(std::memory_order_acquire)) {
+    throw Error(NVRAR_INVALID_USAGE, "nvrar_connect was called before on this communicator");
+  }
+  std::array<uint8_t, NVRAR_DESCRIPTOR_BYTES> blob;
+  fill_descriptor(blob.data());
+  Descriptor own;
+  std::memcpy(&own, blob.data(), sizeof own);
+
+  std::vector<host::SegmentAddress> addresses;
+  for (uint32_t rank = 0; rank < member_.world(); ++rank) {
+    Descriptor peer;
+    std::memcpy(&peer, blobs + size_t{rank} * sizeof peer, sizeof peer);
+    peer.build_id[sizeof peer.build_id - 1] = '\0';
+    const std::string who = "rank " + std::to_string(rank);
+    const auto differs = [&](const std::string& what, const std::string& theirs, const std::string& ours) {
+      return Error(NVRAR_MISMATCH, who + " has " + what + " " + theirs + ", this rank (" +
+                                       std::to_string(member_.rank()) + ") has " + ours);
+    };
+    if (peer.magic != Descriptor::kMagic) invalid("descriptor " + std::to_string(rank) + " is none of nvrar_prepare's");
+    if (peer.abi_version != own.abi_version) {
+      throw differs("ABI version", std::to_string(peer.abi_version), std::to_string(own.abi_version));
+    }
+    if (std::strcmp(peer.build_id, own.build_id) != 0) throw differs("library build", peer.build_id, own.build_id);
+    if (peer.backend != own.backend) {
+      throw differs("backend", std::to_string(peer.backend), std::to_string(own.backend));
+    }
+    if (peer.world != own.world) throw differs("world size", std::to_string(peer.world), std::to_string(own.world));
+    if (peer.group_hash != own.group_hash) {
+      throw Error(NVRAR_MISMATCH,
+                  who + " was prepared with another unique id than this rank (" + std::to_string(member_.rank()) + ")");
+    }
+    if (peer.ring_bytes != own.ring_bytes) {
+      throw differs("ring_bytes", std::to_string(peer.ring_bytes), std::to_string(own.ring_bytes));
+    }
+    if (peer.rank != rank) {
+      invalid("descriptor " + std::to_string(rank) + " is rank " + std::to_string(peer.rank) +
+              "'s: descriptors come in rank order");
+    }
+    if (rank == member_.rank() && std::memcmp(&peer.segment, &own.segment, sizeof own.segment) != 0) {
+      invalid("descriptor " + std::to_string(rank) + " is not the one that this communicator made");
+    }
+    addresses.push_back(peer.segment);
+  }
+  member_.map_peers(addresses);
+  connected_.store(true, std::memory_order_release);
+  // An abort that came before the peers were mapped reached this rank only.
+  const host::Poison poison = member_.poisoned();
+  if (poison.status != NVRAR_OK) {
+    member_.poison(poison);
+    throw_poisoned(poison, "");
+  }
+}
+
+void Communicator::run(const Call& call) {
+  const BusyGuard guard(busy_);
+  if (!connected_.load(std::memory_order_acquire)) {
+    throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
+  }
+  const host::Poison before = member_.poisoned();
+  if (before.status != NVRAR_OK) [[unlikely]]
+    throw_poisoned(before, "");
+  check_call(call, member_.rank(), member_.world());
+  if (call.count == 0 && call.collective != NVRAR_BARRIER) return;
+
+  const Plan plan = make_plan(call.collective, call.count, call.data_type, member_.world(), member_.ring_bytes());
+  running_.store(++sequence_, std::memory_order_release);
+  const host::Poison poison = member_.run(call, plan, sequence_);
+  if (poison.status != NVRAR_OK) [[unlikely]]
+    throw_poisoned(poison, describe(call, sequence_));
+  running_.store(0, std::memory_order_release);
+}
+
+void Communicator::throw_poisoned(const host::Poison& poison, const std::string& running) {
+  // The first sentence stays: later the records say what the ranks did afterwards.
+  if (poison_sentence_.empty()) {
+    poison_sentence_ = describe_failure(poison, member_.rank(), running, member_.waited_ns(), activities());
+  }
+  throw Error(poison.status, poison_sentence_);
+}
+
+std::vector<RankActivity> Communicator::activities() const {
+  std::vector<RankActivity> ranks(member_.world());
+  for (uint32_t rank = 0; rank < member_.world(); ++rank) {
+    if (!member_.mapped(rank)) continue;
+    ranks[rank] = {member_.call_of(rank), true, member_.closed(rank)};
+  }
+  return ranks;
+}
+
+void Communicator::abort() noexcept {
+  member_.poison({NVRAR_ABORTED, member_.rank(), 0, running_.load(std::memory_order_acquire)});
+}
+
+nvrar_failure Communicator::failure() const noexcept {
+  const host::Poison poison = member_.poisoned();
+  nvrar_failure failure{};
+  failure.size = sizeof failure;
+  failure.status = poison.status;
+  failure.sequence = poison.sequence;
+  failure.missing[0] = poison.ranks;
+  return failure;
+}
+
+nvrar_call Communicator::call_of(int32_t rank) const {
+  if (rank < 0 || static_cast<uint32_t>(rank) >= member_.world()) {
+    invalid("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(member_.world()));
+  }
+  if (!member_.mapped(static_cast<uint32_t>(rank))) {
+    throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: other ranks' calls are not visible yet");
+  }
+  return member_.call_of(static_cast<uint32_t>(rank));
+}
+
+bool Communicator::shut() noexcept {
+  const uint64_t begin_ns = host::monotonic_ns();
+  while (busy_.exchange(true, std::memory_order_acquire)) {
+    abort();
+    if (host::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
+    ::usleep(kLeavePollUs);
+  }
+  return true;
+}
+
+}  // namespace nvrar

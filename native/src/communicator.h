@@ -1,0 +1,52 @@
+// The life of one member: prepared, connected, running one call at a time, poisoned perhaps, destroyed.
+#ifndef NVRAR_COMMUNICATOR_H
+#define NVRAR_COMMUNICATOR_H
+
+#include <nvrar.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/cpu_member.h"
+#include "report.h"
+
+namespace nvrar {
+
+// Throws NVRAR_UNAVAILABLE with what is missing.
+void probe(int32_t backend);
+void make_unique_id(int32_t backend, uint8_t* out);
+
+// All throw Error unless noexcept.
+class Communicator {
+ public:
+  static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const uint8_t* unique_id,
+                                               uint8_t* descriptor);
+  void connect(const uint8_t* descriptors);
+  void run(const Call& call);
+
+  void abort() noexcept;
+  nvrar_failure failure() const noexcept;
+  nvrar_call call_of(int32_t rank) const;
+  // Ends a running call and keeps all later ones out. False if the call would not end: then nothing may be freed.
+  bool shut() noexcept;
+
+ private:
+  Communicator(const nvrar_config& config, uint64_t group_hash);
+  void fill_descriptor(uint8_t* out) const;
+  [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
+  std::vector<RankActivity> activities() const;
+
+  host::CpuMember member_;
+  uint64_t group_hash_;  // of the unique id
+  std::atomic<bool> connected_{false};
+  std::atomic<bool> busy_{false};
+  std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none
+  uint64_t sequence_ = 0;             // guarded by busy_
+  std::string poison_sentence_;       // of the call that met the poison; guarded by busy_
+};
+
+}  // namespace nvrar
+
+#endif  // NVRAR_COMMUNICATOR_H

@@ -1,0 +1,158 @@
+#include "host/cpu_member.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "protocol/one_shot.h"
+
+namespace nvrar::host {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::Launch;
+using protocol::PacketKind;
+using protocol::SentinelPacket;
+
+template <class Element>
+bool all_reduce(HostLane& lane, PacketKind kind, int32_t op, const Launch& launch) noexcept {
+  using protocol::Max;
+  using protocol::one_shot;
+  using protocol::Sum;
+  if (kind == PacketKind::kSentinel) {
+    return op == NVRAR_SUM ? one_shot<SentinelPacket, Element, Sum>(lane, launch)
+                           : one_shot<SentinelPacket, Element, Max>(lane, launch);
+  }
+  return op == NVRAR_SUM ? one_shot<EpochPacket, Element, Sum>(lane, launch)
+                         : one_shot<EpochPacket, Element, Max>(lane, launch);
+}
+
+bool all_reduce(HostLane& lane, const Call& call, PacketKind kind, const Launch& launch) noexcept {
+  switch (call.data_type) {
+    case NVRAR_FLOAT32:
+      return all_reduce<protocol::Float32>(lane, kind, call.op, launch);
+    case NVRAR_FLOAT16:
+      return all_reduce<protocol::Float16>(lane, kind, call.op, launch);
+    case NVRAR_BFLOAT16:
+      return all_reduce<protocol::Bfloat16>(lane, kind, call.op, launch);
+    default:
+      // The plan gives integers epoch packets only.
+      return call.op == NVRAR_SUM ? protocol::one_shot<EpochPacket, protocol::Int32, protocol::Sum>(lane, launch)
+                                  : protocol::one_shot<EpochPacket, protocol::Int32, protocol::Max>(lane, launch);
+  }
+}
+
+}  // namespace
+
+CpuMember::CpuMember(uint32_t rank, uint32_t world, uint64_t ring_bytes, uint64_t timeout_ns)
+    : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, world}, rank_(rank), timeout_ns_(timeout_ns) {
+  segments_[rank_] = SharedSegment::create(layout_, rank_);
+  ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + protocol::kPageBytes};
+  waiter_ = Waiter(&own(), world, timeout_ns);
+}
+
+CpuMember::~CpuMember() { own().closed.store(1); }
+
+void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
+  for (uint32_t rank = 0; rank < world(); ++rank) {
+    if (rank == rank_) continue;
+    const SegmentAddress& address = addresses[rank];
+    segments_[rank] = SharedSegment::map_peer(address, rank);
+    ControlBlock& control = segments_[rank].control();
+    const bool same_process = address.pid == ::getpid();
+    const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
+    ranks_[rank] = {&control, segments_[rank].rings(), base + protocol::kPageBytes};
+  }
+  peers_mapped_.store(true, std::memory_order_release);
+}
+
+Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
+  CallRecord& record = own().record;
+  record.begin(call, sequence);
+  const uint64_t size = std::max(element_bytes(call.data_type), 1u);
+  HostLane lane(ranks_.data(), rank_, world(), &waiter_);
+  if (plan.algorithm == Algorithm::kCopy) {
+    if (call.collective != NVRAR_BARRIER) {
+      lane.copy(reinterpret_cast<uint8_t*>(call.recv), reinterpret_cast<const uint8_t*>(call.send), call.count * size);
+    }
+    record.end(NVRAR_CALL_DONE);
+    return {};
+  }
+
+  waiter_.begin_call();
+  Launch launch{};
+  launch.layout = layout_;
+  launch.rank = rank_;
+  launch.root = static_cast<uint32_t>(call.root);
+  launch.recv_stride_bytes = call.count * size;
+  launch.header_hash =
+      protocol::header_hash({call.collective, call.data_type, call.op, call.root, call.count,
+                             static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
+  for (uint64_t i = 0; i < plan.launches; ++i) {
+    const uint64_t first = i * plan.elements_per_launch;
+    launch.epoch = ++epoch_;
+    // Added as numbers: a broadcast's send may be null on all ranks but the root.
+    launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
+    launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
+    launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
+    if (!run_launch(lane, call, plan, launch)) {
+      const Poison first_failure = failure_of(lane, sequence);
+      poison(first_failure);
+      record.end(NVRAR_CALL_FAILED);
+      return poisoned();
+    }
+  }
+  record.end(NVRAR_CALL_DONE);
+  return {};
+}
+
+bool CpuMember::run_launch(HostLane& lane, const Call& call, const Plan& plan, const Launch& launch) noexcept {
+  switch (plan.algorithm) {
+    case Algorithm::kOneShot:
+      return all_reduce(lane, call, plan.packet_kind, launch);
+    case Algorithm::kAllGather:
+      return protocol::all_gather(lane, launch);
+    case Algorithm::kBroadcast:
+      return protocol::broadcast(lane, launch);
+    case Algorithm::kBarrier:
+      return protocol::barrier(lane, launch);
+    case Algorithm::kCopy:
+      break;
+  }
+  return true;
+}
+
+Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noexcept {
+  // A difference explains a time-out (a rank that saw it first has left), not the other way round.
+  if (lane.differing() != 0) return {NVRAR_MISMATCH, rank_, lane.differing(), sequence};
+  if (lane.result() == WaitResult::kPoisoned) return poisoned();
+  const auto waited = static_cast<uint8_t>(1u << lane.waiting_for());
+  return {NVRAR_TIMEOUT, rank_, static_cast<uint8_t>(ranks_not_entered() | waited), sequence};
+}
+
+uint8_t CpuMember::ranks_not_entered() const noexcept {
+  uint8_t missing = 0;
+  for (uint32_t source = 0; source < world(); ++source) {
+    if (source == rank_) continue;
+    const protocol::Packet header =
+        load_packet(ranks_[rank_].rings + protocol::RingLayout::header_slot(epoch_, source));
+    if (!EpochPacket::arrived(header, epoch_)) missing |= static_cast<uint8_t>(1u << source);
+  }
+  return missing;
+}
+
+void CpuMember::poison(const Poison& poison) noexcept {
+  uint64_t none = 0;
+  const bool first = own().poison.compare_exchange_strong(none, poison.pack());
+  const uint64_t word = first ? poison.pack() : none;
+  wake(own());
+  if (!peers_mapped_.load(std::memory_order_acquire)) return;
+  for (uint32_t rank = 0; rank < world(); ++rank) {
+    if (rank == rank_) continue;
+    ControlBlock& peer = segments_[rank].control();
+    none = 0;
+    if (peer.poison.compare_exchange_strong(none, word)) wake(peer);
+  }
+}
+
+}  // namespace nvrar::host

@@ -1,0 +1,70 @@
+#include "host/memory_room.h"
+
+#include <fstream>
+#include <limits>
+
+#include "error.h"
+
+namespace nvrar::host {
+namespace {
+
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+// A file that is absent, or says "max", sets no limit.
+uint64_t read_number(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  return file >> value ? value : kUnlimited;
+}
+
+uint64_t mem_available_bytes(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string key;
+  uint64_t kib = 0;
+  std::string rest;
+  while (file >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    std::getline(file, rest);
+  }
+  return kUnlimited;
+}
+
+// This process's place in the cgroup v2 tree: "0::/a/b" -> "/a/b".
+std::string cgroup_path(const std::string& root) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("0::/", 0) == 0) return line.substr(3);
+  }
+  return "/";
+}
+
+}  // namespace
+
+MemoryRoom memory_room(const std::string& root) {
+  MemoryRoom room{mem_available_bytes(root), "MemAvailable in /proc/meminfo"};
+  std::string path = cgroup_path(root);
+  // Every ancestor's limit counts.
+  for (;;) {
+    const std::string shown = "/sys/fs/cgroup" + (path == "/" ? "" : path);
+    const uint64_t limit = read_number(root + shown + "/memory.max");
+    const uint64_t used = read_number(root + shown + "/memory.current");
+    if (limit != kUnlimited && used != kUnlimited) {
+      const uint64_t free_bytes = limit > used ? limit - used : 0;
+      if (free_bytes < room.free_bytes) room = {free_bytes, shown + "/memory.max"};
+    }
+    if (path.empty() || path == "/") return room;
+    path.resize(path.rfind('/'));
+    if (path.empty()) path = "/";
+  }
+}
+
+void require_room(uint64_t bytes, const std::string& root) {
+  const MemoryRoom room = memory_room(root);
+  if (bytes <= room.free_bytes) return;
+  throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
+                                " bytes: " + room.limited_by + " leaves " + std::to_string(room.free_bytes) +
+                                "; a smaller ring_bytes needs less");
+}
+
+}  // namespace nvrar::host

@@ -1,0 +1,44 @@
+// A member's memory, which its peers map: control block, then rings. It has no name in any file system, so nothing
+// stays behind however the process ends.
+#ifndef NVRAR_HOST_SHARED_SEGMENT_H
+#define NVRAR_HOST_SHARED_SEGMENT_H
+
+#include "host/control_block.h"
+#include "host/handle.h"
+#include "protocol/ring_layout.h"
+
+namespace nvrar::host {
+
+// How a peer finds the segment. The nonce decides: a number of a process or a descriptor may mean something else there.
+struct SegmentAddress {
+  int32_t pid;
+  int32_t fd;
+  uint64_t bytes;
+  uint8_t nonce[kNonceBytes];
+};
+
+class SharedSegment {
+ public:
+  SharedSegment() = default;
+  // Checks for room, reserves, and fills the rings with empty slots. Throws NVRAR_SYSTEM.
+  static SharedSegment create(const protocol::RingLayout& layout, uint32_t rank);
+  // Throws NVRAR_SYSTEM if the segment cannot be reached from here: the peer is on another host, or hidden.
+  static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank);
+
+  SegmentAddress address() const noexcept;
+  ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }
+  protocol::Packet* rings() const noexcept {
+    return reinterpret_cast<protocol::Packet*>(mapping_.base() + protocol::kPageBytes);
+  }
+  explicit operator bool() const noexcept { return static_cast<bool>(mapping_); }
+
+ private:
+  FileDescriptor file_;  // held by the owner for as long as it lives: peers open it through /proc
+  Mapping mapping_;
+};
+
+void random_bytes(void* to, size_t bytes);
+
+}  // namespace nvrar::host
+
+#endif  // NVRAR_HOST_SHARED_SEGMENT_H

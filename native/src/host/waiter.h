@@ -1,0 +1,80 @@
+// How a rank waits for its peers: it spins for as long as an answer is likely any moment, then lets others run, then
+// sleeps on its own doorbell. Ranks may outnumber cores, and a waiting rank must not keep the one it waits for from
+// running.
+#ifndef NVRAR_HOST_WAITER_H
+#define NVRAR_HOST_WAITER_H
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "host/control_block.h"
+#include "host/packet_access.h"
+
+namespace nvrar::host {
+
+uint64_t monotonic_ns() noexcept;
+uint32_t usable_cores() noexcept;
+
+enum class WaitResult { kArrived, kPoisoned, kExpired };
+
+class Waiter {
+ public:
+  Waiter() = default;
+  Waiter(ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept;
+
+  void begin_call() noexcept { first_miss_ns_ = 0; }
+  // Of the running call, since its first unsuccessful wait.
+  uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : monotonic_ns() - first_miss_ns_; }
+
+  template <class Arrived>
+  WaitResult wait(Arrived arrived) noexcept {
+    for (uint32_t i = 0; i < spins_; ++i) {
+      if (arrived()) return WaitResult::kArrived;
+      cpu_relax();
+    }
+    const uint64_t begin_ns = monotonic_ns();
+    if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
+    for (uint64_t now_ns = begin_ns;; now_ns = monotonic_ns()) {
+      if (arrived()) return WaitResult::kArrived;
+      if (own_->poison.load(std::memory_order_acquire) != 0) return WaitResult::kPoisoned;
+      const uint64_t gone_ns = now_ns - first_miss_ns_;
+      // Looked at once more: this process may have been stopped between the two lines above.
+      if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;
+      if (now_ns - begin_ns < yield_ns_) {
+        ::sched_yield();
+      } else {
+        sleep(arrived, timeout_ns_ - gone_ns);
+      }
+    }
+  }
+
+ private:
+  // No wake-up is lost: either the sender's fence comes after the flag was set, and it rings, or its packet was stored
+  // before the flag was, and the second look finds it.
+  template <class Arrived>
+  void sleep(Arrived arrived, uint64_t at_most_ns) noexcept {
+    const uint32_t seen = own_->doorbell.load(std::memory_order_acquire);
+    own_->sleeping.store(1, std::memory_order_relaxed);
+    full_fence();
+    if (!arrived() && own_->poison.load(std::memory_order_acquire) == 0) sleep_on_doorbell(seen, at_most_ns);
+    own_->sleeping.store(0, std::memory_order_relaxed);
+  }
+  void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
+
+  ControlBlock* own_ = nullptr;
+  uint64_t timeout_ns_ = 0;
+  uint64_t yield_ns_ = 0;
+  uint64_t first_miss_ns_ = 0;
+  uint32_t spins_ = 0;
+};
+
+// After the last packet of a phase; costs a system call only if the peer sleeps. The caller has done a full_fence.
+void wake_if_asleep(ControlBlock& peer) noexcept;
+// After a poison word: whether or not it sleeps.
+void wake(ControlBlock& peer) noexcept;
+
+}  // namespace nvrar::host
+
+#endif  // NVRAR_HOST_WAITER_H

@@ -1,0 +1,83 @@
+// The header packet: every launch sends one to each peer and consumes data only after it has one from each peer.
+// It is the evidence of KERNELS 3 (every rank has entered this epoch, so nobody runs ahead) and the check of
+// KERNELS 13.
+#ifndef NVRAR_PROTOCOL_CALL_HEADER_H
+#define NVRAR_PROTOCOL_CALL_HEADER_H
+
+#include "protocol/launch.h"
+
+namespace nvrar::protocol {
+
+struct CallSignature {
+  int32_t collective;
+  int32_t data_type;
+  int32_t op;
+  int32_t root;
+  uint64_t count;  // of the whole call, not of the launch
+  uint32_t algorithm;
+  PacketKind packet_kind;
+  uint64_t elements_per_launch;
+};
+
+NVRAR_HD uint32_t hash_step(uint32_t hash, uint32_t word) {  // murmur3's block step
+  word *= 0xCC9E2D51u;
+  word = (word << 15) | (word >> 17);
+  hash ^= word * 0x1B873593u;
+  hash = (hash << 13) | (hash >> 19);
+  return hash * 5u + 0xE6546B64u;
+}
+
+NVRAR_HD uint32_t header_hash(const CallSignature& call) {
+  uint32_t hash = 0;
+  hash = hash_step(hash, static_cast<uint32_t>(call.collective));
+  hash = hash_step(hash, static_cast<uint32_t>(call.data_type));
+  hash = hash_step(hash, static_cast<uint32_t>(call.op));
+  hash = hash_step(hash, static_cast<uint32_t>(call.root));
+  hash = hash_step(hash, static_cast<uint32_t>(call.count));
+  hash = hash_step(hash, static_cast<uint32_t>(call.count >> 32));
+  hash = hash_step(hash, call.algorithm);
+  hash = hash_step(hash, static_cast<uint32_t>(call.packet_kind));
+  hash = hash_step(hash, static_cast<uint32_t>(call.elements_per_launch));
+  hash = hash_step(hash, static_cast<uint32_t>(call.elements_per_launch >> 32));
+  hash ^= hash >> 16;
+  hash *= 0x85EBCA6Bu;
+  hash ^= hash >> 13;
+  hash *= 0xC2B2AE35u;
+  return hash ^ (hash >> 16);
+}
+
+// After the data: on a host with total store order a header then shows that the data is there too, so that a receiver
+// that shares its core with the sender wakes once.
+template <class Lane>
+NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
+  const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
+  Packet payload{};
+  payload[0] = launch.header_hash;
+  for (uint32_t hop = 1; hop < launch.layout.world; ++hop) {
+    lane.put((launch.rank + hop) % launch.layout.world, slot, EpochPacket::seal(payload, launch.epoch));
+  }
+  lane.sent();
+}
+
+// Looks at all headers even when one differs, so that every rank learns of every difference.
+template <class Lane>
+NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
+  bool same = true;
+  for (uint32_t hop = 1; hop < launch.layout.world; ++hop) {
+    const uint32_t source = (launch.rank + hop) % launch.layout.world;
+    Packet packet;
+    if (!lane.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source), source, launch.epoch,
+                                         &packet)) {
+      return false;
+    }
+    if (packet[0] != launch.header_hash) {
+      lane.differ(source);
+      same = false;
+    }
+  }
+  return same;
+}
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_CALL_HEADER_H

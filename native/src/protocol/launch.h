@@ -1,0 +1,35 @@
+// What one launch is given. The steps in this folder are templates on a Lane, the port to a backend:
+//
+//   void put(uint32_t peer, uint64_t slot, Packet)            one atomic 16-byte store into the peer's rings
+//   bool take<Packets>(uint64_t slot, uint32_t source, uint64_t epoch, Packet*)
+//                                                             waits for the packet in an own slot, empties the slot
+//                                                             where its kind asks for it; false: leave at once, nothing
+//                                                             is a result
+//   Packet load<bytes>(const uint8_t*), load_part(const uint8_t*, bytes)     user memory at any alignment
+//   void store<bytes>(uint8_t*, Packet), store_part(uint8_t*, Packet, bytes)
+//   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
+//   Accumulator<Element, Op>                                  Accumulator(Packet), combine(Packet), finish() -> Packet
+//   void sent()                                               all packets of a phase are on their way: wake who sleeps
+//   void differ(uint32_t source)                              that rank's header is of another call
+#ifndef NVRAR_PROTOCOL_LAUNCH_H
+#define NVRAR_PROTOCOL_LAUNCH_H
+
+#include "protocol/ring_layout.h"
+
+namespace nvrar::protocol {
+
+struct Launch {
+  RingLayout layout;
+  uint32_t rank;
+  uint64_t epoch;        // the first of a group is 1
+  uint32_t header_hash;  // call_header.h
+  uint32_t root;         // broadcast
+  const uint8_t* send;
+  uint8_t* recv;
+  uint64_t bytes;              // payload that one source contributes to this launch
+  uint64_t recv_stride_bytes;  // all-gather: from one source's result to the next one's
+};
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_LAUNCH_H

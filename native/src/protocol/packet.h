@@ -1,0 +1,73 @@
+// The 16-byte packets of the protocol (docs: KERNELS 1). Compiled for host and device: nothing from std:: here.
+#ifndef NVRAR_PROTOCOL_PACKET_H
+#define NVRAR_PROTOCOL_PACKET_H
+
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define NVRAR_HD __host__ __device__ __forceinline__
+#else
+// Always inlined, so that a translation unit built for another instruction set can never lend its copy to this one.
+#define NVRAR_HD inline __attribute__((always_inline))
+#endif
+
+namespace nvrar::protocol {
+
+#if defined(__CUDACC__)
+struct alignas(16) Packet {
+  uint32_t words[4];
+  NVRAR_HD uint32_t& operator[](int i) { return words[i]; }
+  NVRAR_HD uint32_t operator[](int i) const { return words[i]; }
+};
+#else
+// A register type: a struct of words would travel through memory between the packet's load and its use.
+typedef uint32_t Packet __attribute__((vector_size(16)));
+#endif
+static_assert(sizeof(Packet) == 16 && alignof(Packet) == 16, "a packet is one atomic access");
+
+constexpr uint32_t kPacketBytes = 16;
+
+enum class PacketKind : uint32_t { kEpoch = 0, kSentinel = 1 };
+
+// 8 bytes of payload, 8 of epoch: bit-exact, needs no cleaning, because a slot's last epoch is never its next one.
+struct EpochPacket {
+  static constexpr PacketKind kKind = PacketKind::kEpoch;
+  static constexpr uint32_t kPayloadBytes = 8;
+  static constexpr bool kMustClear = false;
+
+  static NVRAR_HD Packet canonical(Packet payload) { return payload; }
+  static NVRAR_HD Packet seal(Packet payload, uint64_t epoch) {
+    payload[2] = static_cast<uint32_t>(epoch);
+    payload[3] = static_cast<uint32_t>(epoch >> 32);
+    return payload;
+  }
+  static NVRAR_HD bool arrived(Packet packet, uint64_t epoch) {
+    return packet[2] == static_cast<uint32_t>(epoch) && packet[3] == static_cast<uint32_t>(epoch >> 32);
+  }
+};
+
+// 16 bytes of payload; an empty slot's last word is kEmptyWord. Only for float reductions: there that word holds NaNs,
+// so changing its payload bits changes no result (a NaN result has one canonical form, KERNELS 10).
+struct SentinelPacket {
+  static constexpr PacketKind kKind = PacketKind::kSentinel;
+  static constexpr uint32_t kPayloadBytes = 16;
+  static constexpr bool kMustClear = true;
+  static constexpr uint32_t kEmptyWord = 0xFFFFFFFFu;
+  static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // float32: a NaN; 16-bit floats: both halves still NaN
+
+  static NVRAR_HD Packet canonical(Packet payload) {
+    if (payload[3] == kEmptyWord) payload[3] = kCanonicalWord;
+    return payload;
+  }
+  static NVRAR_HD Packet seal(Packet payload, uint64_t) { return canonical(payload); }
+  static NVRAR_HD bool arrived(Packet packet, uint64_t) { return packet[3] != kEmptyWord; }
+  static NVRAR_HD Packet empty() {
+    Packet packet;
+    packet[0] = packet[1] = packet[2] = packet[3] = kEmptyWord;
+    return packet;
+  }
+};
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_PACKET_H

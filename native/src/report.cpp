@@ -1,0 +1,106 @@
+#include "report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace nvrar {
+namespace {
+
+struct Clause {
+  std::string singular;  // with its verb
+  std::string plural;
+  std::string short_form;  // after another clause with the same verb
+  std::vector<uint32_t> ranks;
+};
+
+std::string name_ranks(const std::vector<uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+std::vector<uint32_t> ranks_of(uint8_t bits) {
+  std::vector<uint32_t> ranks;
+  for (uint32_t r = 0; r < protocol::kMaxRanks; ++r) {
+    if ((bits >> r & 1) != 0) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+Clause clause_of(const RankActivity& rank) {
+  if (!rank.known) return {"is unknown", "are unknown", "", {}};
+  if (rank.closed) return {"has left the group", "have left the group", "", {}};
+  switch (rank.call.state) {
+    case NVRAR_CALL_NONE:
+      return {"has entered no call", "have entered no call", "", {}};
+    case NVRAR_CALL_DONE: {
+      const std::string last = describe(rank.call);
+      return {"has finished " + last, "have finished " + last, "", {}};
+    }
+    default: {
+      // A call that failed was being run when it failed; readers want to know which, not in what order ranks noticed.
+      const std::string call = "in " + describe(rank.call);
+      return {"is " + call, "are " + call, call, {}};
+    }
+  }
+}
+
+std::string seconds(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(ns) * 1e-9);
+  return text;
+}
+
+}  // namespace
+
+std::string describe_activities(const std::vector<RankActivity>& ranks) {
+  std::vector<Clause> clauses;
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    Clause clause = clause_of(ranks[r]);
+    const auto same = std::find_if(clauses.begin(), clauses.end(),
+                                   [&](const Clause& other) { return other.singular == clause.singular; });
+    if (same != clauses.end()) {
+      same->ranks.push_back(r);
+    } else {
+      clause.ranks.push_back(r);
+      clauses.push_back(clause);
+    }
+  }
+  // The odd one out comes first: it is what the reader looks for.
+  std::stable_sort(clauses.begin(), clauses.end(),
+                   [](const Clause& a, const Clause& b) { return a.ranks.size() < b.ranks.size(); });
+  std::string text;
+  bool verb_said = false;
+  for (const Clause& clause : clauses) {
+    const std::string& full = clause.ranks.size() == 1 ? clause.singular : clause.plural;
+    const bool brief = verb_said && !clause.short_form.empty();
+    text += (text.empty() ? "" : ", ") + name_ranks(clause.ranks) + " " + (brief ? clause.short_form : full);
+    verb_said = !clause.short_form.empty();
+  }
+  return text;
+}
+
+std::string describe_failure(const host::Poison& poison, uint32_t own, const std::string& running, uint64_t waited_ns,
+                             const std::vector<RankActivity>& ranks) {
+  const bool here = poison.origin == own;
+  const std::string origin = "rank " + std::to_string(poison.origin);
+  const std::string in_call = running.empty() ? "" : " during " + running;
+  const std::string missing = name_ranks(ranks_of(poison.ranks));
+  switch (poison.status) {
+    case NVRAR_MISMATCH:
+      return "the calls of the ranks differ: " + describe_activities(ranks);
+    case NVRAR_TIMEOUT:
+      if (here) {
+        return (running.empty() ? "a call" : running) + " timed out after " + seconds(waited_ns) + " without " +
+               missing + ": " + describe_activities(ranks);
+      }
+      return origin + " timed out in its call #" + std::to_string(poison.sequence) + " without " + missing +
+             ", which ended the group" + in_call + ": " + describe_activities(ranks);
+    case NVRAR_ABORTED:
+      return (here ? "the group was aborted by this rank (" + origin + ")" : origin + " aborted the group") + in_call;
+    default:
+      return "the group is poisoned with status " + std::to_string(poison.status) + " by " + origin;
+  }
+}
+
+}  // namespace nvrar

@@ -1,0 +1,22 @@
+// What a test may change to make "another" library; all else is shared between the builds.
+#include "version.h"
+
+#include <nvrar.h>
+
+#ifndef NVRAR_BUILD_ID_TEXT
+#error "the build gives NVRAR_BUILD_ID_TEXT"
+#endif
+
+namespace nvrar {
+
+const char* build_id() noexcept { return NVRAR_BUILD_ID_TEXT; }
+
+uint32_t abi_version() noexcept {
+#ifdef NVRAR_TEST_ABI_VERSION
+  return NVRAR_TEST_ABI_VERSION;
+#else
+  return NVRAR_ABI_VERSION;
+#endif
+}
+
+}  // namespace nvrar
