@@ -1,0 +1,129 @@
+#include "support/group.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ctime>
+#include <new>
+#include <thread>
+
+namespace nvrar::test {
+
+nvrar_config make_config(int rank, int world, const GroupOptions& options) {
+  nvrar_config config{};
+  config.size = sizeof config;
+  config.backend = NVRAR_BACKEND_CPU;
+  config.rank = rank;
+  config.world_size = world;
+  config.ring_bytes = options.ring_bytes;
+  config.timeout_ns = options.timeout_ns;
+  return config;
+}
+
+double seconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+std::string text_of(nvrar_status status) { return std::to_string(status) + " \"" + nvrar_last_error() + "\""; }
+
+ThreadGroup::ThreadGroup(int world, const GroupOptions& options) : comms_(static_cast<size_t>(world), nullptr) {
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK) << nvrar_last_error();
+  std::vector<uint8_t> descriptors(static_cast<size_t>(world) * NVRAR_DESCRIPTOR_BYTES);
+  for (int rank = 0; rank < world; ++rank) {
+    const nvrar_config config = make_config(rank, world, options);
+    uint8_t* descriptor = descriptors.data() + rank * NVRAR_DESCRIPTOR_BYTES;
+    EXPECT_EQ(nvrar_prepare(&config, id, descriptor, &comms_[static_cast<size_t>(rank)]), NVRAR_OK)
+        << nvrar_last_error();
+  }
+  for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_connect(comm, descriptors.data()), NVRAR_OK) << nvrar_last_error();
+}
+
+ThreadGroup::~ThreadGroup() {
+  for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+}
+
+nvrar_comm* ThreadGroup::release(int rank) { return std::exchange(comms_[static_cast<size_t>(rank)], nullptr); }
+
+void ThreadGroup::run(const Body& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world(); ++rank) {
+    threads.emplace_back([&, rank] { body(rank, comm(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const ProcessBody& body) {
+  void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  board_ = new (memory) Board{};
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+  for (int rank = 0; rank < world; ++rank) {
+    const pid_t pid = ::fork();
+    if (pid != 0) {
+      pids_.push_back(pid);
+      continue;
+    }
+    const nvrar_config config = make_config(rank, world, options);
+    nvrar_comm* comm = nullptr;
+    const auto meet = [&](std::atomic<int>& count) {
+      ++count;
+      while (count < world) ::usleep(200);
+    };
+    EXPECT_EQ(nvrar_prepare(&config, id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comm), NVRAR_OK)
+        << nvrar_last_error();
+    meet(board_->prepared);
+    EXPECT_EQ(nvrar_connect(comm, board_->descriptors), NVRAR_OK) << nvrar_last_error();
+    meet(board_->connected);
+    if (!::testing::Test::HasFailure()) body(rank, comm, board_);
+    EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+    if (::testing::Test::HasFailure()) ++board_->failures;
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+}
+
+ProcessGroup::~ProcessGroup() {
+  for (pid_t pid : pids_) {
+    if (pid <= 0) continue;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  ::munmap(board_, sizeof(Board));
+}
+
+void ProcessGroup::send_signal(int rank, int signal) { EXPECT_EQ(::kill(pid(rank), signal), 0); }
+
+bool ProcessGroup::wait_marks(const std::vector<int>& ranks, int value, double limit_seconds) {
+  const double end = seconds_now() + limit_seconds;
+  for (int rank : ranks) {
+    while (board_->marks[rank] < value) {
+      if (seconds_now() > end) return false;
+      ::usleep(500);
+    }
+  }
+  return true;
+}
+
+bool ProcessGroup::join(double limit_seconds, int killed) {
+  const double end = seconds_now() + limit_seconds;
+  bool good = true;
+  for (size_t rank = 0; rank < pids_.size(); ++rank) {
+    int status = 0;
+    while (::waitpid(pids_[rank], &status, WNOHANG) == 0) {
+      if (seconds_now() > end) return false;
+      ::usleep(500);
+    }
+    pids_[rank] = 0;
+    if (static_cast<int>(rank) == killed) continue;
+    good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  return good && board_->failures == 0;
+}
+
+}  // namespace nvrar::test

@@ -1,0 +1,82 @@
+// Groups for tests: all ranks as threads of this process, or each in a process of its own.
+#ifndef NVRAR_TEST_SUPPORT_GROUP_H
+#define NVRAR_TEST_SUPPORT_GROUP_H
+
+#include <nvrar.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace nvrar::test {
+
+struct GroupOptions {
+  uint64_t ring_bytes = 0;
+  uint64_t timeout_ns = 20'000'000'000;  // far beyond any laggard of a loaded machine
+};
+
+constexpr uint64_t kSmallRingBytes = 8192;  // few hundred elements a launch: ordinary counts become several launches
+constexpr uint64_t kMs = 1'000'000;
+
+nvrar_config make_config(int rank, int world, const GroupOptions& options);
+double seconds_now();
+
+using Body = std::function<void(int rank, nvrar_comm* comm)>;
+
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(int world, const GroupOptions& options = {});
+  ~ThreadGroup();
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+
+  // Runs the body once on every rank, each in a thread, and waits for all.
+  void run(const Body& body);
+  nvrar_comm* comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
+  // The test destroys this one itself.
+  nvrar_comm* release(int rank);
+  int world() const { return static_cast<int>(comms_.size()); }
+
+ private:
+  std::vector<nvrar_comm*> comms_;
+};
+
+// Memory that all processes of a ProcessGroup share, for meeting and for telling results.
+struct Board {
+  std::atomic<int> prepared;
+  std::atomic<int> connected;
+  std::atomic<int> marks[8];  // for the test's use
+  std::atomic<int> failures;  // processes whose body failed an expectation
+  char text[8][2048];         // for the test's use
+  uint8_t descriptors[8 * NVRAR_DESCRIPTOR_BYTES];
+};
+
+class ProcessGroup {
+ public:
+  using ProcessBody = std::function<void(int rank, nvrar_comm* comm, Board* board)>;
+  // Forks `world` processes that connect, run the body, destroy, and end. Call while no other thread runs.
+  ProcessGroup(int world, const GroupOptions& options, const ProcessBody& body);
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  Board& board() { return *board_; }
+  pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
+  void send_signal(int rank, int signal);
+  // Waits until the mark of every rank in `ranks` is at least `value`.
+  bool wait_marks(const std::vector<int>& ranks, int value, double limit_seconds);
+  // Waits for all processes: true if each ended by itself with no failed expectation, or was `killed`.
+  bool join(double limit_seconds, int killed = -1);
+
+ private:
+  Board* board_;
+  std::vector<pid_t> pids_;
+};
+
+std::string text_of(nvrar_status status);
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_GROUP_H

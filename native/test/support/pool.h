@@ -1,0 +1,57 @@
+// Inputs and expected results of reductions, made once and read through windows, so that thousands of calls with
+// different data cost one reference computation.
+#ifndef NVRAR_TEST_SUPPORT_POOL_H
+#define NVRAR_TEST_SUPPORT_POOL_H
+
+#include <nvrar.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nvrar::test {
+
+constexpr int32_t kTypes[] = {NVRAR_FLOAT32, NVRAR_FLOAT16, NVRAR_BFLOAT16, NVRAR_INT32};
+constexpr int32_t kOps[] = {NVRAR_SUM, NVRAR_MAX};
+
+uint64_t mix(uint64_t value);  // splitmix64: a random sequence by its index, the same on every rank
+
+// Repetitions shrink under a sanitizer by a factor instead of tests being left out.
+uint64_t repetitions(uint64_t full);
+
+class Pool {
+ public:
+  Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed);
+  uint64_t elements() const { return elements_; }
+  const uint8_t* input(int rank, uint64_t first) const {
+    return inputs_[static_cast<size_t>(rank)].data() + first * size_;
+  }
+  const uint8_t* expected(uint64_t first) const { return expected_.data() + first * size_; }
+
+ private:
+  uint64_t elements_;
+  uint64_t size_;
+  std::vector<std::vector<uint8_t>> inputs_;
+  std::vector<uint8_t> expected_;
+};
+
+// Memory at a chosen distance from an alignment boundary, between guard bands.
+class GuardedBuffer {
+ public:
+  GuardedBuffer(uint64_t bytes, uint64_t offset_bytes);
+  uint8_t* data() { return storage_.data() + begin_; }
+  uint64_t address() { return reinterpret_cast<uint64_t>(data()); }
+  bool guards_intact() const;
+
+ private:
+  uint64_t bytes_;
+  uint64_t begin_ = 0;
+  std::vector<uint8_t> storage_;
+};
+
+// "" if equal, else where the first difference is.
+std::string difference(const uint8_t* got, const uint8_t* expected, uint64_t bytes);
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_POOL_H
