@@ -1,0 +1,147 @@
+// Argument checks, memory room, messages and the call record.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+#include "call.h"
+#include "error.h"
+#include "host/memory_room.h"
+#include "report.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint64_t kAt = 0x10000;
+
+nvrar_status check(const Call& call, uint32_t rank = 1, uint32_t world = 4) {
+  try {
+    check_call(call, rank, world);
+    return NVRAR_OK;
+  } catch (const Error& error) {
+    return error.status();
+  }
+}
+
+TEST(CheckCall, AcceptsInPlaceAndApart) {
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 100, NVRAR_FLOAT32, NVRAR_SUM, -1}), NVRAR_OK);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt + 400, 100, NVRAR_FLOAT32, NVRAR_SUM, -1}), NVRAR_OK);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt + 2, kAt + 402, 100, NVRAR_BFLOAT16, NVRAR_SUM, -1}), NVRAR_OK);
+  EXPECT_EQ(check({NVRAR_ALL_GATHER, kAt + 400, kAt, 100, NVRAR_FLOAT32, -1, -1}), NVRAR_OK);
+  EXPECT_EQ(check({NVRAR_BROADCAST, 0, kAt, 100, NVRAR_FLOAT32, -1, 0}), NVRAR_OK);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, 0, 0, 0, NVRAR_FLOAT32, NVRAR_SUM, -1}), NVRAR_OK);
+}
+
+TEST(CheckCall, RefusesWhatWouldTouchTheWrongMemory) {
+  const auto refused = NVRAR_INVALID_ARGUMENT;
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt + 4, 100, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt + 396, kAt, 100, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused);
+  EXPECT_EQ(check({NVRAR_ALL_GATHER, kAt, kAt, 100, NVRAR_FLOAT32, -1, -1}), refused) << "rank 0's place, not rank 1's";
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt + 2, kAt, 1, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused) << "misaligned";
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt + 1, 1, NVRAR_BFLOAT16, NVRAR_SUM, -1}), refused) << "misaligned";
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, 0, kAt, 1, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused) << "null";
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, 0, 1, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused) << "null";
+  EXPECT_EQ(check({NVRAR_BROADCAST, 0, kAt, 1, NVRAR_FLOAT32, -1, 1}), refused) << "the root needs its send";
+  const uint64_t huge = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, huge / 2, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused) << "count * size";
+  EXPECT_EQ(check({NVRAR_ALL_GATHER, kAt, kAt, huge / 8, NVRAR_FLOAT32, -1, -1}), refused) << "count * size * world";
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, huge / 4, NVRAR_FLOAT32, NVRAR_SUM, -1}), refused) << "address + bytes";
+}
+
+TEST(CheckCall, RefusesUnknownCodes) {
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, 3, NVRAR_SUM, -1}), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, NVRAR_FLOAT32, 1, -1}), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(check({NVRAR_BROADCAST, kAt, kAt, 1, NVRAR_FLOAT32, -1, 4}), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(check({NVRAR_BROADCAST, kAt, kAt, 1, NVRAR_FLOAT32, -1, -1}), NVRAR_INVALID_ARGUMENT);
+}
+
+class FakeSystem : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char path[] = "/tmp/nvrar-test-XXXXXX";
+    root_ = ::mkdtemp(path);
+    write("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 1000 kB\n");
+    write("/proc/self/cgroup", "1:memory:/old\n0::/outer/inner\n");
+  }
+  void TearDown() override { EXPECT_EQ(std::system(("rm -r " + root_).c_str()), 0); }
+  void write(const std::string& path, const std::string& text) {
+    for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
+      ::mkdir((root_ + path.substr(0, at)).c_str(), 0700);
+    }
+    std::ofstream(root_ + path) << text;
+  }
+  std::string root_;
+};
+
+TEST_F(FakeSystem, AvailableMemoryLimitsWhereNoCgroupDoes) {
+  EXPECT_EQ(host::memory_room(root_).free_bytes, 1000u * 1024);
+  EXPECT_NO_THROW(host::require_room(1000 * 1024, root_));
+}
+
+TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
+  write("/sys/fs/cgroup/outer/memory.max", "500000\n");
+  write("/sys/fs/cgroup/outer/memory.current", "400000\n");
+  write("/sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  write("/sys/fs/cgroup/outer/inner/memory.current", "1\n");
+  EXPECT_EQ(host::memory_room(root_).free_bytes, 100000u);
+  try {
+    host::require_room(100001, root_);
+    FAIL() << "went on to reserve what would bring the OOM killer";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), NVRAR_SYSTEM);
+    EXPECT_STREQ(error.what(),
+                 "there is no room for a shared memory segment of 100001 bytes: /sys/fs/cgroup/outer/memory.max leaves "
+                 "100000; a smaller ring_bytes needs less");
+  }
+}
+
+RankActivity doing(int32_t state, uint64_t count) {
+  nvrar_call call{};
+  call.state = state;
+  call.sequence = 41;
+  call.count = count;
+  call.collective = NVRAR_ALL_REDUCE;
+  call.data_type = NVRAR_FLOAT32;
+  return {call, true, false};
+}
+
+TEST(Report, NamesTheOddRankFirst) {
+  const std::vector<RankActivity> ranks = {doing(NVRAR_CALL_RUNNING, 2048), doing(NVRAR_CALL_FAILED, 2048),
+                                           doing(NVRAR_CALL_RUNNING, 1024), doing(NVRAR_CALL_RUNNING, 2048)};
+  EXPECT_EQ(describe_activities(ranks),
+            "rank 2 is in allReduce #41 float32[1024] SUM, ranks 0, 1, 3 in allReduce #41 float32[2048] SUM");
+}
+
+TEST(Report, SaysWhoIsNotInACall) {
+  std::vector<RankActivity> ranks = {doing(NVRAR_CALL_RUNNING, 8), doing(NVRAR_CALL_DONE, 8), doing(NVRAR_CALL_NONE, 0),
+                                     doing(NVRAR_CALL_DONE, 8)};
+  ranks[3].closed = true;
+  EXPECT_EQ(describe_activities(ranks),
+            "rank 0 is in allReduce #41 float32[8] SUM, rank 1 has finished allReduce #41 float32[8] SUM, rank 2 has "
+            "entered no call, rank 3 has left the group");
+}
+
+TEST(CallRecord, KeepsTheCallAfterItsEnd) {
+  host::CallRecord record;
+  EXPECT_EQ(record.read().state, NVRAR_CALL_NONE);
+  record.begin({NVRAR_BROADCAST, 1, 2, 3, NVRAR_INT32, kNoOp, 5}, 7);
+  record.end(NVRAR_CALL_DONE);
+  const nvrar_call call = record.read();
+  EXPECT_EQ(call.state, NVRAR_CALL_DONE);
+  EXPECT_EQ(describe(call), "broadcast #7 int32[3] from root 5");
+}
+
+TEST(Poison, SurvivesItsWord) {
+  const host::Poison poison{NVRAR_TIMEOUT, 7, 0x81, 123456789};
+  const host::Poison back = host::Poison::unpack(poison.pack());
+  EXPECT_EQ(back.status, NVRAR_TIMEOUT);
+  EXPECT_EQ(back.origin, 7u);
+  EXPECT_EQ(back.ranks, 0x81);
+  EXPECT_EQ(back.sequence, 123456789u);
+}
+
+}  // namespace
+}  // namespace nvrar::test
