@@ -1,0 +1,67 @@
+package io.nvrar.internal;
+
+import java.io.IOException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.nio.file.attribute.UserPrincipal;
+import java.util.Set;
+
+/** Directories that only this user can write, so that what is loaded from them is what we wrote. */
+final class PrivateDirectory {
+  private static final Set<PosixFilePermission> OWNER_ONLY =
+      PosixFilePermissions.fromString("rwx------");
+
+  private PrivateDirectory() {}
+
+  /**
+   * Creates a directory with mode 0700, or accepts one that is there if it is this user's and
+   * nobody else may write to it.
+   *
+   * @throws IOException if it cannot be created or written, or another user could put files into it
+   */
+  static void ensure(Path directory) throws IOException {
+    Path parent = directory.getParent();
+    if (parent != null) {
+      Files.createDirectories(parent);
+    }
+    try {
+      Files.createDirectory(directory, PosixFilePermissions.asFileAttribute(OWNER_ONLY));
+    } catch (FileAlreadyExistsException e) {
+      // Many JVMs start at once: whoever came first made it, and the checks below are the same.
+    }
+    PosixFileAttributes attributes =
+        Files.readAttributes(directory, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    if (!attributes.isDirectory()) {
+      throw new IOException(directory + " is not a directory");
+    }
+    UserPrincipal user = userWhoWrites(directory);
+    if (!attributes.owner().equals(user)) {
+      throw new IOException(
+          directory + " belongs to " + attributes.owner().getName() + ", not to " + user.getName());
+    }
+    Set<PosixFilePermission> permissions = attributes.permissions();
+    if (permissions.contains(PosixFilePermission.GROUP_WRITE)
+        || permissions.contains(PosixFilePermission.OTHERS_WRITE)) {
+      throw new IOException(
+          directory
+              + " is writable by other users ("
+              + PosixFilePermissions.toString(permissions)
+              + "); make it private with chmod 700");
+    }
+  }
+
+  // The owner of a file that we make: right also in a container whose user has no name.
+  private static UserPrincipal userWhoWrites(Path directory) throws IOException {
+    Path probe = Files.createTempFile(directory, ".owner", NativeFiles.TEMP_SUFFIX);
+    try {
+      return Files.getOwner(probe, LinkOption.NOFOLLOW_LINKS);
+    } finally {
+      Files.deleteIfExists(probe);
+    }
+  }
+}
