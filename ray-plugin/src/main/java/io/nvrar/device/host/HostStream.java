@@ -1,0 +1,113 @@
+package io.nvrar.device.host;
+
+import io.nvrar.Device;
+import io.nvrar.DeviceStream;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A stream of the host: what is submitted runs at once on the submitting thread, or is recorded
+ * while the stream captures. Safe for use by many threads; they are ordered by themselves, not by
+ * the stream.
+ */
+public final class HostStream implements DeviceStream {
+  private final HostDevice device;
+
+  private volatile boolean closed;
+
+  // Written under the lock of this stream; null while not capturing.
+  private volatile @Nullable List<Runnable> recording;
+
+  HostStream(HostDevice device) {
+    this.device = device;
+  }
+
+  /** The stream as one of the host's, or an exception that names both sides. */
+  static HostStream require(DeviceStream stream, String what) {
+    if (stream instanceof HostStream host) {
+      return host;
+    }
+    throw new IllegalArgumentException(
+        what + " on the host needs a stream of the host, not one of " + stream.device());
+  }
+
+  @Override
+  public Device device() {
+    return device;
+  }
+
+  @Override
+  public long handle() {
+    return 0;
+  }
+
+  @Override
+  public boolean isCapturing() {
+    return recording != null;
+  }
+
+  /**
+   * Runs {@code work} now on this thread, or records it while the stream captures.
+   *
+   * @param work what it throws goes on to the caller, of {@code submit} or of the graph's launch
+   * @throws IllegalStateException if the stream is closed
+   */
+  public void submit(Runnable work) {
+    requireOpen("submit");
+    if (recording == null || !record(work)) {
+      work.run();
+    }
+  }
+
+  /**
+   * Returns at once: an immediate stream has nothing outstanding.
+   *
+   * @throws IllegalStateException if the stream is closed, or captures: what was recorded has not
+   *     run and will not by waiting
+   */
+  @Override
+  public void synchronize() {
+    requireOpen("synchronize");
+    if (isCapturing()) {
+      throw new IllegalStateException(
+          "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
+    }
+  }
+
+  /** {@inheritDoc} A capture that is going on ends, and its result is dropped. */
+  @Override
+  public void close() {
+    closed = true;
+  }
+
+  synchronized void beginCapture() {
+    requireOpen("capture");
+    if (recording != null) {
+      throw new IllegalStateException(
+          "capture was called on a stream that is already capturing; captures of one stream do not nest");
+    }
+    recording = new ArrayList<>();
+  }
+
+  synchronized List<Runnable> endCapture() {
+    List<Runnable> recorded = recording;
+    recording = null;
+    if (recorded == null) {
+      throw new IllegalStateException("the stream was not capturing");
+    }
+    return recorded;
+  }
+
+  void requireOpen(String what) {
+    if (closed) {
+      throw new IllegalStateException(what + " was called on a closed stream");
+    }
+  }
+
+  // False if the capture ended between the caller's look and the lock.
+  private synchronized boolean record(Runnable work) {
+    List<Runnable> open = recording;
+    return open != null && open.add(work);
+  }
+}
