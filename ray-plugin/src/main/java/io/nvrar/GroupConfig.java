@@ -129,11 +129,12 @@ public final class GroupConfig {
       return this;
     }
 
-    /** See {@link GroupConfig#ringBytes()}; 0, or 4 KiB to 1 GiB. */
+    /** See {@link GroupConfig#ringBytes()}; 0, or a multiple of 4 KiB from 8 KiB to 1 GiB. */
     public Builder ringBytes(long value) {
-      if (value != 0 && (value < 4096 || value > 1L << 30)) {
+      if (value != 0 && (value < 8192 || value > 1L << 30 || value % 4096 != 0)) {
         throw new IllegalArgumentException(
-            "ringBytes is " + value + ", must be 0 or 4096 to " + (1L << 30));
+            "ringBytes is %d, must be 0 or a multiple of 4096 from 8192 to %d"
+                .formatted(value, 1L << 30));
       }
       ringBytes = value;
       return this;
