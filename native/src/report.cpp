@@ -29,7 +29,8 @@ std::vector<uint32_t> ranks_of(uint8_t bits) {
 
 Clause clause_of(const RankActivity& rank) {
   if (!rank.known) return {"is unknown", "are unknown", "", {}};
-  if (rank.closed) return {"has left the group", "have left the group", "", {}};
+  // What it failed in says more than that it left afterwards.
+  if (rank.closed && rank.call.state != NVRAR_CALL_FAILED) return {"has left the group", "have left the group", "", {}};
   switch (rank.call.state) {
     case NVRAR_CALL_NONE:
       return {"has entered no call", "have entered no call", "", {}};

@@ -28,6 +28,9 @@ class HostLane {
       : ranks_(ranks), rank_(rank), world_(world), own_rings_(ranks[rank].rings), waiter_(waiter) {}
 
   NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) {
+#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
+    if (++test_puts_ % 509 == 0) ::sched_yield();
+#endif
     announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
     store_packet(ranks_[peer].rings + slot, packet);
   }
@@ -93,6 +96,9 @@ class HostLane {
   uint8_t differing_ = 0;
   WaitResult result_ = WaitResult::kArrived;
   uint32_t waiting_for_ = 0;
+#if defined(NVRAR_TEST_ADVERSE)
+  uint32_t test_puts_ = 0;
+#endif
 };
 
 }  // namespace nvrar::host

@@ -36,6 +36,15 @@ NVRAR_HD void push_to_all(Lane& lane, const Launch& launch) {
   }
 }
 
+// The sending half of a launch: the own data if this rank has some to give, and the headers.
+template <class Packets, class Lane>
+NVRAR_HD void send_phase(Lane& lane, const Launch& launch, bool has_data) {
+  if (kHeadersFirst) send_headers(lane, launch);
+  if (has_data) push_to_all<Packets>(lane, launch);
+  if (!kHeadersFirst) send_headers(lane, launch);
+  lane.sent();
+}
+
 template <class Lane>
 NVRAR_HD bool drain(Lane& lane, const Launch& launch, uint32_t source, uint8_t* to) {
   constexpr uint32_t kBytes = EpochPacket::kPayloadBytes;
@@ -56,14 +65,13 @@ NVRAR_HD bool drain(Lane& lane, const Launch& launch, uint32_t source, uint8_t* 
 
 template <class Lane>
 NVRAR_HD bool barrier(Lane& lane, const Launch& launch) {
-  send_headers(lane, launch);
+  send_phase<EpochPacket>(lane, launch, false);
   return check_headers(lane, launch);
 }
 
 template <class Lane>
 NVRAR_HD bool broadcast(Lane& lane, const Launch& launch) {
-  if (launch.rank == launch.root) push_to_all<EpochPacket>(lane, launch);
-  send_headers(lane, launch);
+  send_phase<EpochPacket>(lane, launch, launch.rank == launch.root);
   // The root waits for headers too: its own data is no evidence that the others are here (KERNELS 3).
   if (!check_headers(lane, launch)) return false;
   if (launch.rank != launch.root) return drain(lane, launch, launch.root, launch.recv);
@@ -73,8 +81,7 @@ NVRAR_HD bool broadcast(Lane& lane, const Launch& launch) {
 
 template <class Lane>
 NVRAR_HD bool all_gather(Lane& lane, const Launch& launch) {
-  push_to_all<EpochPacket>(lane, launch);
-  send_headers(lane, launch);
+  send_phase<EpochPacket>(lane, launch, true);
   if (!check_headers(lane, launch)) return false;
   lane.copy(launch.recv + launch.rank * launch.recv_stride_bytes, launch.send, launch.bytes);
   for (uint32_t hop = 1; hop < launch.layout.world; ++hop) {

@@ -31,8 +31,7 @@ template <class Packets, class Element, class Op, class Lane>
 NVRAR_HD bool one_shot(Lane& lane, const Launch& launch) {
   using Accumulator = typename Lane::template Accumulator<Element, Op>;
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
-  push_to_all<Packets>(lane, launch);
-  send_headers(lane, launch);
+  send_phase<Packets>(lane, launch, true);
   if (!check_headers(lane, launch)) return false;
 
   const uint64_t whole = launch.bytes / kBytes;

@@ -1,0 +1,191 @@
+// Ranks as processes: the same sums, and what a death or a stop of one does to the others.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "call.h"
+#include "support/group.h"
+#include "support/pool.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr double kJoinSeconds = 60;
+constexpr uint64_t kPoolElements = 8192;
+
+size_t entries(const char* directory) {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
+  return count;
+}
+
+void expect_all_reduce(nvrar_comm* comm, const Pool& pool, int rank, int32_t type, int32_t op, uint64_t count,
+                       uint64_t first) {
+  std::vector<uint8_t> out(count * element_bytes(type));
+  ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)),
+                             reinterpret_cast<uint64_t>(out.data()), count, type, op, 0),
+            NVRAR_OK)
+      << nvrar_last_error();
+  ASSERT_EQ(difference(out.data(), pool.expected(first), out.size()), "") << "count " << count;
+}
+
+// Sums until told to stop or failing; the mark counts the calls.
+nvrar_status sum_until_failure(nvrar_comm* comm, int rank, Board* board, int calls) {
+  std::vector<float> in(64, 1.0f);
+  std::vector<float> out(64);
+  for (int i = 0; i < calls; ++i) {
+    const nvrar_status status =
+        nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(in.data()), reinterpret_cast<uint64_t>(out.data()), in.size(),
+                         NVRAR_FLOAT32, NVRAR_SUM, 0);
+    if (status != NVRAR_OK) {
+      std::strncpy(board->text[rank], nvrar_last_error(), sizeof board->text[rank] - 1);
+      return status;
+    }
+    ++board->marks[rank];
+  }
+  return NVRAR_OK;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class ProcessesOfWorld : public ::testing::TestWithParam<int> {};
+
+TEST_P(ProcessesOfWorld, AllCollectivesAreExact) {
+  const int world = GetParam();
+  const Pool floats(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 3);
+  const Pool halves(NVRAR_BFLOAT16, NVRAR_MAX, world, kPoolElements, 4);
+  const Pool ints(NVRAR_INT32, NVRAR_SUM, world, kPoolElements, 5);
+  ProcessGroup group(world, {.ring_bytes = 4 * kSmallRingBytes}, [&](int rank, nvrar_comm* comm, Board*) {
+    for (uint64_t i = 0; i < repetitions(500); ++i) {
+      const uint64_t r = mix(i);
+      const uint64_t count = 1 + (r % 4096 >> (r >> 20 & 7));
+      const uint64_t first = (r >> 32) % 4000;
+      expect_all_reduce(comm, floats, rank, NVRAR_FLOAT32, NVRAR_SUM, count, first);
+      expect_all_reduce(comm, halves, rank, NVRAR_BFLOAT16, NVRAR_MAX, count, first);
+      expect_all_reduce(comm, ints, rank, NVRAR_INT32, NVRAR_SUM, count, first);
+      std::vector<uint8_t> out(count * 4 * static_cast<uint64_t>(world));
+      const auto send = reinterpret_cast<uint64_t>(ints.input(rank, first));
+      const auto recv = reinterpret_cast<uint64_t>(out.data());
+      ASSERT_EQ(nvrar_all_gather(comm, send, recv, count, NVRAR_INT32, 0), NVRAR_OK) << nvrar_last_error();
+      for (int source = 0; source < world; ++source) {
+        const uint8_t* part = out.data() + static_cast<uint64_t>(source) * count * 4;
+        ASSERT_EQ(difference(part, ints.input(source, first), count * 4), "");
+      }
+      const int root = static_cast<int>(i % static_cast<uint64_t>(world));
+      ASSERT_EQ(nvrar_broadcast(comm, send, recv, count, NVRAR_INT32, root, 0), NVRAR_OK) << nvrar_last_error();
+      ASSERT_EQ(difference(out.data(), ints.input(root, first), count * 4), "");
+      ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
+    }
+  });
+  EXPECT_TRUE(group.join(kJoinSeconds));
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ProcessesOfWorld, ::testing::Values(1, 2, 3, 4, 6, 8));
+
+TEST(Processes, SurvivorsOfAKillTimeOutAndNameTheDead) {
+  const size_t names_before = entries("/dev/shm");
+  ProcessGroup group(3, {.timeout_ns = 400 * kMs}, [](int rank, nvrar_comm* comm, Board* board) {
+    EXPECT_EQ(sum_until_failure(comm, rank, board, 1 << 30), NVRAR_TIMEOUT);
+    nvrar_call call{};
+    call.size = sizeof call;
+    EXPECT_EQ(nvrar_call_of(comm, 1, &call), NVRAR_OK) << "a dead rank's last call is still readable";
+    EXPECT_GT(call.sequence, 100u);
+  });
+  ASSERT_TRUE(group.wait_marks({0, 1, 2}, 100, 20));
+  const double begin = seconds_now();
+  group.send_signal(1, SIGKILL);
+  EXPECT_TRUE(group.join(20, 1));
+  EXPECT_LT(seconds_now() - begin, 2.0);
+  for (int rank : {0, 2}) EXPECT_TRUE(contains(group.board().text[rank], "without rank 1")) << group.board().text[rank];
+  EXPECT_EQ(entries("/dev/shm"), names_before);
+}
+
+TEST(Processes, SurvivorsOfAKillLeaveAtOnceWhenOneAborts) {
+  ProcessGroup group(3, {}, [](int rank, nvrar_comm* comm, Board* board) {
+    if (rank != 0) {
+      EXPECT_EQ(sum_until_failure(comm, rank, board, 1 << 30), NVRAR_ABORTED);
+      return;
+    }
+    sum_until_failure(comm, rank, board, 100);
+    board->marks[7] = 1;
+    while (board->marks[6] == 0) ::usleep(500);
+    EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+  });
+  while (group.board().marks[7] == 0) ::usleep(500);
+  group.send_signal(2, SIGKILL);
+  ::usleep(50'000);
+  const double begin = seconds_now();
+  group.board().marks[6] = 1;
+  EXPECT_TRUE(group.join(20, 2));
+  EXPECT_LT(seconds_now() - begin, 0.5);
+  EXPECT_TRUE(contains(group.board().text[1], "rank 0 aborted the group")) << group.board().text[1];
+}
+
+TEST(Processes, AStopShorterThanTheLimitOnlyDelays) {
+  const int calls = static_cast<int>(repetitions(20000));
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 3, kPoolElements, 17);
+  ProcessGroup group(3, {}, [&](int rank, nvrar_comm* comm, Board* board) {
+    for (int i = 0; i < calls; ++i) {
+      expect_all_reduce(comm, pool, rank, NVRAR_FLOAT32, NVRAR_SUM, 100, static_cast<uint64_t>(i) % 4000);
+      ++board->marks[rank];
+    }
+  });
+  ASSERT_TRUE(group.wait_marks({0, 1, 2}, 10, 20));
+  for (int i = 0; i < 10; ++i) {
+    group.send_signal(i % 3, SIGSTOP);
+    ::usleep(20'000);
+    group.send_signal(i % 3, SIGCONT);
+  }
+  EXPECT_TRUE(group.join(kJoinSeconds));
+}
+
+TEST(Processes, AStopLongerThanTheLimitIsATimeoutOnAllRanksAndTheSleeperLearnsOfIt) {
+  ProcessGroup group(3, {.timeout_ns = 300 * kMs}, [](int rank, nvrar_comm* comm, Board* board) {
+    EXPECT_EQ(sum_until_failure(comm, rank, board, 1 << 30), NVRAR_TIMEOUT);
+    board->marks[rank] = -1;
+  });
+  ASSERT_TRUE(group.wait_marks({0, 1, 2}, 100, 20));
+  group.send_signal(2, SIGSTOP);
+  const double end = seconds_now() + 20;
+  while ((group.board().marks[0] != -1 || group.board().marks[1] != -1) && seconds_now() < end) ::usleep(1000);
+  group.send_signal(2, SIGCONT);
+  EXPECT_TRUE(group.join(20));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(contains(group.board().text[rank], "without rank 2")) << group.board().text[rank];
+  }
+}
+
+TEST(Processes, DifferingCallsAreTheSameSentenceOnEveryRank) {
+  ProcessGroup group(3, {}, [](int rank, nvrar_comm* comm, Board* board) {
+    std::vector<float> data(64, 1.0f);
+    const auto address = reinterpret_cast<uint64_t>(data.data());
+    EXPECT_EQ(nvrar_all_reduce(comm, address, address, rank == 0 ? 32 : 64, NVRAR_FLOAT32, NVRAR_SUM, 0),
+              NVRAR_MISMATCH);
+    std::strncpy(board->text[rank], nvrar_last_error(), sizeof board->text[rank] - 1);
+  });
+  EXPECT_TRUE(group.join(20));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_STREQ(group.board().text[rank],
+                 "the calls of the ranks differ: rank 0 is in allReduce #1 float32[32] SUM, ranks 1, 2 in allReduce #1 "
+                 "float32[64] SUM");
+  }
+}
+
+TEST(Processes, NothingIsLeft) {
+  const size_t descriptors = entries("/proc/self/fd");
+  const size_t names = entries("/dev/shm");
+  {
+    ProcessGroup group(4, {}, [](int, nvrar_comm* comm, Board*) { EXPECT_EQ(nvrar_barrier(comm, 0), NVRAR_OK); });
+    EXPECT_TRUE(group.join(20));
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries("/dev/shm"), names);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no children";
+}
+
+}  // namespace
+}  // namespace nvrar::test
