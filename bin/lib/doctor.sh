@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# bin/nvrar doctor: what was found, what is missing, what to do. The JVM's view is the Java command of the same name. Sourced by
+# bin/nvrar.
+
+doctor_failed=''
+
+# found WHAT DETAIL
+found() {
+  printf 'ok       %-16s %s\n' "$1" "$2"
+}
+
+# lacking WHAT DETAIL
+lacking() {
+  printf 'missing  %-16s %s\n' "$1" "$2"
+  doctor_failed=yes
+}
+
+first_line() {
+  "$@" 2>&1 | sed -n $'1{s/\e\\[[0-9;]*m//g;p}'
+}
+
+# tool WHAT COMMAND PACKAGE
+tool() {
+  if command -v "$2" > /dev/null; then
+    found "$1" "$(first_line "$2" --version), $(command -v "$2")"
+  else
+    lacking "$1" "no '$2' on the PATH; $(cure "$3")"
+  fi
+}
+
+# cure PACKAGE
+cure() {
+  printf 'bin/nvrar setup installs it as root, or: sudo apt-get install -y %s' "$1"
+}
+
+doctor_machine() {
+  local kib
+  found system "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release), Linux $(uname -r)"
+  if [[ "$(uname -m)" == x86_64 ]]; then
+    found cores "$(nproc), $(uname -m)"
+  else
+    lacking cores "$(uname -m); the native library and Ray's Java library are for x86_64 only"
+  fi
+  kib="$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
+  found memory "$((kib / 1024)) MiB available"
+  # Ray's object store and the collectives' segments live in shared memory.
+  kib="$(df -k --output=avail /dev/shm 2> /dev/null | sed -n 2p || true)"
+  if [[ -n "$kib" ]] && ((kib >= 256 * 1024)); then
+    found /dev/shm "$((kib / 1024)) MiB available"
+  else
+    lacking /dev/shm "${kib:-0} KiB available, Ray needs about 256 MiB; in a container: docker run --shm-size=1g"
+  fi
+}
+
+doctor_tools() {
+  local jdk python
+  if jdk="$(find_jdk)"; then
+    found JDK "$(sed -n 's/^JAVA_VERSION="\(.*\)"/\1/p' "$jdk/release"), $jdk"
+  else
+    lacking JDK "no JDK 17 or newer in JAVA_HOME, on the PATH or in /usr/lib/jvm; $(cure openjdk-17-jdk-headless)"
+  fi
+  tool Maven mvn maven
+  tool CMake cmake cmake
+  tool Ninja ninja ninja-build
+  tool compiler g++ g++
+  if [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]]; then
+    found GoogleTest "its headers are there"
+  else
+    lacking GoogleTest "no gtest/gtest.h in /usr/include or /usr/local/include; $(cure libgtest-dev)"
+  fi
+  python="$(python_candidates | sed -n 1p)"
+  if [[ -n "$python" ]]; then
+    found Python "$(first_line "$python" --version), $python"
+  else
+    lacking Python "no Python 3.9 or newer with venv; $(cure python3-venv)"
+  fi
+  if [[ -e "$(ray_environment "$NVRAR_RAY_VERSION")/.complete" ]]; then
+    found Ray "$NVRAR_RAY_VERSION, $(ray_environment "$NVRAR_RAY_VERSION")"
+  else
+    lacking Ray "$NVRAR_RAY_VERSION is not in $(ray_environment "$NVRAR_RAY_VERSION"); bin/nvrar setup installs it"
+  fi
+}
+
+doctor() {
+  if asks_for_help "$@"; then
+    printf 'bin/nvrar doctor: says what was found and what is missing; exits with 0 if the CPU backend can run here.\n'
+    return 0
+  fi
+  doctor_machine
+  doctor_tools
+  if ! is_built; then
+    lacking build "not there, or older than the sources; bin/nvrar setup builds"
+  elif find_jdk > /dev/null; then
+    (run_plain doctor "$@") || doctor_failed=yes
+  fi
+  [[ -z "$doctor_failed" ]]
+}

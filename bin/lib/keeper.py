@@ -1,0 +1,259 @@
+"""Keeps one private Ray cluster for one launcher, and leaves nothing of it behind.
+
+The launcher holds the other end of this process's standard input. When that closes, because the launcher is done or was killed in
+whatever way, the cluster is stopped and its files are removed. Lines on standard input: `driver PID` names the launcher's Java
+process. Lines on standard output: `ready HOST:PORT` or `failed <one sentence>`, once.
+
+Ray's processes change their names and sessions, so they are found by descent, not by name: this process is the reaper of all its
+orphaned descendants (prctl), and what is below it in the process tree is the cluster.
+"""
+
+import argparse
+import ctypes
+import glob
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+STOP_S = 8.0
+KILL_S = 5.0
+DRIVER_STOP_S = 3.0
+# Ray's Java driver unpacks its native library into a directory named by the current time and never deletes it.
+DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
+STARTED = "Ray runtime started"
+ADDRESS = re.compile(r"--address='([^']+)'")
+
+
+def prctl(option, value):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def descendants():
+    """Process ids below this process, children before their parents' siblings; racy by nature, so callers repeat."""
+    found = []
+    todo = [os.getpid()]
+    while todo:
+        pid = todo.pop()
+        for task in list_dir(f"/proc/{pid}/task"):
+            below = [int(child) for child in read(f"/proc/{pid}/task/{task}/children").split()]
+            found += below
+            todo += below
+    return found
+
+
+def list_dir(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def signal_quietly(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+class Driver:
+    """The launcher's Java process: held by a descriptor, so that its number cannot come to mean another process."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.directory = None
+        try:
+            self.descriptor = os.pidfd_open(pid)
+        except OSError:
+            self.descriptor = None
+
+    def alive(self):
+        return self.descriptor is not None and not select.select([self.descriptor], [], [], 0)[0]
+
+    def look(self):
+        if self.directory is None and self.alive():
+            match = DRIVER_DIR.search(read(f"/proc/{self.pid}/maps"))
+            self.directory = match.group(1) if match else None
+
+    def stop(self):
+        for number, patience in ((signal.SIGTERM, DRIVER_STOP_S), (signal.SIGKILL, KILL_S)):
+            if not self.alive():
+                return
+            signal.pidfd_send_signal(self.descriptor, number)
+            select.select([self.descriptor], [], [], patience)
+
+    def clean(self):
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Cluster:
+    def __init__(self, options):
+        self.directory = options.directory
+        self.log = os.path.join(self.directory, "start.log")
+        # A port of its own for everything that Ray would otherwise take from a fixed number or range: other clusters run here too.
+        command = [
+            options.ray, "start", "--head", "--block", f"--port={free_port()}", f"--num-cpus={options.cpus}", f"--num-gpus={options.gpus}",
+            "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
+            "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
+        ]
+        if knows_option(options.ray, "--include-log-monitor"):
+            command.append("--include-log-monitor=false")  # It serves Python drivers only, and takes time to start.
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
+                preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
+
+    def address(self):
+        """HOST:PORT once the cluster is up, else None."""
+        text = read(self.log)
+        match = ADDRESS.search(text)
+        return match.group(1) if match and STARTED in text else None
+
+    def tail(self):
+        lines = [line.rstrip() for line in read(self.log).splitlines() if line.strip()]
+        return "".join(f"\n  {line}" for line in lines[-15:])
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                pass
+        end = time.monotonic() + KILL_S
+        while (left := descendants()) and time.monotonic() < end:
+            for pid in left:
+                signal_quietly(pid, signal.SIGKILL)
+            time.sleep(0.02)
+            reap()
+        if left:
+            print(f"nvrar: processes {left} of the Ray cluster do not end", file=sys.stderr)
+
+
+def knows_option(ray, name):
+    """Whether this version's `ray start` has a (hidden) option; asking it for its help would take half a second."""
+    scripts = glob.glob(os.path.join(os.path.dirname(ray), "../lib/python3*/site-packages/ray/scripts/scripts.py"))
+    return any(f'"{name}"' in read(script) for script in scripts)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def say(line):
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        pass  # The launcher is gone; the end of standard input says so as well.
+
+
+def keep(options, cluster, holder):
+    """Until the launcher lets go. `holder` receives the driver."""
+    told = cluster is None
+    deadline = time.monotonic() + options.deadline
+    if told:
+        say("ready -")
+    pending = b""
+    while True:
+        if select.select([0], [], [], 0.05 if not told else 0.3)[0]:
+            data = os.read(0, 4096)
+            if not data:
+                return
+            pending += data
+            *lines, pending = pending.split(b"\n")
+            for line in lines:
+                holder.append(Driver(int(line.split()[1])))
+        for driver in holder:
+            driver.look()
+        if cluster is None:
+            continue
+        ended = cluster.process.poll()
+        if not told:
+            address = cluster.address()
+            if address:
+                say(f"ready {address}")
+                told = True
+            elif ended is not None:
+                sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
+                say(f"failed the Ray cluster did not start: 'ray start' ended with exit code {ended}")
+                return
+            elif time.monotonic() > deadline:
+                sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
+                say(f"failed the Ray cluster did not start within {options.deadline:.0f} s")
+                return
+        elif ended is not None and holder and holder[-1].alive():
+            sys.stderr.write(f"nvrar: the Ray cluster ended by itself (exit code {ended}); its log ends with:{cluster.tail()}\n")
+            holder[-1].stop()
+            cluster = None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--directory", required=True, help="temporary directory; removed at the end")
+    parser.add_argument("--ray", help="the ray command; without it no cluster is started, only the driver's leavings are removed")
+    parser.add_argument("--cpus", type=int, default=16)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--deadline", type=float, default=60.0, help="seconds for the cluster to start")
+    parser.add_argument("--keep-logs", help="where the cluster's logs go at the end")
+    options = parser.parse_args()
+
+    os.setsid()  # Ctrl-C goes to the launcher, which then lets go in order.
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+    def leave(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, leave)
+    drivers = []
+    cluster = None
+    try:
+        cluster = Cluster(options) if options.ray else None
+        keep(options, cluster, drivers)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for driver in drivers:
+            driver.look()
+            driver.stop()
+        if cluster is not None:
+            cluster.stop()
+        if options.keep_logs:
+            shutil.rmtree(options.keep_logs, ignore_errors=True)
+            shutil.copytree(os.path.join(options.directory, "session_latest", "logs"), options.keep_logs, dirs_exist_ok=True)
+        for driver in drivers:
+            driver.clean()
+        shutil.rmtree(options.directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Counts test results: reads the JUnit XML files of the steps that ran and prints the table at the end of `bin/nvrar test`.
+
+Standard input: one step a line, tab-separated: name, exit code, seconds, directory of its XML files, "no-skips" or "".
+Exit code: 0 if nothing failed.
+"""
+
+import glob
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Step:
+    name: str
+    code: int
+    seconds: int
+    strict: bool
+    passed: int = 0
+    failed: list = field(default_factory=list)
+    skipped: list = field(default_factory=list)
+
+    def read(self, directory):
+        for path in sorted(glob.glob(os.path.join(directory, "*.xml"))):
+            for case in ElementTree.parse(path).getroot().iter("testcase"):
+                self.add(case)
+        if self.code != 0 and not self.failed:
+            self.failed.append(("the step itself", f"exit code {self.code}, see its log"))
+        if self.code == 0 and not (self.passed or self.failed or self.skipped):
+            self.failed.append(("the step itself", "it ran no test"))
+        if self.strict and self.skipped:
+            self.failed.append(("the step itself", "tests were skipped that must run here"))
+
+    def add(self, case):
+        name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
+        bad = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
+        skip = case.find("skipped")
+        # CTest says "notrun" or "disabled" in an attribute.
+        if bad is not None or case.get("status") == "fail":
+            self.failed.append((name, reason(bad)))
+        elif skip is not None or case.get("status") in ("notrun", "disabled"):
+            self.skipped.append((name, reason(skip)))
+        else:
+            self.passed += 1
+
+
+def reason(element):
+    text = "" if element is None else (element.get("message") or element.text or "")
+    lines = text.strip().splitlines()
+    return lines[0] if lines else "no reason given"
+
+
+def main():
+    steps = []
+    for line in sys.stdin.read().splitlines():
+        name, code, seconds, directory, strict = line.split("\t")
+        step = Step(name, int(code), int(seconds), strict == "no-skips")
+        step.read(directory)
+        steps.append(step)
+
+    width = max([len(step.name) for step in steps], default=4)
+    print(f"{'step':{width}}  passed  failed  skipped  seconds")
+    for step in steps:
+        print(f"{step.name:{width}}  {step.passed:6}  {len(step.failed):6}  {len(step.skipped):7}  {step.seconds:7}")
+    for step in steps:
+        for name, why in step.failed:
+            print(f"failed   {step.name}: {name}: {why}")
+        for name, why in step.skipped:
+            print(f"skipped  {step.name}: {name}: {why}")
+    passed, failed, skipped = (
+        sum(step.passed for step in steps), sum(len(step.failed) for step in steps), sum(len(step.skipped) for step in steps))
+    left_out = os.environ.get("NVRAR_LEFT_OUT", "").strip()
+    if left_out:
+        print(left_out)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or not steps else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+# shellcheck shell=bash
+# Starts the Java side: plain, or as the driver of a Ray cluster that lives exactly as long as the command. Sourced by bin/nvrar.
+
+# What every JVM of ours needs on JDK 17 and newer: six packages that Ray's serializer opens, and native access for JNA.
+JVM_OPTIONS=(
+  --add-opens=java.base/java.lang=ALL-UNNAMED
+  --add-opens=java.base/java.math=ALL-UNNAMED
+  --add-opens=java.base/java.util=ALL-UNNAMED
+  --add-opens=java.base/java.util.concurrent=ALL-UNNAMED
+  --add-opens=java.base/java.net=ALL-UNNAMED
+  --add-opens=java.base/java.text=ALL-UNNAMED
+  --enable-native-access=ALL-UNNAMED
+)
+# The driver computes little and should be there soon; a JVM that is killed leaves its performance file behind, so there is none.
+DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData)
+WORKER_OPTIONS=("${JVM_OPTIONS[@]}" -XX:+UseSerialGC -XX:-UsePerfData)
+
+STARTUP_S=90
+DRIVER_STOP_S=5
+KEEPER_STOP_S=20
+
+driver_pid=''
+keeper_pid=''
+cluster_dir=''
+cluster_address=''
+
+# our_jars [with-logger]: our classes and their libraries, joined by colons. Ray brings a logger of its own.
+our_jars() {
+  local jar path
+  path="$(examples_jar)"
+  for jar in "$NVRAR_HOME"/examples/target/lib/*.jar; do
+    case "$jar" in
+      */slf4j-simple-*) [[ "${1:-}" == with-logger ]] || continue ;;
+    esac
+    path+=":$jar"
+  done
+  printf '%s\n' "$path"
+}
+
+# run_plain COMMAND ARGS...: in place of this shell, so that signals and the exit code need no help.
+run_plain() {
+  local jdk
+  jdk="$(find_jdk)"
+  exec "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" \
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.cli.Main "$@"
+}
+
+# run_ray COMMAND ARGS...: with --address among them on that cluster, else on one of its own.
+run_ray() {
+  local command="$1" argument address='' jars jdk ray_dist options=() i code=0
+  shift
+  for argument in "$@"; do
+    [[ "$argument" == --address || "$argument" == --address=* ]] && address=given
+  done
+  jdk="$(find_jdk)"
+  jars="$(our_jars)"
+  ray_dist="$(ray_jar "$NVRAR_RAY_VERSION")"
+
+  trap 'let_go' EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  start_keeper "$address" "$jdk"
+  await_cluster
+  if [[ -z "$address" ]]; then
+    set -- --address "$cluster_address" "$@"
+  fi
+
+  for i in "${!WORKER_OPTIONS[@]}"; do
+    options+=("-Dray.job.jvm-options.$i=${WORKER_OPTIONS[$i]}")
+  done
+  options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN)
+  "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
+    -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 8>&- 9<&- &
+  driver_pid=$!
+  printf 'driver %s\n' "$driver_pid" >&8
+  wait "$driver_pid" || code=$?
+  driver_pid=''
+  if ((code == 137)); then
+    say "the driver was killed"
+  fi
+  exit "$code"
+}
+
+# start_keeper ADDRESS JDK: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
+start_keeper() {
+  local options=() environment
+  # Short, because the names of unix sockets below it may have 107 characters only; so not below TMPDIR.
+  cluster_dir="$(mktemp -d /tmp/nvrar.XXXXXX)"
+  mkfifo "$cluster_dir/in" "$cluster_dir/out"
+  environment="$(ray_environment "$NVRAR_RAY_VERSION")"
+  if [[ -z "$1" ]]; then
+    options+=(--ray "$environment/bin/ray")
+  fi
+  if verbose; then
+    options+=(--keep-logs "$NVRAR_STATE/ray-logs")
+  fi
+  # The raylet starts its Java workers with the first java on the PATH.
+  env -u RAY_ADDRESS -u RAY_NAMESPACE RAY_USAGE_STATS_ENABLED=0 PATH="$2/bin:$environment/bin:$PATH" \
+    "$environment/bin/python" "$NVRAR_HOME/bin/lib/keeper.py" --directory "$cluster_dir" --deadline "$STARTUP_S" "${options[@]}" \
+    < "$cluster_dir/in" > "$cluster_dir/out" &
+  keeper_pid=$!
+  # 8 and 9: the two ends of the keeper, of which the driver must have none, or it would hold the cluster after this shell's death.
+  exec 8> "$cluster_dir/in" 9< "$cluster_dir/out"
+}
+
+# Waits for the keeper's word; sets cluster_address.
+await_cluster() {
+  local word
+  read -r -t $((STARTUP_S + 10)) word cluster_address <&9 || die "the process that keeps the Ray cluster has ended without a word"
+  [[ "$word" == ready ]] || die "$cluster_address"
+}
+
+# gone_within SECONDS PID
+gone_within() {
+  local tries=$(($1 * 20))
+  while kill -0 "$2" 2> /dev/null; do
+    ((tries-- > 0)) || return 1
+    sleep 0.05
+  done
+}
+
+# Ends the driver if it still runs, then the cluster. Runs whatever ends this shell, but for SIGKILL: then the keeper does both.
+let_go() {
+  local code=$?
+  trap '' HUP INT TERM
+  if [[ -n "$driver_pid" ]] && kill -TERM "$driver_pid" 2> /dev/null; then
+    gone_within "$DRIVER_STOP_S" "$driver_pid" || kill -KILL "$driver_pid" 2> /dev/null || true
+  fi
+  if [[ -n "$keeper_pid" ]]; then
+    exec 8>&-
+    if ! gone_within "$KEEPER_STOP_S" "$keeper_pid"; then
+      say "the Ray cluster in $cluster_dir does not end; its keeper is process $keeper_pid"
+    fi
+  fi
+  [[ -z "$cluster_dir" ]] || rm -rf "$cluster_dir"
+  exit "$code"
+}

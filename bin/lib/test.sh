@@ -1,0 +1,137 @@
+# shellcheck shell=bash
+# bin/nvrar test: every test that this machine can run, a table of what ran, and what was left out and why. Sourced by bin/nvrar.
+
+NVRAR_SECOND_RAY_VERSION=2.39.0
+RESULTS="$NVRAR_STATE/test"
+
+left_out=''
+
+leave_out() {
+  left_out+="left out: $1"$'\n'
+}
+
+# step NAME STRICT COMMAND ARGS...: runs one step with its output in a log; the command puts its XML files into $RESULTS/NAME.
+# STRICT is no-skips or empty.
+step() {
+  local name="$1" strict="$2" code=0 log
+  shift 2
+  log="$RESULTS/$name.log"
+  mkdir -p "$RESULTS/$name"
+  say "test: $name ..."
+  SECONDS=0
+  ("$@") > "$log" 2>&1 < /dev/null || code=$?
+  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$RESULTS/$name" "$strict" >> "$RESULTS/steps"
+  if ((code == 0)); then
+    say "test: $name passed in $SECONDS s"
+  else
+    say "test: $name FAILED after $SECONDS s; the end of $log:"
+    tail -n 40 "$log" >&2
+  fi
+}
+
+# native_tests PRESET DIRECTORY
+native_tests() {
+  set -e
+  cd "$NVRAR_HOME/native"
+  cmake --preset "$1"
+  cmake --build --preset "$1"
+  ctest --preset "$1" --output-junit "$2/ctest.xml"
+}
+
+# take_reports KIND DIRECTORY: copies the XML files that surefire or failsafe has written since they were last cleared.
+take_reports() {
+  local module file
+  for module in ray-plugin examples integration-tests; do
+    for file in "$NVRAR_HOME/$module/target/$1-reports"/TEST-*.xml; do
+      [[ ! -e "$file" ]] || cp "$file" "$2/$module-${file##*/}"
+    done
+  done
+}
+
+clear_reports() {
+  local module
+  for module in ray-plugin examples integration-tests; do
+    rm -rf "$NVRAR_HOME/$module/target/$1-reports"
+  done
+}
+
+# maven_tests KIND DIRECTORY ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome.
+maven_tests() {
+  local kind="$1" directory="$2" code=0
+  shift 2
+  clear_reports "$kind"
+  maven "$@" || code=$?
+  take_reports "$kind" "$directory"
+  return "$code"
+}
+
+# ray_tests VERSION DIRECTORY
+ray_tests() {
+  local jdk
+  jdk="$(find_jdk)"
+  PATH="$jdk/bin:$PATH" maven_tests failsafe "$2" verify -pl integration-tests -am \
+    -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip \
+    "-Dnvrar.ray.environment=$(ray_environment "$1")"
+}
+
+# The directory of a JDK newer than the one that builds, if there is one.
+second_jdk() {
+  local dir first
+  first="$(java_major "$(find_jdk)")"
+  for dir in /usr/lib/jvm/*; do
+    if [[ ! -L "$dir" && "$(java_major "$dir")" == 25 && "$first" != 25 ]]; then
+      printf '%s\n' "$dir"
+      return 0
+    fi
+  done
+}
+
+run_tests() {
+  local quick='' all='' strict='' argument other
+  [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
+  for argument in "$@"; do
+    case "$argument" in
+      --quick) quick=yes ;;
+      --all) all=yes ;;
+      *)
+        say "there is no option '$argument'; bin/nvrar test takes --quick and --all"
+        exit 2
+        ;;
+    esac
+  done
+  ensure_packages
+  ensure_ray "$NVRAR_RAY_VERSION"
+  rm -rf "$RESULTS"
+  mkdir -p "$RESULTS"
+  : > "$RESULTS/steps"
+
+  step native '' native_tests release "$RESULTS/native"
+  if [[ -n "$quick" ]]; then
+    leave_out 'the native tests under the sanitizers (--quick)'
+  else
+    step native-asan '' native_tests asan "$RESULTS/native-asan"
+    step native-tsan '' native_tests tsan "$RESULTS/native-tsan"
+  fi
+
+  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples
+  other="$(second_jdk)"
+  if [[ -z "$all" ]]; then
+    leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
+  elif [[ -z "$other" ]]; then
+    leave_out 'the Java unit tests on JDK 25 (there is none in /usr/lib/jvm)'
+  else
+    step java-25 '' maven_tests surefire "$RESULTS/java-25" package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" \
+      -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
+  fi
+
+  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION" "$RESULTS/ray-$NVRAR_RAY_VERSION"
+  if [[ -z "$all" ]]; then
+    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
+  elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
+    ensure_ray "$NVRAR_SECOND_RAY_VERSION"
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" "$RESULTS/ray-$NVRAR_SECOND_RAY_VERSION"
+  fi
+
+  leave_out 'tests on GPUs and on several hosts (this version has none: it runs on the CPUs of one host)'
+  NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
+}
