@@ -12,7 +12,9 @@ JVM_OPTIONS=(
   --enable-native-access=ALL-UNNAMED
 )
 # The driver computes little and should be there soon; a JVM that is killed leaves its performance file behind, so there is none.
-DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData)
+# Text is UTF-8 whatever the locale (stdout.encoding on JDK 19 and newer, sun.stdout.encoding before).
+DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
+  -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Dsun.stdout.encoding=UTF-8)
 WORKER_OPTIONS=("${JVM_OPTIONS[@]}" -XX:+UseSerialGC -XX:-UsePerfData)
 
 STARTUP_S=90
@@ -23,6 +25,7 @@ driver_pid=''
 keeper_pid=''
 cluster_dir=''
 cluster_address=''
+readers=()
 
 # our_jars [with-logger]: our classes and their libraries, joined by colons. Ray brings a logger of its own.
 our_jars() {
@@ -69,17 +72,46 @@ run_ray() {
   for i in "${!WORKER_OPTIONS[@]}"; do
     options+=("-Dray.job.jvm-options.$i=${WORKER_OPTIONS[$i]}")
   done
-  options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN)
-  "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
-    -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 8>&- 9<&- &
+  options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN "-Dlog4j2.configurationFile=$NVRAR_HOME/bin/lib/log4j2.xml"
+    "-Dnvrar.cli.stderr=$cluster_dir/messages")
+  start_error_streams
+  RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
+    -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
   printf 'driver %s\n' "$driver_pid" >&8
   wait "$driver_pid" || code=$?
   driver_pid=''
+  end_error_streams
   if ((code == 137)); then
     say "the driver was killed"
   fi
   exit "$code"
+}
+
+# Two pipes for what the driver has to say: messages for the user go through as they are, also half lines; of what Ray's native
+# code and its logger write to standard error, what they say at every start, and cannot be told not to, is left out.
+start_error_streams() {
+  local noise='^\[[^]]* I [0-9]+ [0-9]+\] |^[^ ]+ [^ ]+ INFO (Starting|Stopping|Configuration) '
+  mkfifo "$cluster_dir/messages" "$cluster_dir/err"
+  if verbose; then
+    noise='^$'
+  fi
+  # This shell is a writer too, so that the readers do not end before the driver has opened its side.
+  cat < "$cluster_dir/messages" >&2 8>&- 9<&- &
+  readers=("$!")
+  grep --line-buffered -Ev "$noise" < "$cluster_dir/err" >&2 8>&- 9<&- &
+  readers+=("$!")
+  exec 6> "$cluster_dir/messages" 7> "$cluster_dir/err"
+}
+
+# Waits until what the driver said is out.
+end_error_streams() {
+  local reader
+  exec 6>&- 7>&-
+  for reader in "${readers[@]}"; do
+    gone_within 2 "$reader" || kill "$reader" 2> /dev/null || true
+  done
+  readers=()
 }
 
 # start_keeper ADDRESS JDK: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
@@ -127,6 +159,7 @@ let_go() {
   if [[ -n "$driver_pid" ]] && kill -TERM "$driver_pid" 2> /dev/null; then
     gone_within "$DRIVER_STOP_S" "$driver_pid" || kill -KILL "$driver_pid" 2> /dev/null || true
   fi
+  end_error_streams
   if [[ -n "$keeper_pid" ]]; then
     exec 8>&-
     if ! gone_within "$KEEPER_STOP_S" "$keeper_pid"; then

@@ -3,6 +3,8 @@
 
 NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
+# What one step has done for all.
+NOT_AGAIN=(-DskipNativeTests -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip -Dspotless.check.skip)
 
 left_out=''
 
@@ -70,8 +72,8 @@ ray_tests() {
   local jdk
   jdk="$(find_jdk)"
   PATH="$jdk/bin:$PATH" maven_tests failsafe "$2" verify -pl integration-tests -am \
-    -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip \
-    "-Dnvrar.ray.environment=$(ray_environment "$1")"
+    -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" \
+    "-Dnvrar.ray.venv=$(ray_environment "$1")" -Dnvrar.require.ray=true
 }
 
 # The directory of a JDK newer than the one that builds, if there is one.
@@ -113,7 +115,7 @@ run_tests() {
     step native-tsan '' native_tests tsan "$RESULTS/native-tsan"
   fi
 
-  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples
+  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples -DskipNativeTests
   other="$(second_jdk)"
   if [[ -z "$all" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
@@ -121,7 +123,7 @@ run_tests() {
     leave_out 'the Java unit tests on JDK 25 (there is none in /usr/lib/jvm)'
   else
     step java-25 '' maven_tests surefire "$RESULTS/java-25" package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" \
-      -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
+      "${NOT_AGAIN[@]}"
   fi
 
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION" "$RESULTS/ray-$NVRAR_RAY_VERSION"

@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
 public final class NativeLibraries {
   private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
 
-  private static final String FILE_NAME = "libnvrar.so";
+  static final String FILE_NAME = "libnvrar.so";
   private static final String RESOURCE_ROOT = "io/nvrar/native/";
   private static final String SUPPORTED_PLATFORM = "linux-x86_64";
   private static final String WHAT = "the native library " + FILE_NAME + " cannot be loaded";

@@ -1,0 +1,68 @@
+package io.nvrar.cli;
+
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.NativeReport;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.Objects;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Spec;
+
+/**
+ * Says what this JVM finds: its own version, the native library, the backends. The exit code is 0
+ * if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and its tools before.
+ */
+@Command(
+    name = "doctor",
+    mixinStandardHelpOptions = true,
+    description = "Say what was found, what is missing and what to do.")
+public final class Doctor implements NvrarCommand {
+  private static final Path GPU_DRIVER = Path.of("/proc/driver/nvidia/version");
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** For {@link java.util.ServiceLoader}. */
+  public Doctor() {}
+
+  @Override
+  public Integer call() {
+    PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    SharedLibraries libraries = SharedLibraries.ofProcess();
+    line(
+        out,
+        "ok",
+        "JVM",
+        System.getProperty("java.vm.version") + ", " + System.getProperty("java.home"));
+    line(out, "ok", "JNA", NativeReport.jna());
+    @Nullable BackendUnavailableException cpu = Devices.unavailabilityCause(Backend.CPU);
+    if (cpu == null) {
+      line(out, "ok", "native library", NativeReport.library());
+      line(out, "ok", "CPU backend", "can run");
+    } else {
+      line(out, "missing", "CPU backend", String.valueOf(cpu.getMessage()));
+    }
+    optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), GPU_DRIVER.toString());
+    optional(out, "libcuda", libraries.find("libcuda.so.1"), "libcuda.so.1");
+    optional(out, "NVSHMEM", libraries.find("libnvshmem_host.so.3"), "libnvshmem_host.so.3");
+    return cpu == null ? 0 : Main.FAILED;
+  }
+
+  /** What this version does not use yet: its absence is no fault. */
+  private static void optional(
+      PrintWriter out, String what, Optional<String> found, String lookedFor) {
+    line(
+        out,
+        found.isPresent() ? "ok" : "none",
+        what,
+        found.orElse("no " + lookedFor + "; not needed, this version runs on the CPU"));
+  }
+
+  private static void line(PrintWriter out, String state, String what, String detail) {
+    out.printf("%-8s %-16s %s%n", state, what, detail);
+  }
+}

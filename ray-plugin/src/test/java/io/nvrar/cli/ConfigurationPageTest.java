@@ -1,0 +1,31 @@
+package io.nvrar.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.GroupConfig;
+import java.io.IOException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class ConfigurationPageTest {
+  // Surefire runs the tests in the module's directory.
+  private static final Path PAGE = Path.of("..", "docs", "configuration.md");
+
+  @Test
+  void everyOptionOfGroupConfigIsExplained() throws IOException {
+    List<String> options =
+        Arrays.stream(GroupConfig.Builder.class.getDeclaredMethods())
+            .filter(method -> Modifier.isPublic(method.getModifiers()))
+            .filter(method -> method.getParameterCount() == 1)
+            .map(Method::getName)
+            .toList();
+    assertThat(options).isNotEmpty();
+    String page = Files.readString(PAGE);
+    assertThat(options).allSatisfy(option -> assertThat(page).contains("| `" + option + "` |"));
+  }
+}
