@@ -41,6 +41,11 @@ final class LoadAttempts {
     }
   }
 
+  /** Why the latest attempt failed, and on which path. */
+  String lastReason() {
+    return lastReason;
+  }
+
   /** The exception: one sentence, then one line per path and cause. */
   BackendUnavailableException toException(String what) {
     StringBuilder message = new StringBuilder(what).append(": ").append(lastReason);

@@ -103,7 +103,7 @@ public final class NativeLibraries {
       if (library != null) {
         return library;
       }
-      LOG.warn("{} cannot be loaded from below {}", FILE_NAME, root);
+      LOG.warn("{} cannot be used: {}", FILE_NAME, attempts.lastReason());
     }
     return null;
   }
