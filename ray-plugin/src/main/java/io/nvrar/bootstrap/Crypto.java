@@ -1,0 +1,39 @@
+package io.nvrar.bootstrap;
+
+import java.security.InvalidKeyException;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.security.SecureRandom;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/** The primitives that every JDK must have, without their checked exceptions. */
+final class Crypto {
+  static final int MAC_BYTES = 32;
+
+  private Crypto() {}
+
+  static byte[] random(int bytes) {
+    byte[] random = new byte[bytes];
+    new SecureRandom().nextBytes(random);
+    return random;
+  }
+
+  static MessageDigest sha256() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("this Java has no SHA-256", e);
+    }
+  }
+
+  static Mac hmac(byte[] key) {
+    try {
+      Mac mac = Mac.getInstance("HmacSHA256");
+      mac.init(new SecretKeySpec(key, "HmacSHA256"));
+      return mac;
+    } catch (NoSuchAlgorithmException | InvalidKeyException e) {
+      throw new IllegalStateException("this Java has no HmacSHA256", e);
+    }
+  }
+}

@@ -1,0 +1,112 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveFatalException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
+import java.util.Arrays;
+import java.util.Objects;
+
+/**
+ * Why a group failed, in a form that travels. The exception is made where it is thrown, so each
+ * caller gets a stack of its own.
+ *
+ * @param kind which exception it becomes
+ * @param message the sentence
+ * @param rank the rank that was lost or that failed, -1 for the driver or for nobody
+ * @param host the host of that rank
+ * @param pid the process id of that rank
+ * @param missing the ranks that were waited for, for {@link Kind#TIMEOUT}
+ */
+@SuppressWarnings("ArrayRecordComponent") // never changed after construction
+record Failure(Kind kind, String message, int rank, String host, long pid, int[] missing)
+    implements Message {
+
+  private static final int[] NONE = {};
+
+  /** One per exception class; the order is part of the protocol. */
+  enum Kind {
+    ABORTED,
+    PEER_LOST,
+    TIMEOUT,
+    MISMATCH,
+    UNAVAILABLE,
+    FATAL
+  }
+
+  Failure {
+    Objects.requireNonNull(kind, "kind");
+    Objects.requireNonNull(message, "message");
+    Objects.requireNonNull(host, "host");
+    Objects.requireNonNull(missing, "missing");
+  }
+
+  static Failure of(Kind kind, String message) {
+    return new Failure(kind, message, -1, "", 0, NONE);
+  }
+
+  static Failure lost(int rank, ProcessIdentity process, String message) {
+    return new Failure(Kind.PEER_LOST, message, rank, process.host(), process.pid(), NONE);
+  }
+
+  static Failure timeout(String message, int... missing) {
+    return new Failure(Kind.TIMEOUT, message, -1, "", 0, missing);
+  }
+
+  /** What {@code exception} says, under another sentence. */
+  static Failure like(CollectiveException exception, String message) {
+    if (exception instanceof CollectiveTimeoutException timeout) {
+      return timeout(message, timeout.missingRanks());
+    }
+    if (exception instanceof PeerLostException lost) {
+      return new Failure(Kind.PEER_LOST, message, lost.lostRank(), lost.host(), lost.pid(), NONE);
+    }
+    if (exception instanceof GroupMismatchException) {
+      return of(Kind.MISMATCH, message);
+    }
+    if (exception instanceof BackendUnavailableException) {
+      return of(Kind.UNAVAILABLE, message);
+    }
+    // A broken GPU context ends its own process; for the others the group is merely aborted.
+    return of(Kind.ABORTED, message);
+  }
+
+  Failure withMessage(String newMessage) {
+    return new Failure(kind, newMessage, rank, host, pid, missing);
+  }
+
+  /** A new exception whose stack is the caller's. */
+  CollectiveException toException() {
+    return switch (kind) {
+      case ABORTED -> new CollectiveException(message);
+      case PEER_LOST -> new PeerLostException(message, rank, host, pid);
+      case TIMEOUT -> new CollectiveTimeoutException(message, missing);
+      case MISMATCH -> new GroupMismatchException(message);
+      case UNAVAILABLE -> new BackendUnavailableException(message);
+      case FATAL -> new CollectiveFatalException(message);
+    };
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Failure that
+        && kind == that.kind
+        && message.equals(that.message)
+        && rank == that.rank
+        && host.equals(that.host)
+        && pid == that.pid
+        && Arrays.equals(missing, that.missing);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(kind, message, rank, host, pid, Arrays.hashCode(missing));
+  }
+
+  @Override
+  public String toString() {
+    return kind + ": " + message;
+  }
+}

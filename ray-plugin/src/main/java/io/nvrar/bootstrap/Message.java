@@ -1,0 +1,94 @@
+package io.nvrar.bootstrap;
+
+import java.util.Objects;
+
+/** What travels on an authenticated control channel. */
+@SuppressWarnings("ArrayRecordComponent") // read once, never changed
+sealed interface Message permits Failure, Message.Greeting, Message.Notice {
+
+  /** The first message of a connection. */
+  sealed interface Greeting extends Message permits Hello, ObserverHello {
+    ProcessIdentity process();
+  }
+
+  /** Everything between the greeting and the end. */
+  sealed interface Notice extends Message
+      permits Descriptor,
+          MemberInfo,
+          Members,
+          Connected,
+          Ready,
+          Heartbeat,
+          Closing,
+          AllClosed,
+          Goodbye,
+          Destroy {}
+
+  /** Member to hub: what must be the same on all members. */
+  record Hello(
+      ProcessIdentity process,
+      String libraryVersion,
+      String nativeBuild,
+      int worldSize,
+      String backend,
+      String config)
+      implements Greeting {
+    public Hello {
+      Objects.requireNonNull(process, "process");
+      Objects.requireNonNull(libraryVersion, "library version");
+      Objects.requireNonNull(nativeBuild, "native build");
+      Objects.requireNonNull(backend, "backend");
+      Objects.requireNonNull(config, "config");
+    }
+  }
+
+  /** Observer to hub. */
+  record ObserverHello(ProcessIdentity process) implements Greeting {
+    public ObserverHello {
+      Objects.requireNonNull(process, "process");
+    }
+  }
+
+  /** Member to hub: this member is prepared. */
+  record Descriptor(byte[] bytes) implements Notice {
+    public Descriptor {
+      Objects.requireNonNull(bytes, "bytes");
+    }
+  }
+
+  /** One member of {@link Members}. */
+  record MemberInfo(ProcessIdentity process, byte[] descriptor) implements Notice {
+    public MemberInfo {
+      Objects.requireNonNull(process, "process");
+      Objects.requireNonNull(descriptor, "descriptor");
+    }
+  }
+
+  /** Hub to member: all members in rank order. */
+  record Members(MemberInfo[] inRankOrder) implements Notice {
+    public Members {
+      Objects.requireNonNull(inRankOrder, "members");
+    }
+  }
+
+  /** Member to hub: this member has mapped the others. */
+  record Connected() implements Notice {}
+
+  /** Hub to all: every member is connected. */
+  record Ready() implements Notice {}
+
+  /** Both ways: still here. */
+  record Heartbeat() implements Notice {}
+
+  /** Member to hub to all: this rank makes no call after number {@code sequence}. */
+  record Closing(int rank, long sequence) implements Notice {}
+
+  /** Hub to all: every member is closing. */
+  record AllClosed() implements Notice {}
+
+  /** To the hub: the end of the connection that follows is intended. */
+  record Goodbye() implements Notice {}
+
+  /** Observer to hub to members: close. */
+  record Destroy() implements Notice {}
+}

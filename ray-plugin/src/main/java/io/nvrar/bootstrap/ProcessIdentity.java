@@ -1,0 +1,49 @@
+package io.nvrar.bootstrap;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Objects;
+
+/**
+ * Which process on which machine.
+ *
+ * @param host the machine's host name
+ * @param pid the process id there
+ * @param bootId differs between machines, and between containers' hosts, even where host names are
+ *     equal; "" where unknown
+ */
+record ProcessIdentity(String host, long pid, String bootId) {
+
+  ProcessIdentity {
+    Objects.requireNonNull(host, "host");
+    Objects.requireNonNull(bootId, "boot id");
+  }
+
+  /** This process. Asks the kernel, not a resolver that may take seconds. */
+  static ProcessIdentity current() {
+    return new ProcessIdentity(
+        read("/proc/sys/kernel/hostname", "localhost"),
+        ProcessHandle.current().pid(),
+        read("/proc/sys/kernel/random/boot_id", ""));
+  }
+
+  private static String read(String path, String otherwise) {
+    try {
+      return Files.readString(Path.of(path)).strip();
+    } catch (IOException e) {
+      return otherwise;
+    }
+  }
+
+  /** Whether both run on one machine with one host name. */
+  boolean sameHost(ProcessIdentity that) {
+    return host.equals(that.host) && bootId.equals(that.bootId);
+  }
+
+  /** For messages. */
+  @Override
+  public String toString() {
+    return "pid " + pid + " on host " + host;
+  }
+}
