@@ -1,0 +1,369 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.GroupConfig;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the hub decides: who has a place, when the group is complete, when it has failed, when it is
+ * closed. Knows no sockets but through {@link Peer#send}. For the hub's thread.
+ *
+ * <p>A group goes through GATHERING (until every rank has sent its descriptor), CONNECTING (until
+ * every rank has mapped the others) and RUNNING, and ends in CLOSED or FAILED.
+ */
+final class Coordinator {
+  /** How long the late members of a failed join still hear why. */
+  private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private static final int MAX_OBSERVERS = 8;
+
+  private enum Phase {
+    GATHERING,
+    CONNECTING,
+    RUNNING,
+    CLOSED,
+    FAILED
+  }
+
+  private final Ticket ticket;
+  private final GroupConfig config;
+  private final @Nullable Peer[] members;
+  private final List<Peer> observers = new ArrayList<>();
+  private final BitSet closing = new BitSet();
+
+  /** The ranks that have heard why the join failed. */
+  private final BitSet told = new BitSet();
+
+  private Phase phase = Phase.GATHERING;
+  private boolean wasFormed;
+  private long deadlineNanos;
+  private boolean anyMemberCame;
+  private @Nullable Failure failure;
+  private long failedNanos;
+  private boolean rankZeroLeft;
+
+  Coordinator(Ticket ticket, long nowNanos) {
+    this.ticket = ticket;
+    config = ticket.config();
+    members = new Peer[ticket.worldSize()];
+    deadlineNanos = nowNanos + config.joinTimeout().toNanos();
+  }
+
+  /** Takes a message from an authenticated peer. */
+  void received(Peer peer, Message message, long nowNanos) {
+    if (message instanceof Message.Greeting greeting) {
+      if (peer.greeting == null) {
+        peer.greeting = greeting;
+        greet(peer, greeting, nowNanos);
+      }
+    } else if (message instanceof Failure reported) {
+      reported(peer, reported, nowNanos);
+    } else if (message instanceof Message.Goodbye) {
+      peer.isLeaving = true;
+    } else if (phase == Phase.FAILED || peer.isDismissed || peer.greeting == null) {
+      return;
+    } else if (message instanceof Message.Descriptor descriptor) {
+      peer.descriptor = descriptor.bytes();
+      introduceAll();
+    } else if (message instanceof Message.Connected) {
+      peer.isConnected = true;
+      startAll();
+    } else if (message instanceof Message.Closing closingCall) {
+      closes(peer, closingCall);
+    } else if (message instanceof Message.Destroy) {
+      destroys(peer, nowNanos);
+    }
+  }
+
+  private void greet(Peer peer, Message.Greeting greeting, long nowNanos) {
+    if (greeting instanceof Message.Hello hello && peer.claim.role() == Handshake.Role.MEMBER) {
+      place(peer, hello, nowNanos);
+    } else if (greeting instanceof Message.ObserverHello
+        && peer.claim.role() == Handshake.Role.OBSERVER) {
+      if (observers.size() == MAX_OBSERVERS) {
+        peer.dismiss(
+            Failure.of(
+                Failure.Kind.MISMATCH,
+                "%s has %d observers already, %s would be one too many"
+                    .formatted(ticket.label(), MAX_OBSERVERS, greeting.process())),
+            nowNanos);
+        return;
+      }
+      observers.add(peer);
+      if (failure != null) {
+        peer.send(failure);
+      } else if (phase == Phase.CLOSED) {
+        peer.send(new Message.AllClosed());
+      }
+    } else {
+      peer.broken = "it greets in another role than it proved";
+    }
+  }
+
+  private void place(Peer peer, Message.Hello hello, long nowNanos) {
+    int rank = peer.claim.rank();
+    if (!anyMemberCame) {
+      anyMemberCame = true;
+      // The members start together; a ticket may lie about for a while before that.
+      deadlineNanos = nowNanos + config.joinTimeout().toNanos();
+    }
+    if (failure != null) {
+      told.set(clamp(rank));
+      peer.dismiss(failure, nowNanos);
+      return;
+    }
+    if (rank < 0 || rank >= members.length) {
+      Failure mismatch =
+          Failure.of(
+              Failure.Kind.MISMATCH,
+              "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
+                  .formatted(
+                      rank, hello.process(), hello.worldSize(), ticket.label(), members.length));
+      peer.dismiss(mismatch, nowNanos);
+      fail(mismatch, nowNanos);
+      return;
+    }
+    Peer first = members[rank];
+    if (first != null) {
+      peer.dismiss(
+          Failure.of(
+              Failure.Kind.MISMATCH,
+              "rank %d of %s is taken by %s, so %s cannot join as the same rank"
+                  .formatted(
+                      rank,
+                      ticket.label(),
+                      Objects.requireNonNull(first.greeting).process(),
+                      hello.process())),
+          nowNanos);
+      return;
+    }
+    members[rank] = peer;
+    String difference = difference(rank, hello);
+    if (difference != null) {
+      fail(Failure.of(Failure.Kind.MISMATCH, difference), nowNanos);
+    }
+  }
+
+  private int clamp(int rank) {
+    return Math.max(0, Math.min(rank, members.length - 1));
+  }
+
+  /** How {@code hello} differs from another member's, or null. */
+  private @Nullable String difference(int rank, Message.Hello hello) {
+    if (hello.worldSize() != members.length) {
+      return "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
+          .formatted(rank, hello.process(), hello.worldSize(), ticket.label(), members.length);
+    }
+    for (int r = 0; r < members.length; r++) {
+      Peer other = members[r];
+      if (r == rank || other == null || !(other.greeting instanceof Message.Hello that)) {
+        continue;
+      }
+      String[][] facts = {
+        {"library version", hello.libraryVersion(), that.libraryVersion()},
+        {"native build", hello.nativeBuild(), that.nativeBuild()},
+        {"configuration", hello.config(), that.config()},
+        {"backend", hello.backend(), that.backend()},
+      };
+      for (String[] fact : facts) {
+        if (!fact[1].equals(fact[2])) {
+          return "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s"
+              .formatted(
+                  ticket.label(),
+                  fact[0],
+                  rank,
+                  hello.process(),
+                  fact[1],
+                  r,
+                  that.process(),
+                  fact[2]);
+        }
+      }
+    }
+    return null;
+  }
+
+  private void introduceAll() {
+    if (phase != Phase.GATHERING) {
+      return;
+    }
+    Message.MemberInfo[] all = new Message.MemberInfo[members.length];
+    for (int r = 0; r < members.length; r++) {
+      Peer member = members[r];
+      if (member == null || member.descriptor == null || member.greeting == null) {
+        return;
+      }
+      all[r] = new Message.MemberInfo(member.greeting.process(), member.descriptor);
+    }
+    phase = Phase.CONNECTING;
+    sendToMembers(new Message.Members(all));
+  }
+
+  private void startAll() {
+    if (phase != Phase.CONNECTING) {
+      return;
+    }
+    for (Peer member : members) {
+      if (member == null || !member.isConnected) {
+        return;
+      }
+    }
+    phase = Phase.RUNNING;
+    wasFormed = true;
+    sendToAll(new Message.Ready());
+  }
+
+  private void reported(Peer peer, Failure reported, long nowNanos) {
+    peer.isLeaving = true;
+    if (peer.claim.role() == Handshake.Role.MEMBER) {
+      told.set(clamp(peer.claim.rank()));
+    }
+    fail(reported, nowNanos);
+  }
+
+  private void closes(Peer peer, Message.Closing closingCall) {
+    peer.isLeaving = true;
+    closing.set(peer.claim.rank());
+    Message.Closing notice = new Message.Closing(peer.claim.rank(), closingCall.sequence());
+    for (Peer other : members) {
+      if (other != null && other != peer) {
+        other.send(notice);
+      }
+    }
+    observers.forEach(observer -> observer.send(notice));
+    if (closing.cardinality() == members.length && phase == Phase.RUNNING) {
+      phase = Phase.CLOSED;
+      sendToAll(new Message.AllClosed());
+    }
+  }
+
+  private void destroys(Peer observer, long nowNanos) {
+    if (phase == Phase.RUNNING) {
+      sendToMembers(new Message.Destroy());
+    } else if (phase != Phase.CLOSED) {
+      fail(
+          Failure.of(
+              Failure.Kind.ABORTED,
+              "%s was destroyed by the driver (%s) while it was being created"
+                  .formatted(ticket.label(), describe(observer))),
+          nowNanos);
+    }
+  }
+
+  /** Takes note that a peer's connection has ended. */
+  void gone(Peer peer, String why, long nowNanos) {
+    boolean wasObserver = observers.remove(peer);
+    int rank = peer.claim.rank();
+    boolean wasMember = !wasObserver && rank >= 0 && rank < members.length && members[rank] == peer;
+    if (wasMember && rank == 0) {
+      rankZeroLeft = true;
+    }
+    if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
+      return;
+    }
+    if (wasObserver) {
+      fail(
+          Failure.of(
+              Failure.Kind.ABORTED,
+              "%s was aborted: the driver (%s) was lost: %s"
+                  .formatted(ticket.label(), describe(peer), why)),
+          nowNanos);
+    } else if (wasMember) {
+      ProcessIdentity process = Objects.requireNonNull(peer.greeting).process();
+      fail(
+          Failure.lost(
+              rank,
+              process,
+              "rank %d (%s) was lost%s: %s"
+                  .formatted(
+                      rank,
+                      process,
+                      wasFormed ? "" : " while " + ticket.label() + " was being created",
+                      why)),
+          nowNanos);
+    }
+  }
+
+  /** Looks at the clock. */
+  void tick(long nowNanos) {
+    if ((phase != Phase.GATHERING && phase != Phase.CONNECTING) || nowNanos < deadlineNanos) {
+      return;
+    }
+    int[] missing =
+        IntStream.range(0, members.length)
+            .filter(
+                r -> {
+                  Peer member = members[r];
+                  return member == null
+                      || (phase == Phase.GATHERING
+                          ? member.descriptor == null
+                          : !member.isConnected);
+                })
+            .toArray();
+    fail(
+        Failure.timeout(
+            "%s of %s did not %s within %s"
+                .formatted(
+                    Phrases.ranks(missing),
+                    ticket.label(),
+                    phase == Phase.GATHERING ? "join" : "connect to the others",
+                    Phrases.seconds(config.joinTimeout())),
+            missing),
+        nowNanos);
+  }
+
+  /** Fails the group for all; the first reason stands. */
+  void fail(Failure reason, long nowNanos) {
+    if (phase == Phase.FAILED || phase == Phase.CLOSED) {
+      return;
+    }
+    phase = Phase.FAILED;
+    failure = reason;
+    failedNanos = nowNanos;
+    for (int r = 0; r < members.length; r++) {
+      Peer member = members[r];
+      if (member != null) {
+        told.set(r);
+        member.send(reason);
+      }
+    }
+    observers.forEach(observer -> observer.send(reason));
+  }
+
+  /** Whether the peer's silence still matters. */
+  boolean watches(Peer peer) {
+    return phase != Phase.FAILED && phase != Phase.CLOSED && !peer.isDismissed;
+  }
+
+  /** Whether there is nothing left to do for this group. */
+  boolean isFinished(long nowNanos) {
+    if (phase != Phase.FAILED || wasFormed) {
+      return rankZeroLeft;
+    }
+    return told.cardinality() == members.length
+        || (told.get(0) && nowNanos - failedNanos > LINGER_NANOS)
+        || nowNanos > deadlineNanos;
+  }
+
+  private static String describe(Peer peer) {
+    return peer.greeting == null ? "unknown process" : peer.greeting.process().toString();
+  }
+
+  private void sendToMembers(Message message) {
+    for (Peer member : members) {
+      if (member != null) {
+        member.send(message);
+      }
+    }
+  }
+
+  private void sendToAll(Message message) {
+    sendToMembers(message);
+    observers.forEach(observer -> observer.send(message));
+  }
+}

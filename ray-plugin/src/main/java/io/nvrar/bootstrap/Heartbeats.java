@@ -1,0 +1,26 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.GroupConfig;
+import java.util.concurrent.TimeUnit;
+
+/** How often both ends of a control channel speak, and when silence means loss. */
+final class Heartbeats {
+  private final long limitNanos;
+  private final long intervalNanos;
+
+  Heartbeats(GroupConfig config) {
+    limitNanos = config.heartbeatLimit().toNanos();
+    intervalNanos =
+        Math.max(
+            Math.min(TimeUnit.SECONDS.toNanos(1), limitNanos / 10),
+            TimeUnit.MILLISECONDS.toNanos(1));
+  }
+
+  long intervalNanos() {
+    return intervalNanos;
+  }
+
+  boolean isSilent(long lastHeardNanos, long nowNanos) {
+    return nowNanos - lastHeardNanos > limitNanos;
+  }
+}

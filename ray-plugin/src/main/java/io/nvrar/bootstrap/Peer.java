@@ -1,0 +1,68 @@
+package io.nvrar.bootstrap;
+
+import java.io.IOException;
+import java.nio.channels.SelectionKey;
+import org.jspecify.annotations.Nullable;
+
+/** The hub's view of one authenticated connection. For the hub's thread. */
+final class Peer {
+  final FramedChannel channel;
+  final SelectionKey key;
+  final Handshake.Claim claim;
+
+  long lastHeardNanos;
+
+  /** Null until the peer has said who it is; it has no place in the group before. */
+  Message.@Nullable Greeting greeting;
+
+  byte @Nullable [] descriptor;
+  boolean isConnected;
+
+  /** From here on the end of the connection is no loss. */
+  boolean isLeaving;
+
+  /** Set when the hub has said its last word to this peer. */
+  long dismissedNanos;
+
+  boolean isDismissed;
+
+  /** Why nothing can be sent to it any more. */
+  @Nullable String broken;
+
+  Peer(FramedChannel channel, SelectionKey key, Handshake.Claim claim, long nowNanos) {
+    this.channel = channel;
+    this.key = key;
+    this.claim = claim;
+    lastHeardNanos = nowNanos;
+  }
+
+  /** Queues a message; a broken connection shows in {@link #broken}. */
+  void send(Message message) {
+    if (broken != null || !channel.channel().isOpen()) {
+      return;
+    }
+    try {
+      channel.send(message);
+    } catch (IOException e) {
+      broken = reason(e);
+    }
+  }
+
+  /** Says a last word and expects the peer to close. */
+  void dismiss(Failure reason, long nowNanos) {
+    send(reason);
+    isLeaving = true;
+    isDismissed = true;
+    dismissedNanos = nowNanos;
+  }
+
+  /** A connection's end in the words of a message. */
+  static String reason(IOException e) {
+    String message = e.getMessage();
+    return message == null
+            || message.contains("Connection reset")
+            || message.contains("Broken pipe")
+        ? "connection closed"
+        : message;
+  }
+}

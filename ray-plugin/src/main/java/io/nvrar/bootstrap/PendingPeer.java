@@ -1,0 +1,80 @@
+package io.nvrar.bootstrap;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/** A connection that has not proved anything yet: the hub's half of the {@link Handshake}. */
+final class PendingPeer {
+  private static final int BYTES = Handshake.CLIENT_HELLO_BYTES + Handshake.CLIENT_PROOF_BYTES;
+
+  private final SocketChannel channel;
+  private final Handshake handshake;
+  private final long sinceNanos;
+  private final ByteBuffer in = ByteBuffer.allocate(BYTES);
+  private Handshake.@Nullable Claim claim;
+  private byte[] clientHello = {};
+  private byte[] serverHello = {};
+
+  PendingPeer(SocketChannel channel, Handshake handshake, long nowNanos) {
+    this.channel = channel;
+    this.handshake = handshake;
+    sinceNanos = nowNanos;
+    in.limit(Handshake.CLIENT_HELLO_BYTES);
+  }
+
+  SocketChannel channel() {
+    return channel;
+  }
+
+  long sinceNanos() {
+    return sinceNanos;
+  }
+
+  /** The keys of the connection, once {@link #advance} has returned a claim. */
+  Handshake.Keys keys() {
+    return handshake.keys(clientHello, serverHello);
+  }
+
+  /**
+   * Reads what has come.
+   *
+   * @return who it is, proven; null while bytes are missing
+   * @throws IOException if it is nobody of this group
+   */
+  Handshake.@Nullable Claim advance() throws IOException {
+    if (!fill()) {
+      return null;
+    }
+    if (claim == null) {
+      clientHello = Arrays.copyOf(in.array(), Handshake.CLIENT_HELLO_BYTES);
+      claim = handshake.claimOf(clientHello);
+      if (claim == null) {
+        throw new IOException("not a member of this group");
+      }
+      serverHello = handshake.serverHello(clientHello);
+      // The socket is fresh, its send buffer empty: a short write means a hostile window.
+      if (channel.write(ByteBuffer.wrap(serverHello)) != serverHello.length) {
+        throw new IOException("reads nothing");
+      }
+      in.limit(BYTES);
+      if (!fill()) {
+        return null;
+      }
+    }
+    byte[] proof = Arrays.copyOfRange(in.array(), Handshake.CLIENT_HELLO_BYTES, BYTES);
+    if (!handshake.isClient(clientHello, serverHello, proof)) {
+      throw new IOException("does not know the secret");
+    }
+    return claim;
+  }
+
+  private boolean fill() throws IOException {
+    if (in.hasRemaining() && channel.read(in) < 0) {
+      throw new IOException("left before it proved anything");
+    }
+    return !in.hasRemaining();
+  }
+}

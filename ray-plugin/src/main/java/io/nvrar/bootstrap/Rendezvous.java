@@ -1,0 +1,355 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveException;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayDeque;
+import java.util.Iterator;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The hub of a group, in rank 0's process: one thread that accepts, authenticates, carries messages
+ * between {@link Peer}s and the {@link Coordinator}, and watches for silence. It never blocks but
+ * in select, so no peer can hold up another.
+ *
+ * <p>A stranger costs a socket and {@link PendingPeer}'s few bytes for at most {@link
+ * #HANDSHAKE_NANOS}; there are at most {@link #MAX_PENDING} of them, the oldest makes room. A
+ * member that is pushed out that way tries again.
+ */
+final class Rendezvous {
+  static final int MAX_PENDING = 64;
+  static final long HANDSHAKE_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
+  private static final int BACKLOG = 256;
+  private static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
+
+  /** How long the end waits for last words to be read. */
+  private static final long FAREWELL_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final Ticket ticket;
+  private final ServerSocketChannel server;
+  private final Selector selector;
+  private final Handshake handshake;
+  private final Heartbeats heartbeats;
+  private final Coordinator coordinator;
+  private final ArrayDeque<PendingPeer> pending = new ArrayDeque<>();
+  private final CountDownLatch ended = new CountDownLatch(1);
+  private volatile @Nullable Failure discarded;
+
+  private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
+    this.ticket = ticket;
+    this.server = server;
+    this.selector = selector;
+    handshake = new Handshake(ticket);
+    heartbeats = new Heartbeats(ticket.config());
+    coordinator = new Coordinator(ticket, System.nanoTime());
+  }
+
+  /**
+   * Opens a rendezvous; members may come, and are attended to from {@link #start} on.
+   *
+   * @param host the address to bind to
+   * @param port the port, 0 for any free one
+   * @param ticketForPort makes the ticket once the port is known
+   */
+  static Rendezvous open(String host, int port, Function<Integer, Ticket> ticketForPort) {
+    InetSocketAddress address = new InetSocketAddress(host, port);
+    if (address.isUnresolved()) {
+      throw new IllegalArgumentException("the rendezvous host " + host + " cannot be resolved");
+    }
+    ServerSocketChannel server = null;
+    Selector selector = null;
+    try {
+      server = ServerSocketChannel.open();
+      server.bind(address, BACKLOG);
+      server.configureBlocking(false);
+      selector = Selector.open();
+      int boundPort = ((InetSocketAddress) server.getLocalAddress()).getPort();
+      return new Rendezvous(ticketForPort.apply(boundPort), server, selector);
+    } catch (IOException e) {
+      closeQuietly(server);
+      closeQuietly(selector);
+      throw new CollectiveException(bindProblem(host, port, e), e);
+    } catch (RuntimeException e) {
+      closeQuietly(server);
+      closeQuietly(selector);
+      throw e;
+    }
+  }
+
+  private static String bindProblem(String host, int port, IOException e) {
+    String message = String.valueOf(e.getMessage());
+    if (message.contains("in use")) {
+      return "rendezvous port " + port + " on " + host + " is in use";
+    }
+    if (message.contains("Cannot assign")) {
+      return "the rendezvous cannot be on " + host + ": this machine has no such address";
+    }
+    return "the rendezvous cannot be opened on " + host + " port " + port + ": " + message;
+  }
+
+  Ticket ticket() {
+    return ticket;
+  }
+
+  /**
+   * Starts the hub's thread.
+   *
+   * @param onEnd runs on it when everything is closed
+   */
+  void start(Runnable onEnd) {
+    Thread thread = new Thread(() -> run(onEnd), "nvrar-" + ticket.name() + "-hub");
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  /** Ends the rendezvous for everybody, with this reason. Does not wait. */
+  void discard(String reason) {
+    discarded = Failure.of(Failure.Kind.ABORTED, reason);
+    selector.wakeup();
+  }
+
+  /** Waits until all sockets are closed and the thread is about to end. */
+  boolean awaitEnd(long nanos) throws InterruptedException {
+    return ended.await(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  private void run(Runnable onEnd) {
+    try {
+      SelectionKey acceptKey = server.register(selector, SelectionKey.OP_ACCEPT);
+      long lastBeatNanos = System.nanoTime();
+      while (true) {
+        long intervalNanos = Math.min(heartbeats.intervalNanos(), TICK_MAX_NANOS);
+        selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(intervalNanos)));
+        long now = System.nanoTime();
+        handleReady(now);
+        Failure discard = discarded;
+        if (discard != null) {
+          coordinator.fail(discard, now);
+        }
+        coordinator.tick(now);
+        if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
+          lastBeatNanos = now;
+          beat();
+        }
+        sweep(now);
+        acceptAgain(acceptKey);
+        if (discard != null || coordinator.isFinished(now)) {
+          return;
+        }
+      }
+    } catch (IOException | RuntimeException e) {
+      // Without a selector nobody can be told; the members see their connections close.
+      LOG.error("the hub of {} failed", ticket.label(), e);
+    } finally {
+      end(onEnd);
+    }
+  }
+
+  private void handleReady(long now) throws IOException {
+    Iterator<SelectionKey> ready = selector.selectedKeys().iterator();
+    while (ready.hasNext()) {
+      SelectionKey key = ready.next();
+      ready.remove();
+      if (!key.isValid()) {
+        continue;
+      }
+      if (key.channel() == server) {
+        accept(key, now);
+      } else if (key.attachment() instanceof PendingPeer stranger) {
+        admit(stranger, key, now);
+      } else if (key.attachment() instanceof Peer peer) {
+        receive(peer, now);
+      }
+    }
+  }
+
+  private void accept(SelectionKey acceptKey, long now) {
+    try {
+      for (SocketChannel channel = server.accept(); channel != null; channel = server.accept()) {
+        if (pending.size() == MAX_PENDING) {
+          drop(pending.removeFirst());
+        }
+        PendingPeer stranger = new PendingPeer(channel, handshake, now);
+        pending.addLast(stranger);
+        channel.configureBlocking(false);
+        channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+        channel.register(selector, SelectionKey.OP_READ, stranger);
+      }
+    } catch (IOException e) {
+      // Out of file descriptors: the connection stays in the backlog, and asking for it in a loop
+      // would starve the members. The next tick asks again.
+      LOG.debug("the hub of {} cannot accept", ticket.label(), e);
+      acceptKey.interestOps(0);
+    }
+  }
+
+  private static void acceptAgain(SelectionKey acceptKey) {
+    if (acceptKey.isValid()) {
+      acceptKey.interestOps(SelectionKey.OP_ACCEPT);
+    }
+  }
+
+  private void admit(PendingPeer stranger, SelectionKey key, long now) {
+    try {
+      Handshake.Claim claim = stranger.advance();
+      if (claim == null) {
+        return;
+      }
+      pending.remove(stranger);
+      Handshake.Keys keys = stranger.keys();
+      FramedChannel channel =
+          new FramedChannel(stranger.channel(), keys.toClient(), keys.toServer());
+      Peer peer = new Peer(channel, key, claim, now);
+      key.attach(peer);
+      receive(peer, now);
+    } catch (IOException e) {
+      // Whoever it was did not know the secret or went away: no member is concerned.
+      LOG.debug("the hub of {} refused a connection: {}", ticket.label(), e.getMessage());
+      pending.remove(stranger);
+      drop(stranger);
+    }
+  }
+
+  private void receive(Peer peer, long now) {
+    try {
+      boolean open = peer.channel.receive(message -> heard(peer, message, now));
+      if (!open) {
+        remove(peer, "connection closed", now);
+      }
+    } catch (IOException e) {
+      remove(peer, Peer.reason(e), now);
+    }
+  }
+
+  private void heard(Peer peer, Message message, long now) {
+    peer.lastHeardNanos = now;
+    coordinator.received(peer, message, now);
+  }
+
+  private void beat() {
+    Message beat = new Message.Heartbeat();
+    for (SelectionKey key : selector.keys()) {
+      if (key.attachment() instanceof Peer peer && !peer.isDismissed) {
+        peer.send(beat);
+      }
+    }
+  }
+
+  /** Everything that no event announces: silence, broken connections, unfinished handshakes. */
+  private void sweep(long now) {
+    while (!pending.isEmpty() && now - pending.getFirst().sinceNanos() > HANDSHAKE_NANOS) {
+      drop(pending.removeFirst());
+    }
+    for (SelectionKey key : selector.keys().toArray(new SelectionKey[0])) {
+      if (!(key.attachment() instanceof Peer peer) || !key.isValid()) {
+        continue;
+      }
+      String broken = peer.broken;
+      if (broken != null) {
+        remove(peer, broken, now);
+      } else if (peer.isDismissed && now - peer.dismissedNanos > FAREWELL_NANOS) {
+        remove(peer, "dismissed", now);
+      } else if (coordinator.watches(peer) && heartbeats.isSilent(peer.lastHeardNanos, now)) {
+        expel(peer, now);
+      } else {
+        key.interestOps(
+            peer.channel.hasUnsent()
+                ? SelectionKey.OP_READ | SelectionKey.OP_WRITE
+                : SelectionKey.OP_READ);
+        flush(peer, now);
+      }
+    }
+  }
+
+  private void flush(Peer peer, long now) {
+    try {
+      peer.channel.flush();
+    } catch (IOException e) {
+      remove(peer, Peer.reason(e), now);
+    }
+  }
+
+  /** A member that was only paused reads this when it wakes, and must not come back. */
+  private void expel(Peer peer, long now) {
+    String silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
+    coordinator.gone(peer, silence, now);
+    try {
+      peer.channel.channel().shutdownOutput();
+    } catch (IOException e) {
+      LOG.debug("a silent peer of {} was gone already", ticket.label(), e);
+    }
+    peer.isDismissed = true;
+    peer.isLeaving = true;
+    peer.dismissedNanos = now;
+  }
+
+  private void remove(Peer peer, String why, long now) {
+    peer.key.cancel();
+    closeQuietly(peer.channel);
+    coordinator.gone(peer, why, now);
+  }
+
+  private static void drop(PendingPeer stranger) {
+    closeQuietly(stranger.channel());
+  }
+
+  private void end(Runnable onEnd) {
+    try {
+      // First the port, so that it can be used again; then the last words.
+      closeQuietly(server);
+      pending.forEach(Rendezvous::drop);
+      farewell();
+    } finally {
+      for (SelectionKey key : selector.keys()) {
+        closeQuietly(key.channel());
+      }
+      closeQuietly(selector);
+      onEnd.run();
+      ended.countDown();
+    }
+  }
+
+  /** Closes what has been written out, and gives the rest a moment. */
+  private void farewell() {
+    long deadline = System.nanoTime() + FAREWELL_NANOS;
+    boolean unsent = true;
+    while (unsent && System.nanoTime() < deadline) {
+      unsent = false;
+      for (SelectionKey key : selector.keys()) {
+        if (key.attachment() instanceof Peer peer && peer.broken == null && key.isValid()) {
+          try {
+            unsent |= !peer.channel.flush();
+          } catch (IOException e) {
+            peer.broken = Peer.reason(e);
+          }
+        }
+      }
+      if (unsent) {
+        java.util.concurrent.locks.LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+      }
+    }
+  }
+
+  private static void closeQuietly(@Nullable AutoCloseable closeable) {
+    if (closeable == null) {
+      return;
+    }
+    try {
+      closeable.close();
+    } catch (Exception e) {
+      LOG.debug("closing a socket failed", e);
+    }
+  }
+}
