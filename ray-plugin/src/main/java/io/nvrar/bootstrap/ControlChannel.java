@@ -1,0 +1,197 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveException;
+import java.io.IOException;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A member's or an observer's end of the control channel: one thread that reads, sends heartbeats
+ * and watches for the hub's silence. It waits for nothing but the socket.
+ */
+final class ControlChannel {
+  private static final Logger LOG = LoggerFactory.getLogger(ControlChannel.class);
+  private static final long TURN_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
+
+  /** How long {@link #leave} waits for the socket to take the last messages. */
+  private static final long FAREWELL_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
+  /** Called on the channel's thread. */
+  interface Listener {
+    /** The hub said something; heartbeats are not passed on. */
+    void received(Message message);
+
+    /** The connection has ended or the hub is silent; called at most once. */
+    void lost(String why);
+
+    /**
+     * Once a turn.
+     *
+     * @return after how many nanoseconds the next turn should come at the latest
+     */
+    long tick();
+
+    /** The thread ends; called once, last. */
+    void ended();
+  }
+
+  private final FramedChannel framed;
+  private final Heartbeats heartbeats;
+  private final String silence;
+  private final Selector selector;
+  private final ConcurrentLinkedQueue<Message> outbox = new ConcurrentLinkedQueue<>();
+  private volatile boolean leaving;
+
+  // Of the thread alone.
+  private boolean connected = true;
+  private long lastHeardNanos;
+  private long lastSentNanos;
+
+  /** Takes over {@code framed}, also if this fails. */
+  ControlChannel(FramedChannel framed, Ticket ticket) {
+    this.framed = framed;
+    heartbeats = new Heartbeats(ticket.config());
+    silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
+    Selector opened = null;
+    try {
+      opened = Selector.open();
+      framed.channel().register(opened, SelectionKey.OP_READ);
+      selector = opened;
+    } catch (IOException e) {
+      closeQuietly(opened);
+      closeQuietly(framed);
+      throw new CollectiveException("the control channel cannot be opened: " + e.getMessage(), e);
+    }
+  }
+
+  void start(String threadName, Listener listener) {
+    Thread thread = new Thread(() -> run(listener), threadName);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  /** Sends soon; never waits. Any thread. */
+  void send(Message message) {
+    outbox.add(message);
+    selector.wakeup();
+  }
+
+  /** Sends what is queued, says goodbye and ends the thread. Does not wait. Any thread. */
+  void leave() {
+    outbox.add(new Message.Goodbye());
+    leaving = true;
+    selector.wakeup();
+  }
+
+  private void run(Listener listener) {
+    lastHeardNanos = System.nanoTime();
+    lastSentNanos = lastHeardNanos;
+    long leaveNanos = 0;
+    try {
+      while (true) {
+        boolean ending = leaving;
+        turn(listener);
+        if (!ending) {
+          await(listener.tick());
+          continue;
+        }
+        long now = System.nanoTime();
+        leaveNanos = leaveNanos == 0 ? now : leaveNanos;
+        if (!connected || !framed.hasUnsent() || now - leaveNanos > FAREWELL_NANOS) {
+          return;
+        }
+        await(TimeUnit.MILLISECONDS.toNanos(5));
+      }
+    } catch (IOException | RuntimeException e) {
+      LOG.error("the control channel failed", e);
+      listener.lost("its control channel failed: " + e);
+    } finally {
+      closeQuietly(framed);
+      closeQuietly(selector);
+      listener.ended();
+    }
+  }
+
+  private void await(long nanos) throws IOException {
+    long turn = Math.min(Math.min(nanos, heartbeats.intervalNanos()), TURN_MAX_NANOS);
+    selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(turn)));
+    selector.selectedKeys().clear();
+  }
+
+  private void turn(Listener listener) {
+    String why = null;
+    try {
+      if (connected && !framed.receive(message -> heard(message, listener))) {
+        why = "connection closed";
+      }
+      sendQueued();
+    } catch (IOException e) {
+      why = Peer.reason(e);
+    }
+    long now = System.nanoTime();
+    if (why == null && heartbeats.isSilent(lastHeardNanos, now)) {
+      why = silence;
+    }
+    if (connected && why != null) {
+      listener.lost(why);
+      disconnect();
+    }
+  }
+
+  private void heard(Message message, Listener listener) {
+    lastHeardNanos = System.nanoTime();
+    if (!(message instanceof Message.Heartbeat)) {
+      listener.received(message);
+    }
+  }
+
+  private void sendQueued() throws IOException {
+    for (Message message = outbox.poll(); message != null; message = outbox.poll()) {
+      sendNow(message);
+    }
+    if (System.nanoTime() - lastSentNanos >= heartbeats.intervalNanos()) {
+      sendNow(new Message.Heartbeat());
+    }
+    if (connected) {
+      boolean unsent = !framed.flush();
+      SelectionKey key = framed.channel().keyFor(selector);
+      if (key != null && key.isValid()) {
+        key.interestOps(
+            unsent ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ);
+      }
+    }
+  }
+
+  private void sendNow(Message message) throws IOException {
+    if (connected) {
+      framed.send(message);
+      lastSentNanos = System.nanoTime();
+    }
+  }
+
+  private void disconnect() {
+    try {
+      sendQueued(); // what the listener had to say about the loss, if anyone still reads it
+    } catch (IOException e) {
+      LOG.debug("nobody reads the last words", e);
+    }
+    connected = false;
+    closeQuietly(framed);
+  }
+
+  private static void closeQuietly(@Nullable AutoCloseable closeable) {
+    if (closeable == null) {
+      return;
+    }
+    try {
+      closeable.close();
+    } catch (Exception e) {
+      LOG.debug("closing a socket failed", e);
+    }
+  }
+}

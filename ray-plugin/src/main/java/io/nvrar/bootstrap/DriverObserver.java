@@ -1,0 +1,160 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/** An observer's state. */
+final class DriverObserver implements GroupObserver, ControlChannel.Listener {
+  private static final long FOREVER = Long.MAX_VALUE;
+  private static final long END_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private final Ticket ticket;
+  private final ControlChannel channel;
+  private final Object lock = new Object();
+
+  // Guarded by the lock.
+  private @Nullable Failure failure;
+  private boolean groupEnded;
+  private boolean rankZeroClosing;
+  private boolean ended;
+
+  private DriverObserver(Ticket ticket, ControlChannel channel) {
+    this.ticket = ticket;
+    this.channel = channel;
+  }
+
+  static DriverObserver observe(Ticket ticket) {
+    long deadline = System.nanoTime() + ticket.config().joinTimeout().toNanos();
+    FramedChannel framed = new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(deadline);
+    ControlChannel channel = new ControlChannel(framed, ticket);
+    DriverObserver observer = new DriverObserver(ticket, channel);
+    channel.send(new Message.ObserverHello(ProcessIdentity.current()));
+    channel.start("nvrar-" + ticket.name() + "-observer", observer);
+    return observer;
+  }
+
+  @Override
+  public String name() {
+    return ticket.name();
+  }
+
+  @Override
+  public int worldSize() {
+    return ticket.worldSize();
+  }
+
+  @Override
+  public @Nullable CollectiveException failure() {
+    synchronized (lock) {
+      return failure == null ? null : failure.toException();
+    }
+  }
+
+  @Override
+  public void abort(String reason) {
+    Failure aborted =
+        Failure.of(
+            Failure.Kind.ABORTED,
+            "the driver (%s) aborted %s: %s"
+                .formatted(ProcessIdentity.current(), ticket.label(), reason));
+    if (record(aborted)) {
+      channel.send(aborted);
+    }
+  }
+
+  @Override
+  public void destroy() {
+    channel.send(new Message.Destroy());
+    if (!await(
+        () -> groupEnded || failure != null || ended, ticket.config().joinTimeout().toNanos())) {
+      abort("it was not closed within " + Phrases.seconds(ticket.config().joinTimeout()));
+    }
+    close();
+  }
+
+  @Override
+  public void close() {
+    channel.leave();
+    await(() -> ended, END_NANOS);
+  }
+
+  /** Waits on the lock. False if the time is over or the caller was interrupted. */
+  private boolean await(BooleanSupplier condition, long nanos) {
+    long deadline = System.nanoTime() + nanos;
+    synchronized (lock) {
+      while (!condition.getAsBoolean()) {
+        long left = deadline - System.nanoTime();
+        if (left <= 0) {
+          return false;
+        }
+        try {
+          TimeUnit.NANOSECONDS.timedWait(lock, left);
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+
+  private boolean record(Failure reason) {
+    synchronized (lock) {
+      if (failure != null || groupEnded || ended) {
+        return false;
+      }
+      failure = reason;
+      lock.notifyAll();
+      return true;
+    }
+  }
+
+  @Override
+  public void received(Message message) {
+    if (message instanceof Failure reason) {
+      record(reason);
+    } else if (message instanceof Message.AllClosed
+        || (message instanceof Message.Closing closing && closing.rank() == 0)) {
+      // Without rank 0 there is nothing left to observe.
+      synchronized (lock) {
+        groupEnded |= message instanceof Message.AllClosed;
+        rankZeroClosing = true;
+        lock.notifyAll();
+      }
+    }
+  }
+
+  @Override
+  public void lost(String why) {
+    synchronized (lock) {
+      groupEnded |= rankZeroClosing;
+      lock.notifyAll();
+    }
+    record(
+        Failure.lost(
+            0,
+            new ProcessIdentity(ticket.host(), 0, ""),
+            "rank 0 (on host %s) of %s was lost: %s"
+                .formatted(ticket.host(), ticket.label(), why)));
+  }
+
+  @Override
+  public long tick() {
+    return FOREVER;
+  }
+
+  @Override
+  public void ended() {
+    synchronized (lock) {
+      ended = true;
+      lock.notifyAll();
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "observer of " + ticket.label();
+  }
+}

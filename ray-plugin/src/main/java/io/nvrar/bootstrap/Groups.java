@@ -1,0 +1,139 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.NativeCommunicator;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Groups of plain JVM processes, or threads: one makes a ticket, all join with it.
+ *
+ * <pre>{@code
+ * byte[] ticket = Groups.createTicket("tp", 4, GroupConfig.defaults(), "10.0.0.1");  // rank 0's process
+ * try (CollectiveGroup tp = Groups.join(ticket, rank)) {                             // every member
+ *   tp.allReduce(buffer);
+ * }
+ * }</pre>
+ *
+ * <p>A ticket holds a secret: whoever has it can join or end the group while the group lives. It is
+ * good for one group. All methods may be called by any thread.
+ */
+public final class Groups {
+
+  /**
+   * The open rendezvous that rank 0 of this process has not joined yet. The library's only static
+   * mutable state: it is what ties a ticket, which is bytes, to the socket that waits for its
+   * members. An entry goes when rank 0 joins, when the ticket is discarded, or by itself after the
+   * join timeout.
+   */
+  private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
+
+  private Groups() {}
+
+  /**
+   * Opens the rendezvous of a new group and returns the ticket to give to its members. Called in
+   * the process that will join as rank 0. The rendezvous closes by itself if no member has come
+   * within the join timeout.
+   *
+   * @param name the group's name for messages, 1 to 128 characters
+   * @param worldSize the number of members, 1 to 8
+   * @param config what all members agree on
+   * @param host an address of this machine that all members can reach; the rendezvous listens there
+   *     only
+   * @return the ticket, under 2 KiB
+   * @throws IllegalArgumentException if an argument is out of range or the host cannot be resolved
+   * @throws io.nvrar.BackendUnavailableException if the configured backend cannot run here
+   * @throws CollectiveException if the port is in use or the address is not this machine's
+   */
+  public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
+    Ticket.checkName(name);
+    Ticket.checkWorldSize(worldSize);
+    Backend backend = Devices.resolve(config.backend());
+    CollectiveException unavailable = Devices.unavailabilityCause(backend);
+    if (unavailable != null) {
+      throw unavailable;
+    }
+    byte[] uniqueId = NativeCommunicator.uniqueId(backend);
+    byte[] secret = Crypto.random(Ticket.SECRET_BYTES);
+    Rendezvous rendezvous =
+        Rendezvous.open(
+            host,
+            config.rendezvousPort(),
+            port -> new Ticket(name, worldSize, uniqueId, host, port, secret, config));
+    Ticket ticket = rendezvous.ticket();
+    PENDING.put(ticket, rendezvous);
+    rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
+    return TicketCodec.encode(ticket);
+  }
+
+  /**
+   * Closes the rendezvous of a ticket made by this process that rank 0 has not used; members that
+   * wait there fail. Does nothing for any other ticket.
+   *
+   * @throws IllegalArgumentException if these bytes are no ticket
+   */
+  public static void discardTicket(byte[] ticket) {
+    Ticket decoded = TicketCodec.decode(ticket);
+    Rendezvous rendezvous = PENDING.remove(decoded);
+    if (rendezvous != null) {
+      rendezvous.discard("the ticket of " + decoded.label() + " was discarded");
+      Joining.endHub(rendezvous, decoded);
+    }
+  }
+
+  /** {@link #join(byte[], int, int)} with device ordinal 0. */
+  public static CollectiveGroup join(byte[] ticket, int rank) {
+    return join(ticket, rank, 0);
+  }
+
+  /**
+   * Becomes one member of a group. Returns when all members have joined; if one cannot, all fail
+   * with the reason.
+   *
+   * @param ticket from {@link #createTicket}
+   * @param rank this member's rank, each taken once; rank 0 joins in the process that made the
+   *     ticket
+   * @param deviceOrdinal the device of this process to compute on; the CPU backend ignores it
+   * @throws IllegalArgumentException if these bytes are no ticket or the group has no such rank
+   * @throws io.nvrar.CollectiveTimeoutException if members are missing after the join timeout
+   * @throws GroupMismatchException if members differ in library, world size or configuration, or
+   *     two claim one rank
+   * @throws CollectiveException if this or another member cannot join
+   */
+  public static CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal) {
+    Ticket decoded = TicketCodec.decode(ticket);
+    if (rank < 0 || rank >= decoded.worldSize()) {
+      throw new IllegalArgumentException(
+          "rank is %d, the ranks of %s are 0 to %d"
+              .formatted(rank, decoded.label(), decoded.worldSize() - 1));
+    }
+    return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null).join();
+  }
+
+  private static @Nullable Rendezvous hub(Ticket ticket) {
+    Rendezvous hub = PENDING.remove(ticket);
+    if (hub == null) {
+      throw new GroupMismatchException(
+          "rank 0 of %s joins once and in the process that made the ticket, but %s has no unused rendezvous for it (taken, expired, discarded, or made elsewhere)"
+              .formatted(ticket.label(), ProcessIdentity.current()));
+    }
+    return hub;
+  }
+
+  /**
+   * Observes a group from a process that is no member. May be called before, while and after the
+   * members join.
+   *
+   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws CollectiveException if the rendezvous cannot be reached or is closed
+   */
+  public static GroupObserver observe(byte[] ticket) {
+    return DriverObserver.observe(TicketCodec.decode(ticket));
+  }
+}

@@ -1,0 +1,417 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.internal.CallRecord;
+import io.nvrar.internal.NativeCommunicator;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One member's state, from the join to the end: what the control channel's thread learns and what
+ * the callers of {@link MemberGroup} need. The channel's thread frees the native member when it
+ * ends, whatever made it end.
+ */
+final class Member implements ControlChannel.Listener {
+  private static final long FOREVER = Long.MAX_VALUE;
+
+  /** How long a call that was aborted from outside waits for the channel to say why. */
+  private static final long REASON_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  /** How long a forced end may take: the native member's own limit and a little more. */
+  private static final long FORCED_END_NANOS = TimeUnit.SECONDS.toNanos(12);
+
+  /** How often a member that waits for one that has left looks whether the others are done. */
+  private static final long CLOSED_PEER_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+
+  private final Ticket ticket;
+  private final int rank;
+  private final ControlChannel channel;
+  private final Object lock = new Object();
+
+  private volatile @Nullable NativeCommunicator communicator;
+
+  /** Written once, under the lock. */
+  private volatile @Nullable Failure failure;
+
+  /**
+   * The lowest number of a last call of a rank that has closed; written by the channel's thread.
+   */
+  private volatile long lastCommonCall = FOREVER;
+
+  private volatile int closedRank = -1;
+  private volatile boolean hubClosed;
+
+  // Guarded by the lock; closing and destroyed are also read without it.
+  private Message.@Nullable Members members;
+  private boolean ready;
+  private boolean hubGone;
+  private boolean ended;
+  private boolean freed;
+  private volatile boolean closing;
+  private volatile boolean destroyed;
+
+  Member(Ticket ticket, int rank, ControlChannel channel) {
+    this.ticket = ticket;
+    this.rank = rank;
+    this.channel = channel;
+  }
+
+  void start() {
+    channel.start("nvrar-" + ticket.name() + "-" + rank, this);
+  }
+
+  void send(Message message) {
+    channel.send(message);
+  }
+
+  /** From here on the end of the channel's thread frees {@code prepared}. */
+  void own(NativeCommunicator prepared) {
+    boolean late;
+    synchronized (lock) {
+      communicator = prepared;
+      late = ended;
+    }
+    if (late) {
+      prepared.close();
+    }
+  }
+
+  /** Waits for the descriptors of all members. */
+  Message.Members awaitMembers(long deadlineNanos) {
+    awaitJoin(() -> members != null, deadlineNanos);
+    synchronized (lock) {
+      Message.Members all = members;
+      if (all == null) {
+        throw new IllegalStateException("woken without members");
+      }
+      return all;
+    }
+  }
+
+  /** Waits until every member is connected. */
+  void awaitReady(long deadlineNanos) {
+    awaitJoin(() -> ready, deadlineNanos);
+  }
+
+  private void awaitJoin(BooleanSupplier condition, long deadlineNanos) {
+    try {
+      await(() -> condition.getAsBoolean() || failure != null || ended, deadlineNanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CollectiveException(
+          "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
+    }
+    throwIfFailed();
+    synchronized (lock) {
+      if (!condition.getAsBoolean()) {
+        throw new CollectiveTimeoutException(
+            "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"
+                .formatted(
+                    rank,
+                    ticket.label(),
+                    ticket.host(),
+                    ticket.port(),
+                    Phrases.seconds(ticket.config().joinTimeout())),
+            0);
+      }
+    }
+  }
+
+  /** Waits on the lock; the condition is looked at under it. */
+  private boolean await(BooleanSupplier condition, long deadlineNanos) throws InterruptedException {
+    synchronized (lock) {
+      while (!condition.getAsBoolean()) {
+        long left = deadlineNanos - System.nanoTime();
+        if (left <= 0) {
+          return false;
+        }
+        TimeUnit.NANOSECONDS.timedWait(lock, left);
+      }
+      return true;
+    }
+  }
+
+  // What the channel's thread learns.
+
+  @Override
+  public void received(Message message) {
+    if (message instanceof Failure reason) {
+      fail(reason, false);
+    } else if (message instanceof Message.Members all) {
+      synchronized (lock) {
+        members = all;
+        lock.notifyAll();
+      }
+    } else if (message instanceof Message.Ready) {
+      synchronized (lock) {
+        ready = true;
+        lock.notifyAll();
+      }
+    } else if (message instanceof Message.Closing peer) {
+      if (peer.rank() == 0) {
+        hubClosed = true;
+      }
+      if (peer.sequence() < lastCommonCall) {
+        closedRank = peer.rank();
+        lastCommonCall = peer.sequence();
+      }
+    } else if (message instanceof Message.AllClosed) {
+      channel.leave();
+    } else if (message instanceof Message.Destroy) {
+      destroyed = true;
+      beginClose();
+    }
+  }
+
+  @Override
+  public void lost(String why) {
+    boolean orderly;
+    synchronized (lock) {
+      hubGone = true;
+      orderly = hubClosed || failure != null;
+      if (orderly && closing) {
+        channel.leave();
+      }
+    }
+    if (!orderly) {
+      ProcessIdentity hub = hubIdentity();
+      fail(
+          Failure.lost(
+              0,
+              hub,
+              "rank 0 (%s) was lost%s: %s"
+                  .formatted(
+                      hub.pid() == 0 ? "on host " + hub.host() : hub,
+                      ready ? "" : " while " + ticket.label() + " was being created",
+                      why)),
+          true);
+    }
+  }
+
+  private ProcessIdentity hubIdentity() {
+    synchronized (lock) {
+      return members == null
+          ? new ProcessIdentity(ticket.host(), 0, "")
+          : members.inRankOrder()[0].process();
+    }
+  }
+
+  @Override
+  public long tick() {
+    NativeCommunicator comm = communicator;
+    long last = lastCommonCall;
+    if (last == FOREVER || comm == null || failure != null) {
+      return FOREVER;
+    }
+    CallRecord own = comm.call(rank);
+    // An abort would reach members that still run a call all have made: let those finish first.
+    if (own.state() == CallRecord.State.RUNNING && own.sequence() > last && allPast(comm, last)) {
+      fail(peerClosed(), false);
+    }
+    return CLOSED_PEER_POLL_NANOS;
+  }
+
+  private boolean allPast(NativeCommunicator comm, long last) {
+    for (int r = 0; r < ticket.worldSize(); r++) {
+      CallRecord call = comm.call(r);
+      if (call.sequence() < last
+          || (call.sequence() == last && call.state() == CallRecord.State.RUNNING)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  @Override
+  public void ended() {
+    NativeCommunicator comm;
+    synchronized (lock) {
+      ended = true;
+      closing = true;
+      comm = communicator;
+    }
+    if (comm != null) {
+      comm.close();
+    }
+    synchronized (lock) {
+      freed = true;
+      lock.notifyAll();
+    }
+  }
+
+  // What callers do.
+
+  /** Throws if no further call can be made. */
+  void checkCallable(NativeCommunicator comm) {
+    throwIfFailed();
+    if (closing) {
+      throw closed();
+    }
+    long last = lastCommonCall;
+    if (last != FOREVER && comm.call(rank).sequence() >= last) {
+      // Recorded here only: the others may still be in calls that all have made, and each of them
+      // comes to the same end by itself.
+      record(peerClosed());
+      throwIfFailed();
+    }
+  }
+
+  private Failure peerClosed() {
+    return Failure.of(
+        Failure.Kind.ABORTED,
+        destroyed
+            ? ticket.label() + " was destroyed by the driver"
+            : "rank %d closed the group after its call #%d".formatted(closedRank, lastCommonCall));
+  }
+
+  private IllegalStateException closed() {
+    return new IllegalStateException(
+        destroyed
+            ? "%s was destroyed by the driver; rank %d can make no more calls"
+                .formatted(ticket.label(), rank)
+            : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
+  }
+
+  /** What to throw for what the native library has thrown. */
+  RuntimeException callFailed(CollectiveException e) {
+    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
+      // The library's sentence names every rank's call: nothing to add.
+      recordAndReport(e);
+    } else if (failure == null) {
+      try {
+        await(
+            () -> failure != null || ended || lastCommonCall != FOREVER,
+            System.nanoTime() + REASON_NANOS);
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+      }
+      synchronized (lock) {
+        if (failure == null && ended) {
+          return closed();
+        }
+      }
+      if (lastCommonCall != FOREVER) {
+        record(peerClosed());
+      }
+      recordAndReport(e);
+    }
+    Failure reason = failure;
+    return reason == null ? e : reason.toException();
+  }
+
+  private void recordAndReport(CollectiveException e) {
+    String sentence = String.valueOf(e.getMessage());
+    if (recordAsIs(Failure.like(e, sentence))) {
+      channel.send(
+          Failure.like(e, "rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
+    }
+  }
+
+  void throwIfFailed() {
+    Failure reason = failure;
+    if (reason != null) {
+      throw reason.toException();
+    }
+  }
+
+  /** Fails the group on this member and, if {@code report}, on all. */
+  void fail(Failure reason, boolean report) {
+    NativeCommunicator comm = communicator;
+    if (comm != null) {
+      comm.abort(); // first: what follows allocates, and so may wait for the garbage collector
+    }
+    if (record(reason) && report) {
+      channel.send(reason);
+    }
+  }
+
+  /** Notes the failure with what this member was doing. */
+  private boolean record(Failure reason) {
+    return recordAsIs(reason.withMessage(reason.message() + whereabouts()));
+  }
+
+  private boolean recordAsIs(Failure reason) {
+    synchronized (lock) {
+      if (failure != null || ended) {
+        return false;
+      }
+      failure = reason;
+      if (closing) {
+        channel.leave();
+      }
+      lock.notifyAll();
+      return true;
+    }
+  }
+
+  private String whereabouts() {
+    NativeCommunicator comm = communicator;
+    if (comm == null || !ready) {
+      return "";
+    }
+    CallRecord own = comm.call(rank);
+    String doing =
+        switch (own.state()) {
+          case NONE -> "had made no call yet";
+          case RUNNING, FAILED -> "was in " + own.description();
+          case DONE -> "was in no call, its last was " + own.description();
+        };
+    return "; this member (rank " + rank + ") " + doing;
+  }
+
+  boolean isClosing() {
+    return closing;
+  }
+
+  /** Says that this member makes no more calls; returns at once. */
+  void beginClose() {
+    synchronized (lock) {
+      if (closing) {
+        return;
+      }
+      closing = true;
+    }
+    NativeCommunicator comm = communicator;
+    if (comm != null) {
+      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
+    }
+    synchronized (lock) {
+      if (failure != null || hubGone) {
+        channel.leave();
+      }
+    }
+  }
+
+  /** Leaves, whatever the others do; returns at once. */
+  void leave() {
+    channel.leave();
+  }
+
+  /** Waits until all is freed: in order for so long, then by leaving. */
+  void awaitFreed(long orderlyNanos) {
+    boolean interrupted = false;
+    try {
+      if (await(() -> freed, System.nanoTime() + orderlyNanos)) {
+        return;
+      }
+    } catch (InterruptedException e) {
+      interrupted = true; // whoever interrupts wants no patience; freeing goes on
+    }
+    channel.leave();
+    long deadline = System.nanoTime() + FORCED_END_NANOS;
+    while (true) {
+      try {
+        await(() -> freed, deadline);
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

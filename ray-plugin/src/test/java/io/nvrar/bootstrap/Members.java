@@ -1,0 +1,114 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+
+/** The members of a group as threads of this process. */
+final class Members implements AutoCloseable {
+  static final String HOST = "127.0.0.1";
+
+  final List<CollectiveGroup> groups;
+  private final ExecutorService threads;
+
+  private Members(List<CollectiveGroup> groups, ExecutorService threads) {
+    this.groups = groups;
+    this.threads = threads;
+  }
+
+  /** Short limits, so that a defect shows in seconds. */
+  static GroupConfig.Builder config() {
+    return GroupConfig.builder()
+        .timeout(Duration.ofSeconds(10))
+        .joinTimeout(Duration.ofSeconds(10))
+        .heartbeatLimit(Duration.ofSeconds(5));
+  }
+
+  static Members join(String name, int worldSize, GroupConfig config) {
+    byte[] ticket = Groups.createTicket(name, worldSize, config, HOST);
+    ExecutorService threads = Executors.newCachedThreadPool();
+    List<Callable<CollectiveGroup>> joins = new ArrayList<>();
+    for (int r = 0; r < worldSize; r++) {
+      int rank = r;
+      joins.add(() -> Groups.join(ticket, rank));
+    }
+    return new Members(getAll(threads, joins), threads);
+  }
+
+  CollectiveGroup rank(int rank) {
+    return groups.get(rank);
+  }
+
+  /** Runs the same on every member at once and waits. */
+  void onAll(Consumer<CollectiveGroup> work) {
+    List<Callable<Void>> calls = new ArrayList<>();
+    for (CollectiveGroup group : groups) {
+      calls.add(
+          () -> {
+            work.accept(group);
+            return null;
+          });
+    }
+    getAll(threads, calls);
+  }
+
+  /** Starts something on a thread of its own. */
+  <T> Future<T> start(Callable<T> work) {
+    return threads.submit(work);
+  }
+
+  /** Runs all at once; the first failure is thrown when all have ended. */
+  static <T> List<T> getAll(ExecutorService threads, List<Callable<T>> calls) {
+    List<Future<T>> futures = calls.stream().map(threads::submit).toList();
+    List<T> results = new ArrayList<>();
+    RuntimeException first = null;
+    for (Future<T> future : futures) {
+      try {
+        results.add(future.get(60, TimeUnit.SECONDS));
+      } catch (ExecutionException e) {
+        if (first == null) {
+          first =
+              e.getCause() instanceof RuntimeException cause
+                  ? cause
+                  : new IllegalStateException(e.getCause());
+        } else {
+          first.addSuppressed(e.getCause());
+        }
+      } catch (Exception e) {
+        throw new IllegalStateException("a member did not come to an end", e);
+      }
+    }
+    if (first != null) {
+      throw first;
+    }
+    return results;
+  }
+
+  /** The exception that a member's work ended with. */
+  static Throwable failureOf(Future<?> work) throws Exception {
+    try {
+      Object result = work.get(20, TimeUnit.SECONDS);
+      throw new AssertionError("it did not fail but returned " + result);
+    } catch (ExecutionException e) {
+      return e.getCause();
+    }
+  }
+
+  @Override
+  public void close() {
+    try {
+      onAll(CollectiveGroup::close);
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+}
