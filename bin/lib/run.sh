@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Starts the Java side: plain, or as the driver of a Ray cluster that lives exactly as long as the command. Sourced by bin/nvrar.
 
-# What every JVM of ours needs on JDK 17 and newer: six packages that Ray's serializer opens, and native access for JNA.
+# What every JVM of ours needs on JDK 17 and newer: six packages that Ray's serializer opens, native access for
+# JNA, and Kryo without sun.misc.Unsafe, which newer JDKs warn about.
 JVM_OPTIONS=(
   --add-opens=java.base/java.lang=ALL-UNNAMED
   --add-opens=java.base/java.math=ALL-UNNAMED
@@ -10,6 +11,7 @@ JVM_OPTIONS=(
   --add-opens=java.base/java.net=ALL-UNNAMED
   --add-opens=java.base/java.text=ALL-UNNAMED
   --enable-native-access=ALL-UNNAMED
+  -Dkryo.unsafe=false
 )
 # The driver computes little and should be there soon; a JVM that is killed leaves its performance file behind, so there is none.
 # Text is UTF-8 whatever the locale (stdout.encoding on JDK 19 and newer, sun.stdout.encoding before).
@@ -26,6 +28,7 @@ keeper_pid=''
 cluster_dir=''
 cluster_address=''
 readers=()
+messages=''
 
 # our_jars [with-logger]: our classes and their libraries, joined by colons. Ray brings a logger of its own.
 our_jars() {
@@ -73,7 +76,7 @@ run_ray() {
     options+=("-Dray.job.jvm-options.$i=${WORKER_OPTIONS[$i]}")
   done
   options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN "-Dlog4j2.configurationFile=$NVRAR_HOME/bin/lib/log4j2.xml"
-    "-Dnvrar.cli.stderr=$cluster_dir/messages")
+    "-Dnvrar.cli.stderr=$messages")
   start_error_streams
   RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
     -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
@@ -88,20 +91,28 @@ run_ray() {
   exit "$code"
 }
 
-# Two pipes for what the driver has to say: messages for the user go through as they are, also half lines; of what Ray's native
-# code and its logger write to standard error, what they say at every start, and cannot be told not to, is left out.
+# Parts what the driver says to standard error: messages for the user go through as they are, also half lines; of what Ray's
+# native code and its logger write there, what they say at every start, and cannot be told not to, is left out.
 start_error_streams() {
   local noise='^\[[^]]* I [0-9]+ [0-9]+\] |^[^ ]+ [^ ]+ INFO (Starting|Stopping|Configuration) '
-  mkfifo "$cluster_dir/messages" "$cluster_dir/err"
   if verbose; then
     noise='^$'
   fi
-  # This shell is a writer too, so that the readers do not end before the driver has opened its side.
-  cat < "$cluster_dir/messages" >&2 8>&- 9<&- &
-  readers=("$!")
+  mkfifo "$cluster_dir/err"
   grep --line-buffered -Ev "$noise" < "$cluster_dir/err" >&2 8>&- 9<&- &
+  readers=("$!")
+  # This shell is a writer too, so that the readers do not end before the driver has opened its side.
+  exec 7> "$cluster_dir/err"
+  if [[ -t 2 ]]; then
+    messages="$(readlink -f /proc/self/fd/2)"
+    return
+  fi
+  # Not the file behind standard error by its name: opened twice, it would be written over.
+  messages="$cluster_dir/messages"
+  mkfifo "$messages"
+  cat < "$messages" >&2 7>&- 8>&- 9<&- &
   readers+=("$!")
-  exec 6> "$cluster_dir/messages" 7> "$cluster_dir/err"
+  exec 6> "$messages"
 }
 
 # Waits until what the driver said is out.

@@ -37,7 +37,7 @@ native_tests() {
   cd "$NVRAR_HOME/native"
   cmake --preset "$1"
   cmake --build --preset "$1"
-  ctest --preset "$1" --output-junit "$2/ctest.xml"
+  ctest --preset "$1" --output-junit "$2/ctest.xml" --test-output-size-passed 10000000
 }
 
 # take_reports KIND DIRECTORY: copies the XML files that surefire or failsafe has written since they were last cleared.

@@ -2,17 +2,12 @@ package io.nvrar.cli;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.io.FileNotFoundException;
-import java.io.FileOutputStream;
-import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
@@ -36,9 +31,6 @@ public final class Main implements Runnable {
 
   /** The environment variable that asks for stack traces, as {@code --verbose} does. */
   static final String DEBUG_VARIABLE = "NVRAR_DEBUG";
-
-  /** Where messages for the user go, such as {@code /dev/fd/3}; set by {@code bin/nvrar}. */
-  static final String ERROR_STREAM_PROPERTY = "nvrar.cli.stderr";
 
   @Option(
       names = "--verbose",
@@ -67,7 +59,7 @@ public final class Main implements Runnable {
 
   /** Runs a command and exits with its code. */
   public static void main(String[] args) {
-    takeOwnErrorStream();
+    ErrorStream.install();
     int code =
         run(
             new PrintWriter(System.out, true, UTF_8),
@@ -87,25 +79,6 @@ public final class Main implements Runnable {
         .setParameterExceptionHandler(main::explainUsage)
         .setExecutionExceptionHandler(main::explainFailure)
         .execute(args);
-  }
-
-  /**
-   * Moves {@code System.err} to the file that the launcher names, so that what users should see
-   * does not mix with what Ray's native code and its logger write to descriptor 2.
-   */
-  private static void takeOwnErrorStream() {
-    String path = System.getProperty(ERROR_STREAM_PROPERTY);
-    if (path == null) {
-      return;
-    }
-    // A logger that is made first keeps the stream that it finds.
-    Logger log = LoggerFactory.getLogger(Main.class);
-    try {
-      System.setErr(new PrintStream(new FileOutputStream(path, true), true, UTF_8));
-    } catch (FileNotFoundException e) {
-      // A socket cannot be opened by its path. Then both share descriptor 2.
-      log.debug("{} cannot be opened", path, e);
-    }
   }
 
   @Override
