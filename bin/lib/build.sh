@@ -39,6 +39,9 @@ ensure_built() {
   ) 9> "$NVRAR_STATE/build.lock"
 }
 
+# What a program that runs needs none of.
+LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip)
+
 build() {
   local log="$NVRAR_STATE/build.log" fingerprint
   fingerprint="$(source_fingerprint)"
@@ -46,7 +49,7 @@ build() {
   SECONDS=0
   # Libraries that an earlier build copied and this one no longer names would stay on the class path.
   rm -rf "$NVRAR_HOME/examples/target/lib"
-  if ! maven -pl examples -am package -DskipTests -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip > "$log" 2>&1 < /dev/null; then
+  if ! maven -pl examples -am package -DskipTests "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
     tail -n 25 "$log" >&2
     die "the build failed; its last lines are above, all of them in $log"
   fi

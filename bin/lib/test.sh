@@ -4,7 +4,7 @@
 NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
 # What one step has done for all.
-NOT_AGAIN=(-DskipNativeTests -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip -Dspotless.check.skip)
+NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 
 left_out=''
 
@@ -115,7 +115,8 @@ run_tests() {
     step native-tsan '' native_tests tsan "$RESULTS/native-tsan"
   fi
 
-  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples -DskipNativeTests
+  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples -DskipNativeTests \
+    -Dnvrar.cmake.target=nvrar
   other="$(second_jdk)"
   if [[ -z "$all" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
