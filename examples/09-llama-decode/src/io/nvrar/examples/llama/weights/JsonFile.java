@@ -1,0 +1,188 @@
+package io.nvrar.examples.llama.weights;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * A JSON object with typed look-ups whose errors say which key of which file is wrong. An explicit
+ * null counts as absent, as in transformers.
+ *
+ * <p>Uses Gson's tree only: in a Ray worker Ray's own, older Gson is in front.
+ */
+final class JsonFile {
+  private final String name;
+  private final JsonObject object;
+
+  private JsonFile(String name, JsonObject object) {
+    this.name = name;
+    this.object = object;
+  }
+
+  /** Reads a file of at most {@code maxBytes} bytes. */
+  static JsonFile read(Path file, long maxBytes) {
+    if (!Files.isRegularFile(file)) {
+      throw new ModelException("There is no " + file + ".");
+    }
+    try {
+      long size = Files.size(file);
+      if (size > maxBytes) {
+        throw new ModelException(
+            file + " has " + size + " bytes, more than the " + maxBytes + " it may have.");
+      }
+      return parse(file.toString(), Files.readString(file));
+    } catch (IOException e) {
+      throw new ModelException(file + " cannot be read: " + e + ".");
+    }
+  }
+
+  /** Parses text that came from {@code name}. */
+  static JsonFile parse(String name, String text) {
+    JsonElement element;
+    try {
+      element = JsonParser.parseString(text);
+    } catch (JsonParseException e) {
+      throw new ModelException(name + " is not JSON: " + e.getMessage() + ".");
+    }
+    if (!element.isJsonObject()) {
+      throw new ModelException(name + " holds no JSON object.");
+    }
+    return new JsonFile(name, element.getAsJsonObject());
+  }
+
+  String name() {
+    return name;
+  }
+
+  Iterable<String> keys() {
+    return object.keySet();
+  }
+
+  boolean has(String key) {
+    JsonElement value = object.get(key);
+    return value != null && !value.isJsonNull();
+  }
+
+  Optional<JsonFile> object(String key) {
+    if (!has(key)) {
+      return Optional.empty();
+    }
+    JsonElement value = object.get(key);
+    if (!value.isJsonObject()) {
+      throw wrong(key, "an object", value);
+    }
+    return Optional.of(new JsonFile(name, value.getAsJsonObject()));
+  }
+
+  int positive(String key) {
+    if (!has(key)) {
+      throw new ModelException(name + " lacks " + key + ".");
+    }
+    return positive(key, 0);
+  }
+
+  int positive(String key, int absent) {
+    if (!has(key)) {
+      return absent;
+    }
+    double value = number(key, 0);
+    // The cap keeps every product of two such numbers within a long.
+    if (value != Math.rint(value) || value < 1 || value > 1 << 28) {
+      throw wrong(key, "an integer from 1 to " + (1 << 28), object.get(key));
+    }
+    return (int) value;
+  }
+
+  double number(String key, double absent) {
+    if (!has(key)) {
+      return absent;
+    }
+    JsonElement value = object.get(key);
+    if (!value.isJsonPrimitive() || !value.getAsJsonPrimitive().isNumber()) {
+      throw wrong(key, "a number", value);
+    }
+    try {
+      return value.getAsDouble();
+    } catch (NumberFormatException e) {
+      throw wrong(key, "a number", value);
+    }
+  }
+
+  boolean flag(String key) {
+    if (!has(key)) {
+      return false;
+    }
+    JsonElement value = object.get(key);
+    if (!value.isJsonPrimitive() || !value.getAsJsonPrimitive().isBoolean()) {
+      throw wrong(key, "true or false", value);
+    }
+    return value.getAsBoolean();
+  }
+
+  Optional<String> string(String key) {
+    if (!has(key)) {
+      return Optional.empty();
+    }
+    JsonElement value = object.get(key);
+    if (!value.isJsonPrimitive() || !value.getAsJsonPrimitive().isString()) {
+      throw wrong(key, "a string", value);
+    }
+    return Optional.of(value.getAsString());
+  }
+
+  List<String> strings(String key) {
+    List<String> strings = new ArrayList<>();
+    if (has(key)) {
+      JsonElement value = object.get(key);
+      if (!value.isJsonArray()) {
+        throw wrong(key, "a list of strings", value);
+      }
+      for (JsonElement element : value.getAsJsonArray()) {
+        if (!element.isJsonPrimitive()) {
+          throw wrong(key, "a list of strings", value);
+        }
+        strings.add(element.getAsString());
+      }
+    }
+    return List.copyOf(strings);
+  }
+
+  /** Non-negative integers from a list, or from a single number. */
+  List<Long> integers(String key) {
+    List<Long> integers = new ArrayList<>();
+    if (has(key)) {
+      JsonElement value = object.get(key);
+      Iterable<JsonElement> elements =
+          value.isJsonArray() ? value.getAsJsonArray() : List.of(value);
+      for (JsonElement element : elements) {
+        integers.add(integer(key, element));
+      }
+    }
+    return List.copyOf(integers);
+  }
+
+  private long integer(String key, JsonElement element) {
+    if (element.isJsonPrimitive()) {
+      try {
+        long number = Long.parseLong(element.getAsString());
+        if (number >= 0) {
+          return number;
+        }
+      } catch (NumberFormatException e) {
+        throw wrong(key, "a non-negative integer", element);
+      }
+    }
+    throw wrong(key, "a non-negative integer", element);
+  }
+
+  private ModelException wrong(String key, String expected, JsonElement found) {
+    return new ModelException(name + ": " + key + " is " + found + ", not " + expected + ".");
+  }
+}

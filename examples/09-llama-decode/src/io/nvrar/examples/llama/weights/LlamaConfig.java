@@ -1,0 +1,128 @@
+package io.nvrar.examples.llama.weights;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * What {@code config.json} of a Llama says, in the spellings of transformers 4 and 5.
+ *
+ * @param vocabularySize rows of the embedding, and numbers in a row of logits
+ * @param hiddenSize numbers in the residual stream of one token
+ * @param intermediateSize width of the MLP
+ * @param layers number of layers
+ * @param heads query heads of a layer
+ * @param keyValueHeads key/value heads of a layer; divides {@code heads}
+ * @param headSize numbers in one head
+ * @param maxPositions the longest sequence, prompt and generated tokens together
+ * @param normEpsilon what RMSNorm adds to the mean square
+ * @param rope the rotation of positions
+ * @param tiedEmbeddings whether the embedding is the output head too
+ * @param attentionBias whether q, k, v and o projections have biases
+ * @param mlpBias whether gate, up and down projections have biases
+ * @param endTokens the tokens that end a sequence
+ */
+public record LlamaConfig(
+    int vocabularySize,
+    int hiddenSize,
+    int intermediateSize,
+    int layers,
+    int heads,
+    int keyValueHeads,
+    int headSize,
+    int maxPositions,
+    float normEpsilon,
+    RopeScaling rope,
+    boolean tiedEmbeddings,
+    boolean attentionBias,
+    boolean mlpBias,
+    List<Integer> endTokens) {
+
+  private static final long MAX_BYTES = 1 << 20;
+
+  /**
+   * Reads {@code config.json} and, where present, the end tokens of {@code generation_config.json}.
+   *
+   * @throws ModelException if this is no Llama that can be decoded
+   */
+  public static LlamaConfig read(Path directory) {
+    if (!Files.isDirectory(directory)) {
+      throw new ModelException("There is no model directory " + directory + ".");
+    }
+    JsonFile config = JsonFile.read(directory.resolve("config.json"), MAX_BYTES);
+    refuseWhatIsNoPlainLlama(config);
+    int heads = config.positive("num_attention_heads");
+    int hiddenSize = config.positive("hidden_size");
+    LlamaConfig result =
+        new LlamaConfig(
+            config.positive("vocab_size"),
+            hiddenSize,
+            config.positive("intermediate_size"),
+            config.positive("num_hidden_layers"),
+            heads,
+            config.positive("num_key_value_heads", heads),
+            config.positive("head_dim", Math.max(1, hiddenSize / heads)),
+            config.positive("max_position_embeddings", 2048),
+            (float) config.number("rms_norm_eps", 1e-6),
+            RopeScaling.from(config),
+            config.flag("tie_word_embeddings"),
+            config.flag("attention_bias"),
+            config.flag("mlp_bias"),
+            endTokens(directory, config));
+    if (result.heads % result.keyValueHeads != 0) {
+      throw new ModelException(
+          "%s has %d attention heads, which its %d key/value heads do not divide."
+              .formatted(config.name(), result.heads, result.keyValueHeads));
+    }
+    if (result.headSize % 2 != 0) {
+      throw new ModelException(
+          "%s has heads of %d numbers, and rotary embeddings need an even number."
+              .formatted(config.name(), result.headSize));
+    }
+    return result;
+  }
+
+  /** Query heads that share a key/value head. */
+  public int headsPerKeyValueHead() {
+    return heads / keyValueHeads;
+  }
+
+  private static void refuseWhatIsNoPlainLlama(JsonFile config) {
+    List<String> architectures = config.strings("architectures");
+    String type = config.string("model_type").orElse("llama");
+    if (!type.equals("llama")
+        || !(architectures.isEmpty() || architectures.contains("LlamaForCausalLM"))) {
+      throw new ModelException(
+          "%s describes %s (%s), and this decoder reads LlamaForCausalLM (llama) only."
+              .formatted(
+                  config.name(),
+                  architectures.isEmpty() ? "a model" : String.join(", ", architectures),
+                  type));
+    }
+    String activation = config.string("hidden_act").orElse("silu");
+    if (!activation.equals("silu")) {
+      throw new ModelException(
+          "%s has the activation %s, and this decoder knows silu only."
+              .formatted(config.name(), activation));
+    }
+    if (config.has("quantization_config")) {
+      throw new ModelException(
+          config.name() + " describes quantized weights, and this decoder reads plain ones only.");
+    }
+  }
+
+  // transformers' generate() prefers generation_config.json, and chat models name their end of
+  // turn only there.
+  private static List<Integer> endTokens(Path directory, JsonFile config) {
+    Path generation = directory.resolve("generation_config.json");
+    JsonFile source = config;
+    if (Files.isRegularFile(generation)) {
+      JsonFile file = JsonFile.read(generation, MAX_BYTES);
+      source = file.has("eos_token_id") ? file : config;
+    }
+    // A number past the vocabulary is never generated, so that clamping it changes nothing.
+    return source.integers("eos_token_id").stream()
+        .map(token -> (int) Math.min(token, Integer.MAX_VALUE))
+        .toList();
+  }
+}
