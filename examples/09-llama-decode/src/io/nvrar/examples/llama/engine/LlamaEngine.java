@@ -1,0 +1,39 @@
+package io.nvrar.examples.llama.engine;
+
+import io.nvrar.examples.llama.weights.LlamaConfig;
+
+/**
+ * One rank's forward pass of a Llama with a KV cache. All ranks of the group make the same calls in
+ * the same order. Not safe for concurrent use.
+ */
+public interface LlamaEngine extends AutoCloseable {
+
+  /** The model. */
+  LlamaConfig config();
+
+  /** The most rows that a batch may have once {@link #begin} has returned. */
+  int maxRows();
+
+  /**
+   * Forgets all sequences and makes room for new ones.
+   *
+   * @param capacities the most tokens that each sequence may get
+   */
+  void begin(int[] capacities);
+
+  /**
+   * Appends a batch's tokens to their sequences and computes the logits that it asks for.
+   *
+   * @param batch the tokens; those of a sequence in their order
+   * @param logits row k becomes the logits of the k-th row of the batch that wants them; each row
+   *     has {@code config().vocabularySize()} numbers, bit for bit the same on all ranks
+   */
+  void forward(TokenBatch batch, float[][] logits);
+
+  /** Nanoseconds spent in collectives, waiting for other ranks included, since {@link #begin}. */
+  long collectiveNanos();
+
+  /** Frees the engine's memory. Idempotent. */
+  @Override
+  void close();
+}

@@ -1,0 +1,53 @@
+package io.nvrar.examples.llama.engine;
+
+import io.nvrar.examples.llama.weights.LlamaConfig;
+
+/**
+ * Turns pairs of a head's numbers by angles that grow with the position. As in transformers, number
+ * i of a head is paired with number i + headSize / 2.
+ */
+final class RotaryEmbedding {
+  private final int half;
+  private final float[] frequencies;
+  private float[][] cosines = {};
+  private float[][] sines = {};
+
+  RotaryEmbedding(LlamaConfig config) {
+    half = config.headSize() / 2;
+    frequencies = new float[half];
+    for (int i = 0; i < half; i++) {
+      double frequency = Math.pow(config.rope().theta(), -2.0 * i / config.headSize());
+      frequencies[i] = (float) config.rope().scale(frequency);
+    }
+  }
+
+  /** Computes the angles of positions below {@code positions}. */
+  void reserve(int positions) {
+    if (positions <= cosines.length) {
+      return;
+    }
+    cosines = new float[positions][half];
+    sines = new float[positions][half];
+    for (int position = 0; position < positions; position++) {
+      for (int i = 0; i < half; i++) {
+        // The product is rounded to float32 as transformers does: its error grows with the
+        // position, and a better angle would be another model's.
+        float angle = position * frequencies[i];
+        cosines[position][i] = (float) Math.cos(angle);
+        sines[position][i] = (float) Math.sin(angle);
+      }
+    }
+  }
+
+  /** Turns the head whose first number is {@code row[from]}. */
+  void rotate(float[] row, int from, int position) {
+    float[] cosine = cosines[position];
+    float[] sine = sines[position];
+    for (int i = 0; i < half; i++) {
+      float x = row[from + i];
+      float y = row[from + half + i];
+      row[from + i] = x * cosine[i] - y * sine[i];
+      row[from + half + i] = y * cosine[i] + x * sine[i];
+    }
+  }
+}

@@ -1,0 +1,95 @@
+package io.nvrar.examples.llama.generate;
+
+import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.TokenBatch;
+
+/**
+ * Prefill, then a token for each unfinished sequence at a time. Runs on every rank alike; a rank
+ * learns the next tokens by choosing them itself (see {@link Sampler}), so that nothing but the
+ * engine's collectives passes between the ranks.
+ */
+public final class DecodeLoop {
+  private final LlamaEngine engine;
+  private final DecodeRequest request;
+  private final TokenSink sink;
+  private final Sampler[] samplers;
+  private final int[] lastToken;
+  private final int[] generated;
+  private final float[][] logits;
+  private final TokenBatch batch;
+
+  private DecodeLoop(LlamaEngine engine, DecodeRequest request, TokenSink sink) {
+    this.engine = engine;
+    this.request = request;
+    this.sink = sink;
+    int sequences = request.sequences();
+    samplers = new Sampler[sequences];
+    int[] capacities = new int[sequences];
+    for (int i = 0; i < sequences; i++) {
+      samplers[i] = new Sampler(request.sampling(), i);
+      // The last generated token is not fed back.
+      capacities[i] = request.prompt(i).length + request.maxTokens() - 1;
+    }
+    lastToken = new int[sequences];
+    generated = new int[sequences];
+    logits = new float[sequences][engine.config().vocabularySize()];
+    engine.begin(capacities);
+    batch = new TokenBatch(engine.maxRows());
+  }
+
+  /** Decodes a request to its end. */
+  public static void run(LlamaEngine engine, DecodeRequest request, TokenSink sink) {
+    request.check(engine.config());
+    DecodeLoop loop = new DecodeLoop(engine, request, sink);
+    loop.prefill();
+    loop.decode();
+  }
+
+  private void prefill() {
+    for (int sequence = 0; sequence < request.sequences(); sequence++) {
+      int[] prompt = request.prompt(sequence);
+      for (int i = 0; i < prompt.length; i++) {
+        if (batch.isFull()) {
+          step();
+        }
+        batch.add(sequence, prompt[i], i == prompt.length - 1);
+      }
+    }
+    step();
+  }
+
+  private void decode() {
+    while (true) {
+      for (int sequence = 0; sequence < request.sequences(); sequence++) {
+        if (!isFinished(sequence)) {
+          batch.add(sequence, lastToken[sequence], true);
+        }
+      }
+      if (batch.rows() == 0) {
+        return;
+      }
+      step();
+    }
+  }
+
+  private void step() {
+    engine.forward(batch, logits);
+    int k = 0;
+    for (int row = 0; row < batch.rows(); row++) {
+      if (batch.wantsLogits(row)) {
+        int sequence = batch.sequence(row);
+        int token = samplers[sequence].choose(logits[k]);
+        lastToken[sequence] = token;
+        generated[sequence]++;
+        sink.accept(sequence, token, logits[k]);
+        k++;
+      }
+    }
+    batch.clear();
+  }
+
+  private boolean isFinished(int sequence) {
+    return generated[sequence] == request.maxTokens()
+        || (!request.ignoreEnd() && engine.config().endTokens().contains(lastToken[sequence]));
+  }
+}

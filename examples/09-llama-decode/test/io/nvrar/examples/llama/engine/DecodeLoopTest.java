@@ -1,0 +1,134 @@
+package io.nvrar.examples.llama.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.examples.llama.generate.DecodeLoop;
+import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.generate.Sampling;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.Shard;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+final class DecodeLoopTest {
+  private static final Path MODEL = Path.of("09-llama-decode/model/tiny-english");
+  private static final int MAX_TOKENS = 20;
+
+  // Together more rows than one prefill step takes, so that a prompt is split between two.
+  private static final int[][] PROMPTS = {
+    prompt(3, 1), prompt(110, 7), prompt(1, 3), prompt(60, 5), prompt(9, 11)
+  };
+
+  @Test
+  void promptsOfDifferentLengthsInOneBatchGiveWhatEachGivesAlone() throws Exception {
+    List<List<Integer>> together = decode(2, request(PROMPTS, true, Sampling.greedy())).get(0);
+    for (int i = 0; i < PROMPTS.length; i++) {
+      DecodeRequest single = request(new int[][] {PROMPTS[i]}, true, Sampling.greedy());
+      assertThat(decode(2, single).get(0).get(0)).isEqualTo(together.get(i));
+    }
+  }
+
+  @Test
+  void sampledTokensAreTheSameOnAllRanks() throws Exception {
+    DecodeRequest request = request(PROMPTS, true, new Sampling(1.0, 50, 0.95, 12345));
+    List<List<List<Integer>>> ranks = decode(4, request);
+    assertThat(ranks).allSatisfy(rank -> assertThat(rank).isEqualTo(ranks.get(0)));
+    assertThat(ranks.get(0)).allSatisfy(tokens -> assertThat(tokens).hasSize(MAX_TOKENS));
+  }
+
+  @Test
+  void aSequenceStopsAtItsEndTokenWhileTheOthersGoOn() throws Exception {
+    List<List<Integer>> free = decode(1, request(PROMPTS, true, Sampling.greedy())).get(0);
+    // What the first sequence generates third is declared an end token.
+    int end = free.get(0).get(2);
+    List<List<Integer>> stopped =
+        RankThreads.run(
+                1,
+                group ->
+                    run(
+                        new CpuEngine(weights(withEnd(end), 0, 1), group),
+                        request(PROMPTS, false, Sampling.greedy())))
+            .get(0);
+    for (int i = 0; i < PROMPTS.length; i++) {
+      int at = free.get(i).indexOf(end);
+      assertThat(stopped.get(i)).isEqualTo(at < 0 ? free.get(i) : free.get(i).subList(0, at + 1));
+    }
+    assertThat(stopped.get(0).size()).isLessThanOrEqualTo(3);
+  }
+
+  @Test
+  void promptsThatTheModelCannotTakeAreRefusedWithTheNumbers() {
+    refused(new int[][] {{}}, 5, "Prompt 1 has no tokens.");
+    refused(new int[][] {{1}, {1, 2048}}, 5, "Prompt 2 has the token 2048");
+    refused(new int[][] {{1}, {-1}}, 5, "Prompt 2 has the token -1");
+    refused(
+        new int[][] {prompt(500, 1)},
+        13,
+        "Prompt 1 has 500 tokens, and with 13 more it would be longer than the model's 512"
+            + " positions.");
+    refused(new int[][] {{1}}, 0, "The number of tokens to generate is 0");
+  }
+
+  private static void refused(int[][] prompts, int maxTokens, String clause) {
+    DecodeRequest request = new DecodeRequest(prompts, maxTokens, false, false, Sampling.greedy());
+    assertThatThrownBy(() -> request.check(LlamaConfig.read(MODEL)))
+        .isInstanceOf(ModelException.class)
+        .hasMessageContaining(clause);
+  }
+
+  private static int[] prompt(int length, int step) {
+    return IntStream.range(0, length).map(i -> 2 + (i * step * 37) % 2000).toArray();
+  }
+
+  private static DecodeRequest request(int[][] prompts, boolean ignoreEnd, Sampling sampling) {
+    return new DecodeRequest(prompts, MAX_TOKENS, ignoreEnd, false, sampling);
+  }
+
+  private static LlamaConfig withEnd(int token) {
+    LlamaConfig config = LlamaConfig.read(MODEL);
+    return new LlamaConfig(
+        config.vocabularySize(),
+        config.hiddenSize(),
+        config.intermediateSize(),
+        config.layers(),
+        config.heads(),
+        config.keyValueHeads(),
+        config.headSize(),
+        config.maxPositions(),
+        config.normEpsilon(),
+        config.rope(),
+        config.tiedEmbeddings(),
+        config.attentionBias(),
+        config.mlpBias(),
+        List.of(token));
+  }
+
+  private static LlamaWeights weights(LlamaConfig config, int rank, int worldSize) {
+    return LlamaWeights.read(MODEL, config, Shard.of(config, rank, worldSize), bytes -> {});
+  }
+
+  private static List<List<List<Integer>>> decode(int worldSize, DecodeRequest request)
+      throws Exception {
+    LlamaConfig config = LlamaConfig.read(MODEL);
+    return RankThreads.run(
+        worldSize,
+        group -> run(new CpuEngine(weights(config, group.rank(), worldSize), group), request));
+  }
+
+  private static List<List<Integer>> run(LlamaEngine engine, DecodeRequest request) {
+    List<List<Integer>> tokens = new ArrayList<>();
+    for (int i = 0; i < request.sequences(); i++) {
+      tokens.add(new ArrayList<>());
+    }
+    try (engine) {
+      DecodeLoop.run(engine, request, (sequence, token, logits) -> tokens.get(sequence).add(token));
+    }
+    return tokens;
+  }
+}

@@ -1,0 +1,61 @@
+package io.nvrar.examples.llama.engine;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.Groups;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+
+/** Runs the ranks of a real group as threads of this process. */
+public final class RankThreads {
+  private static final long LIMIT_SECONDS = 120;
+
+  private RankThreads() {}
+
+  /** Runs {@code body} on each rank of a new group; returns what they return, by rank. */
+  public static <T> List<T> run(int worldSize, Function<CollectiveGroup, T> body) throws Exception {
+    byte[] ticket =
+        Groups.createTicket(
+            "llama", worldSize, GroupConfig.builder().backend(Backend.CPU).build(), "127.0.0.1");
+    ExecutorService threads = Executors.newFixedThreadPool(worldSize);
+    try {
+      List<Future<T>> running = new ArrayList<>();
+      for (int rank = 0; rank < worldSize; rank++) {
+        int own = rank;
+        Callable<T> work =
+            () -> {
+              try (CollectiveGroup group = Groups.join(ticket, own)) {
+                return runOrAbort(group, body);
+              }
+            };
+        running.add(threads.submit(work));
+      }
+      List<T> results = new ArrayList<>();
+      for (Future<T> rank : running) {
+        results.add(rank.get(LIMIT_SECONDS, TimeUnit.SECONDS));
+      }
+      return results;
+    } catch (ExecutionException e) {
+      throw e.getCause() instanceof Exception cause ? cause : e;
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  private static <T> T runOrAbort(CollectiveGroup group, Function<CollectiveGroup, T> body) {
+    try {
+      return body.apply(group);
+    } catch (RuntimeException | Error e) {
+      group.abort("a rank of the test has failed: " + e);
+      throw e;
+    }
+  }
+}
