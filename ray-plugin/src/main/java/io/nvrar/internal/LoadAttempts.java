@@ -65,7 +65,9 @@ final class LoadAttempts {
     String prefix = role + error.getClass().getSimpleName() + ": ";
     for (String line : message.lines().toList()) {
       if (!line.isBlank()) {
-        texts.add(prefix + line.strip());
+        // JNA's last resort is the class path, which it writes out whole.
+        String text = line.strip().replaceFirst("in resource path \\(.*\\)$", "in the class path");
+        texts.add(prefix + text);
         prefix = "  ";
       }
     }
