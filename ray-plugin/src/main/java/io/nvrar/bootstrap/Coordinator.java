@@ -65,7 +65,11 @@ final class Coordinator {
       reported(peer, reported, nowNanos);
     } else if (message instanceof Message.Goodbye) {
       peer.isLeaving = true;
-    } else if (phase == Phase.FAILED || peer.isDismissed || peer.greeting == null) {
+    } else if (peer.isDismissed || peer.greeting == null) {
+      return;
+    } else if (message instanceof Message.Destroy) {
+      destroys(peer, nowNanos);
+    } else if (phase == Phase.FAILED) {
       return;
     } else if (message instanceof Message.Descriptor descriptor) {
       peer.descriptor = descriptor.bytes();
@@ -75,8 +79,6 @@ final class Coordinator {
       startAll();
     } else if (message instanceof Message.Closing closingCall) {
       closes(peer, closingCall);
-    } else if (message instanceof Message.Destroy) {
-      destroys(peer, nowNanos);
     }
   }
 
@@ -243,8 +245,8 @@ final class Coordinator {
   }
 
   private void destroys(Peer observer, long nowNanos) {
-    if (phase == Phase.RUNNING) {
-      sendToMembers(new Message.Destroy());
+    if (wasFormed) {
+      sendToMembers(new Message.Destroy()); // frees the members of a failed group, too
     } else if (phase != Phase.CLOSED) {
       fail(
           Failure.of(

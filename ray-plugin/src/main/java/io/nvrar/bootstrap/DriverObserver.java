@@ -17,6 +17,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   // Guarded by the lock.
   private @Nullable Failure failure;
   private boolean groupEnded;
+  private boolean disconnected;
   private boolean rankZeroClosing;
   private boolean ended;
 
@@ -67,10 +68,12 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   @Override
   public void destroy() {
     channel.send(new Message.Destroy());
-    if (!await(
-        () -> groupEnded || failure != null || ended, ticket.config().joinTimeout().toNanos())) {
+    long joinNanos = ticket.config().joinTimeout().toNanos();
+    if (!await(() -> groupEnded || failure != null || disconnected || ended, joinNanos)) {
       abort("it was not closed within " + Phrases.seconds(ticket.config().joinTimeout()));
     }
+    // Rank 0 ends the channel when it has left; then the name and the port are free.
+    await(() -> disconnected || ended, END_NANOS);
     close();
   }
 
@@ -130,6 +133,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   public void lost(String why) {
     synchronized (lock) {
       groupEnded |= rankZeroClosing;
+      disconnected = true;
       lock.notifyAll();
     }
     record(

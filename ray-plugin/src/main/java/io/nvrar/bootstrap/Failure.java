@@ -24,6 +24,9 @@ import java.util.Objects;
 record Failure(Kind kind, String message, int rank, String host, long pid, int[] missing)
     implements Message {
 
+  /** Far more than a sentence; a user's reason must not exceed a frame. */
+  private static final int MAX_MESSAGE_CHARS = 8192;
+
   private static final int[] NONE = {};
 
   /** One per exception class; the order is part of the protocol. */
@@ -39,6 +42,9 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
   Failure {
     Objects.requireNonNull(kind, "kind");
     Objects.requireNonNull(message, "message");
+    if (message.length() > MAX_MESSAGE_CHARS) {
+      message = message.substring(0, MAX_MESSAGE_CHARS) + "...";
+    }
     Objects.requireNonNull(host, "host");
     Objects.requireNonNull(missing, "missing");
   }
@@ -69,8 +75,13 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
     if (exception instanceof BackendUnavailableException) {
       return of(Kind.UNAVAILABLE, message);
     }
-    // A broken GPU context ends its own process; for the others the group is merely aborted.
-    return of(Kind.ABORTED, message);
+    return of(exception instanceof CollectiveFatalException ? Kind.FATAL : Kind.ABORTED, message);
+  }
+
+  /** As the other members see it: a process that must end is not theirs. */
+  Failure forOthers(String newMessage) {
+    Kind theirs = kind == Kind.FATAL ? Kind.ABORTED : kind;
+    return new Failure(theirs, newMessage, rank, host, pid, missing);
   }
 
   Failure withMessage(String newMessage) {

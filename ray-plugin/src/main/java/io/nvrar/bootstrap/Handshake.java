@@ -72,14 +72,15 @@ final class Handshake {
         .array();
   }
 
-  /**
-   * What {@code clientHello} claims, or null if it is not of this protocol or not of this ticket.
-   */
-  @Nullable Claim claimOf(byte[] clientHello) {
+  /** Whether these bytes are of this protocol. */
+  boolean isClientHello(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.wrap(clientHello);
-    if (hello.getInt() != CLIENT_MAGIC || hello.get() != TicketCodec.PROTOCOL_VERSION) {
-      return null;
-    }
+    return hello.getInt() == CLIENT_MAGIC && hello.get() == TicketCodec.PROTOCOL_VERSION;
+  }
+
+  /** What {@code clientHello} claims, or null if it is not for this ticket. */
+  @Nullable Claim claimOf(byte[] clientHello) {
+    ByteBuffer hello = ByteBuffer.wrap(clientHello).position(5);
     Role role = Role.of(hello.get());
     int rank = hello.getShort();
     byte[] id = new byte[ID_BYTES];

@@ -20,6 +20,13 @@ final class Heartbeats {
     return intervalNanos;
   }
 
+  /**
+   * Whether a turn took so long that this process was paused, and what it missed is still unread.
+   */
+  boolean isPause(long turnNanos) {
+    return turnNanos > limitNanos / 2;
+  }
+
   boolean isSilent(long lastHeardNanos, long nowNanos) {
     return nowNanos - lastHeardNanos > limitNanos;
   }

@@ -151,7 +151,7 @@ final class Joining {
     // If the others told it, it is recorded already and not told again.
     member.fail(
         e instanceof CollectiveException known
-            ? Failure.like(known, told)
+            ? Failure.like(known, told).forOthers(told)
             : Failure.of(Failure.Kind.ABORTED, told),
         true);
   }

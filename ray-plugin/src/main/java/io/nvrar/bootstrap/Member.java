@@ -154,9 +154,12 @@ final class Member implements ControlChannel.Listener {
       if (peer.rank() == 0) {
         hubClosed = true;
       }
-      if (peer.sequence() < lastCommonCall) {
-        closedRank = peer.rank();
-        lastCommonCall = peer.sequence();
+      synchronized (lock) {
+        if (peer.sequence() < lastCommonCall) {
+          closedRank = peer.rank();
+          lastCommonCall = peer.sequence();
+          lock.notifyAll();
+        }
       }
     } else if (message instanceof Message.AllClosed) {
       channel.leave();
@@ -259,6 +262,12 @@ final class Member implements ControlChannel.Listener {
     }
   }
 
+  /** Whether this member's last call is one that a closed member does not take part in. */
+  private boolean isPastCommonCalls() {
+    NativeCommunicator comm = communicator;
+    return lastCommonCall != FOREVER && comm != null && comm.call(rank).sequence() > lastCommonCall;
+  }
+
   private Failure peerClosed() {
     return Failure.of(
         Failure.Kind.ABORTED,
@@ -283,7 +292,7 @@ final class Member implements ControlChannel.Listener {
     } else if (failure == null) {
       try {
         await(
-            () -> failure != null || ended || lastCommonCall != FOREVER,
+            () -> failure != null || ended || isPastCommonCalls(),
             System.nanoTime() + REASON_NANOS);
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
@@ -293,7 +302,7 @@ final class Member implements ControlChannel.Listener {
           return closed();
         }
       }
-      if (lastCommonCall != FOREVER) {
+      if (isPastCommonCalls()) {
         record(peerClosed());
       }
       recordAndReport(e);
@@ -304,9 +313,10 @@ final class Member implements ControlChannel.Listener {
 
   private void recordAndReport(CollectiveException e) {
     String sentence = String.valueOf(e.getMessage());
-    if (recordAsIs(Failure.like(e, sentence))) {
+    Failure own = Failure.like(e, sentence);
+    if (recordAsIs(own)) {
       channel.send(
-          Failure.like(e, "rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
+          own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
     }
   }
 

@@ -196,9 +196,6 @@ final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void abort(String reason) {
-    if (member.isClosing()) {
-      return;
-    }
     member.fail(
         Failure.of(
             Failure.Kind.ABORTED,

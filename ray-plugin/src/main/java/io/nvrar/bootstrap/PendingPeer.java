@@ -50,14 +50,18 @@ final class PendingPeer {
     }
     if (claim == null) {
       clientHello = Arrays.copyOf(in.array(), Handshake.CLIENT_HELLO_BYTES);
-      claim = handshake.claimOf(clientHello);
-      if (claim == null) {
-        throw new IOException("not a member of this group");
+      if (!handshake.isClientHello(clientHello)) {
+        throw new IOException("speaks another protocol");
       }
+      claim = handshake.claimOf(clientHello);
       serverHello = handshake.serverHello(clientHello);
       // The socket is fresh, its send buffer empty: a short write means a hostile window.
       if (channel.write(ByteBuffer.wrap(serverHello)) != serverHello.length) {
         throw new IOException("reads nothing");
+      }
+      if (claim == null) {
+        // Its ticket is another group's, which had this port before; the answer tells it so.
+        throw new IOException("not a member of this group");
       }
       in.limit(BYTES);
       if (!fill()) {

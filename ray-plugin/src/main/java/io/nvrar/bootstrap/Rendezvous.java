@@ -68,6 +68,10 @@ final class Rendezvous {
     if (address.isUnresolved()) {
       throw new IllegalArgumentException("the rendezvous host " + host + " cannot be resolved");
     }
+    if (address.getAddress().isAnyLocalAddress()) {
+      throw new IllegalArgumentException(
+          "the rendezvous host " + host + " is no address that members could connect to");
+    }
     ServerSocketChannel server = null;
     Selector selector = null;
     try {
@@ -129,6 +133,7 @@ final class Rendezvous {
     try {
       SelectionKey acceptKey = server.register(selector, SelectionKey.OP_ACCEPT);
       long lastBeatNanos = System.nanoTime();
+      long lastTurnNanos = lastBeatNanos;
       while (true) {
         long intervalNanos = Math.min(heartbeats.intervalNanos(), TICK_MAX_NANOS);
         selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(intervalNanos)));
@@ -143,7 +148,9 @@ final class Rendezvous {
           lastBeatNanos = now;
           beat();
         }
-        sweep(now);
+        // After a pause of its own the hub must read before it may call anybody silent.
+        sweep(now, !heartbeats.isPause(now - lastTurnNanos));
+        lastTurnNanos = now;
         acceptAgain(acceptKey);
         if (discard != null || coordinator.isFinished(now)) {
           return;
@@ -248,7 +255,7 @@ final class Rendezvous {
   }
 
   /** Everything that no event announces: silence, broken connections, unfinished handshakes. */
-  private void sweep(long now) {
+  private void sweep(long now, boolean mayExpel) {
     while (!pending.isEmpty() && now - pending.getFirst().sinceNanos() > HANDSHAKE_NANOS) {
       drop(pending.removeFirst());
     }
@@ -261,7 +268,9 @@ final class Rendezvous {
         remove(peer, broken, now);
       } else if (peer.isDismissed && now - peer.dismissedNanos > FAREWELL_NANOS) {
         remove(peer, "dismissed", now);
-      } else if (coordinator.watches(peer) && heartbeats.isSilent(peer.lastHeardNanos, now)) {
+      } else if (mayExpel
+          && coordinator.watches(peer)
+          && heartbeats.isSilent(peer.lastHeardNanos, now)) {
         expel(peer, now);
       } else {
         key.interestOps(
@@ -309,8 +318,11 @@ final class Rendezvous {
     try {
       // First the port, so that it can be used again; then the last words.
       closeQuietly(server);
+      selector.selectNow(); // only now is the server socket of a cancelled key really closed
       pending.forEach(Rendezvous::drop);
       farewell();
+    } catch (IOException e) {
+      LOG.debug("the hub of {} could not end in order", ticket.label(), e);
     } finally {
       for (SelectionKey key : selector.keys()) {
         closeQuietly(key.channel());

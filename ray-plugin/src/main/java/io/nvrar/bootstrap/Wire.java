@@ -2,9 +2,11 @@ package io.nvrar.bootstrap;
 
 import com.esotericsoftware.kryo.kryo5.Kryo;
 import com.esotericsoftware.kryo.kryo5.KryoException;
+import com.esotericsoftware.kryo.kryo5.Registration;
 import com.esotericsoftware.kryo.kryo5.Serializer;
 import com.esotericsoftware.kryo.kryo5.io.Input;
 import com.esotericsoftware.kryo.kryo5.io.Output;
+import com.esotericsoftware.kryo.kryo5.util.DefaultClassResolver;
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import java.lang.reflect.Array;
@@ -22,7 +24,7 @@ final class Wire {
   /** The most bytes of one object; a member's share of the largest message is under 1 KiB. */
   static final int MAX_BYTES = 64 * 1024;
 
-  private final Kryo kryo = new Kryo();
+  private final Kryo kryo = new Kryo(new NumbersOnly(), null);
   private final Output output = new Output(512, MAX_BYTES);
 
   Wire() {
@@ -106,6 +108,14 @@ final class Wire {
     return length;
   }
 
+  /** Without class names, which nothing here needs and whose length Kryo believes too. */
+  private static final class NumbersOnly extends DefaultClassResolver {
+    @Override
+    protected Registration readName(Input input) {
+      throw new KryoException("a class name where a number belongs");
+    }
+  }
+
   private static final class BytesSerializer extends Serializer<byte[]> {
     @Override
     public void write(Kryo kryo, Output output, byte[] value) {
@@ -137,7 +147,7 @@ final class Wire {
     @Override
     public void write(Kryo kryo, Output output, int[] value) {
       output.writeVarInt(value.length, true);
-      output.writeInts(value, 0, value.length, false);
+      output.writeInts(value, 0, value.length);
     }
 
     @Override

@@ -5,6 +5,7 @@ import io.nvrar.GroupConfig;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -99,7 +100,7 @@ final class Members implements AutoCloseable {
       Object result = work.get(20, TimeUnit.SECONDS);
       throw new AssertionError("it did not fail but returned " + result);
     } catch (ExecutionException e) {
-      return e.getCause();
+      return Objects.requireNonNull(e.getCause());
     }
   }
 

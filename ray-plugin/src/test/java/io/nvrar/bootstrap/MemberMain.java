@@ -1,0 +1,81 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.PeerLostException;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Base64;
+
+/**
+ * A member, or an observer, as a process of its own. Says on standard output what happens, one line
+ * each: TICKET, JOINED, SUM, FAILED, CLOSED.
+ *
+ * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>} or {@code ticket <base64>},
+ * then {@code <rank> once|loop|observe}.
+ */
+final class MemberMain {
+  private MemberMain() {}
+
+  public static void main(String[] args) {
+    byte[] ticket;
+    int next;
+    if (args[0].equals("create")) {
+      ticket =
+          Groups.createTicket(
+              args[1],
+              Integer.parseInt(args[2]),
+              Members.config()
+                  .heartbeatLimit(Duration.ofMillis(Long.parseLong(args[3])))
+                  .joinTimeout(Duration.ofSeconds(30))
+                  .build(),
+              Members.HOST);
+      say("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      next = 4;
+    } else {
+      ticket = Base64.getDecoder().decode(args[1]);
+      next = 2;
+    }
+    int rank = Integer.parseInt(args[next]);
+    if (args[next + 1].equals("observe")) {
+      observe(ticket);
+    } else {
+      join(ticket, rank, args[next + 1].equals("loop"));
+    }
+  }
+
+  private static void observe(byte[] ticket) {
+    try (GroupObserver observer = Groups.observe(ticket)) {
+      say("JOINED " + observer.name());
+      System.in.read();
+    } catch (IOException e) {
+      say("FAILED " + e);
+    }
+  }
+
+  private static void join(byte[] ticket, int rank, boolean loop) {
+    try (CollectiveGroup group = Groups.join(ticket, rank)) {
+      say("JOINED " + ProcessHandle.current().pid());
+      try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
+        float[] values = new float[1024];
+        do {
+          java.util.Arrays.fill(values, group.rank() + 1);
+          buffer.copyFrom(values);
+          group.allReduce(buffer);
+          buffer.copyTo(values);
+        } while (loop);
+        say("SUM " + values[0]);
+      }
+    } catch (RuntimeException e) {
+      int lost = e instanceof PeerLostException peer ? peer.lostRank() : -1;
+      say("FAILED " + e.getClass().getSimpleName() + " " + lost + " " + e.getMessage());
+    }
+    say("CLOSED");
+  }
+
+  private static void say(String line) {
+    System.out.println(line);
+    System.out.flush();
+  }
+}

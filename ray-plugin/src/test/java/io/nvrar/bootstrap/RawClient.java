@@ -1,0 +1,69 @@
+package io.nvrar.bootstrap;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A connection to a rendezvous that does what a test wants, not what a member would. */
+final class RawClient implements AutoCloseable {
+  final Socket socket;
+
+  RawClient(Ticket ticket) throws IOException {
+    socket = new Socket();
+    socket.connect(new InetSocketAddress(ticket.host(), ticket.port()), 5000);
+    socket.setSoTimeout(10_000);
+  }
+
+  void write(byte[] bytes) throws IOException {
+    socket.getOutputStream().write(bytes);
+  }
+
+  byte[] read(int bytes) throws IOException {
+    return socket.getInputStream().readNBytes(bytes);
+  }
+
+  /** Whether the other end closes without another byte. */
+  boolean isHungUpOn() throws IOException {
+    InputStream in = socket.getInputStream();
+    try {
+      return in.read() < 0;
+    } catch (java.net.SocketException e) {
+      return true;
+    }
+  }
+
+  /** An authenticated channel that greets as somebody else. */
+  static FramedChannel admitted(Ticket ticket, int rank, Message.Hello hello) throws IOException {
+    FramedChannel channel =
+        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(System.nanoTime() + 5_000_000_000L);
+    channel.send(hello);
+    return channel;
+  }
+
+  /** The first message but heartbeats. */
+  static Message firstMessage(FramedChannel channel) throws Exception {
+    List<Message> messages = new ArrayList<>();
+    long deadline = System.nanoTime() + 10_000_000_000L;
+    while (System.nanoTime() < deadline) {
+      boolean open = channel.receive(messages::add);
+      for (Message message : messages) {
+        if (!(message instanceof Message.Heartbeat)) {
+          return message;
+        }
+      }
+      if (!open) {
+        break;
+      }
+      Thread.sleep(5);
+    }
+    throw new AssertionError("the rendezvous said nothing");
+  }
+
+  @Override
+  public void close() throws IOException {
+    socket.close();
+  }
+}
