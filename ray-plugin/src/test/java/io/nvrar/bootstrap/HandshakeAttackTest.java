@@ -165,9 +165,7 @@ class HandshakeAttackTest {
       assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(4));
       replaceTicket();
     } finally {
-      for (RawClient client : silent) {
-        client.close();
-      }
+      silent.forEach(RawClient::close);
     }
   }
 
@@ -239,12 +237,10 @@ class HandshakeAttackTest {
       for (int i = 0; i < 100; i++) {
         clients.add(new RawClient(ticket));
       }
-      for (RawClient client : clients) {
-        client.close();
-      }
     } catch (IOException e) {
       Thread.currentThread().interrupt(); // the group has ended and its port is closed
     }
+    clients.forEach(RawClient::close);
   }
 
   /** For tests that have used up the ticket. */
