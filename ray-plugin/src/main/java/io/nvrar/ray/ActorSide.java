@@ -1,0 +1,47 @@
+package io.nvrar.ray;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.bootstrap.ConfigCodec;
+import io.nvrar.bootstrap.Groups;
+
+/** What the tasks of {@link CollectiveActor} do in the actor's process. */
+final class ActorSide {
+
+  private ActorSide() {}
+
+  static byte[] createTicket(String name, int worldSize, byte[] config) {
+    refuseRestarted(name, 0);
+    return Groups.createTicket(
+        name, worldSize, ConfigCodec.decode(config), CurrentActor.nodeAddress());
+  }
+
+  static int join(String name, byte[] ticket, int rank) {
+    refuseRestarted(name, rank);
+    GroupRegistry.INSTANCE.join(
+        CurrentActor.id(),
+        name,
+        ticket,
+        () -> Groups.join(ticket, rank, CurrentActor.gpuOrdinal()));
+    return rank;
+  }
+
+  static boolean leave(String name, byte[] ticket, int rank) {
+    boolean joined = GroupRegistry.INSTANCE.leave(CurrentActor.id(), name, ticket);
+    if (rank == 0) {
+      Groups.discardTicket(ticket);
+    }
+    return joined;
+  }
+
+  /**
+   * A restarted actor has lost its model and its groups; as a member it would compute nonsense or
+   * leave the others waiting.
+   */
+  private static void refuseRestarted(String name, int rank) {
+    if (CurrentActor.wasRestarted()) {
+      throw new CollectiveException(
+          "the actor of rank %d was restarted by Ray and cannot join group '%s': create it with maxRestarts 0 and replace it by a new actor when it dies"
+              .formatted(rank, name));
+    }
+  }
+}

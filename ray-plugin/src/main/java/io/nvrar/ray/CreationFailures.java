@@ -1,0 +1,96 @@
+package io.nvrar.ray;
+
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveFatalException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
+import io.ray.api.exception.RayActorException;
+import io.ray.api.exception.RayException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
+/** What went wrong while a group was created, by rank; picks the one that explains the others. */
+final class CreationFailures {
+
+  private final String name;
+  private final List<Failure> failures = new ArrayList<>();
+
+  CreationFailures(String name) {
+    this.name = name;
+  }
+
+  boolean isEmpty() {
+    return failures.isEmpty();
+  }
+
+  /** A failure of the driver's own. */
+  void add(RuntimeException cause) {
+    failures.add(new Failure("driver", cause));
+  }
+
+  /** A task of a rank failed; {@code thrown} is what Ray threw for it. */
+  void add(int rank, RuntimeException thrown) {
+    failures.add(new Failure("rank " + rank, unwrap(rank, thrown)));
+  }
+
+  /** What the user should see, with the other ranks' failures suppressed where they differ. */
+  RuntimeException mostTelling() {
+    List<Failure> sorted = new ArrayList<>(failures);
+    sorted.sort(Comparator.comparingInt(failure -> severity(failure.cause)));
+    RuntimeException first = sorted.get(0).cause;
+    Set<String> told = new HashSet<>();
+    told.add(first.toString());
+    for (Failure failure : sorted) {
+      if (told.add(failure.cause.toString())) {
+        first.addSuppressed(
+            new CollectiveException(failure.where + ": " + failure.cause.getMessage()));
+      }
+    }
+    return first;
+  }
+
+  private RuntimeException unwrap(int rank, RuntimeException thrown) {
+    Throwable cause = thrown;
+    while (cause instanceof RayException && cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    if (cause instanceof RayActorException) {
+      return new CollectiveException(
+          "the actor of rank %d died while group '%s' was created; the log of its worker in Ray's session directory says why"
+              .formatted(rank, name),
+          cause);
+    }
+    if (cause instanceof RuntimeException unchecked && !(cause instanceof RayException)) {
+      return unchecked;
+    }
+    return new CollectiveException(
+        "rank %d could not join group '%s': %s".formatted(rank, name, cause.getMessage()), cause);
+  }
+
+  /** Smaller explains larger: a peer is lost because it could not load its library, and so on. */
+  private static int severity(RuntimeException cause) {
+    if (cause instanceof GroupMismatchException) {
+      return 0;
+    }
+    if (cause instanceof BackendUnavailableException || cause instanceof CollectiveFatalException) {
+      return 1;
+    }
+    if (!(cause instanceof CollectiveException)) {
+      return 2;
+    }
+    if (cause instanceof PeerLostException) {
+      return 3;
+    }
+    if (cause.getCause() instanceof RayActorException) {
+      return 4;
+    }
+    return cause instanceof CollectiveTimeoutException ? 6 : 5;
+  }
+
+  private record Failure(String where, RuntimeException cause) {}
+}

@@ -1,0 +1,151 @@
+package io.nvrar.ray;
+
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.ConfigCodec;
+import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.bootstrap.Groups;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import io.ray.api.Ray;
+import io.ray.api.WaitResult;
+import io.ray.api.id.ActorId;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The driver's part of creating one group: a ticket from rank 0, whose {@link ObjectRef} is an
+ * argument of every join, so that Ray carries it; then one wait for all tasks together, so that an
+ * actor's death is seen at once although the others still wait for it.
+ */
+final class GroupCreation {
+
+  /** What the tasks may take to reach their actors, on top of the join timeout. */
+  static final int MARGIN_SECONDS = 10;
+
+  private static final int MAX_WORLD_SIZE = 8;
+
+  /** How long a failed creation waits for its own undoing. Members that hang longer do it later. */
+  private static final int UNDO_MILLIS = 5_000;
+
+  private final String name;
+  private final List<ActorHandle<? extends CollectiveActor>> actors;
+  private final GroupConfig config;
+  private final CreationFailures failures;
+
+  GroupCreation(
+      String name,
+      List<? extends ActorHandle<? extends CollectiveActor>> actors,
+      GroupConfig config) {
+    if (name.isBlank()) {
+      throw new IllegalArgumentException("the group's name is empty");
+    }
+    if (actors.isEmpty() || actors.size() > MAX_WORLD_SIZE) {
+      throw new IllegalArgumentException(
+          "a group has 1 to %d members, '%s' was given %d actors"
+              .formatted(MAX_WORLD_SIZE, name, actors.size()));
+    }
+    Map<ActorId, Integer> ranks = new HashMap<>();
+    for (int rank = 0; rank < actors.size(); rank++) {
+      Integer other = ranks.put(actors.get(rank).getId(), rank);
+      if (other != null) {
+        throw new IllegalArgumentException(
+            "ranks %d and %d of group '%s' are the same actor".formatted(other, rank, name));
+      }
+    }
+    this.name = name;
+    this.actors = List.copyOf(actors);
+    this.config = Objects.requireNonNull(config, "config");
+    this.failures = new CreationFailures(name);
+  }
+
+  RayCollectiveGroup run() {
+    ObjectRef<byte[]> ticket =
+        MemberTasks.createTicket(actors.get(0), name, actors.size(), ConfigCodec.encode(config));
+    List<ObjectRef<Object>> joins = new ArrayList<>();
+    for (int rank = 0; rank < actors.size(); rank++) {
+      joins.add(untyped(MemberTasks.join(actors.get(rank), name, ticket, rank)));
+    }
+    GroupObserver observer = await(ticket, joins);
+    if (failures.isEmpty() && observer != null) {
+      return new RayCollectiveGroup(observer, actors, ticket);
+    }
+    undo(ticket, observer);
+    collect(joins);
+    throw failures.mostTelling();
+  }
+
+  /** Returns the driver's observer if rank 0 made a ticket; failures are in {@link #failures}. */
+  private @Nullable GroupObserver await(ObjectRef<byte[]> ticket, List<ObjectRef<Object>> joins) {
+    ObjectRef<Object> ticketTask = untyped(ticket);
+    List<ObjectRef<Object>> pending = new ArrayList<>(joins);
+    pending.add(ticketTask);
+    Duration limit = config.joinTimeout().plusSeconds(MARGIN_SECONDS);
+    long deadline = System.nanoTime() + limit.toNanos();
+    GroupObserver observer = null;
+    while (!pending.isEmpty() && failures.isEmpty()) {
+      long millis = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
+      WaitResult<Object> result = Ray.wait(pending, 1, Math.toIntExact(millis));
+      if (result.getReady().isEmpty()) {
+        failures.add(timeout(limit, joins, pending));
+        break;
+      }
+      for (ObjectRef<Object> done : result.getReady()) {
+        try {
+          Object value = done.get();
+          if (done == ticketTask) {
+            // From here on the driver can end the joins, and its own death does.
+            observer = Groups.observe((byte[]) value);
+          }
+        } catch (RuntimeException e) {
+          failures.add(Math.max(0, joins.indexOf(done)), e);
+        }
+      }
+      pending = result.getUnready();
+    }
+    return observer;
+  }
+
+  private CollectiveTimeoutException timeout(
+      Duration limit, List<ObjectRef<Object>> joins, List<ObjectRef<Object>> pending) {
+    int[] missing =
+        IntStream.range(0, joins.size()).filter(i -> pending.contains(joins.get(i))).toArray();
+    return new CollectiveTimeoutException(
+        "ranks %s of group '%s' did not join within %d s: is the actor busy with another task, or not yet started?"
+            .formatted(IntStream.of(missing).boxed().toList(), name, limit.toSeconds()),
+        missing);
+  }
+
+  private void undo(ObjectRef<byte[]> ticket, @Nullable GroupObserver observer) {
+    if (observer != null) {
+      observer.abort("the driver gave up creating the group");
+      observer.close();
+    }
+    // If there is no ticket the tasks fail on their argument, and there is nothing to undo.
+    List<ObjectRef<Boolean>> undone = MemberTasks.leave(actors, name, ticket);
+    Ray.wait(undone, undone.size(), UNDO_MILLIS);
+  }
+
+  /** Adds the failures of the joins that have ended since the first failure. */
+  private void collect(List<ObjectRef<Object>> joins) {
+    for (ObjectRef<Object> done : Ray.wait(joins, joins.size(), 0).getReady()) {
+      try {
+        done.get();
+      } catch (RuntimeException e) {
+        failures.add(joins.indexOf(done), e);
+      }
+    }
+  }
+
+  /** For one wait over tasks of different types; the values are only read. */
+  @SuppressWarnings("unchecked")
+  private static ObjectRef<Object> untyped(ObjectRef<?> ref) {
+    return (ObjectRef<Object>) ref;
+  }
+}

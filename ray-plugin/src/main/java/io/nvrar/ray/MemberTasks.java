@@ -1,0 +1,42 @@
+package io.nvrar.ray;
+
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The tasks of {@link CollectiveActor}, as the driver starts them. Each is a generic method,
+ * because a method reference needs the actor's type by name.
+ */
+final class MemberTasks {
+
+  private MemberTasks() {}
+
+  static <A extends CollectiveActor> ObjectRef<byte[]> createTicket(
+      ActorHandle<A> actor, String name, int worldSize, byte[] config) {
+    return actor.task(A::nvrarCreateTicket, name, worldSize, config).remote();
+  }
+
+  static <A extends CollectiveActor> ObjectRef<Integer> join(
+      ActorHandle<A> actor, String name, ObjectRef<byte[]> ticket, int rank) {
+    return actor.task(A::nvrarJoin, name, ticket, rank).remote();
+  }
+
+  /** Has all members leave; an actor that runs another task does so after that. */
+  static List<ObjectRef<Boolean>> leave(
+      List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder,
+      String name,
+      ObjectRef<byte[]> ticket) {
+    List<ObjectRef<Boolean>> left = new ArrayList<>();
+    for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
+      left.add(leave(actorsInRankOrder.get(rank), name, ticket, rank));
+    }
+    return left;
+  }
+
+  private static <A extends CollectiveActor> ObjectRef<Boolean> leave(
+      ActorHandle<A> actor, String name, ObjectRef<byte[]> ticket, int rank) {
+    return actor.task(A::nvrarLeave, name, ticket, rank).remote();
+  }
+}
