@@ -1,0 +1,23 @@
+package io.nvrar.examples.hello;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.ray.CollectiveActor;
+import io.nvrar.ray.RayCollectives;
+
+/** One member: an ordinary Ray actor that is also a {@link CollectiveActor}. */
+public class Greeter implements CollectiveActor {
+
+  /** Contributes rank + 1 and returns what all members contributed together. */
+  public float sum() {
+    CollectiveGroup group = RayCollectives.group(HelloCommand.GROUP);
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
+      buffer.copyFrom(new float[] {group.rank() + 1});
+      group.allReduce(buffer);
+      float[] sum = new float[1];
+      buffer.copyTo(sum);
+      return sum[0];
+    }
+  }
+}

@@ -1,0 +1,82 @@
+package io.nvrar.examples.processes;
+
+import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.cli.NvrarCommand;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** The launcher: starts a JVM for each member and carries the ticket between them. */
+@Command(
+    name = "hello-processes",
+    description = "Sum numbers over plain JVM processes by an all-reduce, without Ray.",
+    mixinStandardHelpOptions = true)
+public final class HelloProcessesCommand implements NvrarCommand {
+
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      defaultValue = "4",
+      description = "Number of processes, 1 to 8 (default: ${DEFAULT-VALUE}).")
+  private int ranks;
+
+  @Option(names = "--rank", hidden = true, description = "Be the member of this rank.")
+  private @Nullable Integer rank;
+
+  /** picocli sets it. */
+  @Spec
+  @SuppressWarnings("NullAway.Init")
+  private CommandSpec spec;
+
+  @Override
+  public Integer call() throws IOException, InterruptedException {
+    if (ranks < 1 || ranks > 8) {
+      throw new ParameterException(spec.commandLine(), "--ranks is " + ranks + ", must be 1 to 8");
+    }
+    PrintWriter out = spec.commandLine().getOut();
+    if (rank != null) {
+      BufferedReader in =
+          new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+      new Member(rank, ranks).run(in, out);
+    } else {
+      launch(out);
+    }
+    return 0;
+  }
+
+  private void launch(PrintWriter out) throws IOException, InterruptedException {
+    List<MemberProcess> members = new ArrayList<>();
+    try {
+      for (int i = 0; i < ranks; i++) {
+        members.add(new MemberProcess(i, ranks));
+      }
+      String ticket = members.get(0).readLine();
+      // Whatever ends this process, the members then end too: an observer's loss ends the group.
+      GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
+      for (MemberProcess member : members) {
+        member.give(ticket);
+      }
+      for (MemberProcess member : members) {
+        out.println(member.readLine());
+      }
+      for (MemberProcess member : members) {
+        member.await();
+      }
+      observer.close();
+    } finally {
+      members.forEach(MemberProcess::close);
+    }
+  }
+}

@@ -1,0 +1,47 @@
+package io.nvrar.examples.processes;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.Groups;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.util.Base64;
+
+/** One member's process. Reads the ticket from its standard input, as a line of Base64. */
+final class Member {
+
+  private final int rank;
+  private final int worldSize;
+
+  Member(int rank, int worldSize) {
+    this.rank = rank;
+    this.worldSize = worldSize;
+  }
+
+  /** Rank 0 makes the ticket, because the others will come to its process; then all join by it. */
+  void run(BufferedReader in, PrintWriter out) throws IOException {
+    if (rank == 0) {
+      byte[] ticket =
+          Groups.createTicket("processes", worldSize, GroupConfig.defaults(), "127.0.0.1");
+      out.println(Base64.getEncoder().encodeToString(ticket));
+    }
+    String line = in.readLine();
+    if (line == null) {
+      throw new CollectiveException("the launching process ended before rank " + rank + " joined");
+    }
+    try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank);
+        DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
+      buffer.copyFrom(new float[] {rank + 1});
+      group.allReduce(buffer);
+      float[] sum = new float[1];
+      buffer.copyTo(sum);
+      out.printf(
+          "rank %d of %d, process %d: gave %d, the sum is %.0f%n",
+          rank, worldSize, ProcessHandle.current().pid(), rank + 1, sum[0]);
+    }
+  }
+}
