@@ -1,0 +1,183 @@
+package io.nvrar.it;
+
+import static io.nvrar.it.Calls.all;
+import static io.nvrar.it.Calls.start;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayActorGroup.Options;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import io.ray.api.Ray;
+import io.ray.api.exception.RayActorException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What members and driver learn when something breaks, and that they can go on. */
+@RayTest
+class FaultsIT {
+
+  @ParameterizedTest
+  @ValueSource(ints = {0, 2})
+  void aKilledMemberIsNamedToTheOthersWithinASecondAndAFreshOneTakesItsPlace(int lost)
+      throws InterruptedException {
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 3, Options.gpus(1));
+        RayActorGroup<Probe> spare = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+      RayCollectiveGroup group = RayCollectives.createGroup("mortal", actors.handles());
+      long pid = actors.handles().get(lost).task(Probe::pid).remote().get();
+      List<ObjectRef<Long>> calls =
+          start(actors.handles(), actor -> actor.task(Probe::reduceForever, "mortal").remote());
+      Thread.sleep(500);
+      long killed = System.nanoTime();
+      actors.handles().get(lost).kill();
+      for (int rank = 0; rank < 3; rank++) {
+        Throwable failure = Calls.failure(calls.get(rank));
+        if (rank == lost) {
+          assertThat(failure).isInstanceOf(RayActorException.class);
+        } else {
+          assertThat(failure).isInstanceOf(PeerLostException.class);
+          PeerLostException peerLost = (PeerLostException) failure;
+          assertThat(peerLost.lostRank()).isEqualTo(lost);
+          assertThat(peerLost.pid()).isEqualTo(pid);
+          assertThat(peerLost.host()).isNotEmpty();
+          assertThat(peerLost)
+              .hasMessageContaining("rank " + lost)
+              .hasMessageContaining("allReduce");
+        }
+      }
+      assertThat(Duration.ofNanos(System.nanoTime() - killed)).isLessThan(Duration.ofSeconds(1));
+      await().atMost(Duration.ofSeconds(1)).until(() -> group.failure() != null);
+      group.close();
+
+      List<ActorHandle<Probe>> next = new ArrayList<>(actors.handles());
+      next.set(lost, spare.handles().get(0));
+      try (RayCollectiveGroup recovered = RayCollectives.createGroup("mortal", next)) {
+        assertThat(
+                all(
+                    next,
+                    actor ->
+                        actor
+                            .task(Probe::checkAllReduce, recovered.name(), 500, "FLOAT32", "SUM")
+                            .remote()))
+            .containsOnly("");
+      }
+    }
+  }
+
+  @Test
+  void closingTheGroupEndsMembersThatWaitInACollective(RayCluster cluster)
+      throws InterruptedException {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    RayCollectiveGroup group = RayCollectives.createGroup("waiting", actors);
+    List<ObjectRef<Boolean>> waiting =
+        start(actors.subList(0, 3), actor -> actor.task(Probe::barrier, "waiting").remote());
+    Thread.sleep(300);
+    long start = System.nanoTime();
+    group.close();
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(5));
+    for (ObjectRef<Boolean> call : waiting) {
+      assertThat(Calls.failure(call))
+          .isInstanceOfAny(CollectiveException.class, IllegalStateException.class);
+    }
+    assertThat(all(actors, actor -> actor.task(Probe::isGroupInitialized, "waiting").remote()))
+        .containsOnly(false);
+  }
+
+  @Test
+  void anAbortEndsTheCallsOfAllMembersWithItsReason(RayCluster cluster)
+      throws InterruptedException {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    try (RayCollectiveGroup group = RayCollectives.createGroup("aborted", actors)) {
+      List<ObjectRef<Boolean>> waiting =
+          start(actors.subList(0, 3), actor -> actor.task(Probe::barrier, "aborted").remote());
+      Thread.sleep(300);
+      group.abort("the user has seen enough");
+      for (ObjectRef<Boolean> call : waiting) {
+        assertThat(Calls.failure(call))
+            .isInstanceOf(CollectiveException.class)
+            .hasMessageContaining("the user has seen enough");
+      }
+    }
+  }
+
+  @Test
+  void aMemberThatStaysAwayIsNamedAtTheCallsDeadline(RayCluster cluster) {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    GroupConfig config = GroupConfig.builder().timeout(Duration.ofSeconds(1)).build();
+    try (RayCollectiveGroup group = RayCollectives.createGroup("incomplete", actors, config)) {
+      List<ObjectRef<Boolean>> waiting =
+          start(actors.subList(0, 3), actor -> actor.task(Probe::barrier, group.name()).remote());
+      for (ObjectRef<Boolean> call : waiting) {
+        Throwable failure = Calls.failure(call);
+        assertThat(failure).isInstanceOf(CollectiveTimeoutException.class);
+        assertThat(((CollectiveTimeoutException) failure).missingRanks()).containsExactly(3);
+      }
+    }
+  }
+
+  @Test
+  void differentCallsAreAMismatchOnAllMembers(RayCluster cluster) {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    try (RayCollectiveGroup group = RayCollectives.createGroup("differing", actors)) {
+      List<ObjectRef<String>> calls = new ArrayList<>();
+      for (int rank = 0; rank < 4; rank++) {
+        calls.add(
+            actors
+                .get(rank)
+                .task(Probe::checkAllReduce, group.name(), rank == 1 ? 20 : 10, "FLOAT32", "SUM")
+                .remote());
+      }
+      for (ObjectRef<String> call : calls) {
+        assertThat(Calls.failure(call)).isInstanceOf(GroupMismatchException.class);
+      }
+    }
+  }
+
+  @Test
+  void everyExceptionArrivesAtTheDriverWithItsFields(RayCluster cluster) {
+    ActorHandle<Probe> actor = cluster.probes().get(0);
+    List<RuntimeException> exceptions =
+        List.of(
+            new PeerLostException("rank 3 is lost", 3, "node-b", 4711),
+            new CollectiveTimeoutException("ranks 1 and 2 are missing", 1, 2),
+            new GroupMismatchException("rank 0 has 4, rank 1 has 5"),
+            new CollectiveException("outer", new IllegalStateException("inner")));
+    for (RuntimeException sent : exceptions) {
+      Throwable received = Calls.failure(actor.task(Probe::raise, sent).remote());
+      assertThat(received)
+          .usingRecursiveComparison()
+          .ignoringFields("stackTrace", "cause")
+          .isEqualTo(sent);
+      assertThat(received).isExactlyInstanceOf(sent.getClass()).hasMessage(sent.getMessage());
+      if (sent.getCause() != null) {
+        assertThat(received).cause().hasMessage("inner");
+      }
+      received.addSuppressed(new CollectiveException("can still be added to"));
+      assertThat(received.getSuppressed()).hasSize(1);
+    }
+  }
+
+  @Test
+  void theActorsOfAClosedGroupObjectStillAnswer(RayCluster cluster) {
+    RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 1, Options.gpus(1));
+    ActorHandle<Probe> actor = actors.handles().get(0);
+    actors.close();
+    actors.close();
+    assertThatThrownBy(() -> Ray.get(actor.task(Probe::pid).remote(), 10_000))
+        .isInstanceOf(RayActorException.class);
+    assertThat(cluster.probes().get(0).task(Probe::pid).remote().get()).isPositive();
+  }
+}

@@ -1,0 +1,76 @@
+package io.nvrar.it;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** Another JVM with the tests' class path, ended by {@link #close}. */
+final class ForkedJvm implements AutoCloseable {
+
+  private final Process process;
+  private final BufferedReader output;
+
+  private ForkedJvm(Process process) {
+    this.process = process;
+    this.output = process.inputReader(StandardCharsets.UTF_8);
+  }
+
+  /**
+   * Starts a JVM.
+   *
+   * @param properties {@code name=value} of its system properties
+   * @param command a main class and its arguments
+   */
+  static ForkedJvm start(List<String> properties, String... command) throws IOException {
+    List<String> line = new ArrayList<>();
+    line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    line.addAll(RayCluster.jvmOptions());
+    properties.forEach(property -> line.add("-D" + property));
+    line.addAll(List.of("-cp", RayCluster.classPath()));
+    line.addAll(List.of(command));
+    return new ForkedJvm(new ProcessBuilder(line).redirectErrorStream(true).start());
+  }
+
+  long pid() {
+    return process.pid();
+  }
+
+  /** The next line of output, standard error included, that begins so; without that beginning. */
+  String awaitLine(String beginning) throws IOException {
+    StringBuilder before = new StringBuilder();
+    for (String line = output.readLine(); line != null; line = output.readLine()) {
+      if (line.startsWith(beginning)) {
+        return line.substring(beginning.length());
+      }
+      before.append(line).append('\n');
+    }
+    throw new AssertionError("ended without a line '" + beginning + "':\n" + before);
+  }
+
+  /** What is left of the output, once the process has ended. */
+  List<String> awaitEnd(Duration limit) throws InterruptedException {
+    if (!process.waitFor(limit.toSeconds(), TimeUnit.SECONDS)) {
+      throw new AssertionError("does not end within " + limit);
+    }
+    return output.lines().toList();
+  }
+
+  int exitCode() {
+    return process.exitValue();
+  }
+
+  /** SIGKILL. */
+  void kill() {
+    process.destroyForcibly();
+  }
+
+  @Override
+  public void close() {
+    kill();
+  }
+}

@@ -1,0 +1,162 @@
+package io.nvrar.it;
+
+import static io.nvrar.it.Calls.all;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupConfig;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayActorGroup.Options;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import io.ray.api.Ray;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** What createGroup does with its arguments, and what it leaves when it fails. */
+@RayTest
+class GroupCreationIT {
+
+  private static List<ActorHandle<Probe>> actors;
+
+  @BeforeAll
+  static void actors(RayCluster cluster) {
+    actors = cluster.probes();
+  }
+
+  @Test
+  void theTicketIsOneObjectThatRankZeroMakesAndAllGet() {
+    try (RayActorGroup<TicketRecorder> recorders =
+            RayActorGroup.create(TicketRecorder::new, 2, Options.gpus(1));
+        RayCollectiveGroup group = RayCollectives.createGroup("ticket", recorders.handles())) {
+      assertThat(group.worldSize()).isEqualTo(2);
+      List<String> notes = Ray.get(recorders.callAll(TicketRecorder::notes));
+      assertThat(notes.get(1)).matches("got -?\\d+");
+      assertThat(notes.get(0)).isEqualTo(notes.get(1).replace("got", "made") + ", " + notes.get(1));
+    }
+  }
+
+  @Test
+  void aBadNameOrListIsRefusedBeforeAnyTaskRuns() {
+    assertThatThrownBy(() -> RayCollectives.createGroup(" ", actors))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the group's name is empty");
+    assertThatThrownBy(() -> RayCollectives.createGroup("none", List.<ActorHandle<Probe>>of()))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("a group has 1 to 8 members, 'none' was given 0 actors");
+    assertThatThrownBy(
+            () -> RayCollectives.createGroup("nine", Collections.nCopies(9, actors.get(0))))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("a group has 1 to 8 members, 'nine' was given 9 actors");
+    assertThatThrownBy(
+            () ->
+                RayCollectives.createGroup(
+                    "twice", List.of(actors.get(0), actors.get(1), actors.get(0))))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("ranks 0 and 2 of group 'twice' are the same actor");
+  }
+
+  @Test
+  void anActorThatDiesWhileJoiningIsSeenAtOnceAndTheNameStaysFree() throws Exception {
+    try (RayActorGroup<Probe> victims = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+      ActorHandle<Probe> victim = victims.handles().get(0);
+      List<ActorHandle<Probe>> members = List.of(actors.get(0), actors.get(1), victim);
+      ObjectRef<Boolean> busy = victim.task(Probe::sleep, 60_000).remote();
+      CompletableFuture<Throwable> failure =
+          CompletableFuture.supplyAsync(
+              () -> catchThrowable(() -> RayCollectives.createGroup("dying", members)));
+      Thread.sleep(1_000);
+      assertThat(failure).isNotDone();
+      long killed = System.nanoTime();
+      victim.kill();
+      assertThat(failure)
+          .succeedsWithin(Duration.ofSeconds(10))
+          .satisfies(
+              thrown ->
+                  assertThat(thrown)
+                      .isInstanceOf(CollectiveException.class)
+                      .hasMessageContaining("rank 2"));
+      assertThat(Duration.ofNanos(System.nanoTime() - killed)).isLessThan(Duration.ofSeconds(3));
+      assertThat(Calls.failure(busy)).isNotNull();
+    }
+    sumsWork("dying");
+  }
+
+  @Test
+  void aBusyActorIsMissingAtTheDeadlineAndTheNameStaysFree() {
+    ObjectRef<Boolean> busy = actors.get(3).task(Probe::sleep, 15_000).remote();
+    CollectiveTimeoutException timeout =
+        catchThrowableOfType(
+            CollectiveTimeoutException.class,
+            () ->
+                RayCollectives.createGroup(
+                    "busy",
+                    actors,
+                    GroupConfig.builder().joinTimeout(Duration.ofSeconds(2)).build()));
+    assertThat(timeout).hasMessageContaining("busy");
+    assertThat(timeout.missingRanks()).containsExactly(3);
+    assertThat(busy.get()).isTrue();
+    sumsWork("busy");
+  }
+
+  @Test
+  void aRendezvousPortInUseIsNamed() throws IOException {
+    try (ServerSocket taken = new ServerSocket(0)) {
+      assertThatThrownBy(
+              () ->
+                  RayCollectives.createGroup(
+                      "port",
+                      actors,
+                      GroupConfig.builder().rendezvousPort(taken.getLocalPort()).build()))
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageContaining(Integer.toString(taken.getLocalPort()));
+    }
+    sumsWork("port");
+  }
+
+  @Test
+  void anActorThatRayRestartedIsRefused() {
+    ActorHandle<Probe> restarted =
+        Ray.actor(Probe::new).setResource("GPU", 1.0).setMaxRestarts(1).remote();
+    try {
+      long pid = restarted.task(Probe::pid).remote().get();
+      restarted.kill(false);
+      org.awaitility.Awaitility.await()
+          .atMost(Duration.ofSeconds(20))
+          .ignoreExceptions()
+          .until(() -> restarted.task(Probe::pid).remote().get() != pid);
+      assertThatThrownBy(
+              () -> RayCollectives.createGroup("restarted", List.of(actors.get(0), restarted)))
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageContaining("the actor of rank 1 was restarted by Ray")
+          .hasMessageContaining("'restarted'");
+    } finally {
+      restarted.kill();
+    }
+  }
+
+  private static void sumsWork(String name) {
+    try (RayCollectiveGroup group = RayCollectives.createGroup(name, actors)) {
+      assertThat(
+              all(
+                  actors,
+                  actor ->
+                      actor
+                          .task(Probe::checkAllReduce, group.name(), 9, "FLOAT32", "SUM")
+                          .remote()))
+          .containsOnly("");
+    }
+  }
+}
