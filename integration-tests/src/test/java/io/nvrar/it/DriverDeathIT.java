@@ -24,8 +24,7 @@ class DriverDeathIT {
     long placements = livePlacements();
     String leftByDriver;
     List<ProcessHandle> actors;
-    try (ForkedJvm driver =
-        ForkedJvm.start(cluster.driverProperties(), DriverProgram.class.getName())) {
+    try (ForkedJvm driver = ForkedJvm.driver(cluster, DriverProgram.class.getName())) {
       actors =
           Arrays.stream(driver.awaitLine(DriverProgram.ACTORS).split(","))
               .map(pid -> ProcessHandle.of(Long.parseLong(pid)).orElseThrow())

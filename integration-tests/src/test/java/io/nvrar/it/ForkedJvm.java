@@ -1,13 +1,16 @@
 package io.nvrar.it;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
 /** Another JVM with the tests' class path, ended by {@link #close}. */
 final class ForkedJvm implements AutoCloseable {
@@ -21,17 +24,30 @@ final class ForkedJvm implements AutoCloseable {
   }
 
   /**
-   * Starts a JVM.
+   * Starts a driver of a cluster.
    *
-   * @param properties {@code name=value} of its system properties
    * @param command a main class and its arguments
    */
-  static ForkedJvm start(List<String> properties, String... command) throws IOException {
+  static ForkedJvm driver(RayCluster cluster, String... command) throws IOException {
+    return start(cluster.driverProperties(), RayCluster.classPath(), command);
+  }
+
+  /** Starts a JVM without Ray. */
+  static ForkedJvm plain(String... command) throws IOException {
+    String withoutRay =
+        Arrays.stream(RayCluster.classPath().split(File.pathSeparator))
+            .filter(path -> !path.endsWith("ray_dist.jar"))
+            .collect(Collectors.joining(File.pathSeparator));
+    return start(List.of(), withoutRay, command);
+  }
+
+  private static ForkedJvm start(List<String> properties, String classPath, String... command)
+      throws IOException {
     List<String> line = new ArrayList<>();
     line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     line.addAll(RayCluster.jvmOptions());
     properties.forEach(property -> line.add("-D" + property));
-    line.addAll(List.of("-cp", RayCluster.classPath()));
+    line.addAll(List.of("-cp", classPath));
     line.addAll(List.of(command));
     return new ForkedJvm(new ProcessBuilder(line).redirectErrorStream(true).start());
   }

@@ -42,8 +42,8 @@ class LessonsIT {
 
   @Test
   void helloProcessesPrintsTheSumOfEveryRank() throws Exception {
-    try (ForkedJvm jvm = ForkedJvm.start(List.of(), Main.class.getName(), "hello-processes")) {
-      // Beside what Ray's logger says, which is on the tests' class path.
+    try (ForkedJvm jvm = ForkedJvm.plain(Main.class.getName(), "hello-processes")) {
+      // Beside what SLF4J says of the logger that the tests' class path lacks.
       List<String> lines =
           jvm.awaitEnd(LIMIT).stream().filter(line -> line.startsWith("rank ")).toList();
       assertThat(lines).hasSize(4);
@@ -59,8 +59,7 @@ class LessonsIT {
   @Test
   void theMembersOfAKilledLauncherEnd() throws Exception {
     List<ProcessHandle> members;
-    try (ForkedJvm jvm =
-        ForkedJvm.start(List.of(), Main.class.getName(), "hello-processes", "--ranks", "8")) {
+    try (ForkedJvm jvm = ForkedJvm.plain(Main.class.getName(), "hello-processes", "--ranks", "8")) {
       await()
           .atMost(LIMIT)
           .pollInterval(Duration.ofMillis(20))
@@ -75,7 +74,7 @@ class LessonsIT {
     List<String> command =
         new ArrayList<>(List.of(Main.class.getName(), "hello", "--address", cluster.address()));
     command.addAll(Arrays.asList(options));
-    return ForkedJvm.start(cluster.driverProperties(), command.toArray(String[]::new));
+    return ForkedJvm.driver(cluster, command.toArray(String[]::new));
   }
 
   private static String driverFiles(ForkedJvm jvm) throws IOException {
