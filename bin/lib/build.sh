@@ -49,8 +49,10 @@ build() {
   SECONDS=0
   # Libraries that an earlier build copied and this one no longer names would stay on the class path.
   rm -rf "$NVRAR_HOME/examples/target/lib"
-  if ! maven -pl examples -am package -DskipTests "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
-    tail -n 25 "$log" >&2
+  if ! maven -pl examples -am package -Dmaven.test.skip "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
+    # Not Maven's own stack and advice.
+    grep -Ev '^ +at |^\[ERROR\] *$|\[Help 1\]|re-run Maven|mvn <args>|Re-run Maven|read the following articles|resume the build' "$log" |
+      tail -n 25 >&2
     die "the build failed; its last lines are above, all of them in $log"
   fi
   printf '%s\n' "$fingerprint" > "$NVRAR_STATE/built"
