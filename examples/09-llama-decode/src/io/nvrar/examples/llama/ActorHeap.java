@@ -1,0 +1,37 @@
+package io.nvrar.examples.llama;
+
+import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.Shard;
+
+/** How much heap an actor needs: without a limit each JVM would take a quarter of the machine. */
+final class ActorHeap {
+  private static final long MEBIBYTE = 1 << 20;
+  // Ray's classes, its buffers, and activations, which are small against this.
+  private static final long BASE_BYTES = 256 * MEBIBYTE;
+
+  private ActorHeap() {}
+
+  /** For {@code -Xmx}. Rank 0 has the largest part of everything. */
+  static String size(LlamaConfig config, int worldSize, DecodeRequest request) {
+    Shard shard = Shard.of(config, 0, worldSize);
+    long weights = LlamaWeights.count(config, shard) * Float.BYTES;
+    long tokens = 0;
+    for (int i = 0; i < request.sequences(); i++) {
+      tokens += (long) request.prompt(i).length + request.maxTokens();
+    }
+    long keyValueHeads = 0;
+    for (int rank = 0; rank < worldSize; rank++) {
+      keyValueHeads =
+          Math.max(keyValueHeads, Shard.of(config, rank, worldSize).keyValueHeads().count());
+    }
+    long cache = 2 * tokens * config.layers() * keyValueHeads * config.headSize() * Float.BYTES;
+    long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
+    // Logits, their order and their weights while sampling: 4 + 8 + 8 bytes.
+    long logits = rows * config.vocabularySize() * 20L;
+    // A quarter more: row headers, the collector's room to move things.
+    long bytes = BASE_BYTES + (weights + cache + logits) / 4 * 5;
+    return (bytes / MEBIBYTE + 1) + "m";
+  }
+}

@@ -1,0 +1,201 @@
+package io.nvrar.examples.llama;
+
+import io.nvrar.cli.NvrarCommand;
+import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.text.LlamaTokenizer;
+import io.nvrar.examples.llama.text.NpyWriter;
+import io.nvrar.examples.llama.text.StreamingDetokenizer;
+import io.nvrar.examples.llama.weights.Checkpoint;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.LlamaTensors;
+import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.Shard;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Spec;
+
+/**
+ * The driver: checks the model and the prompts, starts the actors, prints what they decode. All
+ * that can be wrong with the input is found before an actor starts.
+ */
+@Command(
+    name = "decode",
+    description = "Decode text with a tensor-parallel Llama on Ray actors.",
+    mixinStandardHelpOptions = true)
+public final class DecodeCommand implements NvrarCommand {
+  @Mixin private DecodeOptions options = new DecodeOptions();
+  @Spec private @Nullable CommandSpec spec;
+
+  @Override
+  public Integer call() throws IOException {
+    options.check();
+    Path model = options.model();
+    LlamaConfig config = LlamaConfig.read(model);
+    long fileBytes = checkedBytes(model, config);
+    List<String> prompts = options.prompts();
+    boolean needsTokenizer = !prompts.isEmpty();
+    try (LlamaTokenizer tokenizer = needsTokenizer ? LlamaTokenizer.read(model) : null) {
+      DecodeRequest request = request(tokenizer, prompts);
+      request.check(config);
+      Run run = new Run(model, config, request, prompts, tokenizer);
+      String heap = ActorHeap.size(config, options.ranks(), request);
+      try (DecodeSession session = DecodeSession.open(options.address(), options.ranks(), heap)) {
+        run.in(session, fileBytes);
+      }
+    }
+    return 0;
+  }
+
+  /** Checks all tensors; returns the bytes that all ranks together will read. */
+  private long checkedBytes(Path model, LlamaConfig config) {
+    try (Checkpoint checkpoint = Checkpoint.open(model)) {
+      long bytes = 0;
+      for (int rank = 0; rank < options.ranks(); rank++) {
+        Shard shard = Shard.of(config, rank, options.ranks());
+        LlamaTensors.check(checkpoint, config);
+        bytes += LlamaWeights.fileBytes(checkpoint, config, shard);
+      }
+      return bytes;
+    }
+  }
+
+  private DecodeRequest request(@Nullable LlamaTokenizer tokenizer, List<String> prompts) {
+    List<int[]> ids = new ArrayList<>(options.promptIds());
+    for (String prompt : prompts) {
+      if (tokenizer != null) {
+        ids.add(tokenizer.encode(prompt));
+      }
+    }
+    return new DecodeRequest(
+        ids.toArray(int[][]::new),
+        options.maxTokens(),
+        options.ignoreEnd(),
+        options.logits() != null,
+        options.sampling());
+  }
+
+  /** One request from loading to the summary. */
+  private final class Run {
+    private final Path model;
+    private final LlamaConfig config;
+    private final DecodeRequest request;
+    private final List<String> prompts;
+    private final List<Generated> outputs = new ArrayList<>();
+    private long firstTokenNanos;
+
+    Run(
+        Path model,
+        LlamaConfig config,
+        DecodeRequest request,
+        List<String> prompts,
+        @Nullable LlamaTokenizer tokenizer) {
+      this.model = model;
+      this.config = config;
+      this.request = request;
+      this.prompts = prompts;
+      List<Integer> endTokens = options.ignoreEnd() ? List.of() : config.endTokens();
+      for (int i = 0; i < request.sequences(); i++) {
+        StreamingDetokenizer detokenizer =
+            tokenizer == null
+                ? null
+                : new StreamingDetokenizer(tokenizer::decode, request.prompt(i));
+        outputs.add(new Generated(detokenizer, request.maxTokens(), endTokens));
+      }
+    }
+
+    void in(DecodeSession session, long fileBytes) throws IOException {
+      try (LoadProgress progress = new LoadProgress(err(), fileBytes, options.ranks())) {
+        session.load(model, progress::update);
+      }
+      double startup = secondsSinceStart();
+      StreamedOutput streamed = options.json() ? null : new StreamedOutput(out(), beginnings());
+      long begin = System.nanoTime();
+      session.decode(request, (sequence, token) -> onToken(streamed, sequence, token));
+      writeLogits(session);
+      DecodeSummary summary =
+          DecodeSummary.of(
+              startup, (firstTokenNanos - begin) / 1e9, request.sequences(), session.times());
+      report(summary);
+    }
+
+    private void onToken(@Nullable StreamedOutput streamed, int sequence, int token) {
+      if (firstTokenNanos == 0) {
+        firstTokenNanos = System.nanoTime();
+      }
+      Generated output = outputs.get(sequence);
+      boolean first = output.tokens().isEmpty();
+      String text = output.add(token);
+      if (streamed != null) {
+        streamed.add(sequence, options.printIds() ? (first ? "" : ",") + token : text);
+        if (output.isFinished()) {
+          streamed.finish(sequence);
+        }
+      }
+    }
+
+    private List<String> beginnings() {
+      List<String> beginnings = new ArrayList<>();
+      for (int i = 0; i < request.sequences(); i++) {
+        if (options.printIds()) {
+          beginnings.add("");
+        } else {
+          String heading = request.sequences() == 1 ? "" : "[%d] ".formatted(i + 1);
+          beginnings.add(heading + prompts.get(i));
+        }
+      }
+      return beginnings;
+    }
+
+    private void writeLogits(DecodeSession session) throws IOException {
+      Path file = options.logits();
+      if (file != null) {
+        try (NpyWriter writer = new NpyWriter(file, config.vocabularySize())) {
+          for (int row = 0; row < outputs.get(0).tokens().size(); row++) {
+            writer.append(session.nextLogits());
+          }
+        }
+      }
+    }
+
+    private void report(DecodeSummary summary) {
+      if (options.json()) {
+        JsonReport report = new JsonReport(model.toString(), options.ranks(), options.usedSeed());
+        for (int i = 0; i < outputs.size(); i++) {
+          report.add(request, i, prompts.isEmpty() ? null : prompts.get(i), outputs.get(i));
+        }
+        report.add(summary);
+        out().println(report);
+      } else {
+        Long seed = options.usedSeed();
+        err().println(summary.sentence() + (seed == null ? "" : " Seed " + seed + "."));
+      }
+    }
+  }
+
+  private static double secondsSinceStart() {
+    return ManagementFactory.getRuntimeMXBean().getUptime() / 1e3;
+  }
+
+  private PrintWriter out() {
+    return commandSpec().commandLine().getOut();
+  }
+
+  private PrintWriter err() {
+    return commandSpec().commandLine().getErr();
+  }
+
+  private CommandSpec commandSpec() {
+    if (spec == null) {
+      throw new IllegalStateException("the command line has not set the command's spec");
+    }
+    return spec;
+  }
+}

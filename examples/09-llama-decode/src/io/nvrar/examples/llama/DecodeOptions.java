@@ -1,0 +1,212 @@
+package io.nvrar.examples.llama;
+
+import io.nvrar.Backend;
+import io.nvrar.examples.llama.generate.Sampling;
+import io.nvrar.examples.llama.weights.ModelException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Option;
+
+/** The options of {@link DecodeCommand}. */
+final class DecodeOptions {
+  /** Where the shipped model lies below {@code nvrar.home}. */
+  private static final String SHIPPED_MODEL = "examples/09-llama-decode/model/tiny-english";
+
+  private static final int MAX_RANKS = 8;
+
+  /** In the manner of what the shipped model has read. */
+  private static final String DEFAULT_PROMPT = "Wickham walked into the room,";
+
+  @Option(
+      names = "--model",
+      paramLabel = "DIR",
+      description = "A Hugging Face directory of a Llama (default: the small model shipped here).")
+  private @Nullable Path model;
+
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      defaultValue = "4",
+      description =
+          "Number of actors, 1 to 8; divides the attention heads (default: ${DEFAULT-VALUE}).")
+  private int ranks;
+
+  @Option(
+      names = "--backend",
+      paramLabel = "NAME",
+      defaultValue = "AUTO",
+      description = "auto, cpu or cuda (default: auto).")
+  private Backend backend = Backend.AUTO;
+
+  @Option(
+      names = "--prompt",
+      paramLabel = "TEXT",
+      description =
+          "What to go on from; repeat it for several at once (default: '" + DEFAULT_PROMPT + "').")
+  private List<String> prompts = new ArrayList<>();
+
+  @Option(
+      names = "--prompt-ids",
+      paramLabel = "1,2,3",
+      description = "A prompt's tokens, taken as they are; needs no tokenizer. Repeatable.")
+  private List<String> promptIds = new ArrayList<>();
+
+  @Option(
+      names = "--max-tokens",
+      paramLabel = "N",
+      defaultValue = "80",
+      description = "The most tokens to generate for each prompt (default: ${DEFAULT-VALUE}).")
+  private int maxTokens;
+
+  @Option(
+      names = "--temperature",
+      paramLabel = "T",
+      defaultValue = "0",
+      description = "0 takes the likeliest token, more is more random (default: 0).")
+  private double temperature;
+
+  @Option(
+      names = "--top-k",
+      paramLabel = "K",
+      defaultValue = "0",
+      description = "Choose among the K likeliest tokens (default: 0, all).")
+  private int topK;
+
+  @Option(
+      names = "--top-p",
+      paramLabel = "P",
+      defaultValue = "1",
+      description = "Choose among the likeliest tokens that have P together (default: 1, all).")
+  private double topP;
+
+  @Option(
+      names = "--seed",
+      paramLabel = "N",
+      description = "What random choices start from (default: another each time).")
+  private @Nullable Long seed;
+
+  @Option(
+      names = "--address",
+      paramLabel = "HOST:PORT",
+      description = "A running Ray cluster that this host is part of.")
+  private @Nullable String address;
+
+  @Option(names = "--print-ids", description = "Print the generated tokens' numbers, not text.")
+  private boolean printIds;
+
+  @Option(names = "--ignore-eos", description = "Go on after an end token.")
+  private boolean ignoreEnd;
+
+  @Option(
+      names = "--logits",
+      paramLabel = "FILE.npy",
+      description =
+          "Write float32 logits: row i is what token i was chosen from. For a single prompt.")
+  private @Nullable Path logits;
+
+  @Option(names = "--json", description = "Print one JSON object and nothing else.")
+  private boolean json;
+
+  /** Checks what can be checked without the model; fills in the seed. */
+  void check() {
+    if (ranks < 1 || ranks > MAX_RANKS) {
+      throw new ModelException(
+          "There were to be " + ranks + " ranks, and a group has 1 to " + MAX_RANKS + ".");
+    }
+    if (backend == Backend.CUDA) {
+      throw new ModelException(
+          "The backend cuda is not available: in this version decode computes on the CPU.");
+    }
+    if (!prompts.isEmpty() && !promptIds.isEmpty()) {
+      throw new ModelException("Give either --prompt or --prompt-ids, not both.");
+    }
+    if (logits != null && Math.max(prompts.size(), promptIds.size()) > 1) {
+      throw new ModelException("--logits takes a single prompt.");
+    }
+    if (logits != null) {
+      Path directory = logits.toAbsolutePath().getParent();
+      if (directory == null || !Files.isDirectory(directory)) {
+        throw new ModelException("There is no directory for " + logits + ".");
+      }
+    }
+    if (temperature != 0 && seed == null) {
+      seed = (long) ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
+    }
+  }
+
+  Path model() {
+    if (model != null) {
+      return model.toAbsolutePath().normalize();
+    }
+    String home = System.getProperty("nvrar.home");
+    if (home == null) {
+      throw new ModelException("Give --model DIR: the shipped model is known to bin/nvrar only.");
+    }
+    return Path.of(home).toAbsolutePath().normalize().resolve(SHIPPED_MODEL);
+  }
+
+  int ranks() {
+    return ranks;
+  }
+
+  /** Texts to go on from; empty if tokens are given instead. */
+  List<String> prompts() {
+    return prompts.isEmpty() && promptIds.isEmpty() ? List.of(DEFAULT_PROMPT) : prompts;
+  }
+
+  /** Prompts given as tokens. */
+  List<int[]> promptIds() {
+    List<int[]> parsed = new ArrayList<>();
+    for (String ids : promptIds) {
+      String[] numbers = ids.split(",", -1);
+      int[] tokens = new int[numbers.length];
+      for (int i = 0; i < numbers.length; i++) {
+        try {
+          tokens[i] = Integer.parseInt(numbers[i].strip());
+        } catch (NumberFormatException e) {
+          throw new ModelException(
+              "--prompt-ids takes numbers with commas between them, and '" + ids + "' is not so.");
+        }
+      }
+      parsed.add(tokens);
+    }
+    return parsed;
+  }
+
+  int maxTokens() {
+    return maxTokens;
+  }
+
+  Sampling sampling() {
+    return new Sampling(temperature, topK, topP, seed == null ? 0 : seed);
+  }
+
+  /** The seed, if anything depends on it. */
+  @Nullable Long usedSeed() {
+    return temperature == 0 ? null : seed;
+  }
+
+  @Nullable String address() {
+    return address;
+  }
+
+  boolean printIds() {
+    return printIds || !promptIds.isEmpty();
+  }
+
+  boolean ignoreEnd() {
+    return ignoreEnd;
+  }
+
+  @Nullable Path logits() {
+    return logits;
+  }
+
+  boolean json() {
+    return json;
+  }
+}

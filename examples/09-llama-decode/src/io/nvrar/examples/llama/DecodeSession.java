@@ -1,0 +1,142 @@
+package io.nvrar.examples.llama;
+
+import io.nvrar.Backend;
+import io.nvrar.GroupConfig;
+import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import io.ray.api.Ray;
+import io.ray.api.WaitResult;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
+
+/** The driver's side of a model that is spread over Ray actors. Closing it ends the actors. */
+final class DecodeSession implements AutoCloseable {
+  private static final String GROUP = "llama";
+  private static final int CHECK_MILLIS = 5000;
+
+  private final RayCluster cluster;
+  private final RayActorGroup<LlamaActor> actors;
+  private final RayCollectiveGroup group;
+
+  /** Hears of tokens in the order they were generated. */
+  interface TokenListener {
+    void onToken(int sequence, int token);
+  }
+
+  private DecodeSession(
+      RayCluster cluster, RayActorGroup<LlamaActor> actors, RayCollectiveGroup group) {
+    this.cluster = cluster;
+    this.actors = actors;
+    this.group = group;
+  }
+
+  /**
+   * Connects to a cluster, starts the actors there and makes them a group.
+   *
+   * @param address see {@link RayCluster#connect}
+   * @param ranks how many actors
+   * @param heap the largest heap of each, as {@code -Xmx} takes it
+   */
+  static DecodeSession open(@Nullable String address, int ranks, String heap) {
+    RayCluster cluster = RayCluster.connect(address);
+    RayActorGroup<LlamaActor> actors = null;
+    try {
+      actors =
+          RayActorGroup.create(LlamaActor::new, ranks, RayActorGroup.Options.cpus(1).heap(heap));
+      GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+      return new DecodeSession(
+          cluster, actors, RayCollectives.createGroup(GROUP, actors.handles(), config));
+    } catch (RuntimeException | Error e) {
+      try (cluster) {
+        if (actors != null) {
+          actors.close();
+        }
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Loads the weights on all ranks.
+   *
+   * @param progress hears how many bytes all ranks together have read
+   */
+  void load(Path directory, LongConsumer progress) {
+    getAll(actors.callAll(LlamaActor::load, directory.toString(), GROUP));
+    boolean done;
+    do {
+      long bytes = 0;
+      done = true;
+      for (long loaded : getAll(actors.callAll(LlamaActor::loaded))) {
+        done &= loaded < 0;
+        bytes += loaded < 0 ? -1 - loaded : loaded;
+      }
+      progress.accept(bytes);
+    } while (!done);
+  }
+
+  /** Decodes a request; returns when all ranks are done. */
+  void decode(DecodeRequest request, TokenListener listener) {
+    getAll(actors.callAll(LlamaActor::start, request));
+    List<ActorHandle<LlamaActor>> handles = new ArrayList<>(actors.handles());
+    List<ObjectRef<int[]>> polls = new ArrayList<>(actors.callAll(LlamaActor::poll));
+    while (!polls.isEmpty()) {
+      WaitResult<int[]> answers = Ray.wait(polls, 1, CHECK_MILLIS);
+      for (ObjectRef<int[]> answer : answers.getReady()) {
+        int place = polls.indexOf(answer);
+        int[] taken = get(answer);
+        for (int i = 1; i < taken.length; i += 2) {
+          listener.onToken(taken[i], taken[i + 1]);
+        }
+        if (taken[0] == 1) {
+          polls.remove(place);
+          handles.remove(place);
+        } else {
+          polls.set(place, handles.get(place).task(LlamaActor::poll).remote());
+        }
+      }
+    }
+  }
+
+  /** The next row of logits that rank 0 has kept, little-endian float32. */
+  byte[] nextLogits() {
+    return get(actors.handles().get(0).task(LlamaActor::takeLogits).remote());
+  }
+
+  /** What {@link DecodeTimes#toArray} says, by rank. */
+  List<double[]> times() {
+    return getAll(actors.callAll(LlamaActor::times));
+  }
+
+  /** Ends the group in order, then the actors, then the connection. */
+  @Override
+  public void close() {
+    try (cluster;
+        actors) {
+      group.close();
+    }
+  }
+
+  private <T> List<T> getAll(List<ObjectRef<T>> calls) {
+    List<T> results = new ArrayList<>();
+    for (ObjectRef<T> call : calls) {
+      results.add(get(call));
+    }
+    return results;
+  }
+
+  private <T> T get(ObjectRef<T> call) {
+    try {
+      return Ray.get(call);
+    } catch (RuntimeException e) {
+      throw Failures.telling(e, group);
+    }
+  }
+}

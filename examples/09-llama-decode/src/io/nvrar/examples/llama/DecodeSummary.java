@@ -1,0 +1,49 @@
+package io.nvrar.examples.llama;
+
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * How fast it was.
+ *
+ * @param startupSeconds from the command's start until the weights were loaded
+ * @param firstTokenSeconds from the request to the first token at the driver
+ * @param decodeSeconds from the request to the last token, on rank 0
+ * @param generatedTokens of all prompts
+ * @param tokensPerSecond of all prompts, after the first token of each
+ * @param collectiveShare part of the time spent in collectives, waiting for slower ranks included;
+ *     the mean over the ranks
+ */
+record DecodeSummary(
+    double startupSeconds,
+    double firstTokenSeconds,
+    double decodeSeconds,
+    int generatedTokens,
+    double tokensPerSecond,
+    double collectiveShare) {
+
+  /** From what the ranks have measured, see {@link DecodeTimes#toArray}. */
+  static DecodeSummary of(
+      double startupSeconds, double firstTokenSeconds, int sequences, List<double[]> ranks) {
+    double[] first = ranks.get(0);
+    int tokens = (int) first[3];
+    double share = 0;
+    for (double[] rank : ranks) {
+      share += rank[2] / rank[1] / ranks.size();
+    }
+    boolean prefillOnly = tokens <= sequences;
+    double speed = prefillOnly ? tokens / first[1] : (tokens - sequences) / (first[1] - first[0]);
+    return new DecodeSummary(startupSeconds, firstTokenSeconds, first[1], tokens, speed, share);
+  }
+
+  String sentence() {
+    return String.format(
+        Locale.ROOT,
+        "%d tokens, %.1f tokens/s, first token after %.3f s (ready after %.1f s), %.0f %% of the time in collectives.",
+        generatedTokens,
+        tokensPerSecond,
+        firstTokenSeconds,
+        startupSeconds,
+        100 * collectiveShare);
+  }
+}

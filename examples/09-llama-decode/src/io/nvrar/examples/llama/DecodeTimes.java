@@ -1,0 +1,39 @@
+package io.nvrar.examples.llama;
+
+/** When a rank began, had its first and its last token, and how long it was in collectives. */
+final class DecodeTimes {
+  private static final double NANOS = 1e9;
+
+  private long begin;
+  private long first;
+  private long last;
+  private long collective;
+  private int tokens;
+
+  synchronized void begin() {
+    begin = System.nanoTime();
+    first = begin;
+    last = begin;
+    tokens = 0;
+    collective = 0;
+  }
+
+  synchronized void token() {
+    last = System.nanoTime();
+    if (tokens++ == 0) {
+      first = last;
+    }
+  }
+
+  synchronized void end(long collectiveNanos) {
+    last = System.nanoTime();
+    collective = collectiveNanos;
+  }
+
+  /** Seconds: from begin to first token, from begin to end, in collectives; then the tokens. */
+  synchronized double[] toArray() {
+    return new double[] {
+      (first - begin) / NANOS, (last - begin) / NANOS, collective / NANOS, tokens
+    };
+  }
+}
