@@ -72,12 +72,12 @@ run_ray() {
     set -- --address "$cluster_address" "$@"
   fi
 
+  start_error_streams
   for i in "${!WORKER_OPTIONS[@]}"; do
     options+=("-Dray.job.jvm-options.$i=${WORKER_OPTIONS[$i]}")
   done
   options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN "-Dlog4j2.configurationFile=$NVRAR_HOME/bin/lib/log4j2.xml"
     "-Dnvrar.cli.stderr=$messages")
-  start_error_streams
   RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
     -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
