@@ -2,6 +2,7 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.cli.ErrorStream;
 import java.io.PrintWriter;
+import me.tongfei.progressbar.ConsoleProgressBarConsumer;
 import me.tongfei.progressbar.ProgressBar;
 import me.tongfei.progressbar.ProgressBarBuilder;
 import me.tongfei.progressbar.ProgressBarStyle;
@@ -24,6 +25,8 @@ final class LoadProgress implements AutoCloseable {
     bar =
         ErrorStream.isTerminal()
             ? new ProgressBarBuilder()
+                // Its own default is descriptor 2, whatever System.err is.
+                .setConsumer(new ConsoleProgressBarConsumer(System.err))
                 .setTaskName("Loading on " + ranks + " ranks")
                 .setInitialMax(totalBytes)
                 .setUnit(" MB", MEGABYTE)
