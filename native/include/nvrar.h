@@ -1,22 +1,23 @@
 /*
  * The C ABI of libnvrar: the only header that others see.
  *
- * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status nvrar_last_error()
- * holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in nanoseconds; the stream comes last.
- * Addresses and stream handles cross as uint64_t. Structs begin with their own size, so they can grow. Nothing here prints,
- * exits the process, installs a signal handler or throws.
+ * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status
+ * nvrar_last_error() holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in
+ * nanoseconds; the stream comes last. Addresses and stream handles cross as uint64_t. Structs begin with their own
+ * size, so they can grow. Nothing here prints, exits the process, installs a signal handler or throws.
  *
  * Life of a communicator (one member of a group):
- *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which makes its own descriptor; the caller carries
- *   all descriptors to all members (nvrar opens no socket for this) and calls nvrar_connect with them in rank order.
- *   Collectives may start as soon as the caller knows that every member has connected.
+ *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which makes its own descriptor; the caller
+ * carries all descriptors to all members (nvrar opens no socket for this) and calls nvrar_connect with them in rank
+ * order. Collectives may start as soon as the caller knows that every member has connected.
  *
- * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks: a second
- * thread that enters while a call runs gets NVRAR_INVALID_USAGE and the running call goes on. nvrar_abort, nvrar_async_error,
- * nvrar_failure_of and nvrar_call_of may be called at any time by any thread until nvrar_destroy is entered.
+ * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
+ * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE and the running call goes on. nvrar_abort,
+ * nvrar_async_error, nvrar_failure_of and nvrar_call_of may be called at any time by any thread until nvrar_destroy is
+ * entered.
  *
- * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that met it and every later one fail with the same
- * status, and no output of a failed call is a result.
+ * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that met it and every later one fail
+ * with the same status, and no output of a failed call is a result.
  */
 #ifndef NVRAR_H
 #define NVRAR_H
@@ -64,35 +65,37 @@ enum { NVRAR_SUM = 0, NVRAR_MAX = 2 };
 enum { NVRAR_ALL_REDUCE = 1, NVRAR_ALL_GATHER = 2, NVRAR_BROADCAST = 3, NVRAR_BARRIER = 4 };
 
 typedef struct nvrar_config {
-  uint32_t size;        /* sizeof(nvrar_config) */
-  int32_t backend;      /* NVRAR_BACKEND_* */
-  int32_t rank;         /* 0 <= rank < world_size */
-  int32_t world_size;   /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
-  int32_t device;       /* device ordinal; ignored by the CPU backend */
-  uint32_t reserved;    /* 0 */
-  uint64_t ring_bytes;  /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's default */
-  uint64_t timeout_ns;  /* deadline of one collective call, counted from its first unsuccessful wait; > 0 */
+  uint32_t size;       /* sizeof(nvrar_config) */
+  int32_t backend;     /* NVRAR_BACKEND_* */
+  int32_t rank;        /* 0 <= rank < world_size */
+  int32_t world_size;  /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
+  int32_t device;      /* device ordinal; ignored by the CPU backend */
+  uint32_t reserved;   /* 0 */
+  uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
+                          default */
+  uint64_t timeout_ns; /* deadline of one collective call, counted from its first unsuccessful wait; > 0 */
 } nvrar_config;
 
 /* What a rank was doing last, as it wrote it itself. */
 enum { NVRAR_CALL_NONE = 0, NVRAR_CALL_RUNNING = 1, NVRAR_CALL_DONE = 2, NVRAR_CALL_FAILED = 3 };
 typedef struct nvrar_call {
-  uint32_t size;       /* sizeof(nvrar_call), set by the caller */
-  int32_t state;       /* NVRAR_CALL_* */
-  uint64_t sequence;   /* number of the call in this communicator; the first is 1 */
-  uint64_t count;      /* elements, as the caller gave them */
-  int32_t collective;  /* NVRAR_ALL_REDUCE ... */
-  int32_t data_type;   /* NVRAR_FLOAT32 ... */
-  int32_t op;          /* NVRAR_SUM ..., or -1 */
-  int32_t root;        /* root rank, or -1 */
+  uint32_t size;      /* sizeof(nvrar_call), set by the caller */
+  int32_t state;      /* NVRAR_CALL_* */
+  uint64_t sequence;  /* number of the call in this communicator; the first is 1 */
+  uint64_t count;     /* elements, as the caller gave them */
+  int32_t collective; /* NVRAR_ALL_REDUCE ... */
+  int32_t data_type;  /* NVRAR_FLOAT32 ... */
+  int32_t op;         /* NVRAR_SUM ..., or -1 */
+  int32_t root;       /* root rank, or -1 */
 } nvrar_call;
 
 /* Why a communicator is poisoned. */
 typedef struct nvrar_failure {
-  uint32_t size;            /* sizeof(nvrar_failure), set by the caller */
-  nvrar_status status;      /* NVRAR_OK while nothing failed */
-  uint64_t sequence;        /* number of the call that failed, 0 if none was running */
-  uint64_t missing[2];      /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT) or differed (NVRAR_MISMATCH) */
+  uint32_t size;       /* sizeof(nvrar_failure), set by the caller */
+  nvrar_status status; /* NVRAR_OK while nothing failed */
+  uint64_t sequence;   /* number of the call that failed, 0 if none was running */
+  uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT) or differed
+                          (NVRAR_MISMATCH) */
 } nvrar_failure;
 
 /* NVRAR_ABI_VERSION of the library that is loaded. */
@@ -107,40 +110,46 @@ NVRAR_API const char* nvrar_last_error(void);
 /* NVRAR_OK if the backend can run on this machine, else NVRAR_UNAVAILABLE and the reason. */
 NVRAR_API nvrar_status nvrar_probe(int32_t backend);
 
-/* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The process that called it stays alive until all members have connected. */
+/* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The process that called it stays alive until all members have
+ * connected. */
 NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);
 
 /*
  * Reserves this member's memory, fills its rings, and writes descriptor[NVRAR_DESCRIPTOR_BYTES] for the other members.
- * unique_id[NVRAR_UNIQUE_ID_BYTES] is the same on all members. On success *out is the new communicator; else nothing stays behind.
+ * unique_id[NVRAR_UNIQUE_ID_BYTES] is the same on all members. On success *out is the new communicator; else nothing
+ * stays behind.
  */
-NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out);
+NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const uint8_t* unique_id, uint8_t* descriptor,
+                                     nvrar_comm** out);
 
 /* Maps the peers. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
 NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors);
 
 /*
- * Collectives block until this rank's result is complete (CPU backend). send may equal recv (in place; for nvrar_all_gather:
- * send == recv + rank * count elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment of the element's size. Count 0 does nothing.
- * All ranks pass the same count, type, op and root; a difference is NVRAR_MISMATCH on all of them.
+ * Collectives block until this rank's result is complete (CPU backend). send may equal recv (in place; for
+ * nvrar_all_gather: send == recv + rank * count elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment
+ * of the element's size. Count 0 does nothing. All ranks pass the same count, type, op and root; a difference is
+ * NVRAR_MISMATCH on all of them.
  */
 
-/* recv[i] = op over ranks of send[i], count elements; the same bits on every rank. Floats are summed in float32 in rank order and rounded once. */
-NVRAR_API nvrar_status nvrar_all_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type, int32_t op,
-                                        uint64_t stream);
+/* recv[i] = op over ranks of send[i], count elements; the same bits on every rank. Floats are summed in float32 in rank
+ * order and rounded once. */
+NVRAR_API nvrar_status nvrar_all_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
+                                        int32_t data_type, int32_t op, uint64_t stream);
 
 /* recv[r * count + i] = send[i] of rank r; recv holds world_size * count elements. */
-NVRAR_API nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
-                                        uint64_t stream);
+NVRAR_API nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
+                                        int32_t data_type, uint64_t stream);
 
 /* recv[i] = send[i] of rank root; send is read on the root only and may be 0 elsewhere. */
-NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type, int32_t root,
-                                       uint64_t stream);
+NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
+                                       int32_t data_type, int32_t root, uint64_t stream);
 
 /* Returns when every rank has entered. */
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
 
-/* Makes the running call and all later ones of this member, and of every peer that shares memory with it, end with NVRAR_ABORTED. Never blocks. */
+/* Makes the running call and all later ones of this member, and of every peer that shares memory with it, end with
+ * NVRAR_ABORTED. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
 /* NVRAR_OK, or the status that poisoned this communicator. */
@@ -149,10 +158,12 @@ NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 /* Fills *out with why this communicator is poisoned. */
 NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 
-/* Fills *out with the last call of a rank; readable for every rank of this host, also after that rank's process died. */
+/* Fills *out with the last call of a rank; readable for every rank of this host, also after that rank's process died.
+ */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
-/* Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does nothing. */
+/* Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
+ * nothing. */
 NVRAR_API nvrar_status nvrar_destroy(nvrar_comm* comm);
 
 #ifdef __cplusplus
