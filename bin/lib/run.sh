@@ -82,7 +82,8 @@ run_ray() {
     -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
   printf 'driver %s\n' "$driver_pid" >&8
-  wait "$driver_pid" || code=$?
+  # Without the shell's own line about a process that a signal has ended: what follows says it.
+  { wait "$driver_pid" || code=$?; } 2> /dev/null
   driver_pid=''
   end_error_streams
   if ((code == 137)); then
