@@ -99,6 +99,10 @@ final class Dialer {
         throw new StrangerException("it does not know the ticket's secret");
       }
       channel.write(ByteBuffer.wrap(handshake.clientProof(clientHello, serverHello)));
+      byte[] answer = read(channel, Handshake.ADMISSION_BYTES, deadlineNanos);
+      if (!handshake.isAdmission(clientHello, serverHello, answer)) {
+        throw new StrangerException("it does not answer the proof");
+      }
       Handshake.Keys keys = handshake.keys(clientHello, serverHello);
       FramedChannel framed = new FramedChannel(channel, keys.toServer(), keys.toClient());
       done = true;

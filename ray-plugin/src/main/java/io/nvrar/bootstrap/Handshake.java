@@ -14,17 +14,20 @@ import org.jspecify.annotations.Nullable;
  * client: "NVRC" version(1) role(1) rank(2) ticket id(16) nonce(32)
  * server: "NVRS" version(1) zero(3) nonce(32) HMAC(secret, "server", client's message, server's up to here)
  * client: HMAC(secret, "client", both messages)
+ * server: HMAC(secret, "admitted", both messages)
  * </pre>
  *
  * Role and rank are in the first message and so under every MAC; both nonces are fresh, so a
  * recorded conversation is worth nothing; the words keep one side's MAC from being played back as
  * the other's. All sizes are fixed: before the last MAC nobody's length field is believed. The
- * server answers first so that a member with a wrong ticket learns it at once.
+ * server answers first so that a member with a wrong ticket learns it at once, and last so that a
+ * member that was pushed out while its proof was under way knows to try again.
  */
 final class Handshake {
   static final int CLIENT_HELLO_BYTES = 56;
   static final int SERVER_HELLO_BYTES = 72;
   static final int CLIENT_PROOF_BYTES = Crypto.MAC_BYTES;
+  static final int ADMISSION_BYTES = Crypto.MAC_BYTES;
 
   private static final int CLIENT_MAGIC = 0x4e565243; // "NVRC"
   private static final int SERVER_MAGIC = 0x4e565253; // "NVRS"
@@ -111,6 +114,14 @@ final class Handshake {
 
   boolean isClient(byte[] clientHello, byte[] serverHello, byte[] proof) {
     return MessageDigest.isEqual(clientProof(clientHello, serverHello), proof);
+  }
+
+  byte[] admission(byte[] clientHello, byte[] serverHello) {
+    return mac("admitted", clientHello, serverHello);
+  }
+
+  boolean isAdmission(byte[] clientHello, byte[] serverHello, byte[] answer) {
+    return MessageDigest.isEqual(admission(clientHello, serverHello), answer);
   }
 
   Keys keys(byte[] clientHello, byte[] serverHello) {

@@ -262,10 +262,17 @@ final class Member implements ControlChannel.Listener {
     }
   }
 
-  /** Whether this member's last call is one that a closed member does not take part in. */
+  /** Whether the call that has failed here is one that a closed member does not take part in. */
   private boolean isPastCommonCalls() {
     NativeCommunicator comm = communicator;
-    return lastCommonCall != FOREVER && comm != null && comm.call(rank).sequence() > lastCommonCall;
+    long last = lastCommonCall;
+    if (last == FOREVER || comm == null) {
+      return false;
+    }
+    CallRecord own = comm.call(rank);
+    // The library refuses a call at its entry, without a number, when a peer has ended the group.
+    boolean refused = own.state() == CallRecord.State.DONE || own.state() == CallRecord.State.NONE;
+    return own.sequence() + (refused ? 1 : 0) > last;
   }
 
   private Failure peerClosed() {

@@ -55,10 +55,7 @@ final class PendingPeer {
       }
       claim = handshake.claimOf(clientHello);
       serverHello = handshake.serverHello(clientHello);
-      // The socket is fresh, its send buffer empty: a short write means a hostile window.
-      if (channel.write(ByteBuffer.wrap(serverHello)) != serverHello.length) {
-        throw new IOException("reads nothing");
-      }
+      write(serverHello);
       if (claim == null) {
         // Its ticket is another group's, which had this port before; the answer tells it so.
         throw new IOException("not a member of this group");
@@ -72,7 +69,15 @@ final class PendingPeer {
     if (!handshake.isClient(clientHello, serverHello, proof)) {
       throw new IOException("does not know the secret");
     }
+    write(handshake.admission(clientHello, serverHello));
     return claim;
+  }
+
+  // The socket is fresh and its send buffer empty: a short write means a hostile window.
+  private void write(byte[] answer) throws IOException {
+    if (channel.write(ByteBuffer.wrap(answer)) != answer.length) {
+      throw new IOException("reads nothing");
+    }
   }
 
   private boolean fill() throws IOException {
