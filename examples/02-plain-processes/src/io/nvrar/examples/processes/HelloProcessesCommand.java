@@ -42,8 +42,9 @@ public final class HelloProcessesCommand implements NvrarCommand {
 
   @Override
   public Integer call() throws IOException, InterruptedException {
-    if (ranks < 1 || ranks > 8) {
-      throw new ParameterException(spec.commandLine(), "--ranks is " + ranks + ", must be 1 to 8");
+    if (ranks < 1 || ranks > Groups.MAX_WORLD_SIZE) {
+      throw new ParameterException(
+          spec.commandLine(), "--ranks is " + ranks + ", must be 1 to " + Groups.MAX_WORLD_SIZE);
     }
     PrintWriter out = spec.commandLine().getOut();
     if (rank != null) {

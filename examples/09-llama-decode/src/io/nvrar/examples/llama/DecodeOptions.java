@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama;
 
 import io.nvrar.Backend;
+import io.nvrar.bootstrap.Groups;
 import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.nio.file.Files;
@@ -15,8 +16,6 @@ import picocli.CommandLine.Option;
 final class DecodeOptions {
   /** Where the shipped model lies below {@code nvrar.home}. */
   private static final String SHIPPED_MODEL = "examples/09-llama-decode/model/tiny-english";
-
-  private static final int MAX_RANKS = 8;
 
   /** In the manner of what the shipped model has read. */
   private static final String DEFAULT_PROMPT = "Wickham walked into the room,";
@@ -113,9 +112,13 @@ final class DecodeOptions {
 
   /** Checks what can be checked without the model; fills in the seed. */
   void check() {
-    if (ranks < 1 || ranks > MAX_RANKS) {
+    if (ranks < 1 || ranks > Groups.MAX_WORLD_SIZE) {
       throw new ModelException(
-          "There were to be " + ranks + " ranks, and a group has 1 to " + MAX_RANKS + ".");
+          "There were to be "
+              + ranks
+              + " ranks, and a group has 1 to "
+              + Groups.MAX_WORLD_SIZE
+              + ".");
     }
     if (backend == Backend.CUDA) {
       throw new ModelException(

@@ -27,6 +27,12 @@ import org.jspecify.annotations.Nullable;
 public final class Groups {
 
   /**
+   * The most members of a group: in this version all share one host's memory ({@code
+   * NVRAR_MAX_RANKS_PER_NODE} of the native library).
+   */
+  public static final int MAX_WORLD_SIZE = 8;
+
+  /**
    * The open rendezvous that rank 0 of this process has not joined yet. The library's only static
    * mutable state: it is what ties a ticket, which is bytes, to the socket that waits for its
    * members. An entry goes when rank 0 joins, when the ticket is discarded, or by itself after the
@@ -42,7 +48,7 @@ public final class Groups {
    * within the join timeout.
    *
    * @param name the group's name for messages, 1 to 128 characters
-   * @param worldSize the number of members, 1 to 8
+   * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
    * @param config what all members agree on
    * @param host an address of this machine that all members can reach; the rendezvous listens there
    *     only

@@ -29,8 +29,6 @@ final class GroupCreation {
   /** What the tasks may take to reach their actors, on top of the join timeout. */
   static final int MARGIN_SECONDS = 10;
 
-  private static final int MAX_WORLD_SIZE = 8;
-
   /** How long a failed creation waits for its own undoing. Members that hang longer do it later. */
   private static final int UNDO_MILLIS = 5_000;
 
@@ -46,10 +44,10 @@ final class GroupCreation {
     if (name.isBlank()) {
       throw new IllegalArgumentException("the group's name is empty");
     }
-    if (actors.isEmpty() || actors.size() > MAX_WORLD_SIZE) {
+    if (actors.isEmpty() || actors.size() > Groups.MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
           "a group has 1 to %d members, '%s' was given %d actors"
-              .formatted(MAX_WORLD_SIZE, name, actors.size()));
+              .formatted(Groups.MAX_WORLD_SIZE, name, actors.size()));
     }
     Map<ActorId, Integer> ranks = new HashMap<>();
     for (int rank = 0; rank < actors.size(); rank++) {
