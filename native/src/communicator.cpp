@@ -14,6 +14,8 @@
 namespace nvrar {
 namespace {
 
+static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a place for every rank of the C ABI");
+
 // Far beyond the time in which a waiting call sees its poison; only a defect can reach it.
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;

@@ -30,7 +30,7 @@ Plan make_plan(int32_t collective, uint64_t count, int32_t data_type, uint32_t w
   if (algorithm == Algorithm::kBarrier) return {algorithm, PacketKind::kEpoch, 0, 1};
 
   const uint64_t size = element_bytes(data_type);
-  // Integers have no bit pattern to spare for a sentinel, and data movement must be bit-exact (KERNELS 1).
+  // Integers have no bit pattern to spare for a sentinel, and data movement must be bit-exact (protocol.md 1).
   const bool sentinel =
       algorithm == Algorithm::kOneShot && data_type != NVRAR_INT32 && count > kEpochReductionBytesMax / size;
   const PacketKind kind = sentinel ? PacketKind::kSentinel : PacketKind::kEpoch;

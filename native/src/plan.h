@@ -1,5 +1,5 @@
-// Which algorithm, packets and launches a call gets: a pure function of its arguments, so that all ranks agree (KERNELS
-// 12).
+// Which algorithm, packets and launches a call gets: a pure function of its arguments, so that all ranks agree
+// (protocol.md 12).
 #ifndef NVRAR_PLAN_H
 #define NVRAR_PLAN_H
 

@@ -1,6 +1,6 @@
 // The header packet: every launch sends one to each peer and consumes data only after it has one from each peer.
-// It is the evidence of KERNELS 3 (every rank has entered this epoch, so nobody runs ahead) and the check of
-// KERNELS 13.
+// It is the evidence of protocol.md 3 (every rank has entered this epoch, so nobody runs ahead) and the check of
+// protocol.md 13.
 #ifndef NVRAR_PROTOCOL_CALL_HEADER_H
 #define NVRAR_PROTOCOL_CALL_HEADER_H
 

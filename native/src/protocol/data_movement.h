@@ -10,7 +10,7 @@ NVRAR_HD uint64_t vectors_of(uint64_t bytes, uint32_t payload_bytes) {
   return (bytes + payload_bytes - 1) / payload_bytes;
 }
 
-// Pushes launch.send to every peer. All of it goes out before the caller's first poll (KERNELS 11).
+// Pushes launch.send to every peer. All of it goes out before the caller's first poll (protocol.md 11).
 template <class Packets, class Lane>
 NVRAR_HD void push_to_all(Lane& lane, const Launch& launch) {
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
@@ -72,7 +72,7 @@ NVRAR_HD bool barrier(Lane& lane, const Launch& launch) {
 template <class Lane>
 NVRAR_HD bool broadcast(Lane& lane, const Launch& launch) {
   send_phase<EpochPacket>(lane, launch, launch.rank == launch.root);
-  // The root waits for headers too: its own data is no evidence that the others are here (KERNELS 3).
+  // The root waits for headers too: its own data is no evidence that the others are here (protocol.md 3).
   if (!check_headers(lane, launch)) return false;
   if (launch.rank != launch.root) return drain(lane, launch, launch.root, launch.recv);
   lane.copy(launch.recv, launch.send, launch.bytes);

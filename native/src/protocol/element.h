@@ -1,4 +1,4 @@
-// Element types and reduction operators: the one definition of their bits (KERNELS 10). Scalar and branch-light;
+// Element types and reduction operators: the one definition of their bits (protocol.md 10). Scalar and branch-light;
 // backends may have wider forms, which tests hold to these.
 #ifndef NVRAR_PROTOCOL_ELEMENT_H
 #define NVRAR_PROTOCOL_ELEMENT_H

@@ -1,4 +1,4 @@
-// One-shot all-reduce (KERNELS 7): push the own vectors to all peers, then sum all ranks' vectors in rank order.
+// One-shot all-reduce (protocol.md 7): push the own vectors to all peers, then sum all ranks' vectors in rank order.
 #ifndef NVRAR_PROTOCOL_ONE_SHOT_H
 #define NVRAR_PROTOCOL_ONE_SHOT_H
 
@@ -7,7 +7,7 @@
 
 namespace nvrar::protocol {
 
-// Rank order from rank 0's value (KERNELS 10): the same bits on every rank, and -0 + -0 stays -0.
+// Rank order from rank 0's value (protocol.md 10): the same bits on every rank, and -0 + -0 stays -0.
 template <class Packets, class Accumulator, class Lane>
 NVRAR_HD bool reduce_vector(Lane& lane, const Launch& launch, uint64_t first_run, uint32_t index, Packet own,
                             Packet* result) {

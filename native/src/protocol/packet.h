@@ -1,4 +1,5 @@
-// The 16-byte packets of the protocol (docs: KERNELS 1). Compiled for host and device: nothing from std:: here.
+// The 16-byte packets of the protocol (docs/protocol.md, number 1; so in all of this folder). Compiled for host and
+// device: nothing from std:: here.
 #ifndef NVRAR_PROTOCOL_PACKET_H
 #define NVRAR_PROTOCOL_PACKET_H
 
@@ -47,7 +48,7 @@ struct EpochPacket {
 };
 
 // 16 bytes of payload; an empty slot's last word is kEmptyWord. Only for float reductions: there that word holds NaNs,
-// so changing its payload bits changes no result (a NaN result has one canonical form, KERNELS 10).
+// so changing its payload bits changes no result (a NaN result has one canonical form, protocol.md 10).
 struct SentinelPacket {
   static constexpr PacketKind kKind = PacketKind::kSentinel;
   static constexpr uint32_t kPayloadBytes = 16;

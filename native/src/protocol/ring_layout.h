@@ -1,4 +1,4 @@
-// Where the slots of a rank's rings are (KERNELS 2). Slots are counted in packets from the start of the rings.
+// Where the slots of a rank's rings are (protocol.md 2). Slots are counted in packets from the start of the rings.
 #ifndef NVRAR_PROTOCOL_RING_LAYOUT_H
 #define NVRAR_PROTOCOL_RING_LAYOUT_H
 
@@ -7,7 +7,7 @@
 namespace nvrar::protocol {
 
 constexpr uint32_t kMaxRanks = 8;
-// K of KERNELS 2: no rank is more than one epoch ahead of another.
+// K = 2 of protocol.md 2: no rank is more than one epoch ahead of another.
 #if defined(NVRAR_TEST_ONE_BUFFER)  // a negative control: then a rank that is ahead overwrites what was not read yet
 constexpr uint32_t kParities = 1;
 #else
