@@ -4,7 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.Device;
 import io.nvrar.device.host.HostDevice;
-import io.nvrar.internal.NativeLibraries;
+import io.nvrar.internal.NativeCommunicator;
 import org.jspecify.annotations.Nullable;
 
 /** Which backends can run in this process, and their devices. */
@@ -43,10 +43,19 @@ public final class Devices {
    */
   public static @Nullable BackendUnavailableException unavailabilityCause(Backend backend) {
     return switch (resolve(backend)) {
-      case AUTO, CPU -> NativeLibraries.unavailabilityCause();
+      case AUTO, CPU -> cpuUnavailabilityCause();
       case CUDA ->
           new BackendUnavailableException(
               "the CUDA backend is not part of this version; choose AUTO or CPU");
     };
+  }
+
+  private static @Nullable BackendUnavailableException cpuUnavailabilityCause() {
+    try {
+      NativeCommunicator.ensureAvailable(Backend.CPU);
+      return null;
+    } catch (BackendUnavailableException e) {
+      return e;
+    }
   }
 }

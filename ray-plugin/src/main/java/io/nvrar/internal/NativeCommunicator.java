@@ -71,6 +71,18 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
+   * Does nothing where the library is loaded and the backend can run on this machine.
+   *
+   * @param backend not AUTO
+   * @throws io.nvrar.BackendUnavailableException otherwise, with what is missing
+   */
+  public static void ensureAvailable(Backend backend) {
+    int code = backendCode(backend);
+    NativeLibraries.ensureAvailable();
+    NativeStatus.check(NvrarBinding.nvrar_probe(code));
+  }
+
+  /**
    * A new group's unique id. This process must stay alive until all members have connected.
    *
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
