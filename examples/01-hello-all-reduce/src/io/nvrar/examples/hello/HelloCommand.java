@@ -11,6 +11,7 @@ import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** The driver: makes the actors, makes a group of them, and asks each for its sum. */
@@ -44,6 +45,12 @@ public final class HelloCommand implements NvrarCommand {
   public Integer call() {
     if (address != null) {
       System.setProperty("ray.address", address);
+    }
+    // Without an address Ray would start a cluster, and at the end stop every one of this host.
+    if (System.getProperty("ray.address", "").isEmpty()) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
     }
     Ray.init();
     try (RayActorGroup<Greeter> actors =
