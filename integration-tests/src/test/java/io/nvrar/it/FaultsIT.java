@@ -171,7 +171,7 @@ class FaultsIT {
   }
 
   @Test
-  void theActorsOfAClosedGroupObjectStillAnswer(RayCluster cluster) {
+  void closingAnActorGroupEndsItsActorsAndNoOthers(RayCluster cluster) {
     RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 1, Options.gpus(1));
     ActorHandle<Probe> actor = actors.handles().get(0);
     actors.close();

@@ -33,10 +33,9 @@ public final class Groups {
   public static final int MAX_WORLD_SIZE = 8;
 
   /**
-   * The open rendezvous that rank 0 of this process has not joined yet. The library's only static
-   * mutable state: it is what ties a ticket, which is bytes, to the socket that waits for its
-   * members. An entry goes when rank 0 joins, when the ticket is discarded, or by itself after the
-   * join timeout.
+   * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,
+   * which is bytes, to the socket that waits for its members. An entry goes when rank 0 joins, when
+   * the ticket is discarded, or by itself after the join timeout.
    */
   private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
 

@@ -11,9 +11,9 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The groups of this process's actors, by (actor, name): the one registry of this library that
- * lives as long as the process. On a cluster a process holds one actor; in Ray's local mode it
- * holds all of them. Safe for use by many threads.
+ * The groups of this process's actors, by (actor, name); it lives as long as the process. On a
+ * cluster a process holds one actor; in Ray's local mode it holds all of them. Safe for use by many
+ * threads.
  */
 final class GroupRegistry {
 
