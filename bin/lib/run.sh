@@ -168,8 +168,12 @@ gone_within() {
 let_go() {
   local code=$?
   trap '' HUP INT TERM
-  if [[ -n "$driver_pid" ]] && kill -TERM "$driver_pid" 2> /dev/null; then
-    gone_within "$DRIVER_STOP_S" "$driver_pid" || kill -KILL "$driver_pid" 2> /dev/null || true
+  if [[ -n "$driver_pid" ]]; then
+    # Also without the shell's line about it: Ray's native code may answer SIGTERM by abort().
+    {
+      kill -TERM "$driver_pid" && gone_within "$DRIVER_STOP_S" "$driver_pid" || kill -KILL "$driver_pid" || true
+      wait "$driver_pid" || true
+    } 2> /dev/null
   fi
   end_error_streams
   if [[ -n "$keeper_pid" ]]; then
