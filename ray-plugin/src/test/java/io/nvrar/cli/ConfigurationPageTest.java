@@ -28,4 +28,17 @@ class ConfigurationPageTest {
     String page = Files.readString(PAGE);
     assertThat(options).allSatisfy(option -> assertThat(page).contains("| `" + option + "` |"));
   }
+
+  @Test
+  void theDefaultsAreThoseOfTheCode() throws IOException {
+    String page = Files.readString(PAGE);
+    GroupConfig defaults = GroupConfig.defaults();
+    assertThat(page)
+        .contains("| `backend` | `" + defaults.backend() + "` |")
+        .contains("| `timeout` | " + defaults.timeout().toSeconds() + " s |")
+        .contains("| `joinTimeout` | " + defaults.joinTimeout().toSeconds() + " s |")
+        .contains("| `heartbeatLimit` | " + defaults.heartbeatLimit().toSeconds() + " s |")
+        .contains("| `ringBytes` | " + defaults.ringBytes() + ":")
+        .contains("| `rendezvousPort` | " + defaults.rendezvousPort() + ":");
+  }
 }

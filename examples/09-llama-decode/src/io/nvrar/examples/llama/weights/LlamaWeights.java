@@ -94,7 +94,16 @@ public final class LlamaWeights {
     long attention =
         (2L * shard.heads().count() + 2L * shard.keyValueHeads().count()) * config.headSize();
     long mlp = 3L * shard.intermediate().count();
-    return vocabulary + hidden + config.layers() * hidden * (attention + mlp + 2);
+    return vocabulary
+        + hidden
+        + config.layers() * (hidden * (attention + mlp + 2) + biases(config, shard));
+  }
+
+  private static long biases(LlamaConfig config, Shard shard) {
+    long heads = shard.heads().count() + 2L * shard.keyValueHeads().count();
+    long attention = heads * config.headSize() + config.hiddenSize();
+    long mlp = 2L * shard.intermediate().count() + config.hiddenSize();
+    return (config.attentionBias() ? attention : 0) + (config.mlpBias() ? mlp : 0);
   }
 
   /** What the model's config.json says. */
