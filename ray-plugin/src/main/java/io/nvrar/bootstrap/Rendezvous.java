@@ -28,6 +28,10 @@ import org.slf4j.LoggerFactory;
  */
 final class Rendezvous {
   static final int MAX_PENDING = 64;
+
+  /** How many connections the hub takes before it looks after its members again. */
+  static final int MAX_ACCEPTS = 32;
+
   static final long HANDSHAKE_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
@@ -184,7 +188,13 @@ final class Rendezvous {
 
   private void accept(SelectionKey acceptKey, long now) {
     try {
-      for (SocketChannel channel = server.accept(); channel != null; channel = server.accept()) {
+      // The rest waits in the backlog, so that a storm of strangers neither keeps the members
+      // waiting nor piles up sockets: that of a stranger who was dropped goes with the next select.
+      for (int i = 0; i < MAX_ACCEPTS; i++) {
+        SocketChannel channel = server.accept();
+        if (channel == null) {
+          return;
+        }
         if (pending.size() == MAX_PENDING) {
           drop(pending.removeFirst());
         }
