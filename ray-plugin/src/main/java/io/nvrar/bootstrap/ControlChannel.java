@@ -72,7 +72,19 @@ final class ControlChannel {
   void start(String threadName, Listener listener) {
     Thread thread = new Thread(() -> run(listener), threadName);
     thread.setDaemon(true);
-    thread.start();
+    try {
+      thread.start();
+    } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
+      closeQuietly(framed);
+      closeQuietly(selector);
+      listener.ended();
+      throw e;
+    }
+  }
+
+  /** Has the thread take a turn soon. Any thread. */
+  void wake() {
+    selector.wakeup();
   }
 
   /** Sends soon; never waits. Any thread. */

@@ -6,6 +6,7 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.CallRecord;
 import io.nvrar.internal.NativeCommunicator;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -17,11 +18,11 @@ import org.jspecify.annotations.Nullable;
 final class Member implements ControlChannel.Listener {
   private static final long FOREVER = Long.MAX_VALUE;
 
-  /** How long a call that was aborted from outside waits for the channel to say why. */
-  private static final long REASON_NANOS = TimeUnit.SECONDS.toNanos(1);
-
   /** How long a forced end may take: the native member's own limit and a little more. */
   private static final long FORCED_END_NANOS = TimeUnit.SECONDS.toNanos(12);
+
+  /** How often a member that is to close looks whether its running call has ended. */
+  private static final long CALL_END_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
   /** How often a member that waits for one that has left looks whether the others are done. */
   private static final long CLOSED_PEER_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -52,6 +53,12 @@ final class Member implements ControlChannel.Listener {
   private boolean freed;
   private volatile boolean closing;
   private volatile boolean destroyed;
+
+  /** The threads between {@link #enterCall} and {@link #leaveCall}. */
+  private final AtomicInteger callers = new AtomicInteger();
+
+  /** Whether the others know this member's last call; of the channel's thread alone. */
+  private boolean saidClosing;
 
   Member(Ticket ticket, int rank, ControlChannel channel) {
     this.ticket = ticket;
@@ -175,7 +182,7 @@ final class Member implements ControlChannel.Listener {
     synchronized (lock) {
       hubGone = true;
       orderly = hubClosed || failure != null;
-      if (orderly && closing) {
+      if (orderly && (failure != null ? closing : saidClosing)) {
         channel.leave();
       }
     }
@@ -205,16 +212,34 @@ final class Member implements ControlChannel.Listener {
   @Override
   public long tick() {
     NativeCommunicator comm = communicator;
+    boolean mustSayClosing = closing && !saidClosing;
+    if (mustSayClosing && callers.get() == 0) {
+      saidClosing = true;
+      mustSayClosing = false;
+      sayClosing(comm);
+    }
     long last = lastCommonCall;
     if (last == FOREVER || comm == null || failure != null) {
-      return FOREVER;
+      return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
     }
     CallRecord own = comm.call(rank);
     // An abort would reach members that still run a call all have made: let those finish first.
     if (own.state() == CallRecord.State.RUNNING && own.sequence() > last && allPast(comm, last)) {
       fail(peerClosed(), false);
     }
-    return CLOSED_PEER_POLL_NANOS;
+    return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
+  }
+
+  /** No call runs here, and none can begin: the number of the last one is final. */
+  private void sayClosing(@Nullable NativeCommunicator comm) {
+    if (comm != null) {
+      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
+    }
+    synchronized (lock) {
+      if (failure != null || hubGone) {
+        channel.leave();
+      }
+    }
   }
 
   private boolean allPast(NativeCommunicator comm, long last) {
@@ -246,6 +271,26 @@ final class Member implements ControlChannel.Listener {
   }
 
   // What callers do.
+
+  /**
+   * Begins a call: until {@link #leaveCall} this member does not close in order. Throws, and has
+   * not begun, if no further call can be made.
+   */
+  void enterCall(NativeCommunicator comm) {
+    // Before the look at closing, which beginClose sets before anyone looks at the callers: either
+    // this call is refused or the others hear of a number that includes it.
+    callers.incrementAndGet();
+    try {
+      checkCallable(comm);
+    } catch (RuntimeException e) {
+      callers.decrementAndGet();
+      throw e;
+    }
+  }
+
+  void leaveCall() {
+    callers.decrementAndGet();
+  }
 
   /** Throws if no further call can be made. */
   void checkCallable(NativeCommunicator comm) {
@@ -296,11 +341,14 @@ final class Member implements ControlChannel.Listener {
     if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
       // The library's sentence names every rank's call: nothing to add.
       recordAndReport(e);
+    } else if (failure == null && !isEndedFromOutside()) {
+      recordAndReport(e);
     } else if (failure == null) {
+      // Whoever ended the group tells the hub why, which may take it as long as a silence.
       try {
         await(
             () -> failure != null || ended || isPastCommonCalls(),
-            System.nanoTime() + REASON_NANOS);
+            System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
       }
@@ -312,10 +360,16 @@ final class Member implements ControlChannel.Listener {
       if (isPastCommonCalls()) {
         record(peerClosed());
       }
-      recordAndReport(e);
+      recordAsIs(Failure.like(e, String.valueOf(e.getMessage())));
     }
     Failure reason = failure;
     return reason == null ? e : reason.toException();
+  }
+
+  /** Whether a poison has ended the call, and not something that went wrong in it. */
+  private boolean isEndedFromOutside() {
+    NativeCommunicator comm = communicator;
+    return comm != null && comm.failure() != null;
   }
 
   private void recordAndReport(CollectiveException e) {
@@ -383,23 +437,21 @@ final class Member implements ControlChannel.Listener {
     return closing;
   }
 
-  /** Says that this member makes no more calls; returns at once. */
+  /**
+   * Makes no more calls, and has the channel's thread tell so when a running one has ended; returns
+   * at once.
+   */
   void beginClose() {
     synchronized (lock) {
       if (closing) {
         return;
       }
       closing = true;
-    }
-    NativeCommunicator comm = communicator;
-    if (comm != null) {
-      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
-    }
-    synchronized (lock) {
-      if (failure != null || hubGone) {
+      if (failure != null) {
         channel.leave();
       }
     }
+    channel.wake();
   }
 
   /** Leaves, whatever the others do; returns at once. */

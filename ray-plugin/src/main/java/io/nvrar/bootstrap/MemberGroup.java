@@ -8,6 +8,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
+import io.nvrar.device.host.HostMemory;
 import io.nvrar.device.host.HostStream;
 import io.nvrar.internal.NativeCommunicator;
 import org.jspecify.annotations.Nullable;
@@ -98,7 +99,7 @@ final class MemberGroup implements CollectiveGroup {
 
   // A graph comes here at every launch, when the group may have failed or a buffer may be closed.
   private void allReduceNow(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    member.checkCallable(communicator);
+    enter(send, recv);
     try {
       communicator.allReduce(
           send.address(),
@@ -109,6 +110,8 @@ final class MemberGroup implements CollectiveGroup {
           on.handle());
     } catch (CollectiveException e) {
       throw member.callFailed(e);
+    } finally {
+      leave(send, recv);
     }
   }
 
@@ -124,12 +127,14 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   private void allGatherNow(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    member.checkCallable(communicator);
+    enter(send, recv);
     try {
       communicator.allGather(
           send.address(), recv.address(), send.count(), send.dataType().code(), on.handle());
     } catch (CollectiveException e) {
       throw member.callFailed(e);
+    } finally {
+      leave(send, recv);
     }
   }
 
@@ -146,7 +151,7 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   private void broadcastNow(DeviceBuffer source, DeviceBuffer recv, int root, DeviceStream on) {
-    member.checkCallable(communicator);
+    enter(source, recv);
     try {
       communicator.broadcast(
           source.address(),
@@ -157,6 +162,8 @@ final class MemberGroup implements CollectiveGroup {
           on.handle());
     } catch (CollectiveException e) {
       throw member.callFailed(e);
+    } finally {
+      leave(source, recv);
     }
   }
 
@@ -172,12 +179,30 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   private void barrierNow(DeviceStream on) {
-    member.checkCallable(communicator);
+    member.enterCall(communicator);
     try {
       communicator.barrier(on.handle());
     } catch (CollectiveException e) {
       throw member.callFailed(e);
+    } finally {
+      member.leaveCall();
     }
+  }
+
+  /** Begins a call with buffers that stay allocated until {@link #leave}, whoever closes them. */
+  private void enter(DeviceBuffer send, DeviceBuffer recv) {
+    member.enterCall(communicator);
+    try {
+      HostMemory.retain(send, recv);
+    } catch (RuntimeException e) {
+      member.leaveCall();
+      throw e;
+    }
+  }
+
+  private void leave(DeviceBuffer send, DeviceBuffer recv) {
+    HostMemory.release(send, recv);
+    member.leaveCall();
   }
 
   private static void record(DeviceStream on, Runnable call) {

@@ -178,6 +178,39 @@ class GroupLifeTest {
   }
 
   @Test
+  void aBufferClosedDuringACallStaysUntilItsEnd() throws Exception {
+    int count = 16 << 20; // what the C library gives back to the system at once
+    try (Members members = Members.join("closed buffer", 2, Members.config().build());
+        DeviceBuffer theirs = members.rank(1).device().allocate(DataType.FLOAT32, count)) {
+      DeviceBuffer ours = members.rank(0).device().allocate(DataType.FLOAT32, count);
+      ours.copyFrom(filled(count, 1));
+      theirs.copyFrom(filled(count, 2));
+      Future<Boolean> call =
+          members.start(
+              () -> {
+                members.rank(0).allReduce(ours);
+                return true;
+              });
+      Thread.sleep(200);
+      ours.close();
+      members.rank(1).allReduce(theirs);
+      assertThat(call.get()).isTrue();
+      float[] last = new float[1];
+      theirs.copyTo(count - 1, last, 0, 1);
+      assertThat(last[0]).isEqualTo(3);
+      assertThatThrownBy(() -> members.rank(0).allReduce(ours))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("is closed");
+    }
+  }
+
+  private static float[] filled(int count, float value) {
+    float[] values = new float[count];
+    Arrays.fill(values, value);
+    return values;
+  }
+
+  @Test
   void anAbortReachesEveryMemberWhereverItIs() throws Exception {
     try (Members members = Members.join("abort", 3, Members.config().build())) {
       Future<Float> blocked = members.start(() -> sumOf(members.rank(0), 1));

@@ -12,6 +12,8 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
 import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -98,6 +100,44 @@ class GroupObserverTest {
         .isInstanceOf(CollectiveException.class)
         .hasMessage(
             "group 'seen' was destroyed by the driver; this member (rank 0) was in allReduce #2 float32[8] SUM");
+  }
+
+  @Test
+  void aCallThatAllHaveEnteredCompletesThoughTheGroupIsDestroyed() throws Exception {
+    Future<Float> first = threads.submit(() -> longSum(zero, 1));
+    Future<Float> second = threads.submit(() -> longSum(one, 2));
+    await().pollInterval(Duration.ofMillis(1)).until(() -> runningCalls() == 2);
+    observer.destroy();
+    assertThat(first.get()).isEqualTo(3);
+    assertThat(second.get()).isEqualTo(3);
+    assertThat(observer.failure()).isNull();
+    for (CollectiveGroup member : List.of(zero, one)) {
+      assertThatThrownBy(member::barrier)
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("was destroyed by the driver");
+    }
+  }
+
+  /** Takes long enough for a destruction in its midst. */
+  private static float longSum(CollectiveGroup group, float value) {
+    int count = 64 << 20;
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, count)) {
+      float[] last = {value};
+      buffer.copyFrom(last, 0, count - 1, 1);
+      group.allReduce(buffer);
+      buffer.copyTo(count - 1, last, 0, 1);
+      return last[0];
+    }
+  }
+
+  /** How many threads are in the native library's all-reduce. */
+  private static long runningCalls() {
+    return Thread.getAllStackTraces().values().stream()
+        .filter(
+            stack ->
+                Arrays.stream(stack)
+                    .anyMatch(frame -> frame.getMethodName().equals("nvrar_all_reduce")))
+        .count();
   }
 
   @Test

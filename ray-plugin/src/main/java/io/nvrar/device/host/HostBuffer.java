@@ -218,10 +218,7 @@ final class HostBuffer implements DeviceBuffer {
 
   /** Splits a range of units of a size into its parts by chunk, and holds the memory meanwhile. */
   private void copy(int unitBytes, long start, int n, Part part) {
-    requireOpen();
-    if (!allocation.retain()) {
-      throw closedException();
-    }
+    retain();
     try {
       int log2 = HostAllocation.CHUNK_BYTES_LOG2 - Integer.numberOfTrailingZeros(unitBytes);
       int unitsPerChunk = 1 << log2;
@@ -233,8 +230,20 @@ final class HostBuffer implements DeviceBuffer {
         done += length;
       }
     } finally {
-      allocation.release();
+      release();
     }
+  }
+
+  /** Keeps the memory until {@link #release}, also if the buffer is closed meanwhile. */
+  void retain() {
+    requireOpen();
+    if (!allocation.retain()) {
+      throw closedException();
+    }
+  }
+
+  void release() {
+    allocation.release();
   }
 
   private boolean isClosed() {
