@@ -222,10 +222,23 @@ final class Coordinator {
 
   private void reported(Peer peer, Failure reported, long nowNanos) {
     peer.isLeaving = true;
-    if (peer.claim.role() == Handshake.Role.MEMBER) {
-      told.set(clamp(peer.claim.rank()));
+    if (peer.claim.role() == Handshake.Role.OBSERVER) {
+      if (observers.contains(peer)) {
+        fail(reported, nowNanos);
+      }
+      return;
     }
-    fail(reported, nowNanos);
+    int rank = clamp(peer.claim.rank());
+    Peer placed = members[rank];
+    if (placed == null) {
+      told.set(rank);
+    }
+    // One that failed before it greeted has no place: if the group waits for nobody in its place,
+    // its failure is its own.
+    if (placed == peer || (placed == null && phase == Phase.GATHERING)) {
+      told.set(rank);
+      fail(reported, nowNanos);
+    }
   }
 
   private void closes(Peer peer, Message.Closing closingCall) {

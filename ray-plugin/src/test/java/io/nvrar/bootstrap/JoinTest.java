@@ -100,6 +100,29 @@ class JoinTest {
   }
 
   @Test
+  void aSecondRankOneThatFailsBeforeItGreetsHarmsNobody() throws Exception {
+    byte[] bytes = ticket(2);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> joining = join(bytes, 0);
+    Future<CollectiveGroup> joiningToo = join(bytes, 1);
+    CollectiveGroup zero = joining.get();
+    CollectiveGroup one = joiningToo.get();
+    try (FramedChannel second =
+        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(System.nanoTime() + 5_000_000_000L)) {
+      second.send(Failure.of(Failure.Kind.UNAVAILABLE, "no library here"));
+      second.send(new Message.Goodbye());
+      Thread.sleep(500);
+      Future<?> barrier = threads.submit(() -> zero.barrier());
+      one.barrier();
+      barrier.get();
+    } finally {
+      Future<?> closing = threads.submit(zero::close);
+      one.close();
+      closing.get();
+    }
+  }
+
+  @Test
   void aRankOutOfRangeIsRefused() {
     byte[] ticket = ticket(2);
     assertThatThrownBy(() -> Groups.join(ticket, 2))
