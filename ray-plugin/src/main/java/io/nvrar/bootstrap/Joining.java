@@ -52,7 +52,7 @@ final class Joining {
       member = new Member(ticket, rank, new ControlChannel(framed, ticket));
       member.start();
       return join(member, deadline);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       if (member != null) {
         tellOthers(member, e);
         member.leave();
@@ -103,7 +103,7 @@ final class Joining {
       String span = span(members);
       if (span != null) {
         spans = true;
-        throw new CollectiveException(span, e);
+        throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
       }
       throw e;
     }
@@ -139,8 +139,8 @@ final class Joining {
                 .collect(Collectors.joining(", ")));
   }
 
-  private void tellOthers(Member member, RuntimeException e) {
-    String sentence = String.valueOf(e.getMessage());
+  private void tellOthers(Member member, Throwable e) {
+    String sentence = e instanceof Error ? e.toString() : String.valueOf(e.getMessage());
     if (spans) {
       // Says it all, and the same on every member.
       member.fail(Failure.of(Failure.Kind.ABORTED, sentence), true);

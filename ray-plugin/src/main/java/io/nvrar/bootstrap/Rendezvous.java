@@ -119,7 +119,12 @@ final class Rendezvous {
   void start(Runnable onEnd) {
     Thread thread = new Thread(() -> run(onEnd), "nvrar-" + ticket.name() + "-hub");
     thread.setDaemon(true);
-    thread.start();
+    try {
+      thread.start();
+    } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
+      end(onEnd);
+      throw e;
+    }
   }
 
   /** Ends the rendezvous for everybody, with this reason. Does not wait. */
