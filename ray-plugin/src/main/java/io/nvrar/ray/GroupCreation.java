@@ -37,6 +37,9 @@ final class GroupCreation {
   private final GroupConfig config;
   private final CreationFailures failures;
 
+  /** The driver's own; null until rank 0 has made a ticket. */
+  private @Nullable GroupObserver observer;
+
   GroupCreation(
       String name,
       List<? extends ActorHandle<? extends CollectiveActor>> actors,
@@ -70,23 +73,28 @@ final class GroupCreation {
     for (int rank = 0; rank < actors.size(); rank++) {
       joins.add(untyped(MemberTasks.join(actors.get(rank), name, ticket, rank)));
     }
-    GroupObserver observer = await(ticket, joins);
-    if (failures.isEmpty() && observer != null) {
-      return new RayCollectiveGroup(observer, actors, ticket);
+    try {
+      await(ticket, joins);
+      GroupObserver observing = observer;
+      if (failures.isEmpty() && observing != null) {
+        return new RayCollectiveGroup(observing, actors, ticket);
+      }
+    } catch (RuntimeException | Error e) {
+      undoAfter(e, ticket);
+      throw e;
     }
-    undo(ticket, observer);
+    undo(ticket);
     collect(joins);
     throw failures.mostTelling();
   }
 
-  /** Returns the driver's observer if rank 0 made a ticket; failures are in {@link #failures}. */
-  private @Nullable GroupObserver await(ObjectRef<byte[]> ticket, List<ObjectRef<Object>> joins) {
+  /** Waits for all tasks or the first failure; failures are in {@link #failures}. */
+  private void await(ObjectRef<byte[]> ticket, List<ObjectRef<Object>> joins) {
     ObjectRef<Object> ticketTask = untyped(ticket);
     List<ObjectRef<Object>> pending = new ArrayList<>(joins);
     pending.add(ticketTask);
     Duration limit = config.joinTimeout().plusSeconds(MARGIN_SECONDS);
     long deadline = System.nanoTime() + limit.toNanos();
-    GroupObserver observer = null;
     while (!pending.isEmpty() && failures.isEmpty()) {
       long millis = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
       WaitResult<Object> result = Ray.wait(pending, 1, Math.toIntExact(millis));
@@ -95,19 +103,28 @@ final class GroupCreation {
         break;
       }
       for (ObjectRef<Object> done : result.getReady()) {
-        try {
-          Object value = done.get();
-          if (done == ticketTask) {
-            // From here on the driver can end the joins, and its own death does.
-            observer = Groups.observe((byte[]) value);
-          }
-        } catch (RuntimeException e) {
-          failures.add(Math.max(0, joins.indexOf(done)), e);
-        }
+        take(done, done == ticketTask, joins);
       }
       pending = result.getUnready();
     }
-    return observer;
+  }
+
+  private void take(ObjectRef<Object> done, boolean isTicket, List<ObjectRef<Object>> joins) {
+    Object value;
+    try {
+      value = done.get();
+    } catch (RuntimeException e) {
+      failures.add(Math.max(0, joins.indexOf(done)), e);
+      return;
+    }
+    if (isTicket) {
+      try {
+        // From here on the driver can end the joins, and its own death does.
+        observer = Groups.observe((byte[]) value);
+      } catch (RuntimeException e) {
+        failures.add(e);
+      }
+    }
   }
 
   private CollectiveTimeoutException timeout(
@@ -120,10 +137,20 @@ final class GroupCreation {
         missing);
   }
 
-  private void undo(ObjectRef<byte[]> ticket, @Nullable GroupObserver observer) {
-    if (observer != null) {
-      observer.abort("the driver gave up creating the group");
-      observer.close();
+  /** {@link #undo}, and whatever goes wrong there goes with what made it necessary. */
+  private void undoAfter(Throwable reason, ObjectRef<byte[]> ticket) {
+    try {
+      undo(ticket);
+    } catch (RuntimeException | Error e) {
+      reason.addSuppressed(e);
+    }
+  }
+
+  private void undo(ObjectRef<byte[]> ticket) {
+    GroupObserver observing = observer;
+    if (observing != null) {
+      observing.abort("the driver gave up creating the group");
+      observing.close();
     }
     // If there is no ticket the tasks fail on their argument, and there is nothing to undo.
     List<ObjectRef<Boolean>> undone = MemberTasks.leave(actors, name, ticket);

@@ -75,7 +75,11 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       awaitReady(handles, deadline, options.timeout);
       return new RayActorGroup<>(placement, handles);
     } catch (RuntimeException | Error e) {
-      release(placement, handles);
+      try {
+        release(placement, handles);
+      } catch (RuntimeException failed) {
+        e.addSuppressed(failed);
+      }
       throw e;
     }
   }
@@ -144,12 +148,30 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   private static void release(
       PlacementGroup placement, List<? extends ActorHandle<? extends CollectiveActor>> handles) {
-    try {
-      if (!Ray.getRuntimeContext().isLocalMode()) {
-        handles.forEach(ActorHandle::kill);
+    List<Runnable> steps = new ArrayList<>();
+    if (!Ray.getRuntimeContext().isLocalMode()) {
+      handles.forEach(handle -> steps.add(handle::kill));
+    }
+    steps.add(() -> PlacementGroups.removePlacementGroup(placement.getId()));
+    runAll(steps);
+  }
+
+  /** Runs every step, then throws what the first that failed threw, the others' suppressed. */
+  static void runAll(List<Runnable> steps) {
+    RuntimeException first = null;
+    for (Runnable step : steps) {
+      try {
+        step.run();
+      } catch (RuntimeException e) {
+        if (first == null) {
+          first = e;
+        } else {
+          first.addSuppressed(e);
+        }
       }
-    } finally {
-      PlacementGroups.removePlacementGroup(placement.getId());
+    }
+    if (first != null) {
+      throw first;
     }
   }
 
