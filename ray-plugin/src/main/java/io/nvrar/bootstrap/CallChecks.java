@@ -4,6 +4,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import io.nvrar.device.host.HostStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -70,6 +71,10 @@ final class CallChecks {
     if (!isOurs(stream.device())) {
       throw new IllegalArgumentException(
           "the stream belongs to %s, the group computes on %s".formatted(stream.device(), device));
+    }
+    if (stream instanceof HostStream host && host.isClosed()) {
+      throw new IllegalStateException(
+          "the stream is closed, a collective needs an open one on " + device);
     }
   }
 

@@ -117,6 +117,16 @@ class CallChecksTest {
   }
 
   @Test
+  void aClosedStreamIsRefused() {
+    DeviceStream closed = device.createStream();
+    closed.close();
+    assertThatThrownBy(() -> group.allReduce(eight, closed))
+        .isExactlyInstanceOf(IllegalStateException.class)
+        .hasMessage("the stream is closed, a collective needs an open one on host");
+    assertThatThrownBy(() -> group.barrier(closed)).isInstanceOf(IllegalStateException.class);
+  }
+
+  @Test
   void anotherDevicesBufferAndStreamAreRefused() {
     DeviceBuffer foreign = new ForeignBuffer();
     refused(

@@ -81,6 +81,11 @@ public final class HostStream implements DeviceStream {
     closed = true;
   }
 
+  /** Whether {@link #close} was called. */
+  public boolean isClosed() {
+    return closed;
+  }
+
   synchronized void beginCapture() {
     requireOpen("capture");
     if (recording != null) {
