@@ -196,6 +196,19 @@ class MemberLossTest {
   }
 
   @Test
+  void aMemberWhoseClassesDoNotLinkTellsTheOthers(@TempDir Path broken) throws Exception {
+    Path host = broken.resolve("io/nvrar/device/host");
+    Files.createDirectories(host);
+    Files.createFile(host.resolve("HostDevice.class"));
+    byte[] ticket = Groups.createTicket("broken", 2, Members.config().build(), Members.HOST);
+    fork(ForkedMember.join(ticket, 1, "once", "-Xbootclasspath/a:" + broken));
+    assertThat(Members.failureOf(loop(ticket, 0)))
+        .isExactlyInstanceOf(CollectiveException.class)
+        .hasMessageMatching(
+            "rank 1 \\(pid .*\\) could not join group 'broken': java.lang.ClassFormatError: .*");
+  }
+
+  @Test
   void anotherBuildOfTheLibraryIsRefusedOnAllMembers(@TempDir Path otherDir) throws Exception {
     Path other =
         Path.of(
