@@ -98,6 +98,25 @@ TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
   }
 }
 
+// A container that has read files is at its limit by page cache alone.
+TEST_F(FakeSystem, CachesOfACgroupAreRoom) {
+  write("/sys/fs/cgroup/outer/memory.max", "500000\n");
+  write("/sys/fs/cgroup/outer/memory.current", "499000\n");
+  write("/sys/fs/cgroup/outer/memory.stat",
+        "anon 100000\nfile 350000\nshmem 30000\ninactive_file 200000\nactive_file 120000\nslab_reclaimable 40000\n"
+        "slab_unreclaimable 9000\nslab 49000\n");
+  EXPECT_EQ(host::memory_room(root_).free_bytes, 361000u);
+  EXPECT_NO_THROW(host::require_room(361000, root_));
+  EXPECT_THROW(host::require_room(361001, root_), Error);
+}
+
+TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
+  write("/sys/fs/cgroup/outer/memory.max", "500000\n");
+  write("/sys/fs/cgroup/outer/memory.current", "100000\n");
+  write("/sys/fs/cgroup/outer/memory.stat", "inactive_file 150000\n");  // read later than memory.current
+  EXPECT_EQ(host::memory_room(root_).free_bytes, 500000u);
+}
+
 RankActivity doing(int32_t state, uint64_t count) {
   nvrar_call call{};
   call.state = state;

@@ -1,5 +1,6 @@
 #include "host/memory_room.h"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 
@@ -29,6 +30,18 @@ uint64_t mem_available_bytes(const std::string& root) {
   return kUnlimited;
 }
 
+// Page cache and kernel caches count as used, and are given back before the limit is enforced.
+uint64_t reclaimable_bytes(const std::string& path) {
+  std::ifstream file(path);
+  std::string key;
+  uint64_t bytes = 0;
+  uint64_t sum = 0;
+  while (file >> key >> bytes) {
+    if (key == "active_file" || key == "inactive_file" || key == "slab_reclaimable") sum += bytes;
+  }
+  return sum;
+}
+
 // This process's place in the cgroup v2 tree: "0::/a/b" -> "/a/b".
 std::string cgroup_path(const std::string& root) {
   std::ifstream file(root + "/proc/self/cgroup");
@@ -50,7 +63,8 @@ MemoryRoom memory_room(const std::string& root) {
     const uint64_t limit = read_number(root + shown + "/memory.max");
     const uint64_t used = read_number(root + shown + "/memory.current");
     if (limit != kUnlimited && used != kUnlimited) {
-      const uint64_t free_bytes = limit > used ? limit - used : 0;
+      const uint64_t kept = used - std::min(used, reclaimable_bytes(root + shown + "/memory.stat"));
+      const uint64_t free_bytes = limit > kept ? limit - kept : 0;
       if (free_bytes < room.free_bytes) room = {free_bytes, shown + "/memory.max"};
     }
     if (path.empty() || path == "/") return room;
