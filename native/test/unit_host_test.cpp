@@ -3,9 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "call.h"
 #include "error.h"
@@ -78,7 +83,6 @@ class FakeSystem : public ::testing::Test {
 
 TEST_F(FakeSystem, AvailableMemoryLimitsWhereNoCgroupDoes) {
   EXPECT_EQ(host::memory_room(root_).free_bytes, 1000u * 1024);
-  EXPECT_NO_THROW(host::require_room(1000 * 1024, root_));
 }
 
 TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
@@ -87,15 +91,7 @@ TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
   write("/sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("/sys/fs/cgroup/outer/inner/memory.current", "1\n");
   EXPECT_EQ(host::memory_room(root_).free_bytes, 100000u);
-  try {
-    host::require_room(100001, root_);
-    FAIL() << "went on to reserve what would bring the OOM killer";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), NVRAR_SYSTEM);
-    EXPECT_STREQ(error.what(),
-                 "there is no room for a shared memory segment of 100001 bytes: /sys/fs/cgroup/outer/memory.max leaves "
-                 "100000; a smaller ring_bytes needs less");
-  }
+  EXPECT_EQ(host::memory_room(root_).limited_by, "/sys/fs/cgroup/outer/memory.max");
 }
 
 // A container that has read files is at its limit by page cache alone.
@@ -106,8 +102,6 @@ TEST_F(FakeSystem, CachesOfACgroupAreRoom) {
         "anon 100000\nfile 350000\nshmem 30000\ninactive_file 200000\nactive_file 120000\nslab_reclaimable 40000\n"
         "slab_unreclaimable 9000\nslab 49000\n");
   EXPECT_EQ(host::memory_room(root_).free_bytes, 361000u);
-  EXPECT_NO_THROW(host::require_room(361000, root_));
-  EXPECT_THROW(host::require_room(361001, root_), Error);
 }
 
 TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
@@ -115,6 +109,87 @@ TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
   write("/sys/fs/cgroup/outer/memory.current", "100000\n");
   write("/sys/fs/cgroup/outer/memory.stat", "inactive_file 150000\n");  // read later than memory.current
   EXPECT_EQ(host::memory_room(root_).free_bytes, 500000u);
+}
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TEST(Reserve, TakesNothingWithoutRoom) {
+  const auto reserve = [](uint64_t room, uint32_t world) {
+    host::reserve_in_steps(
+        100001, world,
+        [&] {
+          return host::MemoryRoom{room, "the limit"};
+        },
+        [&](uint64_t, uint64_t bytes) { EXPECT_LE(bytes, room) << "this would bring the OOM killer"; });
+  };
+  const auto sentence = [&](uint64_t room, uint32_t world) -> std::string {
+    try {
+      reserve(room, world);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), NVRAR_SYSTEM);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(sentence(100001, 1), "");
+  EXPECT_EQ(sentence(100000, 1),
+            "there is no room for a shared memory segment of 100001 bytes: the limit leaves 100000 of the 100001 that "
+            "it needs; a smaller ring_bytes needs less");
+  EXPECT_EQ(sentence(200002, 2), "");
+  EXPECT_EQ(sentence(200001, 2),
+            "there is no room for a shared memory segment of 100001 bytes: the limit leaves 200001 of the 200002 that "
+            "it and its peers' next steps need; a smaller ring_bytes needs less");
+}
+
+TEST(Reserve, CoversTheWholeSegmentOnce) {
+  for (uint64_t bytes : {uint64_t{1}, host::kReserveStepBytes, 3 * host::kReserveStepBytes + 4096}) {
+    uint64_t end = 0;
+    host::reserve_in_steps(
+        bytes, 8,
+        [] {
+          return host::MemoryRoom{1024 * kMiB, ""};
+        },
+        [&](uint64_t offset, uint64_t step) {
+          EXPECT_EQ(offset, end);
+          EXPECT_LE(step, host::kReserveStepBytes);
+          end = offset + step;
+        });
+    EXPECT_EQ(end, bytes);
+  }
+}
+
+// All see the same room at first. Memory grows page by page while a rank reserves, as fallocate lets it.
+TEST(Reserve, RanksThatReserveAtOnceStayBelowTheLimit) {
+  constexpr uint32_t kWorld = 8;
+  constexpr uint64_t kLimit = 500 * kMiB;
+  std::atomic<uint64_t> used{0};
+  std::atomic<uint32_t> waiting{kWorld};
+  std::atomic<uint32_t> refused{0};
+  const auto one_rank = [&] {
+    bool first = true;
+    const auto room = [&] {
+      const uint64_t now = used.load();
+      if (std::exchange(first, false)) {
+        --waiting;
+        while (waiting.load() != 0) std::this_thread::yield();
+      }
+      return host::MemoryRoom{kLimit - std::min(now, kLimit), "the limit"};
+    };
+    try {
+      host::reserve_in_steps(100 * kMiB, kWorld, room, [&](uint64_t, uint64_t bytes) {
+        for (uint64_t at = 0; at < bytes; at += kMiB) {
+          EXPECT_LE(used += kMiB, kLimit) << "this would bring the OOM killer";
+          std::this_thread::yield();
+        }
+      });
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  std::vector<std::thread> ranks;
+  for (uint32_t rank = 0; rank < kWorld; ++rank) ranks.emplace_back(one_rank);
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_GT(refused.load(), 0u);
 }
 
 RankActivity doing(int32_t state, uint64_t count) {

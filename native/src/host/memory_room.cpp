@@ -73,12 +73,22 @@ MemoryRoom memory_room(const std::string& root) {
   }
 }
 
-void require_room(uint64_t bytes, const std::string& root) {
-  const MemoryRoom room = memory_room(root);
-  if (bytes <= room.free_bytes) return;
-  throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
-                                " bytes: " + room.limited_by + " leaves " + std::to_string(room.free_bytes) +
-                                "; a smaller ring_bytes needs less");
+void reserve_in_steps(uint64_t bytes, uint32_t world, const std::function<MemoryRoom()>& room,
+                      const std::function<void(uint64_t offset, uint64_t bytes)>& reserve) {
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t step = std::min(kReserveStepBytes, bytes - done);
+    const uint64_t needed = bytes - done + (world - 1) * step;
+    const MemoryRoom now = room();
+    if (needed > now.free_bytes) {
+      throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
+                                    " bytes: " + now.limited_by + " leaves " + std::to_string(now.free_bytes) +
+                                    " of the " + std::to_string(needed) + " that " +
+                                    (world == 1 ? "it needs" : "it and its peers' next steps need") +
+                                    "; a smaller ring_bytes needs less");
+    }
+    reserve(done, step);
+    done += step;
+  }
 }
 
 }  // namespace nvrar::host

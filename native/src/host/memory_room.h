@@ -4,6 +4,7 @@
 #define NVRAR_HOST_MEMORY_ROOM_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace nvrar::host {
@@ -16,8 +17,14 @@ struct MemoryRoom {
 // `root` is "" on a live system; a test gives a directory that holds a proc/ and sys/ of its own.
 MemoryRoom memory_room(const std::string& root = "");
 
-// Throws NVRAR_SYSTEM with one sentence if `bytes` do not fit.
-void require_room(uint64_t bytes, const std::string& root = "");
+// A step is what a rank may take between two looks at the room.
+constexpr uint64_t kReserveStepBytes = uint64_t{8} << 20;
+
+// Reserves [0, bytes) step by step, each only if there is room for all that is left to reserve and for the step that
+// each other rank of the group may be taking now: ranks that reserve at once see each other grow and stop at the limit.
+// Throws NVRAR_SYSTEM with one sentence if there is no room, and what `reserve` throws.
+void reserve_in_steps(uint64_t bytes, uint32_t world, const std::function<MemoryRoom()>& room,
+                      const std::function<void(uint64_t offset, uint64_t bytes)>& reserve);
 
 }  // namespace nvrar::host
 

@@ -43,20 +43,24 @@ void random_bytes(void* to, size_t bytes) {
 
 SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t rank) {
   const uint64_t bytes = protocol::kPageBytes + layout.total_bytes();
-  require_room(bytes);
-
   SharedSegment segment;
   segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
   // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
-  int failed = 0;
-  do {
-    failed = ::fallocate(segment.file_.get(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  } while (failed == EINTR);
-  if (failed != 0) {
-    throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
-                                  " bytes: " + reason(failed) + "; a smaller ring_bytes needs less");
-  }
+  reserve_in_steps(
+      bytes, layout.world, [] { return memory_room(); },
+      [&](uint64_t offset, uint64_t step) {
+        int failed = 0;
+        do {
+          failed = ::fallocate(segment.file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(step)) == 0
+                       ? 0
+                       : errno;
+        } while (failed == EINTR);
+        if (failed != 0) {
+          throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
+                                        " bytes: " + reason(failed) + "; a smaller ring_bytes needs less");
+        }
+      });
   segment.mapping_ = map_shared(segment.file_, bytes);
   if (!segment.mapping_) {
     throw Error(NVRAR_SYSTEM,
