@@ -323,6 +323,35 @@ TEST_F(Connecting, AbortBeforeConnectIsNotForgotten) {
   EXPECT_EQ(nvrar_async_error(comms_[1]), NVRAR_ABORTED) << "the peer learns of it as soon as it can be reached";
 }
 
+TEST(Abort, ThatMeetsAConnectReachesThePeer) {
+  for (uint64_t round = 0; round < repetitions(2000); ++round) {
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    uint8_t descriptors[2 * NVRAR_DESCRIPTOR_BYTES];
+    nvrar_comm* comms[2] = {};
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+    for (int rank = 0; rank < 2; ++rank) {
+      const nvrar_config config = make_config(rank, 2, {.ring_bytes = kSmallRingBytes});
+      ASSERT_EQ(nvrar_prepare(&config, id, descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[rank]), NVRAR_OK);
+    }
+    std::atomic<bool> go{false};
+    std::thread other([&] {
+      while (!go) {
+      }
+      // The moment walks over the time that a connect takes.
+      const double at = seconds_now() + static_cast<double>(round % 200) * 0.5e-6;
+      while (seconds_now() < at) {
+      }
+      EXPECT_EQ(nvrar_abort(comms[0]), NVRAR_OK);
+    });
+    go = true;
+    const nvrar_status status = nvrar_connect(comms[0], descriptors);
+    other.join();
+    EXPECT_TRUE(status == NVRAR_OK || status == NVRAR_ABORTED) << text_of(status);
+    ASSERT_EQ(nvrar_async_error(comms[1]), NVRAR_ABORTED) << "the abort of round " << round << " was lost";
+    for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  }
+}
+
 TEST_F(Connecting, ConnectingTwiceIsRefused) {
   prepare(0, make_config(0, 2, {}));
   prepare(1, make_config(1, 2, {}));

@@ -63,7 +63,9 @@ void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
     ranks_[rank] = {&control, segments_[rank].rings(), base + protocol::kPageBytes};
   }
-  peers_mapped_.store(true, std::memory_order_release);
+  // Sequentially consistent here, in poison() and in poisoned(): of an abort and a connect that meet, the abort sees
+  // the peers or the look at the poison that follows here sees the abort.
+  peers_mapped_.store(true, std::memory_order_seq_cst);
 }
 
 Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
@@ -143,10 +145,10 @@ uint8_t CpuMember::ranks_not_entered() const noexcept {
 
 void CpuMember::poison(const Poison& poison) noexcept {
   uint64_t none = 0;
-  const bool first = own().poison.compare_exchange_strong(none, poison.pack());
+  const bool first = own().poison.compare_exchange_strong(none, poison.pack(), std::memory_order_seq_cst);
   const uint64_t word = first ? poison.pack() : none;
   wake(own());
-  if (!peers_mapped_.load(std::memory_order_acquire)) return;
+  if (!peers_mapped_.load(std::memory_order_seq_cst)) return;
   for (uint32_t rank = 0; rank < world(); ++rank) {
     if (rank == rank_) continue;
     ControlBlock& peer = segments_[rank].control();

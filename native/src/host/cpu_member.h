@@ -30,7 +30,7 @@ class CpuMember {
   Poison run(const Call& call, const Plan& plan, uint64_t sequence) noexcept;
   // The first failure stays. Peers get the same word. Never blocks; any thread.
   void poison(const Poison& poison) noexcept;
-  Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_acquire)); }
+  Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }
 
   uint64_t waited_ns() const noexcept { return waiter_.waited_ns(); }
   uint64_t timeout_ns() const noexcept { return timeout_ns_; }
