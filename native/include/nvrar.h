@@ -128,8 +128,10 @@ NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptor
 /*
  * Collectives block until this rank's result is complete (CPU backend). send may equal recv (in place; for
  * nvrar_all_gather: send == recv + rank * count elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment
- * of the element's size. Count 0 does nothing. All ranks pass the same count, type, op and root; a difference is
- * NVRAR_MISMATCH on all of them.
+ * of the element's size. All ranks pass the same count, type, op and root; a difference is NVRAR_MISMATCH on all
+ * of them. Count 0 sends nothing and waits for nobody, but is a call with a number of its own: where other ranks' count
+ * is not 0, the next call that sends is the mismatch (or times out, if that rank makes none). A call that is refused
+ * (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has no number.
  */
 
 /* recv[i] = op over ranks of send[i], count elements; the same bits on every rank. Floats are summed in float32 in rank

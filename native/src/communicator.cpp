@@ -184,10 +184,15 @@ void Communicator::run(const Call& call) {
   if (before.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(before, "");
   check_call(call, member_.rank(), member_.world());
-  if (call.count == 0 && call.collective != NVRAR_BARRIER) return;
+  // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
+  ++sequence_;
+  if (call.count == 0 && call.collective != NVRAR_BARRIER) {
+    member_.record_empty(call, sequence_);
+    return;
+  }
 
   const Plan plan = make_plan(call.collective, call.count, call.data_type, member_.world(), member_.ring_bytes());
-  running_.store(++sequence_, std::memory_order_release);
+  running_.store(sequence_, std::memory_order_release);
   const host::Poison poison = member_.run(call, plan, sequence_);
   if (poison.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(poison, describe(call, sequence_));

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "call.h"
 #include "support/group.h"
 #include "support/pool.h"
 
@@ -63,6 +64,54 @@ TEST(Mismatch, DifferentCountsFailOnAllRanksAndNameWhoDiffers) {
     EXPECT_EQ(failure.sequence, 41u);
     EXPECT_NE(failure.missing[0], 0u);
   });
+}
+
+// Without numbers in the headers, one rank's step k would be summed with the others' step k + 1.
+TEST(Mismatch, ACountOfZeroOnOneRankIsCaughtByTheNextCall) {
+  ThreadGroup group(3);
+  group.run([&](int rank, nvrar_comm* comm) {
+    Buffer buffer(64);
+    ASSERT_EQ(buffer.all_reduce(comm, 64), NVRAR_OK);
+    if (rank == 1) {
+      ASSERT_EQ(buffer.all_reduce(comm, 0), NVRAR_OK) << nvrar_last_error();
+    }
+    ASSERT_EQ(buffer.all_reduce(comm, 64), NVRAR_MISMATCH);
+    EXPECT_TRUE(contains(nvrar_last_error(),
+                         "rank 1 is in allReduce #3 float32[64] SUM, ranks 0, 2 in allReduce #2 float32[64] SUM"))
+        << nvrar_last_error();
+  });
+}
+
+TEST(Timeout, NamesACountOfZeroThatWasTheLastCall) {
+  ThreadGroup group(2, {.timeout_ns = kShortNs});
+  Buffer buffer(64);
+  ASSERT_EQ(buffer.all_reduce(group.comm(1), 0), NVRAR_OK);
+  ASSERT_EQ(buffer.all_reduce(group.comm(0), 64), NVRAR_TIMEOUT);
+  EXPECT_TRUE(contains(nvrar_last_error(), "rank 1 has finished allReduce #1 float32[0] SUM")) << nvrar_last_error();
+}
+
+TEST(CountOfZero, OnAllRanksIsACallThatWaitsForNobody) {
+  ThreadGroup group(2);
+  const auto call_of = [&](int rank) {
+    nvrar_call call{};
+    call.size = sizeof call;
+    EXPECT_EQ(nvrar_call_of(group.comm(1 - rank), rank, &call), NVRAR_OK);
+    return call;
+  };
+  Buffer buffer(8);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(buffer.all_reduce(group.comm(rank), 0), NVRAR_OK);
+    ASSERT_EQ(nvrar_broadcast(group.comm(rank), 0, 0, 0, NVRAR_INT32, 1, 0), NVRAR_OK);
+    EXPECT_EQ(call_of(rank).state, NVRAR_CALL_DONE);
+    EXPECT_EQ(describe(call_of(rank)), "broadcast #2 int32[0] from root 1");
+    EXPECT_EQ(buffer.all_reduce(group.comm(rank), 0, 77), NVRAR_INVALID_ARGUMENT);
+    EXPECT_EQ(call_of(rank).sequence, 2u) << "a refused call has no number";
+  }
+  group.run([](int, nvrar_comm* comm) {
+    Buffer own(8);
+    EXPECT_EQ(own.all_reduce(comm, 8), NVRAR_OK) << nvrar_last_error();
+  });
+  EXPECT_EQ(call_of(0).sequence, 3u);
 }
 
 TEST(Mismatch, EveryKindOfDifferenceIsCaught) {

@@ -221,7 +221,7 @@ TEST(Report, SaysWhoIsNotInACall) {
 TEST(CallRecord, KeepsTheCallAfterItsEnd) {
   host::CallRecord record;
   EXPECT_EQ(record.read().state, NVRAR_CALL_NONE);
-  record.begin({NVRAR_BROADCAST, 1, 2, 3, NVRAR_INT32, kNoOp, 5}, 7);
+  record.begin({NVRAR_BROADCAST, 1, 2, 3, NVRAR_INT32, kNoOp, 5}, 7, NVRAR_CALL_RUNNING);
   record.end(NVRAR_CALL_DONE);
   const nvrar_call call = record.read();
   EXPECT_EQ(call.state, NVRAR_CALL_DONE);

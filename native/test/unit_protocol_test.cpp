@@ -106,8 +106,8 @@ TEST(Plan, OnlyFloatReductionsUseSentinels) {
 }
 
 TEST(CallHeader, EveryFieldChangesTheHash) {
-  const CallSignature call{NVRAR_ALL_REDUCE, NVRAR_FLOAT32, NVRAR_SUM, -1, 1000, 1, PacketKind::kEpoch, 4096};
-  std::vector<CallSignature> others(9, call);
+  const CallSignature call{41, NVRAR_ALL_REDUCE, NVRAR_FLOAT32, NVRAR_SUM, -1, 1000, 1, PacketKind::kEpoch, 4096};
+  std::vector<CallSignature> others(11, call);
   others[0].collective = NVRAR_ALL_GATHER;
   others[1].data_type = NVRAR_INT32;
   others[2].op = NVRAR_MAX;
@@ -117,6 +117,8 @@ TEST(CallHeader, EveryFieldChangesTheHash) {
   others[6].algorithm = 2;
   others[7].packet_kind = PacketKind::kSentinel;
   others[8].elements_per_launch = 8192;
+  others[9].sequence = 42;
+  others[10].sequence = 41 + (uint64_t{1} << 32);
   std::set<uint32_t> hashes{protocol::header_hash(call)};
   for (const CallSignature& other : others) hashes.insert(protocol::header_hash(other));
   EXPECT_EQ(hashes.size(), others.size() + 1);

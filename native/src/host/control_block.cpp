@@ -2,10 +2,10 @@
 
 namespace nvrar::host {
 
-void CallRecord::begin(const Call& call, uint64_t sequence) noexcept {
+void CallRecord::begin(const Call& call, uint64_t sequence, int32_t state) noexcept {
   const uint32_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
-  state_.store(NVRAR_CALL_RUNNING, std::memory_order_release);
+  state_.store(state, std::memory_order_release);
   sequence_.store(sequence, std::memory_order_release);
   count_.store(call.count, std::memory_order_release);
   collective_.store(call.collective, std::memory_order_release);

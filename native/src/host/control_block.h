@@ -42,7 +42,7 @@ struct Poison {
 // thread sanitizer cannot follow; on x86-64 both are plain moves.
 class CallRecord {
  public:
-  void begin(const Call& call, uint64_t sequence) noexcept;
+  void begin(const Call& call, uint64_t sequence, int32_t state) noexcept;
   void end(int32_t state) noexcept { state_.store(state, std::memory_order_release); }
   // A writer that died half way leaves an odd version: then what is there is returned after a few tries.
   nvrar_call read() const noexcept;

@@ -70,7 +70,7 @@ void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
 
 Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
   CallRecord& record = own().record;
-  record.begin(call, sequence);
+  record.begin(call, sequence, NVRAR_CALL_RUNNING);
   const uint64_t size = std::max(element_bytes(call.data_type), 1u);
   HostLane lane(ranks_.data(), rank_, world(), &waiter_);
   if (plan.algorithm == Algorithm::kCopy) {
@@ -88,7 +88,7 @@ Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noe
   launch.root = static_cast<uint32_t>(call.root);
   launch.recv_stride_bytes = call.count * size;
   launch.header_hash =
-      protocol::header_hash({call.collective, call.data_type, call.op, call.root, call.count,
+      protocol::header_hash({sequence, call.collective, call.data_type, call.op, call.root, call.count,
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   for (uint64_t i = 0; i < plan.launches; ++i) {
     const uint64_t first = i * plan.elements_per_launch;

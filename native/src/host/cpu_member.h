@@ -28,6 +28,10 @@ class CpuMember {
 
   // Runs the call to its end. A failure becomes this member's and its peers' poison; returns what the poison says.
   Poison run(const Call& call, const Plan& plan, uint64_t sequence) noexcept;
+  // A call that has nothing to do: its record only.
+  void record_empty(const Call& call, uint64_t sequence) noexcept {
+    own().record.begin(call, sequence, NVRAR_CALL_DONE);
+  }
   // The first failure stays. Peers get the same word. Never blocks; any thread.
   void poison(const Poison& poison) noexcept;
   Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }

@@ -9,6 +9,7 @@
 namespace nvrar::protocol {
 
 struct CallSignature {
+  uint64_t sequence;  // of the call in its communicator: a rank that is a call ahead or behind differs
   int32_t collective;
   int32_t data_type;
   int32_t op;
@@ -29,6 +30,8 @@ NVRAR_HD uint32_t hash_step(uint32_t hash, uint32_t word) {  // murmur3's block 
 
 NVRAR_HD uint32_t header_hash(const CallSignature& call) {
   uint32_t hash = 0;
+  hash = hash_step(hash, static_cast<uint32_t>(call.sequence));
+  hash = hash_step(hash, static_cast<uint32_t>(call.sequence >> 32));
   hash = hash_step(hash, static_cast<uint32_t>(call.collective));
   hash = hash_step(hash, static_cast<uint32_t>(call.data_type));
   hash = hash_step(hash, static_cast<uint32_t>(call.op));
