@@ -8,10 +8,11 @@ namespace nvrar::protocol {
 
 constexpr uint32_t kMaxRanks = 8;
 // K = 2 of protocol.md 2: no rank is more than one epoch ahead of another.
-#if defined(NVRAR_TEST_ONE_BUFFER)  // a negative control: then a rank that is ahead overwrites what was not read yet
-constexpr uint32_t kParities = 1;
-#else
 constexpr uint32_t kParities = 2;
+#if defined(NVRAR_TEST_ONE_BUFFER)  // a negative control: then a rank that is ahead overwrites what was not read yet
+constexpr uint32_t kDataParities = 1;
+#else
+constexpr uint32_t kDataParities = kParities;
 #endif
 constexpr uint32_t kGroupVectors = 32;
 constexpr uint64_t kPageBytes = 4096;
@@ -40,8 +41,8 @@ struct RingLayout {
     return (kind == PacketKind::kEpoch ? ring_bytes / 2 : ring_bytes) / kPacketBytes;
   }
   NVRAR_HD uint64_t area_begin(PacketKind kind, uint64_t epoch) const {
-    const uint64_t before = kind == PacketKind::kEpoch ? 0 : kParities * area_slots(PacketKind::kEpoch);
-    return kHeaderSlots + before + (epoch % kParities) * area_slots(kind);
+    const uint64_t before = kind == PacketKind::kEpoch ? 0 : kDataParities * area_slots(PacketKind::kEpoch);
+    return kHeaderSlots + before + (epoch % kDataParities) * area_slots(kind);
   }
   // First of the kGroupVectors slots that `source` fills for vectors [group * kGroupVectors, ...).
   NVRAR_HD uint64_t run_begin(PacketKind kind, uint64_t epoch, uint64_t group, uint32_t source) const {
@@ -54,7 +55,7 @@ struct RingLayout {
     return area_slots(kind) / (uint64_t{world} * kGroupVectors) * kGroupVectors;
   }
   NVRAR_HD uint64_t total_slots() const {
-    return kHeaderSlots + kParities * (area_slots(PacketKind::kEpoch) + area_slots(PacketKind::kSentinel));
+    return kHeaderSlots + kDataParities * (area_slots(PacketKind::kEpoch) + area_slots(PacketKind::kSentinel));
   }
   NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0); }
   NVRAR_HD uint64_t total_bytes() const { return total_slots() * kPacketBytes; }
