@@ -74,14 +74,6 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
-uint64_t repetitions(uint64_t full) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  return std::max<uint64_t>(1, full / 10);
-#else
-  return full;
-#endif
-}
-
 Pool::Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed)
     : elements_(elements), size_(element_bytes(data_type)) {
   expected_.resize(elements * size_);
