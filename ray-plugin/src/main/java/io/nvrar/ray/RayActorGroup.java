@@ -77,7 +77,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     } catch (RuntimeException | Error e) {
       try {
         release(placement, handles);
-      } catch (RuntimeException failed) {
+      } catch (RuntimeException | Error failed) {
         e.addSuppressed(failed);
       }
       throw e;
@@ -158,20 +158,23 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   /** Runs every step, then throws what the first that failed threw, the others' suppressed. */
   static void runAll(List<Runnable> steps) {
-    RuntimeException first = null;
+    Throwable first = null;
     for (Runnable step : steps) {
       try {
         step.run();
-      } catch (RuntimeException e) {
+      } catch (RuntimeException | Error e) {
         if (first == null) {
           first = e;
-        } else {
+        } else if (first != e) {
           first.addSuppressed(e);
         }
       }
     }
-    if (first != null) {
-      throw first;
+    if (first instanceof Error error) {
+      throw error;
+    }
+    if (first instanceof RuntimeException unchecked) {
+      throw unchecked;
     }
   }
 
