@@ -469,6 +469,14 @@ final class Member implements ControlChannel.Listener {
     } catch (InterruptedException e) {
       interrupted = true; // whoever interrupts wants no patience; freeing goes on
     }
+    if (callers.get() > 0 && failure == null) {
+      // The call is about to be aborted, and with it its peers', who wait to hear why.
+      channel.send(
+          Failure.of(
+              Failure.Kind.ABORTED,
+              "rank %d (%s) closed %s while its last call ran"
+                  .formatted(rank, ProcessIdentity.current(), ticket.label())));
+    }
     channel.leave();
     long deadline = System.nanoTime() + FORCED_END_NANOS;
     while (true) {

@@ -211,6 +211,24 @@ class GroupLifeTest {
   }
 
   @Test
+  void aMemberThatClosesInsideACallWithoutEndIsNamedToTheOthers() throws Exception {
+    GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(700)).build();
+    Members members = Members.join("inside", 3, config);
+    Future<Float> leaving = members.start(() -> sumOf(members.rank(1), 1));
+    Future<Float> waiting = members.start(() -> sumOf(members.rank(0), 1));
+    Thread.sleep(200);
+    long start = System.nanoTime();
+    members.rank(1).close();
+    assertThat(Members.failureOf(leaving)).isInstanceOf(IllegalStateException.class);
+    assertThat(Members.failureOf(waiting))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessageMatching(
+            "rank 1 \\(pid .*\\) closed group 'inside' while its last call ran; this member \\(rank 0\\) was in allReduce #1 .*");
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(4));
+    members.close();
+  }
+
+  @Test
   void anAbortReachesEveryMemberWhereverItIs() throws Exception {
     try (Members members = Members.join("abort", 3, Members.config().build())) {
       Future<Float> blocked = members.start(() -> sumOf(members.rank(0), 1));
