@@ -17,8 +17,8 @@ constexpr int32_t kOps[] = {NVRAR_SUM, NVRAR_MAX};
 uint64_t mix(uint64_t value);  // splitmix64: a random sequence by its index, the same on every rank
 
 // Under a sanitizer tests are shortened instead of left out. The thread sanitizer makes calls the most expensive, and
-// what it looks for (two accesses without an order) shows in the first calls of a kind: with these factors its whole run
-// takes half a minute on two cores, and about a minute where they are shared.
+// what it looks for (two accesses without an order) shows in the first calls of a kind: with these factors its whole
+// run takes half a minute on two cores, and about a minute where they are shared.
 #if defined(__SANITIZE_THREAD__)
 constexpr uint64_t kFewerRepetitions = 20;
 constexpr uint64_t kFewerCases = 4;

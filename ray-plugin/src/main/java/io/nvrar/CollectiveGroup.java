@@ -7,9 +7,9 @@ package io.nvrar;
  * operations and roots in the same order. Counts are elements. A call on a {@link DeviceStream} is
  * ordered on that stream; on the CPU backend streams are immediate, so the call returns when this
  * rank's result is complete, and a call made while the stream is capturing is recorded, not run. A
- * difference between the members' calls is a {@link GroupMismatchException} on all of them. A
- * count of 0 moves nothing and waits for nobody, but is a call in that order. No output of a failed
- * call is a result.
+ * difference between the members' calls is a {@link GroupMismatchException} on all of them. A count
+ * of 0 moves nothing and waits for nobody, but is a call in that order. No output of a failed call
+ * is a result.
  *
  * <p><b>Threads.</b> Any thread may call; one collective of a group runs at a time, and a second
  * thread that enters meanwhile gets an {@link IllegalStateException}. {@link #abort}, {@link
