@@ -46,6 +46,24 @@ version_at_least() {
   [[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
 
+# The oldest that the build runs with.
+MAVEN_OLDEST=3.8.7
+CMAKE_OLDEST=3.25
+
+# tool_version COMMAND: the first number with a dot that it says of itself, nothing if it says none.
+tool_version() {
+  local jdk
+  jdk="$(find_jdk)" || jdk=''
+  JAVA_HOME="$jdk" "$1" --version 2> /dev/null | sed -n '1{s/\x1b\[[0-9;]*m//g;s/^[^0-9]*\([0-9][0-9.]*\).*/\1/p}'
+}
+
+# too_old COMMAND OLDEST: prints the version of a command that is there if it is older; nothing if it is new enough or says none.
+too_old() {
+  local have
+  have="$(tool_version "$1")" || true
+  [[ -z "$have" ]] || version_at_least "$have" "$2" || printf '%s\n' "$have"
+}
+
 # Python interpreters, newest guess last: the system's own first, because its venv module is most likely to work.
 python_candidates() {
   local name path

@@ -15,13 +15,22 @@ lacking() {
   doctor_failed=yes
 }
 
+# optional WHAT DETAIL: absent, and no failure.
+optional() {
+  printf 'absent   %-16s %s\n' "$1" "$2"
+}
+
 first_line() {
   "$@" 2>&1 | sed -n $'1{s/\e\\[[0-9;]*m//g;p}'
 }
 
-# tool WHAT COMMAND PACKAGE
+# tool WHAT COMMAND PACKAGE [OLDEST]
 tool() {
-  if command -v "$2" > /dev/null; then
+  local old=''
+  [[ -z "${4:-}" ]] || ! command -v "$2" > /dev/null || old="$(too_old "$2" "$4")"
+  if [[ -n "$old" ]]; then
+    lacking "$1" "$old is too old, $4 or newer is needed; $(cure "$3")"
+  elif command -v "$2" > /dev/null; then
     found "$1" "$(first_line "$2" --version), $(command -v "$2")"
   else
     lacking "$1" "no '$2' on the PATH; $(cure "$3")"
@@ -59,14 +68,14 @@ doctor_tools() {
   else
     lacking JDK "no JDK 17 or newer in JAVA_HOME, on the PATH or in /usr/lib/jvm; $(cure openjdk-17-jdk-headless)"
   fi
-  tool Maven mvn maven
-  tool CMake cmake cmake
+  tool Maven mvn maven "$MAVEN_OLDEST"
+  tool CMake cmake cmake "$CMAKE_OLDEST"
   tool Ninja ninja ninja-build
   tool compiler g++ g++
-  if [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]]; then
+  if has_gtest; then
     found GoogleTest "its headers are there"
   else
-    lacking GoogleTest "no gtest/gtest.h in /usr/include or /usr/local/include; $(cure libgtest-dev)"
+    optional GoogleTest "no gtest/gtest.h in /usr/include or /usr/local/include, which only bin/nvrar test needs; $(cure libgtest-dev)"
   fi
   python="$(python_candidates | sed -n 1p)"
   if [[ -n "$python" ]]; then

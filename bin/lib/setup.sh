@@ -1,26 +1,68 @@
 # shellcheck shell=bash
 # Installs what is missing: packages of the system, and Ray in a Python environment of its own. Sourced by bin/nvrar.
 
-# Prints the Debian packages of whatever the build and Ray need and this machine lacks.
-missing_packages() {
-  find_jdk > /dev/null || echo openjdk-17-jdk-headless
-  command -v mvn > /dev/null || echo maven
-  command -v cmake > /dev/null || echo cmake
-  command -v ninja > /dev/null || echo ninja-build
-  command -v g++ > /dev/null || echo g++
-  [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]] || echo libgtest-dev
-  [[ -n "$(python_candidates)" ]] || echo python3-venv
+has_gtest() {
+  [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]]
 }
 
+# lacks_tool COMMAND PACKAGE [OLDEST]: prints a line of missing_packages if the command is absent or too old.
+lacks_tool() {
+  local old
+  if ! command -v "$1" > /dev/null; then
+    printf '%s\t%s\n' "$2" "$2${3:+ $3 or newer}"
+  elif [[ -n "${3:-}" ]]; then
+    old="$(too_old "$1" "$3")"
+    [[ -z "$old" ]] || printf '%s\t%s\n' "$2" "$2 $3 or newer (it has $old)"
+  fi
+}
+
+lacks_build_tools() {
+  lacks_tool mvn maven "$MAVEN_OLDEST"
+  lacks_tool cmake cmake "$CMAKE_OLDEST"
+  lacks_tool ninja ninja-build
+  lacks_tool g++ g++
+}
+
+# missing_packages NEED...: prints what this machine lacks, one a line: the Debian package, a tab, what to call it in a sentence.
+# NEED: build (needs nothing where it is done), ray (likewise), tests.
+missing_packages() {
+  local need
+  find_jdk > /dev/null || printf '%s\t%s\n' openjdk-17-jdk-headless 'openjdk-17-jdk-headless or a newer JDK'
+  for need in "$@"; do
+    case "$need" in
+      build)
+        is_built || lacks_build_tools
+        ;;
+      ray)
+        [[ -e "$(ray_environment "$NVRAR_RAY_VERSION")/.complete" || -n "$(python_candidates)" ]] || printf '%s\t%s\n' python3-venv 'python3-venv 3.9 or newer'
+        ;;
+      tests)
+        lacks_build_tools
+        has_gtest || printf '%s\t%s\n' libgtest-dev libgtest-dev
+        ;;
+    esac
+  done
+}
+
+# read_missing NEED...: sets missing (the packages) and lacking_what (the same for a sentence).
+read_missing() {
+  local lines
+  mapfile -t lines < <(missing_packages "$@")
+  missing=("${lines[@]%%$'\t'*}")
+  lacking_what="$(printf ', %s' "${lines[@]#*$'\t'}")"
+  lacking_what="${lacking_what:2}"
+}
+
+# ensure_packages NEED...: see missing_packages.
 ensure_packages() {
-  local missing
-  mapfile -t missing < <(missing_packages)
+  local missing lacking_what
+  read_missing "$@"
   ((${#missing[@]})) || return 0
   if ! command -v apt-get > /dev/null; then
-    die "this machine lacks ${missing[*]} (Debian's names), and has no apt-get to install them: please install them and start again"
+    die "this machine lacks $lacking_what (Debian's names), and has no apt-get to install them: please install them and start again"
   fi
   if ((EUID != 0)); then
-    say "this machine lacks: ${missing[*]}. Please run this, then start again:"
+    say "this machine lacks $lacking_what. Please run this, then start again:"
     printf '  sudo apt-get update && sudo apt-get install -y %s\n' "${missing[*]}" >&2
     exit 1
   fi
@@ -36,8 +78,8 @@ ensure_packages() {
     die "apt-get could not install ${missing[*]}; its last lines are above, all of them in $log"
   fi
   hash -r
-  mapfile -t missing < <(missing_packages)
-  ((${#missing[@]} == 0)) || die "still missing after apt-get: ${missing[*]} (see $log)"
+  read_missing "$@"
+  ((${#missing[@]} == 0)) || die "after apt-get this machine still lacks $lacking_what (see $log)"
 }
 
 # ray_environment VERSION: the directory of the Python environment with that Ray.

@@ -88,11 +88,24 @@ second_jdk() {
   done
 }
 
+test_usage() {
+  cat << 'END'
+bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
+
+  --quick  without the sanitizer builds
+  --all    also the second Ray version, and the Java unit tests on a second JDK; with CI=true this is the default
+END
+}
+
 run_tests() {
   local quick='' all='' strict='' argument other
   [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
   for argument in "$@"; do
     case "$argument" in
+      -h | --help)
+        test_usage
+        return
+        ;;
       --quick) quick=yes ;;
       --all) all=yes ;;
       *)
@@ -101,7 +114,7 @@ run_tests() {
         ;;
     esac
   done
-  ensure_packages
+  ensure_packages ray tests
   ensure_ray "$NVRAR_RAY_VERSION"
   rm -rf "$RESULTS"
   mkdir -p "$RESULTS"
