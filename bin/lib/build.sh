@@ -39,6 +39,16 @@ ensure_built() {
   ) 9> "$NVRAR_STATE/build.lock"
 }
 
+# Libraries that an earlier build copied and the next no longer names would stay on the class path.
+forget_libraries() {
+  rm -rf "$NVRAR_HOME/examples/target/lib"
+}
+
+# mark_built FINGERPRINT: what was packaged is of the sources that had this fingerprint before.
+mark_built() {
+  printf '%s\n' "$1" > "$NVRAR_STATE/built"
+}
+
 # What a program that runs needs none of.
 LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip)
 
@@ -47,15 +57,14 @@ build() {
   fingerprint="$(source_fingerprint)"
   say "building (the first time takes minutes; log: $log)"
   SECONDS=0
-  # Libraries that an earlier build copied and this one no longer names would stay on the class path.
-  rm -rf "$NVRAR_HOME/examples/target/lib"
+  forget_libraries
   if ! maven -pl examples -am package -Dmaven.test.skip "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
     # Not Maven's own stack and advice.
     grep -Ev '^ +at |^\[ERROR\] *$|\[Help 1\]|re-run Maven|mvn <args>|Re-run Maven|read the following articles|resume the build' "$log" |
       tail -n 25 >&2
     die "the build failed; its last lines are above, all of them in $log"
   fi
-  printf '%s\n' "$fingerprint" > "$NVRAR_STATE/built"
+  mark_built "$fingerprint"
   say "built in $SECONDS s"
 }
 

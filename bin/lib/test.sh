@@ -13,7 +13,7 @@ leave_out() {
 }
 
 # step NAME STRICT COMMAND ARGS...: runs one step with its output in a log; the command puts its XML files into $RESULTS/NAME.
-# STRICT is no-skips or empty.
+# STRICT is no-skips or empty, or check: no XML files, the step is one test by itself.
 step() {
   local name="$1" strict="$2" code=0 log
   shift 2
@@ -65,6 +65,24 @@ maven_tests() {
   maven "$@" || code=$?
   take_reports "$kind" "$directory"
   return "$code"
+}
+
+# google-java-format's newest release for JDK 17 does not run on 21 and newer; pom.xml has it below 21 only.
+can_check_format() {
+  (($(java_major "$(find_jdk)") < 21))
+}
+
+format_check() {
+  maven com.diffplug.spotless:spotless-maven-plugin:check
+}
+
+# java_tests DIRECTORY: what it packages, the launcher runs.
+java_tests() {
+  local fingerprint
+  fingerprint="$(source_fingerprint)"
+  forget_libraries
+  maven_tests surefire "$1" verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
+    -Dspotless.check.skip && mark_built "$fingerprint"
 }
 
 # ray_tests VERSION DIRECTORY
@@ -128,13 +146,18 @@ run_tests() {
     step native-tsan '' native_tests tsan "$RESULTS/native-tsan"
   fi
 
-  step java '' maven_tests surefire "$RESULTS/java" verify -pl native,ray-plugin,examples -DskipNativeTests \
-    -Dnvrar.cmake.target=nvrar
+  if can_check_format; then
+    step format check format_check
+  else
+    leave_out "the format of the Java sources (the formatter does not run on JDK 21 and newer; this is $(java_major "$(find_jdk)"))"
+  fi
+
+  step java '' java_tests "$RESULTS/java"
   other="$(second_jdk)"
   if [[ -z "$all" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
   elif [[ -z "$other" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (there is none in /usr/lib/jvm)'
+    leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
     step java-25 '' maven_tests surefire "$RESULTS/java-25" package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" \
       "${NOT_AGAIN[@]}"
