@@ -27,6 +27,7 @@ STOP_S = 8.0
 KILL_S = 5.0
 DRIVER_STOP_S = 3.0
 # Ray's Java driver unpacks its native library into a directory named by the current time and never deletes it.
+# (integration-tests' DriverFiles.java has the same pattern.)
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
 STARTED = "Ray runtime started"
 ADDRESS = re.compile(r"--address='([^']+)'")

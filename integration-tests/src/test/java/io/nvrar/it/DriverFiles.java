@@ -9,7 +9,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** The directory into which a Ray driver unpacks its native library, and which it never deletes. */
+/**
+ * The directory into which a Ray driver unpacks its native library, and which it never deletes. The
+ * launcher's keeper ({@code bin/lib/keeper.py}) has the same pattern.
+ */
 final class DriverFiles {
 
   private static final Pattern LIBRARY =
