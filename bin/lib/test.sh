@@ -85,6 +85,11 @@ java_tests() {
     -Dspotless.check.skip && mark_built "$fingerprint"
 }
 
+# launcher_tests DIRECTORY
+launcher_tests() {
+  ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$1/launcher.xml"
+}
+
 # ray_tests VERSION DIRECTORY
 ray_tests() {
   local jdk
@@ -163,6 +168,7 @@ run_tests() {
       "${NOT_AGAIN[@]}"
   fi
 
+  step launcher "$strict" launcher_tests "$RESULTS/launcher"
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION" "$RESULTS/ray-$NVRAR_RAY_VERSION"
   if [[ -z "$all" ]]; then
     leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"

@@ -1,0 +1,297 @@
+"""Tests bin/nvrar as its user meets it: exit codes, what it prints, how soon, and what it leaves behind when anything of it is killed.
+
+    python3 launcher_test.py [RESULT.xml [TEST...]]
+
+The checkout must be built (bin/nvrar setup). Other Ray clusters may run on the machine: what a launcher left behind is found by
+descent, because this process is the reaper of all its orphaned descendants (prctl), and by the names that its processes had in use.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+HOME = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+NVRAR = os.path.join(HOME, "bin/nvrar")
+# From the start of bin/nvrar to the first character of text, with everything installed and built, on two cores.
+FIRST_OUTPUT_S = 25 if os.environ.get("CI") == "true" else 60
+COMMAND_S = 90
+# Ray stops within 8 s, else is killed; see keeper.py.
+GONE_S = 30
+PR_SET_CHILD_SUBREAPER = 36
+DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/")
+LONG_DECODE = ["decode", "--max-tokens", "490", "--ignore-eos"] + [
+    word for prompt in ("It was", "She said", "The house", "On Monday") for word in ("--prompt", prompt)]
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def descendants():
+    """Process ids below this process that are no zombies; those that nobody else reaps are reaped."""
+    found = []
+    todo = [os.getpid()]
+    while todo:
+        pid = todo.pop()
+        for task in os.listdir(f"/proc/{pid}/task") if os.path.isdir(f"/proc/{pid}/task") else []:
+            for child in map(int, read(f"/proc/{pid}/task/{task}/children").split()):
+                todo.append(child)
+                if read(f"/proc/{child}/stat").rpartition(")")[2].split()[:1] not in (["Z"], []):
+                    found.append(child)
+    return found
+
+
+def command_line(pid):
+    return read(f"/proc/{pid}/cmdline").split("\0")
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+    return value
+
+
+class Launcher:
+    """One run of bin/nvrar in a session of its own. Leaving the context ends all that it left behind, after the test has looked."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+        self.out = tempfile.TemporaryFile()
+        self.err = tempfile.TemporaryFile()
+        self.paths = set()
+
+    def __enter__(self):
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(
+            [NVRAR, *self.arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, start_new_session=True)
+        return self
+
+    def __exit__(self, *_):
+        while left := descendants():
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.05)
+            self.process.poll()
+        self.process.wait()
+        self.out.close()
+        self.err.close()
+
+    @staticmethod
+    def text(file):
+        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+
+    def exit_code(self, seconds=COMMAND_S):
+        """Waits for the end; negative: the number of the signal."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"bin/nvrar {' '.join(self.arguments)} has not ended within {seconds} s:\n{self.text(self.err)}")
+
+    def await_output(self):
+        """Seconds from the start to the first byte on standard output."""
+        wait_until(
+            lambda: os.fstat(self.out.fileno()).st_size or self.process.poll() is not None, COMMAND_S,
+            f"the first output of bin/nvrar {' '.join(self.arguments)}")
+        if not self.text(self.out):
+            raise AssertionError(f"bin/nvrar has ended with {self.process.returncode} and no output:\n{self.text(self.err)}")
+        return time.monotonic() - self.begin
+
+    def messages(self):
+        """What it said itself, without the lines of installing and building."""
+        lines = [line for line in self.text(self.err).splitlines() if line.startswith("nvrar:")]
+        return [line for line in lines if not re.match(r"nvrar: (installing|building|built) ", line)]
+
+    def driver(self):
+        return next(pid for pid in descendants() if "io.nvrar.cli.Main" in command_line(pid))
+
+    def actor(self):
+        """A worker that is a member of the group, and not one that Ray has started in advance."""
+        workers = (pid for pid in descendants() if any("DefaultWorker" in word for word in command_line(pid)))
+        return next(pid for pid in workers if "/memfd:" in read(f"/proc/{pid}/maps"))
+
+    def note_paths(self):
+        """Keeps the directories in use by now, by which what is left behind is known."""
+        for pid in descendants():
+            words = command_line(pid)
+            if any(word.endswith("/keeper.py") for word in words):
+                self.paths.add(words[words.index("--directory") + 1])
+            self.paths.update(DRIVER_DIR.findall(read(f"/proc/{pid}/maps")))
+        if not {path for path in self.paths if path.startswith("/tmp/nvrar.")}:
+            raise AssertionError("the keeper's directory was not found")
+        if not {path for path in self.paths if path.startswith("/tmp/ray/")}:
+            raise AssertionError("the driver's directory was not found")
+
+    def await_nothing_left(self):
+        begin = time.monotonic()
+        wait_until(
+            lambda: not descendants() and not any(map(os.path.exists, self.paths)), GONE_S,
+            f"that nothing of {sorted(self.paths)} and no process is left")
+        return time.monotonic() - begin
+
+
+class LauncherTest(unittest.TestCase):
+    def assert_ends(self, launcher, code):
+        self.assertEqual(launcher.exit_code(), code, launcher.text(launcher.err))
+        launcher.await_nothing_left()
+
+    def test_01_jvm_options_are_the_same_wherever_they_stand(self):
+        def flags(path, pattern):
+            return sorted(set(re.findall(pattern, read(os.path.join(HOME, path)))))
+
+        modules = r"--(?:add-opens|enable-native-access)=[\w./=-]+"
+        want = flags("pom.xml", modules)
+        self.assertEqual(len(want), 7)
+        ours = "ray-plugin/src/main/java/io/nvrar/ray/RayActorGroup.java"
+        for path in ("bin/lib/run.sh", ours, "integration-tests/src/test/java/io/nvrar/it/RayCluster.java", "docs/configuration.md"):
+            self.assertEqual(flags(path, modules), want, f"{path} and pom.xml")
+        for path in ("pom.xml", "bin/lib/run.sh", ours):
+            self.assertEqual(flags(path, r"-Dkryo[\w.=]+"), ["-Dkryo.unsafe=false"], path)
+
+    def test_02_an_unknown_command_or_option_is_wrong_usage(self):
+        for arguments in (["encode"], ["test", "--fast"], ["setup", "--fast"]):
+            with self.subTest(arguments), Launcher(*arguments) as launcher:
+                self.assert_ends(launcher, 2)
+                self.assertEqual(len(launcher.messages()), 1)
+                self.assertEqual(launcher.text(launcher.out), "")
+
+    def test_03_every_command_explains_itself(self):
+        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode"))):
+            with self.subTest(arguments), Launcher(*arguments) as launcher:
+                self.assert_ends(launcher, 0)
+                self.assertIn(arguments[0] if len(arguments) > 1 else "COMMAND", launcher.text(launcher.out))
+                self.assertEqual(launcher.messages(), [])
+
+    def test_04_doctor_finds_nothing_missing_where_the_others_run(self):
+        with Launcher("doctor") as launcher:
+            self.assert_ends(launcher, 0)
+            self.assertNotIn("missing ", launcher.text(launcher.out))
+
+    def test_05_processes_say_hello_without_ray(self):
+        with Launcher("hello-processes") as launcher:
+            self.assert_ends(launcher, 0)
+            self.assertNotEqual(launcher.text(launcher.out), "")
+
+    def test_06_actors_say_hello(self):
+        with Launcher("hello") as launcher:
+            self.assert_ends(launcher, 0)
+            self.assertNotEqual(launcher.text(launcher.out), "")
+
+    def test_07_a_warm_start_is_soon_at_the_first_text(self):
+        with Launcher("decode", "--max-tokens", "8") as launcher:
+            seconds = launcher.await_output()
+            print(f"first output after {seconds:.1f} s (at most {FIRST_OUTPUT_S} s)")
+            launcher.note_paths()
+            self.assert_ends(launcher, 0)
+            self.assertRegex(launcher.text(launcher.out), r"\w+ \w+")
+            self.assertEqual(launcher.messages(), [])
+            self.assertLessEqual(seconds, FIRST_OUTPUT_S)
+
+    def test_08_ranks_that_do_not_divide_the_heads_are_one_sentence(self):
+        with Launcher("decode", "--ranks", "3") as launcher:
+            self.assert_ends(launcher, 1)
+            self.assertEqual(len(launcher.messages()), 1, launcher.text(launcher.err))
+            self.assertEqual(launcher.text(launcher.out), "")
+
+    def end_while_decoding(self, victim, number, code):
+        with Launcher(*LONG_DECODE) as launcher:
+            launcher.await_output()
+            launcher.note_paths()
+            pid = victim(launcher)
+            self.assertIsNone(launcher.process.poll(), "the decode was over before it could be disturbed")
+            os.kill(pid, number)
+            begin = time.monotonic()
+            self.assertEqual(launcher.exit_code(GONE_S), code, launcher.text(launcher.err))
+            ended = time.monotonic() - begin
+            launcher.await_nothing_left()
+            print(f"ended after {ended:.1f} s, nothing left after {time.monotonic() - begin:.1f} s")
+            return launcher.messages()
+
+    def test_09_a_killed_driver_leaves_nothing(self):
+        messages = self.end_while_decoding(Launcher.driver, signal.SIGKILL, 128 + signal.SIGKILL)
+        self.assertEqual(messages, ["nvrar: the driver was killed"])
+
+    def test_10_a_killed_actor_is_one_sentence_and_leaves_nothing(self):
+        messages = self.end_while_decoding(Launcher.actor, signal.SIGKILL, 1)
+        self.assertEqual(len(messages), 1, messages)
+
+    def test_11_a_killed_launcher_leaves_nothing(self):
+        self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGKILL, -signal.SIGKILL)
+
+    def test_12_an_interrupted_launcher_leaves_nothing(self):
+        self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGINT, 128 + signal.SIGINT)
+
+    def test_13_a_terminated_launcher_leaves_nothing(self):
+        self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+class Result(unittest.TextTestResult):
+    """Also as JUnit XML, with the seconds of each test."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.suite = ElementTree.Element("testsuite", name="launcher")
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin = time.monotonic()
+        name = test.id().rpartition(".")[2]
+        self.case = ElementTree.SubElement(self.suite, "testcase", classname="launcher", name=name)
+
+    def stopTest(self, test):
+        seconds = time.monotonic() - self.begin
+        self.case.set("time", f"{seconds:.3f}")
+        print(f"{seconds:6.1f} s  {self.case.get('name')}", flush=True)
+        super().stopTest(test)
+
+    def add_bad(self, error):
+        ElementTree.SubElement(self.case, "failure", message=str(error[1])).text = "".join(traceback.format_exception(*error))
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.add_bad(err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.add_bad(err)
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.add_bad(err)
+
+
+def main():
+    result_file, names = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else (None, [])
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    # A shell starts background jobs with SIGINT ignored, and no script below could undo that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = [f"*{name}*" for name in names] or None
+    runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Result)
+    result = runner.run(loader.loadTestsFromTestCase(LauncherTest))
+    if result_file:
+        ElementTree.ElementTree(result.suite).write(result_file, encoding="utf-8", xml_declaration=True)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+if __name__ == "__main__":
+    main()
