@@ -60,6 +60,13 @@ class FaultsIT {
       }
       assertThat(Duration.ofNanos(System.nanoTime() - killed)).isLessThan(Duration.ofSeconds(1));
       await().atMost(Duration.ofSeconds(1)).until(() -> group.failure() != null);
+      assertThat(group.failure())
+          .isInstanceOfSatisfying(
+              PeerLostException.class,
+              seen -> {
+                assertThat(seen.lostRank()).isEqualTo(lost);
+                assertThat(seen.pid()).isEqualTo(pid);
+              });
       group.close();
 
       List<ActorHandle<Probe>> next = new ArrayList<>(actors.handles());

@@ -40,6 +40,7 @@ final class Coordinator {
   private final BitSet told = new BitSet();
 
   private Phase phase = Phase.GATHERING;
+  private Message.@Nullable Members introduced;
   private boolean wasFormed;
   private long deadlineNanos;
   private boolean anyMemberCame;
@@ -97,6 +98,9 @@ final class Coordinator {
         return;
       }
       observers.add(peer);
+      if (introduced != null) {
+        peer.send(introduced); // who rank 0 is, in case it goes without a word
+      }
       if (failure != null) {
         peer.send(failure);
       } else if (phase == Phase.CLOSED) {
@@ -203,7 +207,8 @@ final class Coordinator {
       all[r] = new Message.MemberInfo(member.greeting.process(), member.descriptor);
     }
     phase = Phase.CONNECTING;
-    sendToMembers(new Message.Members(all));
+    introduced = new Message.Members(all);
+    sendToAll(introduced);
   }
 
   private void startAll() {

@@ -18,6 +18,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private @Nullable Failure failure;
   private boolean groupEnded;
   private boolean disconnected;
+  private Message.@Nullable Members members;
   private boolean rankZeroClosing;
   private boolean ended;
 
@@ -118,6 +119,10 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   public void received(Message message) {
     if (message instanceof Failure reason) {
       record(reason);
+    } else if (message instanceof Message.Members all) {
+      synchronized (lock) {
+        members = all;
+      }
     } else if (message instanceof Message.AllClosed
         || (message instanceof Message.Closing closing && closing.rank() == 0)) {
       // Without rank 0 there is nothing left to observe.
@@ -131,7 +136,9 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   @Override
   public void lost(String why) {
+    ProcessIdentity rankZero;
     synchronized (lock) {
+      rankZero = ProcessIdentity.ofRankZero(ticket, members);
       groupEnded |= rankZeroClosing;
       disconnected = true;
       lock.notifyAll();
@@ -139,9 +146,8 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     record(
         Failure.lost(
             0,
-            new ProcessIdentity(ticket.host(), 0, ""),
-            "rank 0 (on host %s) of %s was lost: %s"
-                .formatted(ticket.host(), ticket.label(), why)));
+            rankZero,
+            "rank 0 (%s) of %s was lost: %s".formatted(rankZero, ticket.label(), why)));
   }
 
   @Override

@@ -187,25 +187,21 @@ final class Member implements ControlChannel.Listener {
       }
     }
     if (!orderly) {
-      ProcessIdentity hub = hubIdentity();
+      ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
       fail(
           Failure.lost(
               0,
               hub,
               "rank 0 (%s) was lost%s: %s"
                   .formatted(
-                      hub.pid() == 0 ? "on host " + hub.host() : hub,
-                      ready ? "" : " while " + ticket.label() + " was being created",
-                      why)),
+                      hub, ready ? "" : " while " + ticket.label() + " was being created", why)),
           true);
     }
   }
 
-  private ProcessIdentity hubIdentity() {
+  private Message.@Nullable Members members() {
     synchronized (lock) {
-      return members == null
-          ? new ProcessIdentity(ticket.host(), 0, "")
-          : members.inRankOrder()[0].process();
+      return members;
     }
   }
 

@@ -4,12 +4,13 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Which process on which machine.
  *
  * @param host the machine's host name
- * @param pid the process id there
+ * @param pid the process id there; 0 where unknown
  * @param bootId differs between machines, and between containers' hosts, even where host names are
  *     equal; "" where unknown
  */
@@ -18,6 +19,13 @@ record ProcessIdentity(String host, long pid, String bootId) {
   ProcessIdentity {
     Objects.requireNonNull(host, "host");
     Objects.requireNonNull(bootId, "boot id");
+  }
+
+  /** Rank 0's, whose host alone is known before {@code members} are. */
+  static ProcessIdentity ofRankZero(Ticket ticket, Message.@Nullable Members members) {
+    return members == null
+        ? new ProcessIdentity(ticket.host(), 0, "")
+        : members.inRankOrder()[0].process();
   }
 
   /** This process. Asks the kernel, not a resolver that may take seconds. */
@@ -44,6 +52,6 @@ record ProcessIdentity(String host, long pid, String bootId) {
   /** For messages. */
   @Override
   public String toString() {
-    return "pid " + pid + " on host " + host;
+    return (pid == 0 ? "on host " : "pid " + pid + " on host ") + host;
   }
 }
