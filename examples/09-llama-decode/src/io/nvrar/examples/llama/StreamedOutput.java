@@ -14,14 +14,16 @@ final class StreamedOutput {
   private final List<Boolean> finished = new ArrayList<>();
   private int current;
 
-  /** With what each output begins with. */
+  /**
+   * With what each output begins with, which is shown with the first text after it: on a terminal
+   * nothing stands there half done while messages about the start may still come.
+   */
   StreamedOutput(PrintWriter out, List<String> beginnings) {
     this.out = out;
     for (String beginning : beginnings) {
       waiting.add(new StringBuilder(beginning));
       finished.add(false);
     }
-    print();
   }
 
   void add(int output, String text) {

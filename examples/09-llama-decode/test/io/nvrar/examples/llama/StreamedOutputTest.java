@@ -13,6 +13,7 @@ final class StreamedOutputTest {
   @Test
   void outputsThatGrowAtOnceAreNotMixed() {
     StreamedOutput output = new StreamedOutput(new PrintWriter(shown), List.of("A:", "B:", "C:"));
+    assertThat(shown).hasToString("");
     output.add(0, " one");
     output.add(1, " uno");
     assertThat(shown).hasToString("A: one");
