@@ -6,7 +6,6 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -63,8 +62,8 @@ final class ControlChannel {
       framed.channel().register(opened, SelectionKey.OP_READ);
       selector = opened;
     } catch (IOException e) {
-      closeQuietly(opened);
-      closeQuietly(framed);
+      CloseHelper.closeQuietly(opened);
+      CloseHelper.closeQuietly(framed);
       throw new CollectiveException("the control channel cannot be opened: " + e.getMessage(), e);
     }
   }
@@ -75,8 +74,8 @@ final class ControlChannel {
     try {
       thread.start();
     } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
-      closeQuietly(framed);
-      closeQuietly(selector);
+      CloseHelper.closeQuietly(framed);
+      CloseHelper.closeQuietly(selector);
       listener.ended();
       throw e;
     }
@@ -123,8 +122,8 @@ final class ControlChannel {
       LOG.error("the control channel failed", e);
       listener.lost("its control channel failed: " + e);
     } finally {
-      closeQuietly(framed);
-      closeQuietly(selector);
+      CloseHelper.closeQuietly(framed);
+      CloseHelper.closeQuietly(selector);
       listener.ended();
     }
   }
@@ -193,17 +192,6 @@ final class ControlChannel {
       LOG.debug("nobody reads the last words", e);
     }
     connected = false;
-    closeQuietly(framed);
-  }
-
-  private static void closeQuietly(@Nullable AutoCloseable closeable) {
-    if (closeable == null) {
-      return;
-    }
-    try {
-      closeable.close();
-    } catch (Exception e) {
-      LOG.debug("closing a socket failed", e);
-    }
+    CloseHelper.closeQuietly(framed);
   }
 }

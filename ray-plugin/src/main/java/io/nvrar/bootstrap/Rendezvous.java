@@ -12,6 +12,7 @@ import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -86,12 +87,12 @@ final class Rendezvous {
       int boundPort = ((InetSocketAddress) server.getLocalAddress()).getPort();
       return new Rendezvous(ticketForPort.apply(boundPort), server, selector);
     } catch (IOException e) {
-      closeQuietly(server);
-      closeQuietly(selector);
+      CloseHelper.closeQuietly(server);
+      CloseHelper.closeQuietly(selector);
       throw new CollectiveException(bindProblem(host, port, e), e);
     } catch (RuntimeException e) {
-      closeQuietly(server);
-      closeQuietly(selector);
+      CloseHelper.closeQuietly(server);
+      CloseHelper.closeQuietly(selector);
       throw e;
     }
   }
@@ -321,18 +322,18 @@ final class Rendezvous {
 
   private void remove(Peer peer, String why, long now) {
     peer.key.cancel();
-    closeQuietly(peer.channel);
+    CloseHelper.closeQuietly(peer.channel);
     coordinator.gone(peer, why, now);
   }
 
   private static void drop(PendingPeer stranger) {
-    closeQuietly(stranger.channel());
+    CloseHelper.closeQuietly(stranger.channel());
   }
 
   private void end(Runnable onEnd) {
     try {
       // First the port, so that it can be used again; then the last words.
-      closeQuietly(server);
+      CloseHelper.closeQuietly(server);
       selector.selectNow(); // only now is the server socket of a cancelled key really closed
       pending.forEach(Rendezvous::drop);
       farewell();
@@ -340,9 +341,9 @@ final class Rendezvous {
       LOG.debug("the hub of {} could not end in order", ticket.label(), e);
     } finally {
       for (SelectionKey key : selector.keys()) {
-        closeQuietly(key.channel());
+        CloseHelper.closeQuietly(key.channel());
       }
-      closeQuietly(selector);
+      CloseHelper.closeQuietly(selector);
       onEnd.run();
       ended.countDown();
     }
@@ -364,19 +365,8 @@ final class Rendezvous {
         }
       }
       if (unsent) {
-        java.util.concurrent.locks.LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
       }
-    }
-  }
-
-  private static void closeQuietly(@Nullable AutoCloseable closeable) {
-    if (closeable == null) {
-      return;
-    }
-    try {
-      closeable.close();
-    } catch (Exception e) {
-      LOG.debug("closing a socket failed", e);
     }
   }
 }
