@@ -4,7 +4,7 @@
  * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status
  * nvrar_last_error() holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in
  * nanoseconds; the stream comes last. Addresses and stream handles cross as uint64_t. Structs begin with their own
- * size, so they can grow. Nothing here prints, exits the process, installs a signal handler or throws.
+ * size, so they can grow, but for those that come in arrays. Nothing here prints, exits the process, installs a signal handler or throws.
  *
  * Life of a communicator (one member of a group):
  *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which makes its own descriptor; the caller
@@ -13,8 +13,8 @@
  *
  * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
  * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE and the running call goes on. nvrar_abort,
- * nvrar_async_error, nvrar_failure_of and nvrar_call_of may be called at any time by any thread until nvrar_destroy is
- * entered.
+ * nvrar_async_error, nvrar_failure_of, nvrar_call_of and nvrar_flight_record may be called at any time by any thread
+ * until nvrar_destroy is entered.
  *
  * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that met it and every later one fail
  * with the same status, and no output of a failed call is a result.
@@ -35,11 +35,15 @@ extern "C" {
 #endif
 
 /* Raised with every incompatible change of this header. */
-#define NVRAR_ABI_VERSION 1
+#define NVRAR_ABI_VERSION 2
 
 #define NVRAR_UNIQUE_ID_BYTES 128
 #define NVRAR_DESCRIPTOR_BYTES 256
 #define NVRAR_MAX_RANKS_PER_NODE 8
+/* Most lines of a tuning table. */
+#define NVRAR_MAX_TUNING_RULES 128
+/* Calls that a rank's flight record keeps. */
+#define NVRAR_FLIGHT_RECORDS 1024
 
 typedef struct nvrar_comm nvrar_comm;
 
@@ -58,36 +62,93 @@ enum {
 
 enum { NVRAR_BACKEND_CPU = 1, NVRAR_BACKEND_CUDA = 2 };
 
-/* Codes of NCCL's ncclDataType_t and ncclRedOp_t; the gaps are types and operations to come. */
-enum { NVRAR_INT32 = 2, NVRAR_FLOAT16 = 6, NVRAR_FLOAT32 = 7, NVRAR_BFLOAT16 = 9 };
-enum { NVRAR_SUM = 0, NVRAR_MAX = 2 };
+/* Codes of NCCL's ncclDataType_t and ncclRedOp_t; the gaps are types of NCCL's that are not here. */
+enum {
+  NVRAR_INT8 = 0,
+  NVRAR_UINT8 = 1,
+  NVRAR_INT32 = 2,
+  NVRAR_INT64 = 4,
+  NVRAR_FLOAT16 = 6,
+  NVRAR_FLOAT32 = 7,
+  NVRAR_FLOAT64 = 8,
+  NVRAR_BFLOAT16 = 9
+};
+/* NVRAR_AVG divides the sum by the world size; it is for floats. */
+enum { NVRAR_SUM = 0, NVRAR_PRODUCT = 1, NVRAR_MAX = 2, NVRAR_MIN = 3, NVRAR_AVG = 4 };
 
-enum { NVRAR_ALL_REDUCE = 1, NVRAR_ALL_GATHER = 2, NVRAR_BROADCAST = 3, NVRAR_BARRIER = 4 };
+enum {
+  NVRAR_ALL_REDUCE = 1,
+  NVRAR_ALL_GATHER = 2,
+  NVRAR_BROADCAST = 3,
+  NVRAR_BARRIER = 4,
+  NVRAR_REDUCE = 5,
+  NVRAR_REDUCE_SCATTER = 6,
+  NVRAR_ALL_TO_ALL = 7,
+  NVRAR_SEND = 8,
+  NVRAR_RECV = 9
+};
+
+/* How an all-reduce runs. All give the same bits. AUTO: by the first tuning rule that matches, else by size. */
+enum {
+  NVRAR_ALGORITHM_AUTO = 0,
+  NVRAR_ALGORITHM_ONE_SHOT = 1,    /* every rank sends all its data to all */
+  NVRAR_ALGORITHM_TWO_SHOT = 2,    /* every rank sums a slice and sends the result to all */
+  NVRAR_ALGORITHM_HIERARCHICAL = 3 /* slices are summed within the node, then between nodes; needs more than one node */
+};
 
 typedef struct nvrar_config {
-  uint32_t size;       /* sizeof(nvrar_config) */
-  int32_t backend;     /* NVRAR_BACKEND_* */
-  int32_t rank;        /* 0 <= rank < world_size */
-  int32_t world_size;  /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
-  int32_t device;      /* device ordinal; ignored by the CPU backend */
-  uint32_t reserved;   /* 0 */
+  uint32_t size;          /* sizeof(nvrar_config) */
+  int32_t backend;        /* NVRAR_BACKEND_* */
+  int32_t rank;           /* 0 <= rank < world_size */
+  int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
+  int32_t device;         /* device ordinal; ignored by the CPU backend */
+  int32_t ranks_per_node; /* nodes are runs of so many ranks in rank order, the last one may be smaller; 0 (or
+                             world_size and more): all ranks are in one node */
   uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
                           default */
   uint64_t timeout_ns; /* deadline of one collective call, counted from its first unsuccessful wait; > 0 */
 } nvrar_config;
 
-/* What a rank was doing last, as it wrote it itself. */
+/* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
+ * The first line that matches the call and the group decides. A line that names NVRAR_ALGORITHM_HIERARCHICAL never
+ * matches a group in one node. */
+typedef struct nvrar_tuning_rule {
+  int32_t data_type;      /* NVRAR_FLOAT32 ..., or -1: any */
+  int32_t world_size;     /* 0: any */
+  int32_t ranks_per_node; /* 0: any; a group in one node has its world size here */
+  int32_t algorithm;      /* NVRAR_ALGORITHM_ONE_SHOT ..., not AUTO */
+  uint64_t bytes_max;
+} nvrar_tuning_rule;
+
+/* What a rank was doing, as it wrote it itself. */
 enum { NVRAR_CALL_NONE = 0, NVRAR_CALL_RUNNING = 1, NVRAR_CALL_DONE = 2, NVRAR_CALL_FAILED = 3 };
 typedef struct nvrar_call {
-  uint32_t size;      /* sizeof(nvrar_call), set by the caller */
+  uint32_t size;      /* sizeof(nvrar_call) */
   int32_t state;      /* NVRAR_CALL_* */
-  uint64_t sequence;  /* number of the call in this communicator; the first is 1 */
+  uint64_t sequence;  /* number of the collective in this communicator, the first is 1; of a send or recv: its number
+                         among those from its sender to its receiver */
   uint64_t count;     /* elements, as the caller gave them */
   int32_t collective; /* NVRAR_ALL_REDUCE ... */
-  int32_t data_type;  /* NVRAR_FLOAT32 ... */
+  int32_t data_type;  /* NVRAR_FLOAT32 ..., or -1 */
   int32_t op;         /* NVRAR_SUM ..., or -1 */
-  int32_t root;       /* root rank, or -1 */
+  int32_t root;       /* root of a broadcast or reduce; the other rank of a send or recv; else -1 */
+  int32_t algorithm;  /* what an all-reduce runs by, NVRAR_ALGORITHM_*; 0 where there is no choice */
+  uint32_t transfers; /* of the batch that this send or recv belongs to; 0 for collectives */
+  uint64_t launches;  /* in how many launches the plan runs it */
+  uint64_t group_sequence; /* number of the last collective that this rank has begun, whatever this call is */
+  uint64_t begin_ns;       /* CLOCK_MONOTONIC of the host; 0: unknown, this machine's counter does not keep time */
+  uint64_t end_ns;         /* 0 while running */
 } nvrar_call;
+
+/* One send or recv of a batch. */
+typedef struct nvrar_transfer {
+  int32_t kind; /* NVRAR_SEND, NVRAR_RECV */
+  int32_t peer;
+  uint64_t address;
+  uint64_t count;
+  int32_t data_type;
+  uint32_t reserved; /* 0 */
+} nvrar_transfer;
 
 /* Why a communicator is poisoned. */
 typedef struct nvrar_failure {
@@ -116,28 +177,48 @@ NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);
 
 /*
  * Reserves this member's memory, fills its rings, and writes descriptor[NVRAR_DESCRIPTOR_BYTES] for the other members.
- * unique_id[NVRAR_UNIQUE_ID_BYTES] is the same on all members. On success *out is the new communicator; else nothing
- * stays behind.
+ * rules[rule_count] is the tuning table, NULL when rule_count is 0; it is copied. unique_id[NVRAR_UNIQUE_ID_BYTES],
+ * the table and ranks_per_node are the same on all members: a difference is NVRAR_MISMATCH at connect. On success *out
+ * is the new communicator; else nothing stays behind.
  */
-NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const uint8_t* unique_id, uint8_t* descriptor,
-                                     nvrar_comm** out);
+NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* rules, uint32_t rule_count,
+                                     const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out);
 
 /* Maps the peers. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
 NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors);
 
 /*
  * Collectives block until this rank's result is complete (CPU backend). send may equal recv (in place; for
- * nvrar_all_gather: send == recv + rank * count elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment
- * of the element's size. All ranks pass the same count, type, op and root; a difference is NVRAR_MISMATCH on all
- * of them. Count 0 sends nothing and waits for nobody, but is a call with a number of its own: where other ranks' count
- * is not 0, the next call that sends is the mismatch (or times out, if that rank makes none). A call that is refused
- * (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has no number.
+ * nvrar_all_gather: send == recv + rank * count elements; for nvrar_reduce_scatter: recv == send + rank * count
+ * elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment of the element's size. All ranks pass the same
+ * count, type, op, root and algorithm; a difference is NVRAR_MISMATCH on all of them. Count 0 sends nothing and waits
+ * for nobody, but is a call with a number of its own: where other ranks' count is not 0, the next call that sends is
+ * the mismatch (or times out, if that rank makes none). A call that is refused (NVRAR_INVALID_ARGUMENT,
+ * NVRAR_INVALID_USAGE) has no number.
+ *
+ * Reductions have one order, a function of world size and ranks_per_node alone: within a node in rank order from its
+ * first rank's value, then over the nodes level by level (the partial results 2i and 2i + 1 are combined, an odd last
+ * one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit floats accumulate in
+ * float32, float64 in float64, integers wrap in their own width; one rounding at the end, after AVG's division. MIN and
+ * MAX pass NaN on and order -0 below +0. In a group of one the input is copied unchanged.
  */
 
-/* recv[i] = op over ranks of send[i], count elements; the same bits on every rank. Floats are summed in float32 in rank
- * order and rounded once. */
+/* recv[i] = op over ranks of send[i], count elements. algorithm: NVRAR_ALGORITHM_*; HIERARCHICAL in a group in one node
+ * is NVRAR_INVALID_ARGUMENT. */
 NVRAR_API nvrar_status nvrar_all_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
-                                        int32_t data_type, int32_t op, uint64_t stream);
+                                        int32_t data_type, int32_t op, int32_t algorithm, uint64_t stream);
+
+/* On rank root recv[i] = op over ranks of send[i]; recv is written on the root only and may be 0 elsewhere. */
+NVRAR_API nvrar_status nvrar_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                                    int32_t op, int32_t root, uint64_t stream);
+
+/* recv[i] = op over ranks of send[rank * count + i]; count elements of recv, world_size * count of send. */
+NVRAR_API nvrar_status nvrar_reduce_scatter(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
+                                            int32_t data_type, int32_t op, uint64_t stream);
+
+/* recv[r * count + i] = send[rank * count + i] of rank r; send and recv hold world_size * count elements. */
+NVRAR_API nvrar_status nvrar_all_to_all(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
+                                        int32_t data_type, uint64_t stream);
 
 /* recv[r * count + i] = send[i] of rank r; recv holds world_size * count elements. */
 NVRAR_API nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
@@ -150,6 +231,15 @@ NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t
 /* Returns when every rank has entered. */
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
 
+/*
+ * Runs all transfers together and returns when all are complete. Transfers to (or from) one peer keep their order among
+ * themselves; nothing else is ordered, and ranks that make no transfer with each other need not both call. A transfer
+ * to oneself is allowed if its send and its recv are in one batch. A matched pair that differs in count or type is
+ * NVRAR_MISMATCH on all ranks.
+ */
+NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
+                                   uint64_t stream);
+
 /* Makes the running call and all later ones of this member, and of every peer that shares memory with it, end with
  * NVRAR_ABORTED. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
@@ -160,9 +250,16 @@ NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 /* Fills *out with why this communicator is poisoned. */
 NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 
-/* Fills *out with the last call of a rank; readable for every rank of this host, also after that rank's process died.
+/* Fills *out, whose size the caller has set, with the last call of a rank; readable for every rank of this host, also
+ * after that rank's process died.
  */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
+
+/* Fills out[0 .. *count) with the last calls of a rank, oldest first: at most NVRAR_FLIGHT_RECORDS, and the newest
+ * `capacity` of them. Readable as with nvrar_call_of; each entry's size is written. A call that begins meanwhile may be
+ * missing. */
+NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
+                                           uint32_t* count);
 
 /* Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
  * nothing. */

@@ -87,15 +87,15 @@ nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out) {
   });
 }
 
-nvrar_status nvrar_prepare(const nvrar_config* config, const uint8_t* unique_id, uint8_t* descriptor,
-                           nvrar_comm** out) {
+nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* rules, uint32_t rule_count,
+                           const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out) {
   return guarded([&] {
     require(config, "config");
     require(unique_id, "unique_id");
     require(descriptor, "descriptor");
     require(out, "out");
     auto comm = std::make_unique<nvrar_comm>();
-    comm->communicator = nvrar::Communicator::prepare(*config, unique_id, descriptor);
+    comm->communicator = nvrar::Communicator::prepare(*config, rules, rule_count, unique_id, descriptor);
     *out = comm.release();
   });
 }
@@ -109,8 +109,23 @@ nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors) {
 }
 
 nvrar_status nvrar_all_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
-                              int32_t op, uint64_t stream) {
-  return run(comm, {NVRAR_ALL_REDUCE, send, recv, count, data_type, op, nvrar::kNoRoot}, stream);
+                              int32_t op, int32_t algorithm, uint64_t stream) {
+  return run(comm, {NVRAR_ALL_REDUCE, send, recv, count, data_type, op, nvrar::kNoRoot, algorithm}, stream);
+}
+
+nvrar_status nvrar_reduce(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type, int32_t op,
+                          int32_t root, uint64_t stream) {
+  return run(comm, {NVRAR_REDUCE, send, recv, count, data_type, op, root}, stream);
+}
+
+nvrar_status nvrar_reduce_scatter(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                                  int32_t op, uint64_t stream) {
+  return run(comm, {NVRAR_REDUCE_SCATTER, send, recv, count, data_type, op, nvrar::kNoRoot}, stream);
+}
+
+nvrar_status nvrar_all_to_all(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
+                              uint64_t stream) {
+  return run(comm, {NVRAR_ALL_TO_ALL, send, recv, count, data_type, nvrar::kNoOp, nvrar::kNoRoot}, stream);
 }
 
 nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
@@ -125,6 +140,15 @@ nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uin
 
 nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream) {
   return run(comm, {NVRAR_BARRIER, 0, 0, 0, nvrar::kNoType, nvrar::kNoOp, nvrar::kNoRoot}, stream);
+}
+
+nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
+                         uint64_t /*stream*/) {
+  return guarded([&] {
+    require(comm, "comm");
+    if (transfer_count != 0) require(transfers, "transfers");
+    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar has no point-to-point transfers");
+  });
 }
 
 nvrar_status nvrar_abort(nvrar_comm* comm) {
@@ -155,6 +179,15 @@ nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out) {
     require(comm, "comm");
     require_size(out);
     *out = comm->communicator->call_of(rank);
+  });
+}
+
+nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity, uint32_t* count) {
+  return guarded([&] {
+    require(comm, "comm");
+    if (capacity != 0) require(out, "out");
+    require(count, "count");
+    *count = comm->communicator->flight_record(rank, out, capacity);
   });
 }
 

@@ -18,6 +18,16 @@ const char* collective_name(int32_t collective) noexcept {
       return "broadcast";
     case NVRAR_BARRIER:
       return "barrier";
+    case NVRAR_REDUCE:
+      return "reduce";
+    case NVRAR_REDUCE_SCATTER:
+      return "reduceScatter";
+    case NVRAR_ALL_TO_ALL:
+      return "allToAll";
+    case NVRAR_SEND:
+      return "send";
+    case NVRAR_RECV:
+      return "recv";
     default:
       return nullptr;
   }
@@ -124,17 +134,6 @@ std::string describe(const nvrar_call& call) {
   if (call.collective == NVRAR_ALL_REDUCE) text += " " + name_or_code(op_name(call.op), "op", call.op);
   if (call.collective == NVRAR_BROADCAST) text += " from root " + std::to_string(call.root);
   return text;
-}
-
-std::string describe(const Call& call, uint64_t sequence) {
-  nvrar_call record{};
-  record.sequence = sequence;
-  record.count = call.count;
-  record.collective = call.collective;
-  record.data_type = call.data_type;
-  record.op = call.op;
-  record.root = call.root;
-  return describe(record);
 }
 
 }  // namespace nvrar

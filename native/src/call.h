@@ -20,6 +20,7 @@ struct Call {
   int32_t data_type = kNoType;
   int32_t op = kNoOp;
   int32_t root = kNoRoot;
+  int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // what the caller asks for
 };
 
 // 0 for a type that does not exist.
@@ -30,7 +31,6 @@ void check_call(const Call& call, uint32_t rank, uint32_t world);
 
 // "allReduce #41 float32[1024] SUM"
 std::string describe(const nvrar_call& call);
-std::string describe(const Call& call, uint64_t sequence);
 
 }  // namespace nvrar
 

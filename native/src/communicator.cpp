@@ -7,6 +7,7 @@
 
 #include "descriptor.h"
 #include "error.h"
+#include "hash.h"
 #include "plan.h"
 #include "protocol/ring_layout.h"
 #include "version.h"
@@ -19,12 +20,6 @@ static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a
 // Far beyond the time in which a waiting call sees its poison; only a defect can reach it.
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;
-
-uint64_t hash_bytes(const uint8_t* bytes, size_t size) noexcept {  // FNV-1a
-  uint64_t hash = 0xCBF29CE484222325ULL;
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001B3ULL;
-  return hash;
-}
 
 [[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
 
@@ -40,7 +35,9 @@ const nvrar_config& check_config(const nvrar_config& config) {
   if (config.rank < 0 || config.rank >= config.world_size) {
     invalid("rank " + std::to_string(config.rank) + " is not in a group of " + std::to_string(config.world_size));
   }
-  if (config.reserved != 0) invalid("config.reserved is not 0");
+  if (config.ranks_per_node < 0) {
+    invalid("ranks_per_node " + std::to_string(config.ranks_per_node) + " is negative");
+  }
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
   const uint64_t ring_bytes = config.ring_bytes;
   if (ring_bytes != 0 && (ring_bytes < protocol::kMinRingBytes || ring_bytes > protocol::kMaxRingBytes ||
@@ -51,6 +48,21 @@ const nvrar_config& check_config(const nvrar_config& config) {
   }
   probe(config.backend);
   return config;
+}
+
+nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
+  nvrar_call record{};
+  record.size = sizeof record;
+  record.sequence = sequence;
+  record.group_sequence = sequence;
+  record.count = call.count;
+  record.collective = call.collective;
+  record.data_type = call.data_type;
+  record.op = call.op;
+  record.root = call.root;
+  record.algorithm = plan.choice;
+  record.launches = plan.launches;
+  return record;
 }
 
 class BusyGuard {
@@ -89,19 +101,25 @@ void make_unique_id(int32_t backend, uint8_t* out) {
   std::memcpy(out, &id, sizeof id);
 }
 
-Communicator::Communicator(const nvrar_config& config, uint64_t group_hash)
+Communicator::Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash)
     : member_(static_cast<uint32_t>(config.rank), static_cast<uint32_t>(config.world_size), config.ring_bytes,
               config.timeout_ns),
+      tuning_(std::move(tuning)),
+      ranks_per_node_(static_cast<uint32_t>(
+          config.ranks_per_node == 0 ? config.world_size : std::min(config.ranks_per_node, config.world_size))),
       group_hash_(group_hash) {}
 
-std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const uint8_t* unique_id,
+std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
+                                                    uint32_t rule_count, const uint8_t* unique_id,
                                                     uint8_t* descriptor) {
   check_config(config);
+  TuningTable tuning(rules, rule_count);
   UniqueId id;
   std::memcpy(&id, unique_id, sizeof id);
   if (id.magic != UniqueId::kMagic) invalid("unique_id was not made by nvrar_unique_id");
   if (id.backend != config.backend) invalid("unique_id was made for another backend");
-  std::unique_ptr<Communicator> communicator(new Communicator(config, hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES)));
+  std::unique_ptr<Communicator> communicator(
+      new Communicator(config, std::move(tuning), hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES)));
   communicator->fill_descriptor(descriptor);
   return communicator;
 }
@@ -116,6 +134,8 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   descriptor.ring_bytes = member_.ring_bytes();
   descriptor.group_hash = group_hash_;
   descriptor.segment = member_.address();
+  descriptor.tuning_hash = tuning_.hash();
+  descriptor.ranks_per_node = ranks_per_node_;
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
 }
@@ -156,6 +176,13 @@ void Communicator::connect(const uint8_t* blobs) {
     if (peer.ring_bytes != own.ring_bytes) {
       throw differs("ring_bytes", std::to_string(peer.ring_bytes), std::to_string(own.ring_bytes));
     }
+    if (peer.ranks_per_node != own.ranks_per_node) {
+      throw differs("ranks_per_node", std::to_string(peer.ranks_per_node), std::to_string(own.ranks_per_node));
+    }
+    if (peer.tuning_hash != own.tuning_hash) {
+      throw Error(NVRAR_MISMATCH, who + " was prepared with another tuning table than this rank (" +
+                                      std::to_string(member_.rank()) + ")");
+    }
     if (peer.rank != rank) {
       invalid("descriptor " + std::to_string(rank) + " is rank " + std::to_string(peer.rank) +
               "'s: descriptors come in rank order");
@@ -184,18 +211,22 @@ void Communicator::run(const Call& call) {
   if (before.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(before, "");
   check_call(call, member_.rank(), member_.world());
+  if (call.algorithm > NVRAR_ALGORITHM_ONE_SHOT || call.collective > NVRAR_BARRIER) {
+    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar has no such collective or algorithm");
+  }
   // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
   ++sequence_;
+  const Plan plan = make_plan(call.collective, call.count, call.data_type, member_.world(), member_.ring_bytes());
+  const nvrar_call record = record_of(call, plan, sequence_);
   if (call.count == 0 && call.collective != NVRAR_BARRIER) {
-    member_.record_empty(call, sequence_);
+    member_.record_empty(record);
     return;
   }
 
-  const Plan plan = make_plan(call.collective, call.count, call.data_type, member_.world(), member_.ring_bytes());
   running_.store(sequence_, std::memory_order_release);
-  const host::Poison poison = member_.run(call, plan, sequence_);
+  const host::Poison poison = member_.run(call, plan, record);
   if (poison.status != NVRAR_OK) [[unlikely]]
-    throw_poisoned(poison, describe(call, sequence_));
+    throw_poisoned(poison, describe(record));
   running_.store(0, std::memory_order_release);
 }
 
@@ -230,14 +261,20 @@ nvrar_failure Communicator::failure() const noexcept {
   return failure;
 }
 
-nvrar_call Communicator::call_of(int32_t rank) const {
+uint32_t Communicator::visible_rank(int32_t rank) const {
   if (rank < 0 || static_cast<uint32_t>(rank) >= member_.world()) {
     invalid("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(member_.world()));
   }
   if (!member_.mapped(static_cast<uint32_t>(rank))) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: other ranks' calls are not visible yet");
   }
-  return member_.call_of(static_cast<uint32_t>(rank));
+  return static_cast<uint32_t>(rank);
+}
+
+nvrar_call Communicator::call_of(int32_t rank) const { return member_.call_of(visible_rank(rank)); }
+
+uint32_t Communicator::flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const {
+  return member_.flight_record(visible_rank(rank), out, capacity);
 }
 
 bool Communicator::shut() noexcept {

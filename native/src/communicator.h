@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "call.h"
 #include "host/cpu_member.h"
 #include "report.h"
+#include "tuning.h"
 
 namespace nvrar {
 
@@ -21,25 +23,29 @@ void make_unique_id(int32_t backend, uint8_t* out);
 // All throw Error unless noexcept.
 class Communicator {
  public:
-  static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const uint8_t* unique_id,
-                                               uint8_t* descriptor);
+  static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
+                                               uint32_t rule_count, const uint8_t* unique_id, uint8_t* descriptor);
   void connect(const uint8_t* descriptors);
   void run(const Call& call);
 
   void abort() noexcept;
   nvrar_failure failure() const noexcept;
   nvrar_call call_of(int32_t rank) const;
+  uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
   // Ends a running call and keeps all later ones out. False if the call would not end: then nothing may be freed.
   bool shut() noexcept;
 
  private:
-  Communicator(const nvrar_config& config, uint64_t group_hash);
+  Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash);
+  uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
   std::vector<RankActivity> activities() const;
 
   host::CpuMember member_;
-  uint64_t group_hash_;  // of the unique id
+  TuningTable tuning_;
+  uint32_t ranks_per_node_;  // the world size where all ranks are in one node
+  uint64_t group_hash_;      // of the unique id
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none

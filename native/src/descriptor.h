@@ -31,7 +31,9 @@ struct Descriptor {
   uint64_t group_hash;
   host::SegmentAddress segment;
   char build_id[64];  // as text, so that the message of a mismatch can name both builds
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 136];
+  uint64_t tuning_hash;
+  uint32_t ranks_per_node;  // the world size where all ranks are in one node
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 148];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

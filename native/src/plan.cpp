@@ -38,7 +38,8 @@ Plan make_plan(int32_t collective, uint64_t count, int32_t data_type, uint32_t w
   const protocol::RingLayout layout{ring_bytes, world};
   const uint64_t per_launch = layout.vectors_per_launch(kind) * (payload_bytes / size);
   const uint64_t launches = count / per_launch + (count % per_launch != 0 ? 1 : 0);
-  return {algorithm, kind, per_launch, launches};
+  const int32_t choice = algorithm == Algorithm::kOneShot ? NVRAR_ALGORITHM_ONE_SHOT : NVRAR_ALGORITHM_AUTO;
+  return {algorithm, kind, per_launch, launches, choice};
 }
 
 }  // namespace nvrar

@@ -17,6 +17,7 @@ struct Plan {
   protocol::PacketKind packet_kind;
   uint64_t elements_per_launch;  // of what one source sends; 0 for a barrier
   uint64_t launches;
+  int32_t choice = 0;  // NVRAR_ALGORITHM_*; 0 where there is none
 };
 
 Plan make_plan(int32_t collective, uint64_t count, int32_t data_type, uint32_t world, uint64_t ring_bytes) noexcept;

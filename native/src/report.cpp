@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "call.h"
+
 namespace nvrar {
 namespace {
 

@@ -71,7 +71,7 @@ TEST_P(CrowdedProcesses, DoNotStarveEachOther) {
     float out[64];
     for (uint64_t i = 0; i < calls; ++i) {
       ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, 0)), reinterpret_cast<uint64_t>(out),
-                                 64, NVRAR_FLOAT32, NVRAR_SUM, 0),
+                                 64, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0),
                 NVRAR_OK)
           << nvrar_last_error();
       ASSERT_EQ(difference(reinterpret_cast<uint8_t*>(out), pool.expected(0), sizeof out), "");

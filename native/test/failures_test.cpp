@@ -25,7 +25,7 @@ struct Buffer {
   explicit Buffer(uint64_t count) : in(count, 1.0f), out(count) {}
   nvrar_status all_reduce(nvrar_comm* comm, uint64_t count, int32_t op = NVRAR_SUM) {
     return nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(in.data()), reinterpret_cast<uint64_t>(out.data()), count,
-                            NVRAR_FLOAT32, op, 0);
+                            NVRAR_FLOAT32, op, NVRAR_ALGORITHM_AUTO, 0);
   }
   std::vector<float> in;
   std::vector<float> out;
@@ -123,7 +123,7 @@ TEST(Mismatch, EveryKindOfDifferenceIsCaught) {
       {"type",
        [](nvrar_comm* c, Buffer& b, bool odd) {
          return nvrar_all_reduce(c, reinterpret_cast<uint64_t>(b.in.data()), reinterpret_cast<uint64_t>(b.out.data()),
-                                 100, odd ? NVRAR_INT32 : NVRAR_FLOAT32, NVRAR_SUM, 0);
+                                 100, odd ? NVRAR_INT32 : NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0);
        }},
       {"root",
        [](nvrar_comm* c, Buffer& b, bool odd) {
@@ -239,7 +239,7 @@ TEST(Usage, CallsBeforeConnectAreRefused) {
   ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
   const nvrar_config config = make_config(0, 2, {});
   nvrar_comm* comm = nullptr;
-  ASSERT_EQ(nvrar_prepare(&config, id, descriptor, &comm), NVRAR_OK);
+  ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptor, &comm), NVRAR_OK);
   EXPECT_EQ(nvrar_barrier(comm, 0), NVRAR_INVALID_USAGE);
   nvrar_call call{};
   call.size = sizeof call;
@@ -303,7 +303,7 @@ class Connecting : public Test {
     for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   }
   void prepare(int rank, const nvrar_config& config) {
-    ASSERT_EQ(nvrar_prepare(&config, id_, descriptor(rank), &comms_[rank]), NVRAR_OK) << nvrar_last_error();
+    ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id_, descriptor(rank), &comms_[rank]), NVRAR_OK) << nvrar_last_error();
   }
   uint8_t* descriptor(int rank) { return descriptors_ + rank * NVRAR_DESCRIPTOR_BYTES; }
   void expect_connect(nvrar_status status, const std::string& part) {
@@ -332,6 +332,23 @@ TEST_F(Connecting, AnotherWorldSizeIsAMismatch) {
   prepare(0, make_config(0, 2, {}));
   prepare(1, make_config(1, 3, {}));
   expect_connect(NVRAR_MISMATCH, "rank 1 has world size 3, this rank (0) has 2");
+}
+
+TEST_F(Connecting, AnotherTopologyIsAMismatch) {
+  nvrar_config config = make_config(0, 2, {});
+  prepare(0, config);
+  config = make_config(1, 2, {});
+  config.ranks_per_node = 1;
+  prepare(1, config);
+  expect_connect(NVRAR_MISMATCH, "rank 1 has ranks_per_node 1, this rank (0) has 2");
+}
+
+TEST_F(Connecting, AnotherTuningTableIsAMismatch) {
+  prepare(0, make_config(0, 2, {}));
+  const nvrar_config config = make_config(1, 2, {});
+  const nvrar_tuning_rule rule{-1, 0, 0, NVRAR_ALGORITHM_ONE_SHOT, 4096};
+  ASSERT_EQ(nvrar_prepare(&config, &rule, 1, id_, descriptor(1), &comms_[1]), NVRAR_OK) << nvrar_last_error();
+  expect_connect(NVRAR_MISMATCH, "rank 1 was prepared with another tuning table than this rank (0)");
 }
 
 TEST_F(Connecting, DescriptorsOutOfOrderAreRefused) {
@@ -380,7 +397,8 @@ TEST(Abort, ThatMeetsAConnectReachesThePeer) {
     ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
     for (int rank = 0; rank < 2; ++rank) {
       const nvrar_config config = make_config(rank, 2, {.ring_bytes = kSmallRingBytes});
-      ASSERT_EQ(nvrar_prepare(&config, id, descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[rank]), NVRAR_OK);
+      ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[rank]),
+                NVRAR_OK);
     }
     std::atomic<bool> go{false};
     std::thread other([&] {
@@ -417,7 +435,7 @@ TEST_F(Connecting, AnotherBuildIsAMismatch) {
   prepare(0, make_config(0, 2, {}));
   const nvrar_config config = make_config(1, 2, {});
   nvrar_comm* other = nullptr;
-  ASSERT_EQ(other_prepare(&config, id_, descriptor(1), &other), NVRAR_OK);
+  ASSERT_EQ(other_prepare(&config, nullptr, 0, id_, descriptor(1), &other), NVRAR_OK);
   expect_connect(NVRAR_MISMATCH, "rank 1 has library build other, this rank (0) has ");
   EXPECT_EQ(other_destroy(other), NVRAR_OK);
 }
@@ -435,7 +453,7 @@ nvrar_status try_prepare(const nvrar_config* config) {
   uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
   EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
   nvrar_comm* comm = nullptr;
-  const nvrar_status status = nvrar_prepare(config, id, descriptor, &comm);
+  const nvrar_status status = nvrar_prepare(config, nullptr, 0, id, descriptor, &comm);
   EXPECT_EQ(comm == nullptr, status != NVRAR_OK);
   EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   return status;
@@ -456,7 +474,7 @@ TEST(Prepare, RefusesWhatNoGroupCanBe) {
   EXPECT_TRUE(refused([](nvrar_config& c) { c.size = 4; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.timeout_ns = 0; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.backend = 3; }));
-  EXPECT_TRUE(refused([](nvrar_config& c) { c.reserved = 1; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.ranks_per_node = -1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = 4096; })) << "too small";
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = 8200; })) << "no whole pages";
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = uint64_t{1} << 40; })) << "too large";
@@ -468,7 +486,7 @@ TEST(Prepare, RefusesWhatNoGroupCanBe) {
   uint8_t not_an_id[NVRAR_UNIQUE_ID_BYTES] = {};
   uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
   nvrar_comm* comm = nullptr;
-  EXPECT_EQ(nvrar_prepare(&good, not_an_id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(nvrar_prepare(&good, nullptr, 0, not_an_id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
   EXPECT_TRUE(contains(nvrar_last_error(), "unique_id")) << nvrar_last_error();
 }
 
@@ -507,7 +525,7 @@ TEST(Prepare, NoRoomForASegmentIsOneSentence) {
     uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
     nvrar_comm* comm = nullptr;
     nvrar_unique_id(NVRAR_BACKEND_CPU, id);
-    nvrar_prepare(&config, id, descriptor, &comm);
+    nvrar_prepare(&config, nullptr, 0, id, descriptor, &comm);
     ::_exit(good && contains(nvrar_last_error(), "there is no room for a shared memory segment of ") ? 0 : 1);
   }
   int status = 0;

@@ -27,7 +27,7 @@ void expect_all_reduce(nvrar_comm* comm, const Pool& pool, int rank, int32_t typ
                        uint64_t first) {
   std::vector<uint8_t> out(count * element_bytes(type));
   ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)),
-                             reinterpret_cast<uint64_t>(out.data()), count, type, op, 0),
+                             reinterpret_cast<uint64_t>(out.data()), count, type, op, NVRAR_ALGORITHM_AUTO, 0),
             NVRAR_OK)
       << nvrar_last_error();
   ASSERT_EQ(difference(out.data(), pool.expected(first), out.size()), "") << "count " << count;
@@ -40,7 +40,7 @@ nvrar_status sum_until_failure(nvrar_comm* comm, int rank, Board* board, int cal
   for (int i = 0; i < calls; ++i) {
     const nvrar_status status =
         nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(in.data()), reinterpret_cast<uint64_t>(out.data()), in.size(),
-                         NVRAR_FLOAT32, NVRAR_SUM, 0);
+                         NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0);
     if (status != NVRAR_OK) {
       std::strncpy(board->text[rank], nvrar_last_error(), sizeof board->text[rank] - 1);
       return status;
@@ -163,7 +163,8 @@ TEST(Processes, DifferingCallsAreTheSameSentenceOnEveryRank) {
   ProcessGroup group(3, {}, [](int rank, nvrar_comm* comm, Board* board) {
     std::vector<float> data(64, 1.0f);
     const auto address = reinterpret_cast<uint64_t>(data.data());
-    EXPECT_EQ(nvrar_all_reduce(comm, address, address, rank == 0 ? 32 : 64, NVRAR_FLOAT32, NVRAR_SUM, 0),
+    EXPECT_EQ(nvrar_all_reduce(comm, address, address, rank == 0 ? 32 : 64, NVRAR_FLOAT32, NVRAR_SUM,
+                               NVRAR_ALGORITHM_AUTO, 0),
               NVRAR_MISMATCH);
     std::strncpy(board->text[rank], nvrar_last_error(), sizeof board->text[rank] - 1);
   });

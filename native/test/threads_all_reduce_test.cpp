@@ -28,7 +28,8 @@ void check_all_reduce(int rank, nvrar_comm* comm, const Pool& pool, const Case& 
   GuardedBuffer recv(bytes, c.recv_offset * size);
   GuardedBuffer& out = c.in_place ? send : recv;
   std::memcpy(send.data(), pool.input(rank, c.first), bytes);
-  const nvrar_status status = nvrar_all_reduce(comm, send.address(), out.address(), c.count, c.data_type, c.op, 0);
+  const nvrar_status status =
+      nvrar_all_reduce(comm, send.address(), out.address(), c.count, c.data_type, c.op, NVRAR_ALGORITHM_AUTO, 0);
   ASSERT_EQ(status, NVRAR_OK) << nvrar_last_error();
   ASSERT_EQ(difference(out.data(), pool.expected(c.first), bytes), "")
       << "rank " << rank << " type " << c.data_type << " op " << c.op << " count " << c.count;

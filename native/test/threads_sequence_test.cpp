@@ -58,7 +58,8 @@ void one_call(int rank, int world, nvrar_comm* comm, const Pools& pools, uint64_
       }
       break;
     default:
-      ASSERT_EQ(nvrar_all_reduce(comm, send, recv, count, type, op, 0), NVRAR_OK) << nvrar_last_error();
+      ASSERT_EQ(nvrar_all_reduce(comm, send, recv, count, type, op, NVRAR_ALGORITHM_AUTO, 0), NVRAR_OK)
+          << nvrar_last_error();
       ASSERT_EQ(difference(out.data(), pool.expected(first), bytes), "");
   }
 }
@@ -89,9 +90,10 @@ TEST_P(SequenceOfWorld, ThousandsOfEpochsOnTheSameSlotsStayExact) {
     for (uint64_t i = 0; i < calls; ++i) {
       if (i % 256 == 0 && rank == world - 1) ::usleep(300);
       const uint64_t first = i * 7 % (kPoolElements - 32);
-      ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)),
-                                 reinterpret_cast<uint64_t>(out), 32, NVRAR_FLOAT32, NVRAR_SUM, 0),
-                NVRAR_OK)
+      ASSERT_EQ(
+          nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)), reinterpret_cast<uint64_t>(out),
+                           32, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0),
+          NVRAR_OK)
           << nvrar_last_error();
       ASSERT_EQ(difference(out, pool.expected(first), sizeof out), "") << "call " << i << " on rank " << rank;
     }

@@ -1,4 +1,4 @@
-// Argument checks, memory room, messages and the call record.
+// Argument checks, memory room, messages and the flight record.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,14 +8,18 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "call.h"
 #include "error.h"
+#include "host/flight_record.h"
 #include "host/memory_room.h"
+#include "host/waiter.h"
 #include "report.h"
+#include "support/pool.h"
 
 namespace nvrar::test {
 namespace {
@@ -218,14 +222,90 @@ TEST(Report, SaysWhoIsNotInACall) {
             "entered no call, rank 3 has left the group");
 }
 
-TEST(CallRecord, KeepsTheCallAfterItsEnd) {
-  host::CallRecord record;
-  EXPECT_EQ(record.read().state, NVRAR_CALL_NONE);
-  record.begin({NVRAR_BROADCAST, 1, 2, 3, NVRAR_INT32, kNoOp, 5}, 7, NVRAR_CALL_RUNNING);
-  record.end(NVRAR_CALL_DONE);
-  const nvrar_call call = record.read();
+nvrar_call numbered(uint64_t sequence) {
+  nvrar_call call{};
+  call.sequence = sequence;
+  call.count = 3 * sequence;
+  call.collective = NVRAR_BROADCAST;
+  call.data_type = NVRAR_INT32;
+  call.op = kNoOp;
+  call.root = 5;
+  call.launches = 2;
+  call.group_sequence = sequence + 1;
+  return call;
+}
+
+class Flight : public ::testing::Test {
+ protected:
+  const host::TickClock clock_;
+  std::unique_ptr<host::FlightRecord> record_ = std::make_unique<host::FlightRecord>();
+};
+
+TEST_F(Flight, KeepsTheCallAfterItsEnd) {
+  EXPECT_EQ(record_->last(clock_).state, NVRAR_CALL_NONE);
+  const uint64_t before_ns = host::monotonic_ns();
+  const uint64_t number = record_->begin(numbered(7));
+  nvrar_call call = record_->last(clock_);
+  EXPECT_EQ(call.state, NVRAR_CALL_RUNNING);
+  EXPECT_EQ(call.end_ns, 0u);
+  ::usleep(2000);
+  record_->end(number, NVRAR_CALL_DONE);
+  call = record_->last(clock_);
   EXPECT_EQ(call.state, NVRAR_CALL_DONE);
-  EXPECT_EQ(describe(call), "broadcast #7 int32[3] from root 5");
+  EXPECT_EQ(describe(call), "broadcast #7 int32[21] from root 5");
+  EXPECT_EQ(call.op, kNoOp);
+  EXPECT_EQ(call.launches, 2u);
+  EXPECT_EQ(call.group_sequence, 8u);
+  // Two clocks are read one after the other, and a machine may take its time between the two.
+  constexpr uint64_t kSlackNs = 1'000'000;
+  EXPECT_GE(call.begin_ns + kSlackNs, before_ns);
+  EXPECT_GE(call.end_ns - call.begin_ns + kSlackNs, 2'000'000u);
+  EXPECT_LE(call.end_ns, host::monotonic_ns() + kSlackNs);
+}
+
+TEST_F(Flight, KeepsTheLastCallsOldestFirst) {
+  std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS + 10);
+  EXPECT_EQ(record_->read(clock_, calls.data(), 10), 0u);
+  for (uint64_t i = 1; i <= 3000; ++i) record_->end(record_->begin(numbered(i)), NVRAR_CALL_FAILED);
+  const auto capacity = static_cast<uint32_t>(calls.size());
+  ASSERT_EQ(record_->read(clock_, calls.data(), capacity), static_cast<uint32_t>(NVRAR_FLIGHT_RECORDS));
+  for (uint64_t i = 0; i < NVRAR_FLIGHT_RECORDS; ++i) {
+    ASSERT_EQ(calls[i].sequence, 3000 - NVRAR_FLIGHT_RECORDS + 1 + i);
+    ASSERT_EQ(calls[i].state, NVRAR_CALL_FAILED);
+  }
+  ASSERT_EQ(record_->read(clock_, calls.data(), 3), 3u) << "the newest";
+  EXPECT_EQ(calls[0].sequence, 2998u);
+  EXPECT_EQ(calls[2].sequence, 3000u);
+}
+
+TEST_F(Flight, AnEndThatComesTooLateTouchesNoOtherCall) {
+  const uint64_t first = record_->begin(numbered(1));
+  for (uint64_t i = 0; i < NVRAR_FLIGHT_RECORDS; ++i) record_->begin(numbered(2));
+  record_->end(first, NVRAR_CALL_FAILED);
+  std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS);
+  ASSERT_EQ(record_->read(clock_, calls.data(), NVRAR_FLIGHT_RECORDS), static_cast<uint32_t>(NVRAR_FLIGHT_RECORDS));
+  for (const nvrar_call& call : calls) ASSERT_EQ(call.state, NVRAR_CALL_RUNNING);
+}
+
+// A peer reads while the owner writes: what it gets may be old, but never of two calls.
+TEST_F(Flight, AReaderNeverSeesHalfACall) {
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint64_t i = 1; !stop; ++i) record_->end(record_->begin(numbered(i)), NVRAR_CALL_DONE);
+  });
+  std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS);
+  for (uint64_t round = 0; round < repetitions(300); ++round) {
+    const uint32_t count = record_->read(clock_, calls.data(), NVRAR_FLIGHT_RECORDS);
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(calls[i].count, 3 * calls[i].sequence);
+      EXPECT_EQ(calls[i].group_sequence, calls[i].sequence + 1);
+      if (i > 0) {
+        EXPECT_GT(calls[i].sequence, calls[i - 1].sequence);
+      }
+    }
+  }
+  stop = true;
+  writer.join();
 }
 
 TEST(Poison, SurvivesItsWord) {

@@ -1,4 +1,4 @@
-// The first page of a member's segment: who it is, whether it is poisoned, how to wake it, what it does. All fields
+// The first pages of a member's segment: who it is, whether it is poisoned, how to wake it, what it does. All fields
 // that change are lock-free atomics, because peers of other processes read and write them.
 #ifndef NVRAR_HOST_CONTROL_BLOCK_H
 #define NVRAR_HOST_CONTROL_BLOCK_H
@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "call.h"
+#include "host/flight_record.h"
 #include "protocol/ring_layout.h"
 
 namespace nvrar::host {
@@ -38,26 +38,6 @@ struct Poison {
   }
 };
 
-// A seqlock of one writer. Its fields are stored with release and read with acquire instead of by fences, which the
-// thread sanitizer cannot follow; on x86-64 both are plain moves.
-class CallRecord {
- public:
-  void begin(const Call& call, uint64_t sequence, int32_t state) noexcept;
-  void end(int32_t state) noexcept { state_.store(state, std::memory_order_release); }
-  // A writer that died half way leaves an odd version: then what is there is returned after a few tries.
-  nvrar_call read() const noexcept;
-
- private:
-  std::atomic<uint32_t> version_{0};
-  std::atomic<int32_t> state_{NVRAR_CALL_NONE};
-  std::atomic<uint64_t> sequence_{0};
-  std::atomic<uint64_t> count_{0};
-  std::atomic<int32_t> collective_{0};
-  std::atomic<int32_t> data_type_{kNoType};
-  std::atomic<int32_t> op_{kNoOp};
-  std::atomic<int32_t> root_{kNoRoot};
-};
-
 struct ControlBlock {
   uint64_t magic = kSegmentMagic;
   uint64_t segment_bytes = 0;
@@ -73,9 +53,11 @@ struct ControlBlock {
   alignas(kCacheLineBytes) std::atomic<uint32_t> doorbell{0};
   std::atomic<uint32_t> sleeping{0};
 
-  alignas(kCacheLineBytes) CallRecord record;
+  alignas(kCacheLineBytes) FlightRecord flight;
 };
-static_assert(sizeof(ControlBlock) <= protocol::kPageBytes, "the rings begin on the next page");
+// The rings begin on the next page.
+constexpr uint64_t kControlBytes =
+    (sizeof(ControlBlock) + protocol::kPageBytes - 1) / protocol::kPageBytes * protocol::kPageBytes;
 
 }  // namespace nvrar::host
 

@@ -47,7 +47,7 @@ bool all_reduce(HostLane& lane, const Call& call, PacketKind kind, const Launch&
 CpuMember::CpuMember(uint32_t rank, uint32_t world, uint64_t ring_bytes, uint64_t timeout_ns)
     : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, world}, rank_(rank), timeout_ns_(timeout_ns) {
   segments_[rank_] = SharedSegment::create(layout_, rank_);
-  ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + protocol::kPageBytes};
+  ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + kControlBytes};
   waiter_ = Waiter(&own(), world, timeout_ns);
 }
 
@@ -61,23 +61,24 @@ void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
     ControlBlock& control = segments_[rank].control();
     const bool same_process = address.pid == ::getpid();
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
-    ranks_[rank] = {&control, segments_[rank].rings(), base + protocol::kPageBytes};
+    ranks_[rank] = {&control, segments_[rank].rings(), base + kControlBytes};
   }
   // Sequentially consistent here, in poison() and in poisoned(): of an abort and a connect that meet, the abort sees
   // the peers or the look at the poison that follows here sees the abort.
   peers_mapped_.store(true, std::memory_order_seq_cst);
 }
 
-Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
-  CallRecord& record = own().record;
-  record.begin(call, sequence, NVRAR_CALL_RUNNING);
+Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record) noexcept {
+  FlightRecord& flight = own().flight;
+  const uint64_t sequence = record.sequence;
+  const uint64_t number = flight.begin(record);
   const uint64_t size = std::max(element_bytes(call.data_type), 1u);
   HostLane lane(ranks_.data(), rank_, world(), &waiter_);
   if (plan.algorithm == Algorithm::kCopy) {
     if (call.collective != NVRAR_BARRIER) {
       lane.copy(reinterpret_cast<uint8_t*>(call.recv), reinterpret_cast<const uint8_t*>(call.send), call.count * size);
     }
-    record.end(NVRAR_CALL_DONE);
+    flight.end(number, NVRAR_CALL_DONE);
     return {};
   }
 
@@ -100,11 +101,11 @@ Poison CpuMember::run(const Call& call, const Plan& plan, uint64_t sequence) noe
     if (!run_launch(lane, call, plan, launch)) {
       const Poison first_failure = failure_of(lane, sequence);
       poison(first_failure);
-      record.end(NVRAR_CALL_FAILED);
+      flight.end(number, NVRAR_CALL_FAILED);
       return poisoned();
     }
   }
-  record.end(NVRAR_CALL_DONE);
+  flight.end(number, NVRAR_CALL_DONE);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "call.h"
 #include "host/host_lane.h"
 #include "host/shared_segment.h"
 #include "plan.h"
@@ -27,11 +28,9 @@ class CpuMember {
   void map_peers(const std::vector<SegmentAddress>& addresses);
 
   // Runs the call to its end. A failure becomes this member's and its peers' poison; returns what the poison says.
-  Poison run(const Call& call, const Plan& plan, uint64_t sequence) noexcept;
+  Poison run(const Call& call, const Plan& plan, const nvrar_call& record) noexcept;
   // A call that has nothing to do: its record only.
-  void record_empty(const Call& call, uint64_t sequence) noexcept {
-    own().record.begin(call, sequence, NVRAR_CALL_DONE);
-  }
+  void record_empty(const nvrar_call& record) noexcept { own().flight.begin(record, NVRAR_CALL_DONE); }
   // The first failure stays. Peers get the same word. Never blocks; any thread.
   void poison(const Poison& poison) noexcept;
   Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }
@@ -39,7 +38,10 @@ class CpuMember {
   uint64_t waited_ns() const noexcept { return waiter_.waited_ns(); }
   uint64_t timeout_ns() const noexcept { return timeout_ns_; }
   uint64_t ring_bytes() const noexcept { return layout_.ring_bytes; }
-  nvrar_call call_of(uint32_t rank) const noexcept { return segments_[rank].control().record.read(); }
+  nvrar_call call_of(uint32_t rank) const noexcept { return segments_[rank].control().flight.last(clock_); }
+  uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {
+    return segments_[rank].control().flight.read(clock_, out, capacity);
+  }
   bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped_.load(std::memory_order_acquire); }
   bool closed(uint32_t rank) const noexcept { return segments_[rank].control().closed.load() != 0; }
   uint32_t rank() const noexcept { return rank_; }
@@ -59,6 +61,7 @@ class CpuMember {
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   std::atomic<bool> peers_mapped_{false};
   Waiter waiter_;
+  TickClock clock_;
 };
 
 }  // namespace nvrar::host

@@ -42,7 +42,7 @@ void random_bytes(void* to, size_t bytes) {
 }
 
 SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t rank) {
-  const uint64_t bytes = protocol::kPageBytes + layout.total_bytes();
+  const uint64_t bytes = kControlBytes + layout.total_bytes();
   SharedSegment segment;
   segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));

@@ -28,7 +28,7 @@ class SharedSegment {
   SegmentAddress address() const noexcept;
   ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }
   protocol::Packet* rings() const noexcept {
-    return reinterpret_cast<protocol::Packet*>(mapping_.base() + protocol::kPageBytes);
+    return reinterpret_cast<protocol::Packet*>(mapping_.base() + kControlBytes);
   }
   explicit operator bool() const noexcept { return static_cast<bool>(mapping_); }
 

@@ -41,7 +41,7 @@ ThreadGroup::ThreadGroup(int world, const GroupOptions& options) : comms_(static
   for (int rank = 0; rank < world; ++rank) {
     const nvrar_config config = make_config(rank, world, options);
     uint8_t* descriptor = descriptors.data() + rank * NVRAR_DESCRIPTOR_BYTES;
-    EXPECT_EQ(nvrar_prepare(&config, id, descriptor, &comms_[static_cast<size_t>(rank)]), NVRAR_OK)
+    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptor, &comms_[static_cast<size_t>(rank)]), NVRAR_OK)
         << nvrar_last_error();
   }
   for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_connect(comm, descriptors.data()), NVRAR_OK) << nvrar_last_error();
@@ -79,7 +79,8 @@ ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const Process
       ++count;
       while (count < world) ::usleep(200);
     };
-    EXPECT_EQ(nvrar_prepare(&config, id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comm), NVRAR_OK)
+    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comm),
+              NVRAR_OK)
         << nvrar_last_error();
     meet(board_->prepared);
     EXPECT_EQ(nvrar_connect(comm, board_->descriptors), NVRAR_OK) << nvrar_last_error();
