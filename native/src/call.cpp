@@ -35,12 +35,20 @@ const char* collective_name(int32_t collective) noexcept {
 
 const char* type_name(int32_t data_type) noexcept {
   switch (data_type) {
+    case NVRAR_INT8:
+      return "int8";
+    case NVRAR_UINT8:
+      return "uint8";
     case NVRAR_INT32:
       return "int32";
+    case NVRAR_INT64:
+      return "int64";
     case NVRAR_FLOAT16:
       return "float16";
     case NVRAR_FLOAT32:
       return "float32";
+    case NVRAR_FLOAT64:
+      return "float64";
     case NVRAR_BFLOAT16:
       return "bfloat16";
     default:
@@ -48,12 +56,23 @@ const char* type_name(int32_t data_type) noexcept {
   }
 }
 
+bool is_float(int32_t data_type) noexcept {
+  return data_type == NVRAR_FLOAT16 || data_type == NVRAR_BFLOAT16 || data_type == NVRAR_FLOAT32 ||
+         data_type == NVRAR_FLOAT64;
+}
+
 const char* op_name(int32_t op) noexcept {
   switch (op) {
     case NVRAR_SUM:
       return "SUM";
+    case NVRAR_PRODUCT:
+      return "PRODUCT";
     case NVRAR_MAX:
       return "MAX";
+    case NVRAR_MIN:
+      return "MIN";
+    case NVRAR_AVG:
+      return "AVG";
     default:
       return nullptr;
   }
@@ -87,12 +106,18 @@ Range check_range(const char* name, uint64_t address, uint64_t bytes, uint32_t a
 
 uint32_t element_bytes(int32_t data_type) noexcept {
   switch (data_type) {
+    case NVRAR_INT64:
+    case NVRAR_FLOAT64:
+      return 8;
     case NVRAR_INT32:
     case NVRAR_FLOAT32:
       return 4;
     case NVRAR_FLOAT16:
     case NVRAR_BFLOAT16:
       return 2;
+    case NVRAR_INT8:
+    case NVRAR_UINT8:
+      return 1;
     default:
       return 0;
   }
@@ -104,6 +129,9 @@ void check_call(const Call& call, uint32_t rank, uint32_t world) {
   if (size == 0) invalid("there is no data type " + std::to_string(call.data_type));
   if (call.collective == NVRAR_ALL_REDUCE && op_name(call.op) == nullptr) {
     invalid("there is no reduction operator " + std::to_string(call.op));
+  }
+  if (call.op == NVRAR_AVG && !is_float(call.data_type)) {
+    invalid(std::string("AVG is for floats, and the elements are ") + type_name(call.data_type));
   }
   if (call.collective == NVRAR_BROADCAST && (call.root < 0 || static_cast<uint32_t>(call.root) >= world)) {
     invalid("root " + std::to_string(call.root) + " is not a rank of a group of " + std::to_string(world));

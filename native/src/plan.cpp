@@ -31,8 +31,8 @@ Plan make_plan(int32_t collective, uint64_t count, int32_t data_type, uint32_t w
 
   const uint64_t size = element_bytes(data_type);
   // Integers have no bit pattern to spare for a sentinel, and data movement must be bit-exact (protocol.md 1).
-  const bool sentinel =
-      algorithm == Algorithm::kOneShot && data_type != NVRAR_INT32 && count > kEpochReductionBytesMax / size;
+  const bool spare = data_type == NVRAR_FLOAT32 || data_type == NVRAR_FLOAT16 || data_type == NVRAR_BFLOAT16;
+  const bool sentinel = algorithm == Algorithm::kOneShot && spare && count > kEpochReductionBytesMax / size;
   const PacketKind kind = sentinel ? PacketKind::kSentinel : PacketKind::kEpoch;
   const uint64_t payload_bytes = sentinel ? SentinelPacket::kPayloadBytes : EpochPacket::kPayloadBytes;
   const protocol::RingLayout layout{ring_bytes, world};

@@ -52,21 +52,21 @@ TEST_P(AllReduceOfWorld, GivesTheOrderedReferenceBitForBit) {
   uint64_t setting = 0;
   for (uint64_t ring_bytes : {uint64_t{0}, kSmallRingBytes}) {
     ThreadGroup group(world, {.ring_bytes = ring_bytes});
-    for (int32_t type : kTypes) {
-      for (int32_t op : kOps) {
-        const Pool pool(type, op, world, kPoolElements, mix(static_cast<uint64_t>(type * 100 + op)));
-        ++setting;
-        group.run([&](int rank, nvrar_comm* comm) {
-          uint64_t turn = 0;
-          for (uint64_t count : kCounts) {
-            const uint64_t r = mix(++turn + ring_bytes);
-            if (!runs_case(turn, setting)) continue;
-            check_all_reduce(rank, comm, pool,
-                             {type, op, count, r % 4000, (r >> 16) % 16, (r >> 24) % 16, (r >> 32) % 2 == 0});
-            if (::testing::Test::HasFatalFailure()) return;
-          }
-        });
-      }
+    for (const Reduction& reduction : reductions()) {
+      const int32_t type = reduction.data_type;
+      const int32_t op = reduction.op;
+      const Pool pool(type, op, world, kPoolElements, mix(static_cast<uint64_t>(type * 100 + op)));
+      ++setting;
+      group.run([&](int rank, nvrar_comm* comm) {
+        uint64_t turn = 0;
+        for (uint64_t count : kCounts) {
+          const uint64_t r = mix(++turn + ring_bytes);
+          if (!runs_case(turn, setting)) continue;
+          check_all_reduce(rank, comm, pool,
+                           {type, op, count, r % 4000, (r >> 16) % 16, (r >> 24) % 16, (r >> 32) % 2 == 0});
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      });
     }
   }
 }

@@ -20,8 +20,8 @@ class SequenceOfWorld : public ::testing::TestWithParam<int> {};
 
 struct Pools {
   explicit Pools(int world) {
-    for (int32_t type : kTypes) {
-      for (int32_t op : kOps) pools[{type, op}] = std::make_unique<Pool>(type, op, world, kPoolElements, 11);
+    for (const auto& [type, op] : reductions()) {
+      pools[{type, op}] = std::make_unique<Pool>(type, op, world, kPoolElements, 11);
     }
   }
   const Pool& of(int32_t type, int32_t op) const { return *pools.at({type, op}); }
@@ -29,8 +29,7 @@ struct Pools {
 };
 
 void one_call(int rank, int world, nvrar_comm* comm, const Pools& pools, uint64_t r) {
-  const int32_t type = kTypes[r % 4];
-  const int32_t op = kOps[r >> 2 & 1];
+  const auto [type, op] = reductions()[(r & 0xFF) % reductions().size()];
   const Pool& pool = pools.of(type, op);
   const uint64_t size = element_bytes(type);
   // Mostly small: those calls follow each other fastest.

@@ -62,9 +62,17 @@ TEST(CheckCall, RefusesWhatWouldTouchTheWrongMemory) {
 
 TEST(CheckCall, RefusesUnknownCodes) {
   EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, 3, NVRAR_SUM, -1}), NVRAR_INVALID_ARGUMENT);
-  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, NVRAR_FLOAT32, 1, -1}), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, NVRAR_FLOAT32, 5, -1}), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(check({NVRAR_BROADCAST, kAt, kAt, 1, NVRAR_FLOAT32, -1, 4}), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(check({NVRAR_BROADCAST, kAt, kAt, 1, NVRAR_FLOAT32, -1, -1}), NVRAR_INVALID_ARGUMENT);
+}
+
+TEST(CheckCall, RefusesTheAverageOfIntegers) {
+  for (int32_t type : kTypes) {
+    const bool is_float = type >= NVRAR_FLOAT16;
+    EXPECT_EQ(check({NVRAR_ALL_REDUCE, kAt, kAt, 1, type, NVRAR_AVG, -1}),
+              is_float ? NVRAR_OK : NVRAR_INVALID_ARGUMENT);
+  }
 }
 
 class FakeSystem : public ::testing::Test {

@@ -97,10 +97,14 @@ TEST(Plan, LaunchesCoverEveryElementAndFitTheirAreas) {
 
 TEST(Plan, OnlyFloatReductionsUseSentinels) {
   const uint64_t ring = 1 << 20;
-  EXPECT_EQ(make_plan(NVRAR_ALL_REDUCE, 1000, NVRAR_FLOAT32, 2, ring).packet_kind, PacketKind::kSentinel);
+  for (int32_t type : kTypes) {
+    const bool spare = type == NVRAR_FLOAT32 || type == NVRAR_FLOAT16 || type == NVRAR_BFLOAT16;
+    EXPECT_EQ(make_plan(NVRAR_ALL_REDUCE, 1000, type, 2, ring).packet_kind,
+              spare ? PacketKind::kSentinel : PacketKind::kEpoch)
+        << type;
+  }
   EXPECT_EQ(make_plan(NVRAR_ALL_REDUCE, 16, NVRAR_FLOAT32, 2, ring).packet_kind, PacketKind::kEpoch);
   EXPECT_EQ(make_plan(NVRAR_ALL_REDUCE, 17, NVRAR_FLOAT32, 2, ring).packet_kind, PacketKind::kSentinel);
-  EXPECT_EQ(make_plan(NVRAR_ALL_REDUCE, 1000, NVRAR_INT32, 2, ring).packet_kind, PacketKind::kEpoch);
   EXPECT_EQ(make_plan(NVRAR_ALL_GATHER, 1000, NVRAR_FLOAT32, 2, ring).packet_kind, PacketKind::kEpoch);
   EXPECT_EQ(make_plan(NVRAR_BROADCAST, 1000, NVRAR_BFLOAT16, 2, ring).packet_kind, PacketKind::kEpoch);
 }

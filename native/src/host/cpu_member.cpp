@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <type_traits>
 
+#include "host/visit_reduction.h"
 #include "protocol/one_shot.h"
 
 namespace nvrar::host {
@@ -14,32 +16,14 @@ using protocol::Launch;
 using protocol::PacketKind;
 using protocol::SentinelPacket;
 
-template <class Element>
-bool all_reduce(HostLane& lane, PacketKind kind, int32_t op, const Launch& launch) noexcept {
-  using protocol::Max;
-  using protocol::one_shot;
-  using protocol::Sum;
-  if (kind == PacketKind::kSentinel) {
-    return op == NVRAR_SUM ? one_shot<SentinelPacket, Element, Sum>(lane, launch)
-                           : one_shot<SentinelPacket, Element, Max>(lane, launch);
-  }
-  return op == NVRAR_SUM ? one_shot<EpochPacket, Element, Sum>(lane, launch)
-                         : one_shot<EpochPacket, Element, Max>(lane, launch);
-}
-
 bool all_reduce(HostLane& lane, const Call& call, PacketKind kind, const Launch& launch) noexcept {
-  switch (call.data_type) {
-    case NVRAR_FLOAT32:
-      return all_reduce<protocol::Float32>(lane, kind, call.op, launch);
-    case NVRAR_FLOAT16:
-      return all_reduce<protocol::Float16>(lane, kind, call.op, launch);
-    case NVRAR_BFLOAT16:
-      return all_reduce<protocol::Bfloat16>(lane, kind, call.op, launch);
-    default:
-      // The plan gives integers epoch packets only.
-      return call.op == NVRAR_SUM ? protocol::one_shot<EpochPacket, protocol::Int32, protocol::Sum>(lane, launch)
-                                  : protocol::one_shot<EpochPacket, protocol::Int32, protocol::Max>(lane, launch);
-  }
+  return visit_reduction(call.data_type, call.op, [&]<class Element, class Op>() {
+    // The plan gives the other types epoch packets only.
+    if constexpr (std::is_same_v<typename Element::Accumulator, float>) {
+      if (kind == PacketKind::kSentinel) return protocol::one_shot<SentinelPacket, Element, Op>(lane, launch);
+    }
+    return protocol::one_shot<EpochPacket, Element, Op>(lane, launch);
+  });
 }
 
 }  // namespace

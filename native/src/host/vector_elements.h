@@ -9,25 +9,41 @@
 namespace nvrar::host {
 
 typedef float FloatVector __attribute__((vector_size(16)));
+typedef double DoubleVector __attribute__((vector_size(16)));
 typedef int32_t IntVector __attribute__((vector_size(16)));
+typedef uint64_t LongBitsVector __attribute__((vector_size(16)));
 using BitsVector = protocol::Packet;
 
-NVRAR_HD BitsVector select(IntVector mask, BitsVector yes, BitsVector no) {
-  const BitsVector bits = reinterpret_cast<BitsVector>(mask);
-  return (yes & bits) | (no & ~bits);
+template <class Vector>
+NVRAR_HD BitsVector bits_of(Vector value) {
+  return reinterpret_cast<BitsVector>(value);
 }
-NVRAR_HD BitsVector bits_of(FloatVector value) { return reinterpret_cast<BitsVector>(value); }
+// Of a comparison's result: its elements are all ones or all zeros.
+template <class Mask>
+NVRAR_HD BitsVector select(Mask mask, BitsVector yes, BitsVector no) {
+  return (yes & bits_of(mask)) | (no & ~bits_of(mask));
+}
 NVRAR_HD FloatVector floats_of(BitsVector bits) { return reinterpret_cast<FloatVector>(bits); }
 NVRAR_HD BitsVector fill(uint32_t word) { return BitsVector{word, word, word, word}; }
 // Of values without a sign: the signed comparison is the only one that SSE2 has.
 NVRAR_HD IntVector below(BitsVector a, uint32_t b) {
   return reinterpret_cast<IntVector>(a) < reinterpret_cast<IntVector>(fill(b));
 }
-NVRAR_HD IntVector nan_mask(FloatVector value) { return value != value; }
+template <class Vector>
+NVRAR_HD auto nan_mask(Vector value) {
+  return value != value;
+}
 
-// Wide<Element>: the packet's elements as kParts vectors of accumulators, and back with one rounding.
+// Wide<Element>: the packet's elements as kParts vectors of accumulators, and back with one rounding. Integers are
+// unsigned: a signed vector's overflow would be undefined.
 template <class Element>
-struct Wide;
+struct Wide {
+  static_assert(!Element::kFloat, "floats have forms of their own");
+  typedef typename Element::Bits Vector __attribute__((vector_size(16)));
+  static constexpr int kParts = 1;
+  static NVRAR_HD void widen(BitsVector packet, Vector* parts) { parts[0] = reinterpret_cast<Vector>(packet); }
+  static NVRAR_HD BitsVector narrow(const Vector* parts) { return bits_of(parts[0]); }
+};
 
 template <>
 struct Wide<protocol::Float32> {
@@ -40,11 +56,14 @@ struct Wide<protocol::Float32> {
 };
 
 template <>
-struct Wide<protocol::Int32> {
-  using Vector = BitsVector;
+struct Wide<protocol::Float64> {
+  using Vector = DoubleVector;
   static constexpr int kParts = 1;
-  static NVRAR_HD void widen(BitsVector packet, Vector* parts) { parts[0] = packet; }
-  static NVRAR_HD BitsVector narrow(const Vector* parts) { return parts[0]; }
+  static NVRAR_HD void widen(BitsVector packet, Vector* parts) { parts[0] = reinterpret_cast<Vector>(packet); }
+  static NVRAR_HD BitsVector narrow(const Vector* parts) {
+    const LongBitsVector nan = {protocol::Float64::kNan, protocol::Float64::kNan};
+    return select(nan_mask(parts[0]), bits_of(nan), bits_of(parts[0]));
+  }
 };
 
 // 16-bit floats: part 0 holds the even elements (low halves of the words), part 1 the odd ones.
@@ -101,44 +120,126 @@ struct Wide<protocol::Float16> {
   }
 };
 
+// As the scalar operators; Element says how the bits of an integer vector compare.
 template <class Op>
 struct WideOp;
 
+template <class Element, class Vector>
+NVRAR_HD auto less_mask(Vector a, Vector b) {
+  typedef typename Element::Accumulator Numbers __attribute__((vector_size(16)));
+  return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
+}
+
+// a where it is a NaN, else b where it is one, else the number.
+template <class Vector>
+NVRAR_HD Vector nan_or(Vector a, Vector b, BitsVector number) {
+  return reinterpret_cast<Vector>(select(nan_mask(a), bits_of(a), select(nan_mask(b), bits_of(b), number)));
+}
+
 template <>
 struct WideOp<protocol::Sum> {
-  template <class Vector>
+  template <class Element, class Vector>
   static NVRAR_HD Vector apply(Vector a, Vector b) {
     return a + b;
   }
+  template <class Vector>
+  static NVRAR_HD Vector finish(Vector value, uint32_t /*world*/) {
+    return value;
+  }
+};
+
+template <>
+struct WideOp<protocol::Product> {
+  template <class Element, class Vector>
+  static NVRAR_HD Vector apply(Vector a, Vector b) {
+    return a * b;
+  }
+  template <class Vector>
+  static NVRAR_HD Vector finish(Vector value, uint32_t /*world*/) {
+    return value;
+  }
+};
+
+template <>
+struct WideOp<protocol::Avg> {
+  template <class Element, class Vector>
+  static NVRAR_HD Vector apply(Vector a, Vector b) {
+    static_assert(Element::kFloat, "AVG is for floats");
+    return a + b;
+  }
+  static NVRAR_HD FloatVector finish(FloatVector value, uint32_t world) { return value / static_cast<float>(world); }
+  static NVRAR_HD DoubleVector finish(DoubleVector value, uint32_t world) { return value / static_cast<double>(world); }
 };
 
 template <>
 struct WideOp<protocol::Max> {
-  static NVRAR_HD FloatVector apply(FloatVector a, FloatVector b) {
-    // Equal values have the same bits, or are zeros of which +0 is the greater. A NaN compares false and falls through.
-    const BitsVector number = select(a > b, bits_of(a), select(b > a, bits_of(b), bits_of(a) & bits_of(b)));
-    return floats_of(select(nan_mask(a), bits_of(a), select(nan_mask(b), bits_of(b), number)));
+  template <class Element, class Vector>
+  static NVRAR_HD Vector apply(Vector a, Vector b) {
+    const auto less = less_mask<Element>(a, b);
+    if constexpr (Element::kFloat) {
+      const BitsVector equal = bits_of(a) & bits_of(b);
+      return nan_or(a, b, select(less, bits_of(b), select(less_mask<Element>(b, a), bits_of(a), equal)));
+    } else {
+      return reinterpret_cast<Vector>(select(less, bits_of(b), bits_of(a)));
+    }
   }
-  static NVRAR_HD BitsVector apply(BitsVector a, BitsVector b) {
-    return select(reinterpret_cast<IntVector>(a) > reinterpret_cast<IntVector>(b), a, b);
+  template <class Vector>
+  static NVRAR_HD Vector finish(Vector value, uint32_t /*world*/) {
+    return value;
   }
 };
 
-// The Accumulator of the steps in protocol/.
+template <>
+struct WideOp<protocol::Min> {
+  template <class Element, class Vector>
+  static NVRAR_HD Vector apply(Vector a, Vector b) {
+    const auto less = less_mask<Element>(a, b);
+    if constexpr (Element::kFloat) {
+      const BitsVector equal = bits_of(a) | bits_of(b);
+      return nan_or(a, b, select(less, bits_of(a), select(less_mask<Element>(b, a), bits_of(b), equal)));
+    } else {
+      return reinterpret_cast<Vector>(select(less, bits_of(a), bits_of(b)));
+    }
+  }
+  template <class Vector>
+  static NVRAR_HD Vector finish(Vector value, uint32_t /*world*/) {
+    return value;
+  }
+};
+
+// The Accumulator of the steps in protocol/ (launch.h).
 template <class Element, class Op>
 class VectorAccumulator {
+  using Type = Wide<Element>;
+
  public:
+  static constexpr int kPartialPackets = Type::kParts;
+
   explicit NVRAR_HD VectorAccumulator(BitsVector packet) { Type::widen(packet, parts_); }
-  NVRAR_HD void combine(BitsVector packet) {
-    typename Type::Vector other[Type::kParts];
-    Type::widen(packet, other);
-    for (int i = 0; i < Type::kParts; ++i) parts_[i] = WideOp<Op>::apply(parts_[i], other[i]);
+  static NVRAR_HD VectorAccumulator of_partials(const BitsVector* packets) {
+    VectorAccumulator accumulator;
+    for (int i = 0; i < kPartialPackets; ++i)
+      accumulator.parts_[i] = reinterpret_cast<typename Type::Vector>(packets[i]);
+    return accumulator;
   }
-  NVRAR_HD BitsVector finish() const { return Type::narrow(parts_); }
+
+  NVRAR_HD void combine(BitsVector packet) { combine(VectorAccumulator(packet)); }
+  NVRAR_HD void combine(const VectorAccumulator& other) {
+    for (int i = 0; i < kPartialPackets; ++i) {
+      parts_[i] = WideOp<Op>::template apply<Element>(parts_[i], other.parts_[i]);
+    }
+  }
+  NVRAR_HD BitsVector partial(int i) const { return bits_of(parts_[i]); }
+  NVRAR_HD BitsVector finish(uint32_t world) const {
+    typename Type::Vector finished[kPartialPackets];
+    for (int i = 0; i < kPartialPackets; ++i) finished[i] = WideOp<Op>::finish(parts_[i], world);
+    return Type::narrow(finished);
+  }
 
  private:
-  using Type = Wide<Element>;
-  typename Type::Vector parts_[Type::kParts];
+  VectorAccumulator() = default;
+
+  typename Type::Vector parts_[kPartialPackets];
 };
 
 }  // namespace nvrar::host

@@ -1,5 +1,8 @@
 // Element types and reduction operators: the one definition of their bits (protocol.md 10). Scalar and branch-light;
 // backends may have wider forms, which tests hold to these.
+//
+// A type has Bits (as in memory), Accumulator (what is computed in), widen and narrow (with the one rounding); an
+// operator has apply and, for AVG's division before that rounding, finish.
 #ifndef NVRAR_PROTOCOL_ELEMENT_H
 #define NVRAR_PROTOCOL_ELEMENT_H
 
@@ -17,21 +20,44 @@ NVRAR_HD float bits_float(uint32_t bits) {
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
+NVRAR_HD uint64_t double_bits(double value) {
+  uint64_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+NVRAR_HD double bits_double(uint64_t bits) {
+  double value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
 // By bits: -ffast-math of a careless build cannot remove it.
 NVRAR_HD bool is_nan(float value) { return (float_bits(value) & 0x7FFFFFFFu) > 0x7F800000u; }
+NVRAR_HD bool is_nan(double value) { return (double_bits(value) & ~(uint64_t{1} << 63)) > uint64_t{0x7FF} << 52; }
 
 struct Float32 {
   using Bits = uint32_t;
   using Accumulator = float;
+  static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 4;
   static constexpr Bits kNan = 0x7FFFFFFFu;
   static NVRAR_HD float widen(Bits bits) { return bits_float(bits); }
   static NVRAR_HD Bits narrow(float value) { return is_nan(value) ? kNan : float_bits(value); }
 };
 
+struct Float64 {
+  using Bits = uint64_t;
+  using Accumulator = double;
+  static constexpr bool kFloat = true;
+  static constexpr uint32_t kBytes = 8;
+  static constexpr Bits kNan = uint64_t{0x7FF8} << 48;
+  static NVRAR_HD double widen(Bits bits) { return bits_double(bits); }
+  static NVRAR_HD Bits narrow(double value) { return is_nan(value) ? kNan : double_bits(value); }
+};
+
 struct Bfloat16 {
   using Bits = uint16_t;
   using Accumulator = float;
+  static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 2;
   static constexpr Bits kNan = 0x7FFFu;
   static NVRAR_HD float widen(Bits bits) { return bits_float(uint32_t{bits} << 16); }
@@ -45,6 +71,7 @@ struct Bfloat16 {
 struct Float16 {
   using Bits = uint16_t;
   using Accumulator = float;
+  static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 2;
   static constexpr Bits kNan = 0x7FFFu;
   static constexpr uint32_t kExponentShift = 112u << 23;    // difference of the exponent biases, 127 - 15
@@ -71,30 +98,105 @@ struct Float16 {
   }
 };
 
-// Unsigned inside: sums wrap in two's complement without undefined behaviour.
-struct Int32 {
-  using Bits = uint32_t;
-  using Accumulator = uint32_t;
-  static constexpr uint32_t kBytes = 4;
-  static NVRAR_HD uint32_t widen(Bits bits) { return bits; }
-  static NVRAR_HD Bits narrow(uint32_t value) { return value; }
+template <class BitsType, class Number>
+struct Integer {
+  using Bits = BitsType;
+  using Accumulator = Number;
+  static constexpr bool kFloat = false;
+  static constexpr uint32_t kBytes = sizeof(Bits);
+  static NVRAR_HD Number widen(Bits bits) { return static_cast<Number>(bits); }
+  static NVRAR_HD Bits narrow(Number value) { return static_cast<Bits>(value); }
 };
+using Int8 = Integer<uint8_t, int8_t>;
+using Uint8 = Integer<uint8_t, uint8_t>;
+using Int32 = Integer<uint32_t, int32_t>;
+using Int64 = Integer<uint64_t, int64_t>;
 
+// Integers wrap in their own width: the low bits of an unsigned 64-bit result are those of every narrower one, and
+// nothing is undefined.
 struct Sum {
   static NVRAR_HD float apply(float a, float b) { return a + b; }
-  static NVRAR_HD uint32_t apply(uint32_t a, uint32_t b) { return a + b; }
+  static NVRAR_HD double apply(double a, double b) { return a + b; }
+  template <class Number>
+  static NVRAR_HD Number apply(Number a, Number b) {
+    return static_cast<Number>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }
+  template <class Number>
+  static NVRAR_HD Number finish(Number value, uint32_t /*world*/) {
+    return value;
+  }
 };
 
+// Of floats only.
+struct Avg {
+  static NVRAR_HD float apply(float a, float b) { return a + b; }
+  static NVRAR_HD double apply(double a, double b) { return a + b; }
+  // A division, not a product with the reciprocal: that rounds twice.
+  static NVRAR_HD float finish(float value, uint32_t world) { return value / static_cast<float>(world); }
+  static NVRAR_HD double finish(double value, uint32_t world) { return value / static_cast<double>(world); }
+};
+
+struct Product {
+  static NVRAR_HD float apply(float a, float b) { return a * b; }
+  static NVRAR_HD double apply(double a, double b) { return a * b; }
+  template <class Number>
+  static NVRAR_HD Number apply(Number a, Number b) {
+    return static_cast<Number>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+  template <class Number>
+  static NVRAR_HD Number finish(Number value, uint32_t /*world*/) {
+    return value;
+  }
+};
+
+// Equal floats have the same bits or are zeros, of which -0 is the one with a bit set.
 struct Max {
   static NVRAR_HD float apply(float a, float b) {
     if (is_nan(a)) return a;
     if (is_nan(b)) return b;
     if (a > b) return a;
     if (b > a) return b;
-    return bits_float(float_bits(a) & float_bits(b));  // equal: the same bits, or two zeros of which +0 is the greater
+    return bits_float(float_bits(a) & float_bits(b));
   }
-  static NVRAR_HD uint32_t apply(uint32_t a, uint32_t b) {
-    return static_cast<int32_t>(a) > static_cast<int32_t>(b) ? a : b;
+  static NVRAR_HD double apply(double a, double b) {
+    if (is_nan(a)) return a;
+    if (is_nan(b)) return b;
+    if (a > b) return a;
+    if (b > a) return b;
+    return bits_double(double_bits(a) & double_bits(b));
+  }
+  template <class Number>
+  static NVRAR_HD Number apply(Number a, Number b) {
+    return a > b ? a : b;
+  }
+  template <class Number>
+  static NVRAR_HD Number finish(Number value, uint32_t /*world*/) {
+    return value;
+  }
+};
+
+struct Min {
+  static NVRAR_HD float apply(float a, float b) {
+    if (is_nan(a)) return a;
+    if (is_nan(b)) return b;
+    if (a < b) return a;
+    if (b < a) return b;
+    return bits_float(float_bits(a) | float_bits(b));
+  }
+  static NVRAR_HD double apply(double a, double b) {
+    if (is_nan(a)) return a;
+    if (is_nan(b)) return b;
+    if (a < b) return a;
+    if (b < a) return b;
+    return bits_double(double_bits(a) | double_bits(b));
+  }
+  template <class Number>
+  static NVRAR_HD Number apply(Number a, Number b) {
+    return a < b ? a : b;
+  }
+  template <class Number>
+  static NVRAR_HD Number finish(Number value, uint32_t /*world*/) {
+    return value;
   }
 };
 

@@ -8,7 +8,16 @@
 //   Packet load<bytes>(const uint8_t*), load_part(const uint8_t*, bytes)     user memory at any alignment
 //   void store<bytes>(uint8_t*, Packet), store_part(uint8_t*, Packet, bytes)
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
-//   Accumulator<Element, Op>                                  Accumulator(Packet), combine(Packet), finish() -> Packet
+//   Accumulator<Element, Op>                                  of one vector, i.e. of all elements of one packet's
+//   payload:
+//     Accumulator(Packet), combine(Packet)                    elements, widened
+//     combine(const Accumulator&)                             another's partial result, as where nodes' sums are added
+//     kPartialPackets, partial(i) -> Packet,                  the partial result in the accumulator's type, to be
+//     sealed of_partials(const Packet*) -> Accumulator               as packets of the kind that the elements came in:
+//     an epoch
+//                                                             packet's elements stand in the first 8 bytes of each. How
+//                                                             elements lie in them is the lane's own
+//     finish(uint32_t world) -> Packet                        AVG's division by world, and the one rounding
 //   void sent()                                               all packets of a phase are on their way: wake who sleeps
 //   void differ(uint32_t source)                              that rank's header is of another call
 #ifndef NVRAR_PROTOCOL_LAUNCH_H

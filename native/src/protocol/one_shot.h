@@ -23,7 +23,7 @@ NVRAR_HD bool reduce_vector(Lane& lane, const Launch& launch, uint64_t first_run
     }
     sum.combine(packet);
   }
-  *result = sum.finish();
+  *result = sum.finish(launch.layout.world);
   return true;
 }
 

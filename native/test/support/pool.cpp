@@ -1,11 +1,14 @@
 #include "support/pool.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 
 #include "call.h"
-#include "protocol/element.h"
 
 namespace nvrar::test {
 namespace {
@@ -19,49 +22,141 @@ constexpr uint32_t kSpecial32[] = {0xFFFFFFFF, 0xFFFFFFFE, 0x7FFFFFFF, 0x7FC0000
 constexpr uint16_t kSpecial16[] = {0xFFFF, 0x7FFF, 0x7E00, 0x7FC0, 0x7C01, 0x7F81, 0x7C00, 0x7F80,
                                    0xFC00, 0xFF80, 0x8000, 0x0000, 0x0001, 0x83FF, 0x7BFF, 0x7F7F};
 
-template <class Element>
-typename Element::Bits make_value(uint64_t random) {
-  const bool is_float = std::is_same_v<typename Element::Accumulator, float>;
-  if (is_float && random % 16 != 0) {
-    const auto number = static_cast<float>(static_cast<int64_t>(random >> 40) - (1 << 23)) * 0x1p-20f;
-    if constexpr (is_float) return Element::narrow(number);
-  }
-  if constexpr (Element::kBytes == 2) return kSpecial16[random >> 8 & 15];
-  if (is_float) return static_cast<typename Element::Bits>(kSpecial32[(random >> 8) % std::size(kSpecial32)]);
-  return random % 16 == 0 ? typename Element::Bits(0xFFFFFFFFu) : static_cast<typename Element::Bits>(random >> 32);
-}
+constexpr uint64_t kSpecial64[] = {~0ULL,
+                                   0x7FF8000000000000,
+                                   0xFFF8000000000001,
+                                   0x7FF0000000000001,
+                                   0x7FF0000000000000,
+                                   0xFFF0000000000000,
+                                   0x8000000000000000,
+                                   0,
+                                   1,
+                                   0x800FFFFFFFFFFFFF,
+                                   0x7FEFFFFFFFFFFFFF,
+                                   0xFFEFFFFFFFFFFFFF};
 
-template <class Element, class Op>
-void reduce(const std::vector<std::vector<uint8_t>>& inputs, std::vector<uint8_t>* out) {
-  using Bits = typename Element::Bits;
-  for (size_t at = 0; at < out->size(); at += sizeof(Bits)) {
-    Bits bits;
-    std::memcpy(&bits, inputs[0].data() + at, sizeof bits);
-    if (inputs.size() > 1) {  // a group of one copies
-      auto sum = Element::widen(bits);
-      for (size_t rank = 1; rank < inputs.size(); ++rank) {
-        std::memcpy(&bits, inputs[rank].data() + at, sizeof bits);
-        sum = Op::apply(sum, Element::widen(bits));
-      }
-      bits = Element::narrow(sum);
+// A type is its Bits, the Number that is computed in, and the way from one to the other and back.
+template <class N, class B, uint64_t kNanBits>
+struct Plain {
+  using Number = N;
+  using Bits = B;
+  static Number number(Bits bits) { return std::bit_cast<Number>(bits); }
+  static Bits bits(Number value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      if (std::isnan(value)) return static_cast<Bits>(kNanBits);
     }
-    std::memcpy(out->data() + at, &bits, sizeof bits);
+    return std::bit_cast<Bits>(value);
   }
-}
+};
+struct Half {
+  using Number = float;
+  using Bits = uint16_t;
+  static float number(Bits bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+  static Bits bits(float value) {
+    return std::isnan(value) ? Bits{0x7FFF} : std::bit_cast<Bits>(static_cast<_Float16>(value));
+  }
+};
+struct Brain {
+  using Number = float;
+  using Bits = uint16_t;
+  static float number(Bits bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+  // Of the two neighbours the nearer one, of two equally near the even one. The infinities' places on the scale are
+  // where the next number would be.
+  static Bits bits(float value) {
+    if (std::isnan(value)) return 0x7FFF;
+    const auto toward_zero = static_cast<Bits>(std::bit_cast<uint32_t>(value) >> 16);
+    if (std::isinf(value)) return toward_zero;
+    const auto away = static_cast<Bits>(toward_zero + 1);
+    const auto place = [](Bits bits) {
+      return std::isinf(number(bits)) ? std::copysign(0x1p128, double{number(bits)}) : double{number(bits)};
+    };
+    const double low = std::fabs(double{value} - place(toward_zero));
+    const double high = std::fabs(place(away) - double{value});
+    if (low != high) return low < high ? toward_zero : away;
+    return toward_zero % 2 == 0 ? toward_zero : away;
+  }
+};
 
-template <class Element>
-void make(int32_t op, uint64_t seed, std::vector<std::vector<uint8_t>>* inputs, std::vector<uint8_t>* expected) {
-  using Bits = typename Element::Bits;
-  for (size_t rank = 0; rank < inputs->size(); ++rank) {
-    for (size_t at = 0; at < expected->size(); at += sizeof(Bits)) {
-      const Bits bits = make_value<Element>(mix(seed * 1000003 + rank * 0x9E3779B97F4A7C15ULL + at));
-      std::memcpy((*inputs)[rank].data() + at, &bits, sizeof bits);
-    }
-  }
-  if (op == NVRAR_SUM) {
-    reduce<Element, protocol::Sum>(*inputs, expected);
+template <class Type>
+typename Type::Bits make_value(uint64_t random) {
+  using Bits = typename Type::Bits;
+  if constexpr (!std::is_floating_point_v<typename Type::Number>) {
+    return random % 16 == 0 ? static_cast<Bits>(~Bits{0}) : static_cast<Bits>(random >> 8);
   } else {
-    reduce<Element, protocol::Max>(*inputs, expected);
+    if (random % 16 != 0) {
+      const auto number = static_cast<double>(static_cast<int64_t>(random >> 11) - (int64_t{1} << 52)) * 0x1p-49;
+      return Type::bits(static_cast<typename Type::Number>(number));
+    }
+    const uint64_t pick = random >> 8;
+    if constexpr (sizeof(Bits) == 2) return kSpecial16[pick % std::size(kSpecial16)];
+    if constexpr (sizeof(Bits) == 4) return kSpecial32[pick % std::size(kSpecial32)];
+    if constexpr (sizeof(Bits) == 8) return kSpecial64[pick % std::size(kSpecial64)];
+  }
+}
+
+template <class Number>
+Number extreme(bool greatest, Number a, Number b) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (std::isnan(a)) return a;
+    if (std::isnan(b)) return b;
+    if (a == b) return std::signbit(a) == greatest ? b : a;  // the zeros: -0 is below +0
+  }
+  return greatest ? std::max(a, b) : std::min(a, b);
+}
+
+template <class Number>
+Number combine(int32_t op, Number a, Number b) {
+  if (op == NVRAR_MAX || op == NVRAR_MIN) return extreme(op == NVRAR_MAX, a, b);
+  if constexpr (std::is_floating_point_v<Number>) {
+    return op == NVRAR_PRODUCT ? a * b : a + b;
+  } else {
+    Number wrapped;
+    if (op == NVRAR_PRODUCT) {
+      (void)__builtin_mul_overflow(a, b, &wrapped);
+    } else {
+      (void)__builtin_add_overflow(a, b, &wrapped);
+    }
+    return wrapped;
+  }
+}
+
+template <class Number>
+Number reduce(int32_t op, const std::vector<Number>& values, size_t ranks_per_node) {
+  std::vector<Number> partials;  // within each node in rank order
+  for (size_t rank = 0; rank < values.size(); ++rank) {
+    if (rank % ranks_per_node == 0) {
+      partials.push_back(values[rank]);
+    } else {
+      partials.back() = combine(op, partials.back(), values[rank]);
+    }
+  }
+  while (partials.size() > 1) {  // then neighbours, level by level
+    std::vector<Number> level;
+    for (size_t i = 0; i < partials.size(); i += 2) {
+      level.push_back(i + 1 < partials.size() ? combine(op, partials[i], partials[i + 1]) : partials[i]);
+    }
+    partials = level;
+  }
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (op == NVRAR_AVG) return partials[0] / static_cast<Number>(values.size());
+  }
+  return partials[0];
+}
+
+template <class Type>
+void make(int32_t op, uint64_t seed, size_t ranks_per_node, std::vector<std::vector<uint8_t>>* inputs,
+          std::vector<uint8_t>* expected) {
+  using Bits = typename Type::Bits;
+  std::vector<typename Type::Number> values(inputs->size());
+  for (size_t at = 0; at < expected->size(); at += sizeof(Bits)) {
+    Bits bits{};
+    for (size_t rank = 0; rank < inputs->size(); ++rank) {
+      bits = make_value<Type>(mix(seed * 1000003 + rank * 0x9E3779B97F4A7C15ULL + at));
+      std::memcpy((*inputs)[rank].data() + at, &bits, sizeof bits);
+      values[rank] = Type::number(bits);
+    }
+    if (values.size() > 1) bits = Type::bits(reduce(op, values, ranks_per_node));  // a group of one copies
+    std::memcpy(expected->data() + at, &bits, sizeof bits);
   }
 }
 
@@ -74,22 +169,49 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
-Pool::Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed)
+const std::vector<Reduction>& reductions() {
+  static const std::vector<Reduction> all = [] {
+    std::vector<Reduction> pairs;
+    for (int32_t type : kTypes) {
+      const bool is_float = type >= NVRAR_FLOAT16;
+      for (int32_t op : kOps) {
+        if (op != NVRAR_AVG || is_float) pairs.push_back({type, op});
+      }
+    }
+    return pairs;
+  }();
+  return all;
+}
+
+Pool::Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed, int ranks_per_node)
     : elements_(elements), size_(element_bytes(data_type)) {
   expected_.resize(elements * size_);
   inputs_.assign(static_cast<size_t>(world), expected_);
+  const auto node = static_cast<size_t>(ranks_per_node == 0 ? world : ranks_per_node);
   switch (data_type) {
-    case NVRAR_FLOAT32:
-      make<protocol::Float32>(op, seed, &inputs_, &expected_);
+    case NVRAR_INT8:
+      make<Plain<int8_t, uint8_t, 0>>(op, seed, node, &inputs_, &expected_);
+      break;
+    case NVRAR_UINT8:
+      make<Plain<uint8_t, uint8_t, 0>>(op, seed, node, &inputs_, &expected_);
+      break;
+    case NVRAR_INT32:
+      make<Plain<int32_t, uint32_t, 0>>(op, seed, node, &inputs_, &expected_);
+      break;
+    case NVRAR_INT64:
+      make<Plain<int64_t, uint64_t, 0>>(op, seed, node, &inputs_, &expected_);
       break;
     case NVRAR_FLOAT16:
-      make<protocol::Float16>(op, seed, &inputs_, &expected_);
+      make<Half>(op, seed, node, &inputs_, &expected_);
       break;
     case NVRAR_BFLOAT16:
-      make<protocol::Bfloat16>(op, seed, &inputs_, &expected_);
+      make<Brain>(op, seed, node, &inputs_, &expected_);
+      break;
+    case NVRAR_FLOAT32:
+      make<Plain<float, uint32_t, 0x7FFFFFFF>>(op, seed, node, &inputs_, &expected_);
       break;
     default:
-      make<protocol::Int32>(op, seed, &inputs_, &expected_);
+      make<Plain<double, uint64_t, 0x7FF8000000000000>>(op, seed, node, &inputs_, &expected_);
       break;
   }
 }

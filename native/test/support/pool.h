@@ -11,8 +11,16 @@
 
 namespace nvrar::test {
 
-constexpr int32_t kTypes[] = {NVRAR_FLOAT32, NVRAR_FLOAT16, NVRAR_BFLOAT16, NVRAR_INT32};
-constexpr int32_t kOps[] = {NVRAR_SUM, NVRAR_MAX};
+constexpr int32_t kTypes[] = {NVRAR_FLOAT32, NVRAR_FLOAT16, NVRAR_BFLOAT16, NVRAR_FLOAT64,
+                              NVRAR_INT8,    NVRAR_UINT8,   NVRAR_INT32,    NVRAR_INT64};
+constexpr int32_t kOps[] = {NVRAR_SUM, NVRAR_PRODUCT, NVRAR_MAX, NVRAR_MIN, NVRAR_AVG};
+
+struct Reduction {
+  int32_t data_type;
+  int32_t op;
+};
+// Every pair of a type and an operator that is defined for it.
+const std::vector<Reduction>& reductions();
 
 uint64_t mix(uint64_t value);  // splitmix64: a random sequence by its index, the same on every rank
 
@@ -33,9 +41,12 @@ constexpr uint64_t repetitions(uint64_t full) { return full < kFewerRepetitions 
 // Of a list of cases that is run in several settings: each case stays in some of them.
 constexpr bool runs_case(uint64_t number, uint64_t setting) { return (number + setting) % kFewerCases == 0; }
 
+// The reference is written apart from the library's sources: with the compiler's own types, in the one order of sums
+// (protocol.md 10).
 class Pool {
  public:
-  Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed);
+  // ranks_per_node: as in nvrar_config, 0 is one node.
+  Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed, int ranks_per_node = 0);
   uint64_t elements() const { return elements_; }
   const uint8_t* input(int rank, uint64_t first) const {
     return inputs_[static_cast<size_t>(rank)].data() + first * size_;
