@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "protocol/topology.h"
+
 namespace nvrar {
 
 constexpr int32_t kNoOp = -1;
@@ -26,10 +28,22 @@ struct Call {
 // 0 for a type that does not exist.
 uint32_t element_bytes(int32_t data_type) noexcept;
 
-// Throws NVRAR_INVALID_ARGUMENT with the reason; a call that passes touches only memory that the caller named.
-void check_call(const Call& call, uint32_t rank, uint32_t world);
+// "float32[1024]"
+std::string describe_elements(int32_t data_type, uint64_t count);
 
-// "allReduce #41 float32[1024] SUM"
+// Bytes of user memory.
+struct Range {
+  uint64_t begin;
+  uint64_t bytes;
+};
+bool overlap(Range a, Range b) noexcept;
+// Throws NVRAR_INVALID_ARGUMENT with the reason, which begins with the name.
+Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uint32_t align);
+
+// Throws NVRAR_INVALID_ARGUMENT with the reason; a call that passes touches only memory that the caller named.
+void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology);
+
+// "allReduce #41 float32[1024] SUM (two-shot, 3 launches)"
 std::string describe(const nvrar_call& call);
 
 }  // namespace nvrar

@@ -23,6 +23,11 @@ constexpr useconds_t kLeavePollUs = 50;
 
 [[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
 
+protocol::Topology topology_of(const nvrar_config& config) noexcept {
+  const int32_t node = config.ranks_per_node == 0 ? config.world_size : config.ranks_per_node;
+  return {static_cast<uint32_t>(config.world_size), static_cast<uint32_t>(std::min(node, config.world_size))};
+}
+
 const nvrar_config& check_config(const nvrar_config& config) {
   if (config.size != sizeof(nvrar_config)) {
     invalid("config.size is " + std::to_string(config.size) + ", this library's nvrar_config has " +
@@ -40,11 +45,13 @@ const nvrar_config& check_config(const nvrar_config& config) {
   }
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
   const uint64_t ring_bytes = config.ring_bytes;
-  if (ring_bytes != 0 && (ring_bytes < protocol::kMinRingBytes || ring_bytes > protocol::kMaxRingBytes ||
+  const bool nodes = topology_of(config).nodes() > 1;
+  const uint64_t ring_min = nodes ? protocol::kMinRingBytesOfNodes : protocol::kMinRingBytes;
+  if (ring_bytes != 0 && (ring_bytes < ring_min || ring_bytes > protocol::kMaxRingBytes ||
                           ring_bytes % protocol::kRingGranularityBytes != 0)) {
     invalid("ring_bytes " + std::to_string(ring_bytes) + " is not a multiple of " +
-            std::to_string(protocol::kRingGranularityBytes) + " between " + std::to_string(protocol::kMinRingBytes) +
-            " and " + std::to_string(protocol::kMaxRingBytes));
+            std::to_string(protocol::kRingGranularityBytes) + " between " + std::to_string(ring_min) + " and " +
+            std::to_string(protocol::kMaxRingBytes) + (nodes ? " (for a group of several nodes)" : ""));
   }
   probe(config.backend);
   return config;
@@ -102,11 +109,8 @@ void make_unique_id(int32_t backend, uint8_t* out) {
 }
 
 Communicator::Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash)
-    : member_(static_cast<uint32_t>(config.rank), static_cast<uint32_t>(config.world_size), config.ring_bytes,
-              config.timeout_ns),
+    : member_(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes, config.timeout_ns),
       tuning_(std::move(tuning)),
-      ranks_per_node_(static_cast<uint32_t>(
-          config.ranks_per_node == 0 ? config.world_size : std::min(config.ranks_per_node, config.world_size))),
       group_hash_(group_hash) {}
 
 std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
@@ -131,11 +135,11 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   descriptor.backend = NVRAR_BACKEND_CPU;
   descriptor.rank = member_.rank();
   descriptor.world = member_.world();
-  descriptor.ring_bytes = member_.ring_bytes();
+  descriptor.ring_bytes = member_.layout().ring_bytes;
   descriptor.group_hash = group_hash_;
   descriptor.segment = member_.address();
   descriptor.tuning_hash = tuning_.hash();
-  descriptor.ranks_per_node = ranks_per_node_;
+  descriptor.ranks_per_node = member_.layout().topology.ranks_per_node;
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
 }
@@ -210,13 +214,10 @@ void Communicator::run(const Call& call) {
   const host::Poison before = member_.poisoned();
   if (before.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(before, "");
-  check_call(call, member_.rank(), member_.world());
-  if (call.algorithm > NVRAR_ALGORITHM_ONE_SHOT || call.collective > NVRAR_BARRIER) {
-    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar has no such collective or algorithm");
-  }
+  check_call(call, member_.rank(), member_.layout().topology);
   // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
   ++sequence_;
-  const Plan plan = make_plan(call.collective, call.count, call.data_type, member_.world(), member_.ring_bytes());
+  const Plan plan = make_plan(call, member_.layout(), tuning_);
   const nvrar_call record = record_of(call, plan, sequence_);
   if (call.count == 0 && call.collective != NVRAR_BARRIER) {
     member_.record_empty(record);

@@ -44,8 +44,7 @@ class Communicator {
 
   host::CpuMember member_;
   TuningTable tuning_;
-  uint32_t ranks_per_node_;  // the world size where all ranks are in one node
-  uint64_t group_hash_;      // of the unique id
+  uint64_t group_hash_;  // of the unique id
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none

@@ -3,11 +3,24 @@
 #ifndef NVRAR_PLAN_H
 #define NVRAR_PLAN_H
 
+#include "call.h"
 #include "protocol/ring_layout.h"
+#include "tuning.h"
 
 namespace nvrar {
 
-enum class Algorithm : uint32_t { kCopy, kOneShot, kAllGather, kBroadcast, kBarrier };
+enum class Algorithm : uint32_t {
+  kCopy,  // a group of one
+  kOneShot,
+  kTwoShot,
+  kHierarchical,
+  kReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier
+};
 
 // A reduction up to this size uses epoch packets: they need no cleaning, and twice the packets of so few is nothing.
 constexpr uint64_t kEpochReductionBytesMax = 64;
@@ -15,12 +28,19 @@ constexpr uint64_t kEpochReductionBytesMax = 64;
 struct Plan {
   Algorithm algorithm;
   protocol::PacketKind packet_kind;
-  uint64_t elements_per_launch;  // of what one source sends; 0 for a barrier
+  uint64_t elements_per_launch;  // of what one source sends to one destination; 0 for a barrier
   uint64_t launches;
-  int32_t choice = 0;  // NVRAR_ALGORITHM_*; 0 where there is none
+  int32_t choice;  // NVRAR_ALGORITHM_* of an all-reduce; 0 where there is no choice
 };
 
-Plan make_plan(int32_t collective, uint64_t count, int32_t data_type, uint32_t world, uint64_t ring_bytes) noexcept;
+// Built-in choice by world size: up to so many bytes an all-reduce is one-shot.
+constexpr uint64_t kOneShotBytesMax[protocol::kMaxRanks + 1] = {0, 0, 8192, 8192, 8192, 8192, 8192, 8192, 8192};
+
+// Packets that the partial sums of a packet of elements take.
+uint32_t partial_parts(int32_t data_type) noexcept;
+
+// The call has passed check_call.
+Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning) noexcept;
 
 }  // namespace nvrar
 

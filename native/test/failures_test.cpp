@@ -54,8 +54,8 @@ TEST(Mismatch, DifferentCountsFailOnAllRanksAndNameWhoDiffers) {
     if (rank == 2) ::usleep(2000);
     ASSERT_EQ(buffer.all_reduce(comm, rank == 2 ? 1024 : 2048), NVRAR_MISMATCH);
     EXPECT_TRUE(contains(nvrar_last_error(),
-                         "rank 2 is in allReduce #41 float32[1024] SUM, ranks 0, 1, 3 in allReduce "
-                         "#41 float32[2048] SUM"))
+                         "rank 2 is in allReduce #41 float32[1024] SUM (one-shot), ranks 0, 1, 3 in allReduce "
+                         "#41 float32[2048] SUM (one-shot)"))
         << nvrar_last_error();
     EXPECT_EQ(buffer.all_reduce(comm, 8), NVRAR_MISMATCH) << "a poisoned group gives no more results";
     EXPECT_EQ(nvrar_async_error(comm), NVRAR_MISMATCH);
@@ -76,8 +76,9 @@ TEST(Mismatch, ACountOfZeroOnOneRankIsCaughtByTheNextCall) {
       ASSERT_EQ(buffer.all_reduce(comm, 0), NVRAR_OK) << nvrar_last_error();
     }
     ASSERT_EQ(buffer.all_reduce(comm, 64), NVRAR_MISMATCH);
-    EXPECT_TRUE(contains(nvrar_last_error(),
-                         "rank 1 is in allReduce #3 float32[64] SUM, ranks 0, 2 in allReduce #2 float32[64] SUM"))
+    EXPECT_TRUE(contains(
+        nvrar_last_error(),
+        "rank 1 is in allReduce #3 float32[64] SUM (one-shot), ranks 0, 2 in allReduce #2 float32[64] SUM (one-shot)"))
         << nvrar_last_error();
   });
 }
@@ -87,7 +88,8 @@ TEST(Timeout, NamesACountOfZeroThatWasTheLastCall) {
   Buffer buffer(64);
   ASSERT_EQ(buffer.all_reduce(group.comm(1), 0), NVRAR_OK);
   ASSERT_EQ(buffer.all_reduce(group.comm(0), 64), NVRAR_TIMEOUT);
-  EXPECT_TRUE(contains(nvrar_last_error(), "rank 1 has finished allReduce #1 float32[0] SUM")) << nvrar_last_error();
+  EXPECT_TRUE(contains(nvrar_last_error(), "rank 1 has finished allReduce #1 float32[0] SUM (one-shot)"))
+      << nvrar_last_error();
 }
 
 TEST(CountOfZero, OnAllRanksIsACallThatWaitsForNobody) {
@@ -158,8 +160,8 @@ TEST(Timeout, NamesWhoIsMissingInWhichCallAfterHowLong) {
     EXPECT_EQ(failure.sequence, 2u);
     EXPECT_TRUE(contains(text, "timed out")) << text;
     EXPECT_TRUE(contains(text, "without rank 3")) << text;
-    EXPECT_TRUE(contains(text, "rank 3 has finished allReduce #1 float32[64] SUM")) << text;
-    EXPECT_TRUE(contains(text, "ranks 0, 1, 2 are in allReduce #2 float32[32] SUM")) << text;
+    EXPECT_TRUE(contains(text, "rank 3 has finished allReduce #1 float32[64] SUM (one-shot)")) << text;
+    EXPECT_TRUE(contains(text, "ranks 0, 1, 2 are in allReduce #2 float32[32] SUM (one-shot)")) << text;
   });
   // The late rank learns of it from its own memory.
   Buffer buffer(64);
@@ -173,8 +175,9 @@ TEST(Timeout, OfTheOneThatGaveUpSaysAfterHowLong) {
   Buffer buffer(8);
   ASSERT_EQ(buffer.all_reduce(group.comm(0), 8), NVRAR_TIMEOUT);
   const std::string text = nvrar_last_error();
-  EXPECT_EQ(text.rfind("allReduce #1 float32[8] SUM timed out after 0.", 0), 0u) << text;
-  EXPECT_TRUE(contains(text, " s without rank 1: rank 0 is in allReduce #1 float32[8] SUM, rank 1 has entered no call"))
+  EXPECT_EQ(text.rfind("allReduce #1 float32[8] SUM (one-shot) timed out after 0.", 0), 0u) << text;
+  EXPECT_TRUE(contains(
+      text, " s without rank 1: rank 0 is in allReduce #1 float32[8] SUM (one-shot), rank 1 has entered no call"))
       << text;
   nvrar_call call{};
   call.size = sizeof call;
@@ -211,7 +214,7 @@ TEST(Abort, EndsASleepingCallOnEveryRankAtOnce) {
     last_left = std::max(last_left.load(), seconds_now());
     const std::string text = nvrar_last_error();
     EXPECT_TRUE(contains(text, rank == 1 ? "aborted by this rank (rank 1)" : "rank 1 aborted the group")) << text;
-    EXPECT_TRUE(contains(text, "during allReduce #1 float32[8] SUM")) << text;
+    EXPECT_TRUE(contains(text, "during allReduce #1 float32[8] SUM (one-shot)")) << text;
     EXPECT_EQ(buffer.all_reduce(comm, 8), NVRAR_ABORTED);
   });
   other.join();

@@ -6,31 +6,20 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
-#include "call.h"
+#include "support/collective_case.h"
 #include "support/group.h"
-#include "support/pool.h"
 
 namespace nvrar::test {
 namespace {
 
 constexpr double kJoinSeconds = 60;
-constexpr uint64_t kPoolElements = 8192;
 
 size_t entries(const char* directory) {
   size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
   return count;
-}
-
-void expect_all_reduce(nvrar_comm* comm, const Pool& pool, int rank, int32_t type, int32_t op, uint64_t count,
-                       uint64_t first) {
-  std::vector<uint8_t> out(count * element_bytes(type));
-  ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)),
-                             reinterpret_cast<uint64_t>(out.data()), count, type, op, NVRAR_ALGORITHM_AUTO, 0),
-            NVRAR_OK)
-      << nvrar_last_error();
-  ASSERT_EQ(difference(out.data(), pool.expected(first), out.size()), "") << "count " << count;
 }
 
 // Sums until told to stop or failing; the mark counts the calls.
@@ -52,39 +41,40 @@ nvrar_status sum_until_failure(nvrar_comm* comm, int rank, Board* board, int cal
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-class ProcessesOfWorld : public ::testing::TestWithParam<int> {};
+constexpr int32_t kCollectives[] = {NVRAR_ALL_REDUCE, NVRAR_REDUCE,     NVRAR_REDUCE_SCATTER,
+                                    NVRAR_ALL_GATHER, NVRAR_ALL_TO_ALL, NVRAR_BROADCAST};
 
-TEST_P(ProcessesOfWorld, AllCollectivesAreExact) {
-  const int world = GetParam();
-  const Pool floats(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 3);
-  const Pool halves(NVRAR_BFLOAT16, NVRAR_MAX, world, kPoolElements, 4);
-  const Pool ints(NVRAR_INT32, NVRAR_SUM, world, kPoolElements, 5);
-  ProcessGroup group(world, {.ring_bytes = 4 * kSmallRingBytes}, [&](int rank, nvrar_comm* comm, Board*) {
-    for (uint64_t i = 0; i < repetitions(500); ++i) {
+class ProcessesOfTopology : public ::testing::TestWithParam<TestTopology> {};
+
+TEST_P(ProcessesOfTopology, AllCollectivesAreExact) {
+  const auto [world, ranks_per_node] = GetParam();
+  const Pools pools(world, ranks_per_node, 3);
+  const std::vector<int32_t> ways = algorithms(world, ranks_per_node);
+  const GroupOptions options{.ring_bytes = 4 * kSmallRingBytes, .ranks_per_node = ranks_per_node};
+  ProcessGroup group(world, options, [&, world = world](int rank, nvrar_comm* comm, Board*) {
+    for (uint64_t i = 0; i < repetitions(3000); ++i) {
       const uint64_t r = mix(i);
-      const uint64_t count = 1 + (r % 4096 >> (r >> 20 & 7));
-      const uint64_t first = (r >> 32) % 4000;
-      expect_all_reduce(comm, floats, rank, NVRAR_FLOAT32, NVRAR_SUM, count, first);
-      expect_all_reduce(comm, halves, rank, NVRAR_BFLOAT16, NVRAR_MAX, count, first);
-      expect_all_reduce(comm, ints, rank, NVRAR_INT32, NVRAR_SUM, count, first);
-      std::vector<uint8_t> out(count * 4 * static_cast<uint64_t>(world));
-      const auto send = reinterpret_cast<uint64_t>(ints.input(rank, first));
-      const auto recv = reinterpret_cast<uint64_t>(out.data());
-      ASSERT_EQ(nvrar_all_gather(comm, send, recv, count, NVRAR_INT32, 0), NVRAR_OK) << nvrar_last_error();
-      for (int source = 0; source < world; ++source) {
-        const uint8_t* part = out.data() + static_cast<uint64_t>(source) * count * 4;
-        ASSERT_EQ(difference(part, ints.input(source, first), count * 4), "");
+      CollectiveCase c;
+      c.collective = kCollectives[r % std::size(kCollectives)];
+      c.reduction = reductions()[(r >> 4) % reductions().size()];
+      c.algorithm = ways[(r >> 12) % ways.size()];
+      c.count = 1 + ((r >> 16) % 4096 >> (r >> 28 & 7));
+      c.first = (r >> 32) % 4000;
+      c.root = static_cast<int>((r >> 48) % static_cast<uint64_t>(world));
+      run_case(rank, world, comm, pools.of(c.reduction), c);
+      if (::testing::Test::HasFatalFailure()) return;
+      if (i % 8 == 0) {
+        ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
       }
-      const int root = static_cast<int>(i % static_cast<uint64_t>(world));
-      ASSERT_EQ(nvrar_broadcast(comm, send, recv, count, NVRAR_INT32, root, 0), NVRAR_OK) << nvrar_last_error();
-      ASSERT_EQ(difference(out.data(), ints.input(root, first), count * 4), "");
-      ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
     }
   });
   EXPECT_TRUE(group.join(kJoinSeconds));
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, ProcessesOfWorld, ::testing::Values(1, 2, 3, 4, 6, 8));
+INSTANTIATE_TEST_SUITE_P(Topologies, ProcessesOfTopology,
+                         ::testing::Values(TestTopology{1, 0}, TestTopology{2, 0}, TestTopology{3, 0},
+                                           TestTopology{4, 0}, TestTopology{8, 0}, TestTopology{4, 2},
+                                           TestTopology{5, 3}, TestTopology{8, 4}));
 
 TEST(Processes, SurvivorsOfAKillTimeOutAndNameTheDead) {
   const size_t names_before = entries("/dev/shm");
@@ -130,7 +120,9 @@ TEST(Processes, AStopShorterThanTheLimitOnlyDelays) {
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 3, kPoolElements, 17);
   ProcessGroup group(3, {}, [&](int rank, nvrar_comm* comm, Board* board) {
     for (int i = 0; i < calls; ++i) {
-      expect_all_reduce(comm, pool, rank, NVRAR_FLOAT32, NVRAR_SUM, 100, static_cast<uint64_t>(i) % 4000);
+      const CollectiveCase c{
+          NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, 100, static_cast<uint64_t>(i) % 4000};
+      run_case(rank, 3, comm, pool, c);
       ++board->marks[rank];
     }
   });
@@ -171,8 +163,9 @@ TEST(Processes, DifferingCallsAreTheSameSentenceOnEveryRank) {
   EXPECT_TRUE(group.join(20));
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_STREQ(group.board().text[rank],
-                 "the calls of the ranks differ: rank 0 is in allReduce #1 float32[32] SUM, ranks 1, 2 in allReduce #1 "
-                 "float32[64] SUM");
+                 "the calls of the ranks differ: rank 0 is in allReduce #1 float32[32] SUM (one-shot), ranks 1, 2 in "
+                 "allReduce #1 "
+                 "float32[64] SUM (one-shot)");
   }
 }
 

@@ -26,9 +26,9 @@ namespace {
 
 constexpr uint64_t kAt = 0x10000;
 
-nvrar_status check(const Call& call, uint32_t rank = 1, uint32_t world = 4) {
+nvrar_status check(const Call& call, uint32_t rank = 1, protocol::Topology topology = {4, 4}) {
   try {
-    check_call(call, rank, world);
+    check_call(call, rank, topology);
     return NVRAR_OK;
   } catch (const Error& error) {
     return error.status();
@@ -260,7 +260,7 @@ TEST_F(Flight, KeepsTheCallAfterItsEnd) {
   record_->end(number, NVRAR_CALL_DONE);
   call = record_->last(clock_);
   EXPECT_EQ(call.state, NVRAR_CALL_DONE);
-  EXPECT_EQ(describe(call), "broadcast #7 int32[21] from root 5");
+  EXPECT_EQ(describe(call), "broadcast #7 int32[21] from root 5 (2 launches)");
   EXPECT_EQ(call.op, kNoOp);
   EXPECT_EQ(call.launches, 2u);
   EXPECT_EQ(call.group_sequence, 8u);

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <type_traits>
 
-#include "host/visit_reduction.h"
+#include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
+#include "protocol/two_shot.h"
 
 namespace nvrar::host {
 namespace {
@@ -16,23 +16,47 @@ using protocol::Launch;
 using protocol::PacketKind;
 using protocol::SentinelPacket;
 
-bool all_reduce(HostLane& lane, const Call& call, PacketKind kind, const Launch& launch) noexcept {
-  return visit_reduction(call.data_type, call.op, [&]<class Element, class Op>() {
-    // The plan gives the other types epoch packets only.
-    if constexpr (std::is_same_v<typename Element::Accumulator, float>) {
-      if (kind == PacketKind::kSentinel) return protocol::one_shot<SentinelPacket, Element, Op>(lane, launch);
+template <class Packets>
+bool sum_launch(HostLane& lane, Algorithm algorithm, const Launch& launch) noexcept {
+  switch (algorithm) {
+    case Algorithm::kTwoShot:
+      return protocol::two_shot<Packets>(lane, launch);
+    case Algorithm::kHierarchical: {
+      protocol::DirectExchange exchange;
+      return protocol::hierarchical<Packets>(lane, exchange, launch);
     }
-    return protocol::one_shot<EpochPacket, Element, Op>(lane, launch);
-  });
+    case Algorithm::kReduce:
+      return protocol::reduce<Packets>(lane, launch);
+    case Algorithm::kReduceScatter:
+      return protocol::reduce_scatter<Packets>(lane, launch);
+    default:
+      return protocol::one_shot<Packets>(lane, launch);
+  }
+}
+
+bool run_launch(HostLane& lane, const Plan& plan, const Launch& launch) noexcept {
+  switch (plan.algorithm) {
+    case Algorithm::kAllGather:
+      return protocol::all_gather(lane, launch);
+    case Algorithm::kAllToAll:
+      return protocol::all_to_all(lane, launch);
+    case Algorithm::kBroadcast:
+      return protocol::broadcast(lane, launch);
+    case Algorithm::kBarrier:
+      return protocol::barrier(lane, launch);
+    default:
+      return plan.packet_kind == PacketKind::kSentinel ? sum_launch<SentinelPacket>(lane, plan.algorithm, launch)
+                                                       : sum_launch<EpochPacket>(lane, plan.algorithm, launch);
+  }
 }
 
 }  // namespace
 
-CpuMember::CpuMember(uint32_t rank, uint32_t world, uint64_t ring_bytes, uint64_t timeout_ns)
-    : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, world}, rank_(rank), timeout_ns_(timeout_ns) {
+CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns)
+    : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, topology}, rank_(rank), timeout_ns_(timeout_ns) {
   segments_[rank_] = SharedSegment::create(layout_, rank_);
   ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + kControlBytes};
-  waiter_ = Waiter(&own(), world, timeout_ns);
+  waiter_ = Waiter(&own(), topology.world, timeout_ns);
 }
 
 CpuMember::~CpuMember() { own().closed.store(1); }
@@ -57,7 +81,8 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
   const uint64_t size = std::max(element_bytes(call.data_type), 1u);
-  HostLane lane(ranks_.data(), rank_, world(), &waiter_);
+  const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
+  HostLane lane(ranks_.data(), rank_, layout_.topology, &waiter_, reduction);
   if (plan.algorithm == Algorithm::kCopy) {
     if (call.collective != NVRAR_BARRIER) {
       lane.copy(reinterpret_cast<uint8_t*>(call.recv), reinterpret_cast<const uint8_t*>(call.send), call.count * size);
@@ -71,18 +96,20 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
   launch.layout = layout_;
   launch.rank = rank_;
   launch.root = static_cast<uint32_t>(call.root);
+  launch.send_stride_bytes = call.count * size;
   launch.recv_stride_bytes = call.count * size;
+  launch.partial_parts = reduction == nullptr ? 0 : reduction->parts;
   launch.header_hash =
       protocol::header_hash({sequence, call.collective, call.data_type, call.op, call.root, call.count,
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   for (uint64_t i = 0; i < plan.launches; ++i) {
     const uint64_t first = i * plan.elements_per_launch;
     launch.epoch = ++epoch_;
-    // Added as numbers: a broadcast's send may be null on all ranks but the root.
+    // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
     launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
     launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
     launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
-    if (!run_launch(lane, call, plan, launch)) {
+    if (!run_launch(lane, plan, launch)) {
       const Poison first_failure = failure_of(lane, sequence);
       poison(first_failure);
       flight.end(number, NVRAR_CALL_FAILED);
@@ -91,22 +118,6 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
   }
   flight.end(number, NVRAR_CALL_DONE);
   return {};
-}
-
-bool CpuMember::run_launch(HostLane& lane, const Call& call, const Plan& plan, const Launch& launch) noexcept {
-  switch (plan.algorithm) {
-    case Algorithm::kOneShot:
-      return all_reduce(lane, call, plan.packet_kind, launch);
-    case Algorithm::kAllGather:
-      return protocol::all_gather(lane, launch);
-    case Algorithm::kBroadcast:
-      return protocol::broadcast(lane, launch);
-    case Algorithm::kBarrier:
-      return protocol::barrier(lane, launch);
-    case Algorithm::kCopy:
-      break;
-  }
-  return true;
 }
 
 Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noexcept {

@@ -18,7 +18,7 @@ constexpr uint64_t kDefaultRingBytes = uint64_t{1} << 20;
 
 class CpuMember {
  public:
-  CpuMember(uint32_t rank, uint32_t world, uint64_t ring_bytes, uint64_t timeout_ns);
+  CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns);
   // The owner's last word to its peers: it is gone, nobody need wait for it to enter a call.
   ~CpuMember();
   CpuMember(const CpuMember&) = delete;
@@ -37,7 +37,6 @@ class CpuMember {
 
   uint64_t waited_ns() const noexcept { return waiter_.waited_ns(); }
   uint64_t timeout_ns() const noexcept { return timeout_ns_; }
-  uint64_t ring_bytes() const noexcept { return layout_.ring_bytes; }
   nvrar_call call_of(uint32_t rank) const noexcept { return segments_[rank].control().flight.last(clock_); }
   uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {
     return segments_[rank].control().flight.read(clock_, out, capacity);
@@ -45,11 +44,11 @@ class CpuMember {
   bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped_.load(std::memory_order_acquire); }
   bool closed(uint32_t rank) const noexcept { return segments_[rank].control().closed.load() != 0; }
   uint32_t rank() const noexcept { return rank_; }
-  uint32_t world() const noexcept { return layout_.world; }
+  uint32_t world() const noexcept { return layout_.topology.world; }
+  const protocol::RingLayout& layout() const noexcept { return layout_; }
 
  private:
   ControlBlock& own() const noexcept { return segments_[rank_].control(); }
-  bool run_launch(HostLane& lane, const Call& call, const Plan& plan, const protocol::Launch& launch) noexcept;
   Poison failure_of(const HostLane& lane, uint64_t sequence) const noexcept;
   uint8_t ranks_not_entered() const noexcept;
 

@@ -29,6 +29,20 @@ inline __attribute__((always_inline)) protocol::Packet load_packet(const protoco
   return packet;
 }
 
+// The part of a packet that says whether it has arrived, by a load of that part alone.
+template <class Packets>
+inline __attribute__((always_inline)) bool packet_arrived(const protocol::Packet* slot, uint64_t epoch) {
+  if constexpr (Packets::kMustClear) {
+    uint32_t last;
+    asm volatile("movl %1, %0" : "=r"(last) : "m"(reinterpret_cast<const uint32_t*>(slot)[3]) : "memory");
+    return last != Packets::kEmptyWord;
+  } else {
+    uint64_t found;
+    asm volatile("movq %1, %0" : "=r"(found) : "m"(reinterpret_cast<const uint64_t*>(slot)[1]) : "memory");
+    return found == epoch;
+  }
+}
+
 // Orders earlier stores before later loads, the one order that x86-64 does not keep. An assembler instruction and not
 // std::atomic_thread_fence, which the thread sanitizer refuses; a locked add is quicker than mfence.
 inline void full_fence() { asm volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc"); }

@@ -48,7 +48,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
   // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
   reserve_in_steps(
-      bytes, layout.world, [] { return memory_room(); },
+      bytes, layout.topology.world, [] { return memory_room(); },
       [&](uint64_t offset, uint64_t step) {
         int failed = 0;
         do {

@@ -63,17 +63,28 @@ NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
   const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
   Packet payload{};
   payload[0] = launch.header_hash;
-  for (uint32_t hop = 1; hop < launch.layout.world; ++hop) {
-    lane.put((launch.rank + hop) % launch.layout.world, slot, EpochPacket::seal(payload, launch.epoch));
-  }
+  const Packet packet = EpochPacket::seal(payload, launch.epoch);
+  const Peers peers = Peers::all(launch);
+  for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
+}
+
+// The sending half of a launch: `send_data`, which pushes what this rank has to give, and the headers. All of it comes
+// before the caller's first poll (protocol.md 11).
+template <class Lane, class SendData>
+NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
+  if (kHeadersFirst) send_headers(lane, launch);
+  send_data();
+  if (!kHeadersFirst) send_headers(lane, launch);
+  lane.sent();
 }
 
 // Looks at all headers even when one differs, so that every rank learns of every difference.
 template <class Lane>
 NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
   bool same = true;
-  for (uint32_t hop = 1; hop < launch.layout.world; ++hop) {
-    const uint32_t source = (launch.rank + hop) % launch.layout.world;
+  const Peers peers = Peers::all(launch);
+  for (uint32_t i = 0; i < peers.count(); ++i) {
+    const uint32_t source = peers[i];
     Packet packet;
     if (!lane.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source), source, launch.epoch,
                                          &packet)) {

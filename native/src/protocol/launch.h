@@ -1,25 +1,30 @@
-// What one launch is given. The steps in this folder are templates on a Lane, the port to a backend:
+// What one launch is given, and the port through which its steps reach a backend. The steps in this folder are
+// templates on a Lane and work on runs: the payload of up to kRunPackets packets of one kind, `bytes` long, which the
+// lane holds in registers or leaves where it lies.
 //
-//   void put(uint32_t peer, uint64_t slot, Packet)            one atomic 16-byte store into the peer's rings
-//   bool take<Packets>(uint64_t slot, uint32_t source, uint64_t epoch, Packet*)
-//                                                             waits for the packet in an own slot, empties the slot
-//                                                             where its kind asks for it; false: leave at once, nothing
-//                                                             is a result
-//   Packet load<bytes>(const uint8_t*), load_part(const uint8_t*, bytes)     user memory at any alignment
-//   void store<bytes>(uint8_t*, Packet), store_part(uint8_t*, Packet, bytes)
+//   Run load<Packets>(const uint8_t* from, uint32_t bytes)       user memory, any alignment
+//   void push<Packets>(Peers, uint64_t slot, Run, uint32_t bytes, uint64_t epoch)
+//                                                  seals the run and stores it into each peer's slots from `slot` on,
+//                                                  one atomic store a packet
+//   bool drain<Packets>(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch)
+//                                                  waits for a run in own slots, empties them where their kind asks for
+//                                                  it, stores the payload; false: leave at once, nothing is a result
+//   bool reduce<Packets>(Sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result)
+//                                                  waits for a run of every source, combines them in the order of sums
+//                                                  (protocol.md 10), stores the rounded result and also hands it out
+//   bool node_sum<Packets>(Sources, Run own, uint32_t bytes, uint64_t epoch, Partial*)
+//                                                  the same for a node's ranks, left in the accumulator's type
+//   void push_partial<Packets>(uint32_t peer, uint64_t slot, const Partial&, uint32_t bytes, uint64_t epoch)
+//   bool take_partial<Packets>(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial*)
+//   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result)
+//                                                  combines the nodes' sums and rounds
+//   void put(uint32_t peer, uint64_t slot, Packet), bool take<Packets>(uint64_t slot, uint32_t source, uint64_t epoch,
+//   Packet*)                                       one packet
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
-//   Accumulator<Element, Op>                                  of one vector, i.e. of all elements of one packet's
-//   payload:
-//     Accumulator(Packet), combine(Packet)                    elements, widened
-//     combine(const Accumulator&)                             another's partial result, as where nodes' sums are added
-//     kPartialPackets, partial(i) -> Packet,                  the partial result in the accumulator's type, to be
-//     sealed of_partials(const Packet*) -> Accumulator               as packets of the kind that the elements came in:
-//     an epoch
-//                                                             packet's elements stand in the first 8 bytes of each. How
-//                                                             elements lie in them is the lane's own
-//     finish(uint32_t world) -> Packet                        AVG's division by world, and the one rounding
-//   void sent()                                               all packets of a phase are on their way: wake who sleeps
-//   void differ(uint32_t source)                              that rank's header is of another call
+//   void sent()                                    all packets of a phase are on their way: wake who sleeps
+//   void differ(uint32_t source)                   that rank's header is of another call
+//
+// The lane knows type and operator of a reduction.
 #ifndef NVRAR_PROTOCOL_LAUNCH_H
 #define NVRAR_PROTOCOL_LAUNCH_H
 
@@ -32,11 +37,57 @@ struct Launch {
   uint32_t rank;
   uint64_t epoch;        // the first of a group is 1
   uint32_t header_hash;  // call_header.h
-  uint32_t root;         // broadcast
+  uint32_t root;         // broadcast, reduce
   const uint8_t* send;
   uint8_t* recv;
-  uint64_t bytes;              // payload that one source contributes to this launch
-  uint64_t recv_stride_bytes;  // all-gather: from one source's result to the next one's
+  uint64_t bytes;              // payload that one source contributes to one destination of this launch
+  uint64_t send_stride_bytes;  // from one destination's part of send to the next one's
+  uint64_t recv_stride_bytes;  // from one source's part of recv to the next one's
+  uint32_t partial_parts;      // packets that the partial sums of one take (HierarchicalRuns)
+
+  NVRAR_HD const Topology& topology() const { return layout.topology; }
+};
+
+// The ranks [first, first + size) but first + self, from the next one on: so that not all begin with the same.
+struct Peers {
+  uint32_t first;
+  uint32_t size;
+  uint32_t self;
+
+  static NVRAR_HD Peers all(const Launch& launch) { return {0, launch.topology().world, launch.rank}; }
+  static NVRAR_HD Peers of_node(const Launch& launch) {
+    const uint32_t node = launch.topology().node_of(launch.rank);
+    const uint32_t first = launch.topology().first_of(node);
+    return {first, launch.topology().size_of(node), launch.rank - first};
+  }
+  static NVRAR_HD Peers one(uint32_t peer) { return {peer, 2, 1}; }
+  NVRAR_HD uint32_t count() const { return size - 1; }
+  NVRAR_HD uint32_t operator[](uint32_t i) const {
+    const uint32_t next = self + 1 + i;
+    return first + (next < size ? next : next - size);
+  }
+};
+
+// Runs of the ranks [first, first + count) side by side in own slots from `slot` on. The place of `own` is unused.
+struct Sources {
+  uint64_t slot;
+  uint32_t first;
+  uint32_t count;
+  uint32_t own;
+
+  NVRAR_HD uint64_t slot_of(uint32_t i) const { return slot + uint64_t{i} * kRunPackets; }
+};
+
+// The runs of a message of launch.bytes.
+template <class Packets>
+struct MessageRuns {
+  uint64_t bytes;
+  NVRAR_HD uint64_t count() const { return (bytes + Packets::kRunBytes - 1) / Packets::kRunBytes; }
+  static NVRAR_HD uint64_t offset(uint64_t j) { return j * Packets::kRunBytes; }
+  NVRAR_HD uint32_t length(uint64_t j) const {
+    const uint64_t left = bytes - offset(j);
+    return static_cast<uint32_t>(left < Packets::kRunBytes ? left : Packets::kRunBytes);
+  }
 };
 
 }  // namespace nvrar::protocol

@@ -1,60 +1,51 @@
-// One-shot all-reduce (protocol.md 7): push the own vectors to all peers, then sum all ranks' vectors in rank order.
+// Reductions in one hop (protocol.md 7): contributions go straight to where they are summed. An all-reduce sums
+// everywhere, a reduce at its root, a reduce-scatter each part at its rank.
 #ifndef NVRAR_PROTOCOL_ONE_SHOT_H
 #define NVRAR_PROTOCOL_ONE_SHOT_H
 
 #include "protocol/data_movement.h"
-#include "protocol/element.h"
 
 namespace nvrar::protocol {
 
-// Rank order from rank 0's value (protocol.md 10): the same bits on every rank, and -0 + -0 stays -0.
-template <class Packets, class Accumulator, class Lane>
-NVRAR_HD bool reduce_vector(Lane& lane, const Launch& launch, uint64_t first_run, uint32_t index, Packet own,
-                            Packet* result) {
-  Packet packet = own;
-  const uint64_t first_slot = first_run + index;
-  if (launch.rank != 0 && !lane.template take<Packets>(first_slot, 0, launch.epoch, &packet)) return false;
-  Accumulator sum(packet);
-  for (uint32_t source = 1; source < launch.layout.world; ++source) {
-    packet = own;
-    if (source != launch.rank) {
-      const uint64_t slot = first_slot + uint64_t{source} * kGroupVectors;
-      if (!lane.template take<Packets>(slot, source, launch.epoch, &packet)) return false;
+// Sums all ranks' contributions, of which `own` is this rank's, to recv.
+template <class Packets, class Lane>
+NVRAR_HD bool reduce_message(Lane& lane, const Launch& launch, const uint8_t* own) {
+  const FlatRuns flat{launch.topology()};
+  const MessageRuns<Packets> runs{launch.bytes};
+  for (uint64_t j = 0; j < runs.count(); ++j) {
+    const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, 0));
+    const uint32_t bytes = runs.length(j);
+    const Sources sources{slot, 0, launch.topology().world, launch.rank};
+    const auto own_run = lane.template load<Packets>(own + runs.offset(j), bytes);
+    typename Lane::Run result;
+    if (!lane.template reduce<Packets>(sources, own_run, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
+      return false;
     }
-    sum.combine(packet);
   }
-  *result = sum.finish(launch.layout.world);
   return true;
 }
 
-template <class Packets, class Element, class Op, class Lane>
+template <class Packets, class Lane>
 NVRAR_HD bool one_shot(Lane& lane, const Launch& launch) {
-  using Accumulator = typename Lane::template Accumulator<Element, Op>;
-  constexpr uint32_t kBytes = Packets::kPayloadBytes;
-  send_phase<Packets>(lane, launch, true);
-  if (!check_headers(lane, launch)) return false;
+  send_phase(lane, launch, [&] { push_message<Packets>(lane, launch, Peers::all(launch), launch.send); });
+  return check_headers(lane, launch) && reduce_message<Packets>(lane, launch, launch.send);
+}
 
-  const uint64_t whole = launch.bytes / kBytes;
-  const uint32_t rest_bytes = static_cast<uint32_t>(launch.bytes % kBytes);
-  Packet result;
-  for (uint64_t begin = 0; begin < whole; begin += kGroupVectors) {
-    const uint64_t first_run = launch.layout.run_begin(Packets::kKind, launch.epoch, begin / kGroupVectors, 0);
-    const uint32_t vectors = static_cast<uint32_t>(whole - begin < kGroupVectors ? whole - begin : kGroupVectors);
-    for (uint32_t i = 0; i < vectors; ++i) {
-      const uint64_t offset_bytes = (begin + i) * kBytes;
-      const Packet own = Packets::canonical(lane.template load<kBytes>(launch.send + offset_bytes));
-      if (!reduce_vector<Packets, Accumulator>(lane, launch, first_run, i, own, &result)) return false;
-      lane.template store<kBytes>(launch.recv + offset_bytes, result);
-    }
-  }
-  if (rest_bytes != 0) {
-    const uint64_t first_run = launch.layout.run_begin(Packets::kKind, launch.epoch, whole / kGroupVectors, 0);
-    const Packet own = Packets::canonical(lane.load_part(launch.send + whole * kBytes, rest_bytes));
-    const uint32_t index = static_cast<uint32_t>(whole % kGroupVectors);
-    if (!reduce_vector<Packets, Accumulator>(lane, launch, first_run, index, own, &result)) return false;
-    lane.store_part(launch.recv + whole * kBytes, result, rest_bytes);
-  }
-  return true;
+template <class Packets, class Lane>
+NVRAR_HD bool reduce(Lane& lane, const Launch& launch) {
+  send_phase(lane, launch, [&] {
+    if (launch.rank != launch.root) push_message<Packets>(lane, launch, Peers::one(launch.root), launch.send);
+  });
+  // All wait for all headers: what a rank sent is no evidence that the others are here (protocol.md 3).
+  if (!check_headers(lane, launch)) return false;
+  return launch.rank != launch.root || reduce_message<Packets>(lane, launch, launch.send);
+}
+
+template <class Packets, class Lane>
+NVRAR_HD bool reduce_scatter(Lane& lane, const Launch& launch) {
+  send_phase(lane, launch, [&] { push_parts<Packets>(lane, launch); });
+  return check_headers(lane, launch) &&
+         reduce_message<Packets>(lane, launch, launch.send + launch.rank * launch.send_stride_bytes);
 }
 
 }  // namespace nvrar::protocol

@@ -27,6 +27,8 @@ typedef uint32_t Packet __attribute__((vector_size(16)));
 static_assert(sizeof(Packet) == 16 && alignof(Packet) == 16, "a packet is one atomic access");
 
 constexpr uint32_t kPacketBytes = 16;
+// Packets that are sent, awaited and summed together; on a GPU a warp's.
+constexpr uint32_t kRunPackets = 32;
 
 enum class PacketKind : uint32_t { kEpoch = 0, kSentinel = 1 };
 
@@ -34,9 +36,9 @@ enum class PacketKind : uint32_t { kEpoch = 0, kSentinel = 1 };
 struct EpochPacket {
   static constexpr PacketKind kKind = PacketKind::kEpoch;
   static constexpr uint32_t kPayloadBytes = 8;
+  static constexpr uint32_t kRunBytes = kRunPackets * kPayloadBytes;
   static constexpr bool kMustClear = false;
 
-  static NVRAR_HD Packet canonical(Packet payload) { return payload; }
   static NVRAR_HD Packet seal(Packet payload, uint64_t epoch) {
     payload[2] = static_cast<uint32_t>(epoch);
     payload[3] = static_cast<uint32_t>(epoch >> 32);
@@ -52,15 +54,20 @@ struct EpochPacket {
 struct SentinelPacket {
   static constexpr PacketKind kKind = PacketKind::kSentinel;
   static constexpr uint32_t kPayloadBytes = 16;
+  static constexpr uint32_t kRunBytes = kRunPackets * kPayloadBytes;
   static constexpr bool kMustClear = true;
   static constexpr uint32_t kEmptyWord = 0xFFFFFFFFu;
-  static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // float32: a NaN; 16-bit floats: both halves still NaN
+  static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // still a NaN of every float type that ends in this word
 
-  static NVRAR_HD Packet canonical(Packet payload) {
+  static NVRAR_HD Packet seal(Packet payload, uint64_t) {
+#if defined(__CUDACC__)
     if (payload[3] == kEmptyWord) payload[3] = kCanonicalWord;
     return payload;
+#else  // the same without a branch: a word that is all ones, plus all ones, is one less
+    const Packet last = {0, 0, 0, kEmptyWord};
+    return payload + (reinterpret_cast<Packet>(payload == empty()) & last);
+#endif
   }
-  static NVRAR_HD Packet seal(Packet payload, uint64_t) { return canonical(payload); }
   static NVRAR_HD bool arrived(Packet packet, uint64_t) { return packet[3] != kEmptyWord; }
   static NVRAR_HD Packet empty() {
     Packet packet;

@@ -3,10 +3,10 @@
 #define NVRAR_PROTOCOL_RING_LAYOUT_H
 
 #include "protocol/packet.h"
+#include "protocol/topology.h"
 
 namespace nvrar::protocol {
 
-constexpr uint32_t kMaxRanks = 8;
 // K = 2 of protocol.md 2: no rank is more than one epoch ahead of another.
 constexpr uint32_t kParities = 2;
 #if defined(NVRAR_TEST_ONE_BUFFER)  // a negative control: then a rank that is ahead overwrites what was not read yet
@@ -14,20 +14,28 @@ constexpr uint32_t kDataParities = 1;
 #else
 constexpr uint32_t kDataParities = kParities;
 #endif
-constexpr uint32_t kGroupVectors = 32;
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kMinRingBytes = 8192;
+// Partial results take more room: a rank that is alone in its node owns every slice, and halves cross as float32.
+constexpr uint64_t kMinRingBytesOfNodes = 32768;
 constexpr uint64_t kMaxRingBytes = uint64_t{1} << 30;
 constexpr uint64_t kRingGranularityBytes = kPageBytes;
 
-static_assert(kMinRingBytes / 2 >= uint64_t{kMaxRanks} * kGroupVectors * kPacketBytes,
-              "the smallest epoch area holds one group of every rank");
+static_assert(kMinRingBytes / 2 >= uint64_t{kMaxRanks} * kRunPackets * kPacketBytes,
+              "the smallest epoch area holds one run of every rank");
 
-// Rings of one rank: [headers][epoch area, parity 0][parity 1][sentinel area, parity 0][parity 1].
+// What a slot's packet is for. Each hop has areas of its own, so within an epoch every slot is written once.
+enum class Hop : uint32_t {
+  kData = 0,      // contributions, to where they are summed or kept
+  kResult = 1,    // finished sums, from their owner to all
+  kExchange = 2,  // partial sums, between nodes
+};
+
+// Rings of one rank: [headers][epoch areas][sentinel areas], an area for each hop of each parity.
 // Kinds never share bytes: an epoch packet's payload could look like an empty sentinel slot, or the other way round.
 struct RingLayout {
   uint64_t ring_bytes;
-  uint32_t world;
+  Topology topology;
 
   // Padded to a page, so that the areas begin on one.
   static constexpr uint64_t kHeaderSlots = kPageBytes / kPacketBytes;
@@ -37,27 +45,26 @@ struct RingLayout {
     return (epoch % kParities) * kMaxRanks + source;
   }
 
+  // An exchange happens between nodes only.
+  NVRAR_HD uint32_t hops() const { return topology.ranks_per_node < topology.world ? 3 : 2; }
   NVRAR_HD uint64_t area_slots(PacketKind kind) const {
     return (kind == PacketKind::kEpoch ? ring_bytes / 2 : ring_bytes) / kPacketBytes;
   }
-  NVRAR_HD uint64_t area_begin(PacketKind kind, uint64_t epoch) const {
-    const uint64_t before = kind == PacketKind::kEpoch ? 0 : kDataParities * area_slots(PacketKind::kEpoch);
-    return kHeaderSlots + before + (epoch % kDataParities) * area_slots(kind);
+  NVRAR_HD uint64_t areas() const { return uint64_t{kDataParities} * hops(); }
+  NVRAR_HD uint64_t area_begin(PacketKind kind, uint64_t epoch, Hop hop) const {
+    const uint64_t before = kind == PacketKind::kEpoch ? 0 : areas() * area_slots(PacketKind::kEpoch);
+    const uint64_t area = (epoch % kDataParities) * hops() + static_cast<uint32_t>(hop);
+    return kHeaderSlots + before + area * area_slots(kind);
   }
-  // First of the kGroupVectors slots that `source` fills for vectors [group * kGroupVectors, ...).
-  NVRAR_HD uint64_t run_begin(PacketKind kind, uint64_t epoch, uint64_t group, uint32_t source) const {
-    return area_begin(kind, epoch) + (group * world + source) * kGroupVectors;
+  // First of a run's slots: an area is counted in runs of kRunPackets, which slices.h deals out.
+  NVRAR_HD uint64_t slot(PacketKind kind, uint64_t epoch, Hop hop, uint64_t run) const {
+    return area_begin(kind, epoch, hop) + run * kRunPackets;
   }
-  NVRAR_HD uint64_t slot(PacketKind kind, uint64_t epoch, uint64_t vector, uint32_t source) const {
-    return run_begin(kind, epoch, vector / kGroupVectors, source) + vector % kGroupVectors;
-  }
-  NVRAR_HD uint64_t vectors_per_launch(PacketKind kind) const {
-    return area_slots(kind) / (uint64_t{world} * kGroupVectors) * kGroupVectors;
-  }
+  NVRAR_HD uint64_t area_runs(PacketKind kind) const { return area_slots(kind) / kRunPackets; }
   NVRAR_HD uint64_t total_slots() const {
-    return kHeaderSlots + kDataParities * (area_slots(PacketKind::kEpoch) + area_slots(PacketKind::kSentinel));
+    return kHeaderSlots + areas() * (area_slots(PacketKind::kEpoch) + area_slots(PacketKind::kSentinel));
   }
-  NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0); }
+  NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0, Hop::kData); }
   NVRAR_HD uint64_t total_bytes() const { return total_slots() * kPacketBytes; }
 };
 

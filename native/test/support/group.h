@@ -15,9 +15,14 @@ namespace nvrar::test {
 struct GroupOptions {
   uint64_t ring_bytes = 0;
   uint64_t timeout_ns = 20'000'000'000;  // far beyond any laggard of a loaded machine
+  int ranks_per_node = 0;
 };
 
 constexpr uint64_t kSmallRingBytes = 8192;  // few hundred elements a launch: ordinary counts become several launches
+// The same for groups of several nodes, whose rings cannot be as small.
+constexpr uint64_t small_ring_bytes(int ranks_per_node) {
+  return ranks_per_node == 0 ? kSmallRingBytes : 4 * kSmallRingBytes;
+}
 constexpr uint64_t kMs = 1'000'000;
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options);

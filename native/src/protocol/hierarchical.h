@@ -1,0 +1,82 @@
+// Hierarchical all-reduce (protocol.md 9): within a node each slice goes to its owner, who sums it; owners of the same
+// slice in all nodes exchange their sums, combine them in node order and round once; each sends the result to its node.
+#ifndef NVRAR_PROTOCOL_HIERARCHICAL_H
+#define NVRAR_PROTOCOL_HIERARCHICAL_H
+
+#include "protocol/call_header.h"
+#include "protocol/exchange.h"
+
+namespace nvrar::protocol {
+
+// The runs that this rank owns, in the order in which every rank goes through them.
+template <class Visit>
+NVRAR_HD bool for_owned_runs(const Launch& launch, const HierarchicalRuns& slices, uint64_t runs, Visit visit) {
+  const uint32_t node = launch.topology().node_of(launch.rank);
+  for (uint64_t j = 0; j < runs; ++j) {
+    if (slices.owner(j, node) == launch.rank && !visit(j)) return false;
+  }
+  return true;
+}
+
+template <class Packets, class Lane, class Exchange>
+NVRAR_HD bool hierarchical(Lane& lane, Exchange& exchange, const Launch& launch) {
+  constexpr PacketKind kKind = Packets::kKind;
+  const Topology& topology = launch.topology();
+  const uint32_t node = topology.node_of(launch.rank);
+  const Peers node_peers = Peers::of_node(launch);
+  const HierarchicalRuns slices{topology, launch.partial_parts};
+  const MessageRuns<Packets> runs{launch.bytes};
+  typename Lane::Partial of_nodes[kMaxRanks];
+
+  send_phase(lane, launch, [&] {
+    for (uint64_t j = 0; j < runs.count(); ++j) {
+      const uint32_t owner = slices.owner(j, node);
+      if (owner == launch.rank) continue;
+      const uint64_t run = slices.data_run(j, node, launch.rank);
+      const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kData, run);
+      lane.template push<Packets>(Peers::one(owner), slot,
+                                  lane.template load<Packets>(launch.send + runs.offset(j), runs.length(j)),
+                                  runs.length(j), launch.epoch);
+    }
+  });
+  if (!check_headers(lane, launch)) return false;
+
+  const bool summed = for_owned_runs(launch, slices, runs.count(), [&](uint64_t j) {
+    const uint64_t run = slices.data_run(j, node, topology.first_of(node));
+    const Sources sources{launch.layout.slot(kKind, launch.epoch, Hop::kData, run), node_peers.first, node_peers.size,
+                          node_peers.self};
+    const uint32_t bytes = runs.length(j);
+    const auto own = lane.template load<Packets>(launch.send + runs.offset(j), bytes);
+    if (!lane.template node_sum<Packets>(sources, own, bytes, launch.epoch, &of_nodes[node])) return false;
+    exchange.template give<Packets>(lane, launch, slices, j, of_nodes[node], bytes);
+    return true;
+  });
+  if (!summed) return false;
+  exchange.given(lane);
+
+  const bool finished = for_owned_runs(launch, slices, runs.count(), [&](uint64_t j) {
+    const uint32_t bytes = runs.length(j);
+    if (!exchange.template collect<Packets>(lane, launch, slices, j, bytes, of_nodes)) return false;
+    typename Lane::Run result;
+    lane.finish(of_nodes, launch.recv + runs.offset(j), bytes, &result);
+    const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    lane.template push<Packets>(node_peers, slot, result, bytes, launch.epoch);
+    return true;
+  });
+  if (!finished) return false;
+  lane.sent();
+
+  for (uint64_t j = 0; j < runs.count(); ++j) {
+    const uint32_t owner = slices.owner(j, node);
+    if (owner == launch.rank) continue;
+    const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    if (!lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_HIERARCHICAL_H

@@ -1,0 +1,68 @@
+// Which rank sums which part of a message, and which run of an area a packet of it belongs to. A message is cut into
+// runs of kRunPackets packets; run j belongs to slice j mod slices, so that slices of any message differ by one run.
+#ifndef NVRAR_PROTOCOL_SLICES_H
+#define NVRAR_PROTOCOL_SLICES_H
+
+#include "protocol/ring_layout.h"
+
+namespace nvrar::protocol {
+
+// Every source sends straight to where the data is used: a run of each source side by side.
+struct FlatRuns {
+  Topology topology;
+  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j * topology.world + source; }
+  NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world; }
+};
+
+// Two-shot: rank s owns slice s.
+struct TwoShotRuns {
+  Topology topology;
+  NVRAR_HD uint32_t owner(uint64_t j) const { return static_cast<uint32_t>(j % topology.world); }
+  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j / topology.world * topology.world + source; }
+  NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
+  NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world * topology.world; }
+};
+
+// Hierarchical: as many slices as the largest node has ranks; in a node of g ranks slice s belongs to its rank s mod g.
+struct HierarchicalRuns {
+  Topology topology;
+  uint32_t parts;  // packets that a packet's partial sums take: 2 for 16-bit floats, which cross as float32
+
+  NVRAR_HD uint32_t slices() const { return topology.ranks_per_node; }
+  NVRAR_HD uint32_t slice(uint64_t j) const { return static_cast<uint32_t>(j % slices()); }
+  NVRAR_HD uint32_t owner(uint64_t j, uint32_t node) const {
+    return topology.first_of(node) + slice(j) % topology.size_of(node);
+  }
+  // Place of run j among the runs that its owner in that node sums.
+  NVRAR_HD uint64_t owned_run(uint64_t j, uint32_t node) const {
+    const uint32_t size = topology.size_of(node);
+    return j / slices() * slices_per_owner(size) + slice(j) / size;
+  }
+  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t node, uint32_t source) const {
+    return owned_run(j, node) * topology.size_of(node) + (source - topology.first_of(node));
+  }
+  // First of `parts` runs.
+  NVRAR_HD uint64_t exchange_run(uint64_t j, uint32_t node, uint32_t source_node) const {
+    return (owned_run(j, node) * topology.nodes() + source_node) * parts;
+  }
+  NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
+  NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const {
+    const uint32_t last = topology.size_of(topology.nodes() - 1);
+    const uint32_t full_needs = needs(slices());
+    const uint32_t last_needs = needs(last);
+    return area_runs / (full_needs > last_needs ? full_needs : last_needs) * slices();
+  }
+
+ private:
+  NVRAR_HD uint32_t slices_per_owner(uint32_t node_size) const { return (slices() + node_size - 1) / node_size; }
+  // Runs of the fullest area at one owner, for a run of each slice.
+  NVRAR_HD uint32_t needs(uint32_t node_size) const {
+    const uint32_t exchanged = topology.nodes() * parts;
+    const uint32_t summed = slices_per_owner(node_size) * (node_size > exchanged ? node_size : exchanged);
+    return summed > slices() ? summed : slices();
+  }
+};
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_SLICES_H

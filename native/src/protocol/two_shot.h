@@ -1,0 +1,57 @@
+// Two-shot all-reduce (protocol.md 8): each slice goes to its owner, who sums it, rounds once and sends the result to
+// all.
+#ifndef NVRAR_PROTOCOL_TWO_SHOT_H
+#define NVRAR_PROTOCOL_TWO_SHOT_H
+
+#include "protocol/call_header.h"
+#include "protocol/slices.h"
+
+namespace nvrar::protocol {
+
+template <class Packets, class Lane>
+NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
+  constexpr PacketKind kKind = Packets::kKind;
+  const TwoShotRuns slices{launch.topology()};
+  const MessageRuns<Packets> runs{launch.bytes};
+  const uint32_t world = launch.topology().world;
+
+  send_phase(lane, launch, [&] {
+    for (uint64_t j = 0; j < runs.count(); ++j) {
+      const uint32_t owner = slices.owner(j);
+      if (owner == launch.rank) continue;
+      const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, launch.rank));
+      const auto run = lane.template load<Packets>(launch.send + runs.offset(j), runs.length(j));
+      lane.template push<Packets>(Peers::one(owner), slot, run, runs.length(j), launch.epoch);
+    }
+  });
+  if (!check_headers(lane, launch)) return false;
+
+  const Peers all = Peers::all(launch);
+  for (uint64_t j = launch.rank; j < runs.count(); j += world) {
+    const Sources sources{launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, 0)), 0, world,
+                          launch.rank};
+    const uint32_t bytes = runs.length(j);
+    const auto own = lane.template load<Packets>(launch.send + runs.offset(j), bytes);
+    typename Lane::Run result;
+    if (!lane.template reduce<Packets>(sources, own, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
+      return false;
+    }
+    const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    lane.template push<Packets>(all, slot, result, bytes, launch.epoch);
+  }
+  lane.sent();
+
+  for (uint64_t j = 0; j < runs.count(); ++j) {
+    const uint32_t owner = slices.owner(j);
+    if (owner == launch.rank) continue;
+    const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    if (!lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_TWO_SHOT_H

@@ -1,0 +1,138 @@
+#include "support/collective_case.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "call.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint8_t kUntouched = 0x5B;
+
+// What a rank reads and writes, in parts of count elements, and which part of the larger one is the own one in place.
+struct Shape {
+  uint64_t send_parts;
+  uint64_t recv_parts;
+  uint64_t send_own;
+  uint64_t recv_own;
+};
+
+Shape shape_of(int32_t collective, uint64_t rank, uint64_t world) {
+  switch (collective) {
+    case NVRAR_ALL_GATHER:
+      return {1, world, 0, rank};
+    case NVRAR_REDUCE_SCATTER:
+      return {world, 1, rank, 0};
+    case NVRAR_ALL_TO_ALL:
+      return {world, world, 0, 0};
+    default:
+      return {1, 1, 0, 0};
+  }
+}
+
+nvrar_status call(nvrar_comm* comm, uint64_t send, uint64_t recv, const CollectiveCase& c) {
+  const auto [type, op] = c.reduction;
+  switch (c.collective) {
+    case NVRAR_ALL_REDUCE:
+      return nvrar_all_reduce(comm, send, recv, c.count, type, op, c.algorithm, 0);
+    case NVRAR_REDUCE:
+      return nvrar_reduce(comm, send, recv, c.count, type, op, c.root, 0);
+    case NVRAR_REDUCE_SCATTER:
+      return nvrar_reduce_scatter(comm, send, recv, c.count, type, op, 0);
+    case NVRAR_ALL_GATHER:
+      return nvrar_all_gather(comm, send, recv, c.count, type, 0);
+    case NVRAR_ALL_TO_ALL:
+      return nvrar_all_to_all(comm, send, recv, c.count, type, 0);
+    case NVRAR_BROADCAST:
+      return nvrar_broadcast(comm, send, recv, c.count, type, c.root, 0);
+    default:
+      return nvrar_barrier(comm, 0);
+  }
+}
+
+// What part `part` of the result is; null: not written.
+const uint8_t* expected(const Pool& pool, const CollectiveCase& c, int rank, uint64_t part) {
+  const uint64_t own_part = static_cast<uint64_t>(rank) * kPartShift;
+  switch (c.collective) {
+    case NVRAR_REDUCE:
+      return rank == c.root ? pool.expected(c.first) : nullptr;
+    case NVRAR_REDUCE_SCATTER:
+      return pool.expected(c.first + own_part);
+    case NVRAR_ALL_GATHER:
+      return pool.input(static_cast<int>(part), c.first);
+    case NVRAR_ALL_TO_ALL:
+      return pool.input(static_cast<int>(part), c.first + own_part);
+    case NVRAR_BROADCAST:
+      return pool.input(c.root, c.first);
+    default:
+      return pool.expected(c.first);
+  }
+}
+
+}  // namespace
+
+std::string describe_case(const CollectiveCase& c) {
+  nvrar_call record{};
+  record.collective = c.collective;
+  record.data_type = c.reduction.data_type;
+  record.op = c.reduction.op;
+  record.algorithm = c.algorithm;
+  record.count = c.count;
+  record.root = c.root;
+  return describe(record) + " window " + std::to_string(c.first) + " offsets " + std::to_string(c.send_offset) + " " +
+         std::to_string(c.recv_offset) + (c.in_place ? " in place" : "");
+}
+
+void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const CollectiveCase& c) {
+  const uint64_t size = element_bytes(c.reduction.data_type);
+  const uint64_t bytes = c.count * size;
+  const Shape shape = shape_of(c.collective, static_cast<uint64_t>(rank), static_cast<uint64_t>(world));
+  const bool gives = c.collective != NVRAR_BROADCAST || rank == c.root;
+  const bool takes = c.collective != NVRAR_REDUCE || rank == c.root;
+  // In place the larger of the two holds both.
+  const bool in_recv = c.in_place && takes && shape.recv_parts >= shape.send_parts;
+  const bool in_send = c.in_place && gives && shape.send_parts > shape.recv_parts;
+  GuardedBuffer send_buffer(bytes * shape.send_parts, c.send_offset * size);
+  GuardedBuffer recv_buffer(bytes * shape.recv_parts, c.recv_offset * size);
+  uint8_t* const send = in_recv ? recv_buffer.data() + shape.recv_own * bytes : send_buffer.data();
+  uint8_t* const recv = in_send ? send_buffer.data() + shape.send_own * bytes : recv_buffer.data();
+  std::memset(recv, kUntouched, bytes * shape.recv_parts);
+  for (uint64_t part = 0; part < shape.send_parts && gives; ++part) {
+    std::memcpy(send + part * bytes, pool.input(rank, c.first + part * kPartShift), bytes);
+  }
+
+  // Where nothing is read or written the address may be anything.
+  const nvrar_status status =
+      call(comm, gives ? reinterpret_cast<uint64_t>(send) : 0, takes ? reinterpret_cast<uint64_t>(recv) : 0, c);
+  ASSERT_EQ(status, NVRAR_OK) << nvrar_last_error() << "; " << describe_case(c);
+
+  for (uint64_t part = 0; part < shape.recv_parts && takes; ++part) {
+    ASSERT_EQ(difference(recv + part * bytes, expected(pool, c, rank, part), bytes), "")
+        << "rank " << rank << " part " << part << ": " << describe_case(c);
+  }
+  for (uint64_t part = 0; part < shape.send_parts && gives; ++part) {
+    if (in_recv || (in_send && part == shape.send_own)) continue;
+    ASSERT_EQ(difference(send + part * bytes, pool.input(rank, c.first + part * kPartShift), bytes), "")
+        << "the input changed on rank " << rank << ": " << describe_case(c);
+  }
+  ASSERT_TRUE(send_buffer.guards_intact() && recv_buffer.guards_intact())
+      << "rank " << rank << ": " << describe_case(c);
+}
+
+std::vector<int32_t> algorithms(int world, int ranks_per_node) {
+  std::vector<int32_t> all = {NVRAR_ALGORITHM_AUTO, NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
+  if (ranks_per_node != 0 && ranks_per_node < world) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
+  return all;
+}
+
+Pools::Pools(int world, int ranks_per_node, uint64_t seed) {
+  for (const Reduction& reduction : reductions()) {
+    const auto [type, op] = reduction;
+    const uint64_t own_seed = seed + static_cast<uint64_t>(type * 100 + op);
+    pools_[{type, op}] = std::make_unique<Pool>(type, op, world, kPoolElements, own_seed, ranks_per_node);
+  }
+}
+
+}  // namespace nvrar::test

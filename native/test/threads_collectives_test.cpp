@@ -1,0 +1,77 @@
+// Reduce, reduce-scatter, all-gather, all-to-all, broadcast and barrier with all ranks as threads of one process.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "support/collective_case.h"
+#include "support/group.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint64_t kCounts[] = {0,  1,  2,   3,   4,   5,   7,   8,   9,    31,   33,
+                                64, 65, 127, 129, 255, 257, 511, 513, 1000, 2049, 4097};
+
+bool sums(int32_t collective) { return collective == NVRAR_REDUCE || collective == NVRAR_REDUCE_SCATTER; }
+
+class CollectivesOfTopology : public ::testing::TestWithParam<TestTopology> {
+ protected:
+  // Each case takes every third count, another third for every type, operator, root and ring.
+  void run_all(int32_t collective) {
+    const auto [world, ranks_per_node] = GetParam();
+    const Pools pools(world, ranks_per_node, static_cast<uint64_t>(collective));
+    uint64_t setting = 0;
+    uint64_t cases = 0;
+    for (uint64_t ring_bytes : {uint64_t{0}, small_ring_bytes(ranks_per_node)}) {
+      ThreadGroup group(world, {.ring_bytes = ring_bytes, .ranks_per_node = ranks_per_node});
+      for (const Reduction& reduction : reductions()) {
+        if (!sums(collective) && reduction.op != NVRAR_SUM) continue;  // what is only moved has no operator
+        ++setting;
+        group.run([&, world = world](int rank, nvrar_comm* comm) {
+          uint64_t turn = 0;
+          for (uint64_t count : kCounts) {
+            const uint64_t r = mix(++turn + setting);
+            if ((turn + setting) % 3 != 0 || !runs_case(turn / 3, setting)) continue;
+            const int root = static_cast<int>((turn / 3 + setting) % static_cast<uint64_t>(world));
+            const CollectiveCase c{collective,     reduction,      NVRAR_ALGORITHM_AUTO, count, r % 4000,
+                                   (r >> 16) % 16, (r >> 24) % 16, (r >> 32) % 2 == 0,   root};
+            run_case(rank, world, comm, pools.of(reduction), c);
+            if (::testing::Test::HasFatalFailure()) return;
+            if (rank == 0) ++cases;
+          }
+        });
+      }
+    }
+    RecordProperty("cases", static_cast<int>(cases));
+  }
+};
+
+TEST_P(CollectivesOfTopology, ReduceGivesItsRootTheBitsOfAnAllReduce) { run_all(NVRAR_REDUCE); }
+TEST_P(CollectivesOfTopology, ReduceScatterGivesEachRankItsPartOfAnAllReduce) { run_all(NVRAR_REDUCE_SCATTER); }
+TEST_P(CollectivesOfTopology, AllGatherKeepsEveryBitInRankOrder) { run_all(NVRAR_ALL_GATHER); }
+TEST_P(CollectivesOfTopology, AllToAllKeepsEveryBitInRankOrder) { run_all(NVRAR_ALL_TO_ALL); }
+TEST_P(CollectivesOfTopology, BroadcastFromEveryRootKeepsEveryBit) { run_all(NVRAR_BROADCAST); }
+
+// A rank that leaves a barrier before all have entered would read a counter that is too small.
+TEST_P(CollectivesOfTopology, NobodyLeavesABarrierBeforeAllHaveEntered) {
+  const auto [world, ranks_per_node] = GetParam();
+  const uint64_t rounds = repetitions(1000);
+  ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
+  std::atomic<uint64_t> entered{0};
+  group.run([&, world = static_cast<uint64_t>(world)](int rank, nvrar_comm* comm) {
+    for (uint64_t round = 1; round <= rounds; ++round) {
+      if (mix(round * 8 + static_cast<uint64_t>(rank)) % 50 == 0) ::usleep(200);
+      ++entered;
+      ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
+      ASSERT_GE(entered.load(), round * world);
+      ASSERT_LE(entered.load(), (round + 1) * world);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(OneNode, CollectivesOfTopology, ::testing::ValuesIn(kOneNode));
+INSTANTIATE_TEST_SUITE_P(Nodes, CollectivesOfTopology, ::testing::ValuesIn(kNodes));
+
+}  // namespace
+}  // namespace nvrar::test
