@@ -4,7 +4,8 @@
  * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status
  * nvrar_last_error() holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in
  * nanoseconds; the stream comes last. Addresses and stream handles cross as uint64_t. Structs begin with their own
- * size, so they can grow, but for those that come in arrays. Nothing here prints, exits the process, installs a signal handler or throws.
+ * size, so they can grow, but for those that come in arrays. Nothing here prints, exits the process, installs a signal
+ * handler or throws.
  *
  * Life of a communicator (one member of a group):
  *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which makes its own descriptor; the caller
@@ -154,7 +155,7 @@ typedef struct nvrar_transfer {
 typedef struct nvrar_failure {
   uint32_t size;       /* sizeof(nvrar_failure), set by the caller */
   nvrar_status status; /* NVRAR_OK while nothing failed */
-  uint64_t sequence;   /* number of the call that failed, 0 if none was running */
+  uint64_t sequence;   /* of the call that failed, as in nvrar_call; 0 if none was running */
   uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT) or differed
                           (NVRAR_MISMATCH) */
 } nvrar_failure;
@@ -232,10 +233,21 @@ NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
 
 /*
- * Runs all transfers together and returns when all are complete. Transfers to (or from) one peer keep their order among
- * themselves; nothing else is ordered, and ranks that make no transfer with each other need not both call. A transfer
- * to oneself is allowed if its send and its recv are in one batch. A matched pair that differs in count or type is
- * NVRAR_MISMATCH on all ranks.
+ * Runs all transfers together and returns when all are complete: the recvs have their data, the sends' buffers may be
+ * written again. What is sent before the peer asks for it waits in a ring of ring_bytes / 16 (half of that is data); a
+ * larger send waits for its recv. Within a batch sends never wait for the batch's recvs or the other way round, so
+ * ranks that exchange more than a ring holds do it in one batch each.
+ *
+ * The n-th send to a peer matches that peer's n-th recv from this rank. Nothing else is ordered, neither against
+ * collectives, and ranks that make no transfer with each other need not both call. A matched pair that differs in count
+ * or type is NVRAR_MISMATCH on all ranks. Count 0 sends nothing and waits for nobody, but has its number: where the
+ * other side's count is not 0, that meets the next transfer of the pair, which is the mismatch (or times out, if there
+ * is none).
+ *
+ * A transfer to oneself needs its send and its recv, of the same count and type, in one batch. A buffer that is
+ * received into overlaps no other buffer of the batch. The deadline is one for the whole batch. A batch is one call
+ * (see Threads); transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE)
+ * has moved nothing.
  */
 NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
                                    uint64_t stream);

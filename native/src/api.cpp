@@ -147,7 +147,7 @@ nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint
   return guarded([&] {
     require(comm, "comm");
     if (transfer_count != 0) require(transfers, "transfers");
-    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar has no point-to-point transfers");
+    comm->communicator->run_batch(transfers, transfer_count);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "batch.h"
 #include "descriptor.h"
 #include "error.h"
 #include "hash.h"
@@ -206,14 +207,18 @@ void Communicator::connect(const uint8_t* blobs) {
   }
 }
 
-void Communicator::run(const Call& call) {
-  const BusyGuard guard(busy_);
+void Communicator::require_ready() {
   if (!connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
   }
   const host::Poison before = member_.poisoned();
   if (before.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(before, "");
+}
+
+void Communicator::run(const Call& call) {
+  const BusyGuard guard(busy_);
+  require_ready();
   check_call(call, member_.rank(), member_.layout().topology);
   // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
   ++sequence_;
@@ -229,6 +234,23 @@ void Communicator::run(const Call& call) {
   if (poison.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(poison, describe(record));
   running_.store(0, std::memory_order_release);
+}
+
+void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count) {
+  const BusyGuard guard(busy_);
+  require_ready();
+  check_batch(transfers, count, member_.rank(), member_.world());
+  host::BatchResult result;
+  const host::Poison poison = member_.run_batch(transfers, count, sequence_, &result);
+  if (poison.status == NVRAR_OK) [[likely]]
+    return;
+  if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_.rank()) {
+    poison_sentence_ = describe(result.call) + " meets send #" + std::to_string(result.theirs.sequence) + " " +
+                       describe_elements(result.theirs.data_type, result.theirs.count) + " of rank " +
+                       std::to_string(result.call.root) +
+                       ": the sends and the recvs of a pair of ranks match one by one, in count and type";
+  }
+  throw_poisoned(poison, describe(result.call));
 }
 
 void Communicator::throw_poisoned(const host::Poison& poison, const std::string& running) {

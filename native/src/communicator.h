@@ -27,6 +27,7 @@ class Communicator {
                                                uint32_t rule_count, const uint8_t* unique_id, uint8_t* descriptor);
   void connect(const uint8_t* descriptors);
   void run(const Call& call);
+  void run_batch(const nvrar_transfer* transfers, uint32_t count);
 
   void abort() noexcept;
   nvrar_failure failure() const noexcept;
@@ -37,6 +38,7 @@ class Communicator {
 
  private:
   Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash);
+  void require_ready();
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);

@@ -48,6 +48,14 @@ Clause clause_of(const RankActivity& rank) {
   }
 }
 
+// The numbers of transfers count within their pair of ranks: without its record such a call has no name.
+std::string call_of(const host::Poison& poison, const std::vector<RankActivity>& ranks) {
+  if (poison.origin < ranks.size() && ranks[poison.origin].known && ranks[poison.origin].call.transfers != 0) {
+    return describe(ranks[poison.origin].call);
+  }
+  return "call #" + std::to_string(poison.sequence);
+}
+
 std::string seconds(uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(ns) * 1e-9);
@@ -97,10 +105,13 @@ std::string describe_failure(const host::Poison& poison, uint32_t own, const std
         return (running.empty() ? "a call" : running) + " timed out after " + seconds(waited_ns) + " without " +
                missing + ": " + describe_activities(ranks);
       }
-      return origin + " timed out in its call #" + std::to_string(poison.sequence) + " without " + missing +
+      return origin + " timed out in its " + call_of(poison, ranks) + " without " + missing +
              ", which ended the group" + in_call + ": " + describe_activities(ranks);
     case NVRAR_ABORTED:
       return (here ? "the group was aborted by this rank (" + origin + ")" : origin + " aborted the group") + in_call;
+    case NVRAR_INTERNAL:
+      return "a packet of " + missing + " was overwritten before " + origin + " had read it: a defect of this library" +
+             in_call;
     default:
       return "the group is poisoned with status " + std::to_string(poison.status) + " by " + origin;
   }

@@ -57,6 +57,7 @@ CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t
   segments_[rank_] = SharedSegment::create(layout_, rank_);
   ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + kControlBytes};
   waiter_ = Waiter(&own(), topology.world, timeout_ns);
+  point_to_point_ = PointToPoint(layout_, rank_);
 }
 
 CpuMember::~CpuMember() { own().closed.store(1); }
@@ -118,6 +119,17 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
   }
   flight.end(number, NVRAR_CALL_DONE);
   return {};
+}
+
+Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
+                            BatchResult* result) {
+  point_to_point_.begin(transfers, count, group_sequence);
+  waiter_.begin_call();
+  TransferLane lane(ranks_.data(), rank_);
+  *result = point_to_point_.run(lane, waiter_, own(), own().flight);
+  if (result->status == NVRAR_OK) return {};
+  if (result->status != NVRAR_ABORTED) poison({result->status, rank_, result->ranks, result->call.sequence});
+  return poisoned();
 }
 
 Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noexcept {

@@ -9,6 +9,7 @@
 
 #include "call.h"
 #include "host/host_lane.h"
+#include "host/point_to_point.h"
 #include "host/shared_segment.h"
 #include "plan.h"
 
@@ -31,6 +32,8 @@ class CpuMember {
   Poison run(const Call& call, const Plan& plan, const nvrar_call& record) noexcept;
   // A call that has nothing to do: its record only.
   void record_empty(const nvrar_call& record) noexcept { own().flight.begin(record, NVRAR_CALL_DONE); }
+  // The same of a batch that passed check_batch. Throws std::bad_alloc, and then nothing was done. *result is filled.
+  Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, BatchResult* result);
   // The first failure stays. Peers get the same word. Never blocks; any thread.
   void poison(const Poison& poison) noexcept;
   Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }
@@ -60,6 +63,7 @@ class CpuMember {
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   std::atomic<bool> peers_mapped_{false};
   Waiter waiter_;
+  PointToPoint point_to_point_;
   TickClock clock_;
 };
 

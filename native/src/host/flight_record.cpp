@@ -66,8 +66,17 @@ nvrar_call FlightRecord::last(const TickClock& clock) const noexcept {
   for (int tries = 0; tries < kTries; ++tries) {
     const uint64_t written = written_.load(std::memory_order_acquire);
     if (written == 0) break;
-    const uint64_t number = written - 1;
-    if (entries_[number % NVRAR_FLIGHT_RECORDS].read(clock, number / NVRAR_FLIGHT_RECORDS, &call)) break;
+    const auto read = [&](uint64_t number, nvrar_call* to) {
+      return entries_[number % NVRAR_FLIGHT_RECORDS].read(clock, number / NVRAR_FLIGHT_RECORDS, to);
+    };
+    if (!read(written - 1, &call)) continue;
+    // All earlier calls and batches have ended well: what has not is of this batch.
+    const uint64_t batch = std::min<uint64_t>({call.transfers, written, NVRAR_FLIGHT_RECORDS});
+    for (uint64_t back = 2; call.state == NVRAR_CALL_DONE && back <= batch; ++back) {
+      nvrar_call before = empty_call();
+      if (read(written - back, &before) && before.state != NVRAR_CALL_DONE) call = before;
+    }
+    break;
   }
   return call;
 }

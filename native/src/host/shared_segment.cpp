@@ -73,9 +73,9 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
   control->rank = rank;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
-  // Headers and epoch areas are zero as the kernel gave them: epoch 0 is never used.
+  // All that holds epoch packets is zero as the kernel gave it: epoch 0 is never used.
   std::memset(segment.rings() + layout.sentinel_begin(), 0xFF,
-              (layout.total_slots() - layout.sentinel_begin()) * protocol::kPacketBytes);
+              (layout.sentinel_end() - layout.sentinel_begin()) * protocol::kPacketBytes);
   return segment;
 }
 

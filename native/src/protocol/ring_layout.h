@@ -31,7 +31,12 @@ enum class Hop : uint32_t {
   kExchange = 2,  // partial sums, between nodes
 };
 
-// Rings of one rank: [headers][epoch areas][sentinel areas], an area for each hop of each parity.
+// A ring of point-to-point is this part of ring_bytes.
+constexpr uint64_t kTransferRingShare = 16;
+constexpr uint64_t kCacheLineSlots = 64 / kPacketBytes;
+
+// Rings of one rank: [headers][epoch areas][sentinel areas][credits of each peer][transfers from each peer], an area
+// for each hop of each parity.
 // Kinds never share bytes: an epoch packet's payload could look like an empty sentinel slot, or the other way round.
 struct RingLayout {
   uint64_t ring_bytes;
@@ -61,10 +66,19 @@ struct RingLayout {
     return area_begin(kind, epoch, hop) + run * kRunPackets;
   }
   NVRAR_HD uint64_t area_runs(PacketKind kind) const { return area_slots(kind) / kRunPackets; }
-  NVRAR_HD uint64_t total_slots() const {
+  NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0, Hop::kData); }
+  NVRAR_HD uint64_t sentinel_end() const {
     return kHeaderSlots + areas() * (area_slots(PacketKind::kEpoch) + area_slots(PacketKind::kSentinel));
   }
-  NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0, Hop::kData); }
+  // Written by `reader` in the memory of the rank that sends to it.
+  NVRAR_HD uint64_t credit_slot(uint32_t reader) const { return sentinel_end() + reader * kCacheLineSlots; }
+  NVRAR_HD uint64_t transfer_ring_slots() const { return ring_bytes / kTransferRingShare / kPacketBytes; }
+  // Written by `source` in the memory of the rank that it sends to.
+  NVRAR_HD uint64_t transfer_ring_begin(uint32_t source) const {
+    return sentinel_end() + kPageBytes / kPacketBytes + source * transfer_ring_slots();
+  }
+  static_assert(kPageBytes / kPacketBytes >= kMaxRanks * kCacheLineSlots, "a page holds a credit of every rank");
+  NVRAR_HD uint64_t total_slots() const { return transfer_ring_begin(topology.world); }
   NVRAR_HD uint64_t total_bytes() const { return total_slots() * kPacketBytes; }
 };
 

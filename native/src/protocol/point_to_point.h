@@ -1,0 +1,190 @@
+// Transfers from one rank to another (protocol.md 16): the steps of the two ends of an ordered pair.
+//
+// The packets of a pair are numbered through for as long as the group lives. Packet n stands in slot n % slots of a
+// ring in the receiver's memory that the sender alone writes, and carries n + 1 as its epoch: so it validates itself,
+// and what a slot held before never looks like it. The receiver writes into a slot of the sender's memory how many
+// packets it has read, its credit; no packet is sent into a slot that the credit does not show as read. A transfer is
+// two header packets and its data.
+//
+// Each step moves what can be moved now and returns, so that one thread can turn all transfers of a batch. Packets are
+// epoch packets, of which a Lane here knows the two words:
+//
+//   void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch)
+//                                      one atomic 16-byte store into the peer's rings, after every look that went
+//                                      before
+//   WordPacket look(uint64_t slot)     what an own slot holds now
+//   void took(uint64_t slot)           the packet that was looked at is the one that was waited for
+//   uint64_t load(const uint8_t*), load_part(const uint8_t*, bytes)     up to 8 bytes of user memory at any alignment
+//   void store(uint8_t*, uint64_t), store_part(uint8_t*, uint64_t, bytes)
+#ifndef NVRAR_PROTOCOL_POINT_TO_POINT_H
+#define NVRAR_PROTOCOL_POINT_TO_POINT_H
+
+#include "protocol/ring_layout.h"
+
+namespace nvrar::protocol {
+
+struct WordPacket {
+  uint64_t payload;
+  uint64_t epoch;
+};
+static_assert(EpochPacket::kPayloadBytes == sizeof(uint64_t), "a payload is one word");
+
+struct TransferHeader {
+  static constexpr uint64_t kPackets = 2;
+
+  uint64_t count;
+  uint32_t sequence;  // of the transfer in its pair, the low bits
+  int32_t data_type;
+
+  NVRAR_HD uint64_t word(uint64_t i) const {
+    return i == 0 ? count : sequence | uint64_t{static_cast<uint32_t>(data_type)} << 32;
+  }
+  NVRAR_HD void take(uint64_t i, uint64_t word) {
+    if (i == 0) {
+      count = word;
+    } else {
+      sequence = static_cast<uint32_t>(word);
+      data_type = static_cast<int32_t>(word >> 32);
+    }
+  }
+  NVRAR_HD bool operator==(const TransferHeader& other) const {
+    return count == other.count && sequence == other.sequence && data_type == other.data_type;
+  }
+};
+
+// One end of an ordered pair.
+struct PairEnd {
+  uint32_t peer;
+  uint64_t ring;    // first slot, in the receiver's rings
+  uint64_t slots;   // of the ring
+  uint64_t credit;  // slot in the sender's rings
+
+  uint64_t packets;    // sent or read so far
+  uint64_t credited;   // of them read, as the receiver has told the sender
+  uint64_t transfers;  // begun so far
+};
+
+struct Transfer {
+  TransferHeader header;
+  TransferHeader theirs;  // of a recv: as it came
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t moved;  // packets, headers too
+
+  NVRAR_HD uint64_t packets() const {
+    return TransferHeader::kPackets + (bytes + EpochPacket::kPayloadBytes - 1) / EpochPacket::kPayloadBytes;
+  }
+  NVRAR_HD bool complete() const { return moved == packets(); }
+};
+
+enum class Step {
+  kNothing,  // could move yet
+  kMoved,    // some packets, perhaps all
+  kDiffers,  // the header is of another transfer than this one
+  kOverrun   // a packet was overwritten before it was read
+};
+
+// A step moves at most this part of a ring, so that the other end can work on the rest meanwhile, and so that no
+// transfer keeps the others of its batch waiting. A receiver that owes as much credit gives it, so a full ring always
+// ends in credit, and at a transfer's end it gives what it owes, so that the next one finds the ring as empty as it is.
+constexpr uint64_t kStepsPerRing = 4;
+
+NVRAR_HD uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// Free slots, as far as it is known here; looks at the credit if none are.
+template <class Lane>
+NVRAR_HD uint64_t room(Lane& lane, PairEnd& end) {
+#if defined(NVRAR_TEST_IGNORE_CREDIT)  // a negative control: without credit a sender overwrites what was not read yet
+  return end.slots;
+#endif
+  if (end.packets - end.credited == end.slots) end.credited = lane.look(end.credit).payload;
+  return end.slots - (end.packets - end.credited);
+}
+
+// The payload of packet i.
+template <class Lane>
+NVRAR_HD uint64_t load_payload(Lane& lane, const Transfer& transfer, uint64_t i) {
+  constexpr uint32_t kBytes = EpochPacket::kPayloadBytes;
+  if (i < TransferHeader::kPackets) return transfer.header.word(i);
+  const uint64_t offset_bytes = (i - TransferHeader::kPackets) * kBytes;
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(transfer.address + offset_bytes);
+  const uint64_t left_bytes = transfer.bytes - offset_bytes;
+  return left_bytes >= kBytes ? lane.load(from) : lane.load_part(from, static_cast<uint32_t>(left_bytes));
+}
+
+template <class Lane>
+NVRAR_HD Step push(Lane& lane, PairEnd& end, Transfer& transfer) {
+  const uint64_t left = smaller(transfer.packets() - transfer.moved, end.slots / kStepsPerRing);
+  const uint64_t count = smaller(left, room(lane, end));
+  if (count == 0) return Step::kNothing;
+  const uint64_t first = end.packets % end.slots;
+  for (uint64_t n = 0; n < count; ++n) {
+#if defined(NVRAR_TEST_ADVERSE)  // backwards: nothing may depend on the order in which packets arrive
+    const uint64_t i = count - 1 - n;
+#else
+    const uint64_t i = n;
+#endif
+    const uint64_t slot = first + i < end.slots ? first + i : first + i - end.slots;
+    lane.put(end.peer, end.ring + slot, load_payload(lane, transfer, transfer.moved + i), end.packets + i + 1);
+  }
+  end.packets += count;
+  transfer.moved += count;
+  return Step::kMoved;
+}
+
+template <class Lane>
+NVRAR_HD void store_payload(Lane& lane, const Transfer& transfer, uint64_t i, uint64_t payload) {
+  constexpr uint32_t kBytes = EpochPacket::kPayloadBytes;
+  const uint64_t offset_bytes = (i - TransferHeader::kPackets) * kBytes;
+  uint8_t* to = reinterpret_cast<uint8_t*>(transfer.address + offset_bytes);
+  const uint64_t left_bytes = transfer.bytes - offset_bytes;
+  if (left_bytes >= kBytes) {
+    lane.store(to, payload);
+  } else {
+    lane.store_part(to, payload, static_cast<uint32_t>(left_bytes));
+  }
+}
+
+template <class Lane>
+NVRAR_HD Step pull(Lane& lane, PairEnd& end, Transfer& transfer) {
+  const uint64_t limit = smaller(transfer.packets() - transfer.moved, end.slots / kStepsPerRing);
+  uint64_t slot = end.packets % end.slots;
+  uint64_t count = 0;
+  for (; count < limit; ++count) {
+    const uint64_t epoch = end.packets + count + 1;
+    const WordPacket packet = lane.look(end.ring + slot);
+    if (packet.epoch > epoch) return Step::kOverrun;
+    if (packet.epoch != epoch) break;
+    lane.took(end.ring + slot);
+    const uint64_t i = transfer.moved + count;
+    if (i >= TransferHeader::kPackets) {
+      store_payload(lane, transfer, i, packet.payload);
+    } else {
+      transfer.theirs.take(i, packet.payload);
+      if (i + 1 == TransferHeader::kPackets && !(transfer.theirs == transfer.header)) return Step::kDiffers;
+    }
+    if (++slot == end.slots) slot = 0;
+  }
+  if (count == 0) return Step::kNothing;
+  end.packets += count;
+  transfer.moved += count;
+  if (end.packets - end.credited >= end.slots / kStepsPerRing || transfer.complete()) {
+    lane.put(end.peer, end.credit, end.packets, end.packets);
+    end.credited = end.packets;
+  }
+  return Step::kMoved;
+}
+
+// Whether a step would do anything.
+template <class Lane>
+NVRAR_HD bool can_push(Lane& lane, PairEnd& end) {
+  return room(lane, end) != 0;
+}
+template <class Lane>
+NVRAR_HD bool can_pull(Lane& lane, const PairEnd& end) {
+  return lane.look(end.ring + end.packets % end.slots).epoch > end.packets;
+}
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_POINT_TO_POINT_H

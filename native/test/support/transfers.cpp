@@ -1,0 +1,75 @@
+#include "support/transfers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "call.h"
+
+namespace nvrar::test {
+namespace {
+
+std::vector<uint8_t> bytes_of(const Message& message) {
+  std::vector<uint8_t> bytes(message.count * element_bytes(message.data_type));
+  for (uint64_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    const uint64_t word = mix(message.seed * 1000003 + i);
+    std::memcpy(bytes.data() + i, &word, std::min<uint64_t>(sizeof word, bytes.size() - i));
+  }
+  return bytes;
+}
+
+nvrar_status one(nvrar_comm* comm, int32_t kind, int peer, uint64_t address, uint64_t count, int32_t data_type) {
+  const nvrar_transfer transfer{kind, peer, address, count, data_type, 0};
+  return nvrar_batch(comm, &transfer, 1, 0);
+}
+
+}  // namespace
+
+RankBatch::RankBatch(int rank, const std::vector<Message>& messages, uint64_t seed) {
+  std::vector<const Message*> left[2];  // recvs, sends
+  for (const Message& message : messages) {
+    if (message.destination == rank) left[0].push_back(&message);
+    if (message.source == rank) left[1].push_back(&message);
+  }
+  size_t next[2] = {};
+  for (uint64_t turn = 0; next[0] < left[0].size() || next[1] < left[1].size(); ++turn) {
+    const uint64_t r = mix(seed + turn);
+    bool sends = r % 2 == 0;
+    if (next[sends] == left[sends].size()) sends = !sends;
+    const Message& message = *left[sends][next[sends]++];
+    const std::vector<uint8_t> bytes = bytes_of(message);
+    const uint64_t size = element_bytes(message.data_type);
+    auto buffer = std::make_unique<GuardedBuffer>(bytes.size(), (r >> 8) % 16 * size);
+    if (sends && !bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+    transfers_.push_back({sends ? NVRAR_SEND : NVRAR_RECV, sends ? message.destination : message.source,
+                          buffer->address(), message.count, message.data_type, 0});
+    parts_.push_back({message, sends, std::move(buffer)});
+  }
+}
+
+nvrar_status RankBatch::run(nvrar_comm* comm) const {
+  return nvrar_batch(comm, transfers_.data(), static_cast<uint32_t>(transfers_.size()), 0);
+}
+
+std::string RankBatch::fault() const {
+  for (const Part& part : parts_) {
+    const std::vector<uint8_t> expected = bytes_of(part.message);
+    std::string fault = difference(part.buffer->data(), expected.data(), expected.size());
+    if (fault.empty() && !part.buffer->guards_intact()) fault = "a guard changed";
+    if (!fault.empty()) {
+      return (part.sends ? "send " : "recv ") + std::to_string(part.message.source) + " -> " +
+             std::to_string(part.message.destination) + " of " +
+             describe_elements(part.message.data_type, part.message.count) + ": " + fault;
+    }
+  }
+  return "";
+}
+
+nvrar_status send_one(nvrar_comm* comm, int peer, const void* from, uint64_t count, int32_t data_type) {
+  return one(comm, NVRAR_SEND, peer, reinterpret_cast<uint64_t>(from), count, data_type);
+}
+
+nvrar_status recv_one(nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type) {
+  return one(comm, NVRAR_RECV, peer, reinterpret_cast<uint64_t>(to), count, data_type);
+}
+
+}  // namespace nvrar::test
