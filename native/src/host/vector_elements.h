@@ -126,8 +126,17 @@ struct WideOp;
 
 template <class Element, class Vector>
 NVRAR_HD auto less_mask(Vector a, Vector b) {
-  typedef typename Element::Accumulator Numbers __attribute__((vector_size(16)));
-  return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
+  if constexpr (Element::kFloat || Element::kBytes < 8) {
+    typedef typename Element::Accumulator Numbers __attribute__((vector_size(16)));
+    return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
+  } else {
+    // SSE2 compares no 64-bit integers, and element by element it takes ten times as long: the high halves decide, or
+    // where they are equal the sign of the difference.
+    const IntVector high_a = reinterpret_cast<IntVector>(a);
+    const IntVector high_b = reinterpret_cast<IntVector>(b);
+    const IntVector less = (high_a < high_b) | ((high_a == high_b) & reinterpret_cast<IntVector>(a - b));
+    return __builtin_shuffle(less >> 31, IntVector{1, 1, 3, 3});
+  }
 }
 
 // a where it is a NaN, else b where it is one, else the number.
