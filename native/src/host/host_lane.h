@@ -85,6 +85,14 @@ class HostLane {
   }
   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result);
 
+  void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
+    for (uint32_t i = 0; i < peers.count(); ++i) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+  }
+  template <class Packets>
+  void soon_taken(uint64_t slot) {
+    each_line(own_rings_ + slot, Packets::kMustClear ? prefetch_to_write : prefetch_to_read);
+  }
+
   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
     if (to != from && bytes != 0) std::memcpy(to, from, bytes);
   }
@@ -102,6 +110,12 @@ class HostLane {
 
  private:
   static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
+
+  template <class Visit>
+  static NVRAR_HD void each_line(const Packet* first, Visit visit) {
+    constexpr uint32_t kLinePackets = kCacheLineBytes / protocol::kPacketBytes;
+    for (uint32_t i = 0; i < protocol::kRunPackets; i += kLinePackets) visit(first + i);
+  }
 
   template <class Packets>
   static NVRAR_HD uint32_t packets_of(uint32_t bytes) {

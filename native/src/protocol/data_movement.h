@@ -16,6 +16,7 @@ NVRAR_HD void push_message(Lane& lane, const Launch& launch, const Peers& peers,
   for (uint64_t j = 0; j < runs.count(); ++j) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, launch.rank));
     const uint32_t bytes = runs.length(j);
+    if (j + kAhead < runs.count()) lane.soon_pushed(peers, slot + kAhead * flat.stride());
     lane.template push<Packets>(peers, slot, lane.template load<Packets>(from + runs.offset(j), bytes), bytes,
                                 launch.epoch);
   }
@@ -30,6 +31,7 @@ NVRAR_HD void push_parts(Lane& lane, const Launch& launch) {
   for (uint64_t j = 0; j < runs.count(); ++j) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, launch.rank));
     const uint32_t bytes = runs.length(j);
+    if (j + kAhead < runs.count()) lane.soon_pushed(peers, slot + kAhead * flat.stride());
     for (uint32_t i = 0; i < peers.count(); ++i) {
       const uint8_t* from = launch.send + peers[i] * launch.send_stride_bytes + runs.offset(j);
       lane.template push<Packets>(Peers::one(peers[i]), slot, lane.template load<Packets>(from, bytes), bytes,
@@ -44,6 +46,7 @@ NVRAR_HD bool drain_message(Lane& lane, const Launch& launch, uint32_t source, u
   const MessageRuns<EpochPacket> runs{launch.bytes};
   for (uint64_t j = 0; j < runs.count(); ++j) {
     const uint64_t slot = launch.layout.slot(PacketKind::kEpoch, launch.epoch, Hop::kData, flat.data_run(j, source));
+    if (j + kAhead < runs.count()) lane.template soon_taken<EpochPacket>(slot + kAhead * flat.stride());
     if (!lane.template drain<EpochPacket>(slot, source, to + runs.offset(j), runs.length(j), launch.epoch)) {
       return false;
     }

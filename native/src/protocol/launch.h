@@ -18,6 +18,9 @@
 //   bool take_partial<Packets>(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial*)
 //   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result)
 //                                                  combines the nodes' sums and rounds
+//   void soon_pushed(Peers, uint64_t slot), void soon_taken<Packets>(uint64_t slot)
+//                                                  hints: a run will be pushed there, or taken from there, kAhead turns
+//                                                  later
 //   void put(uint32_t peer, uint64_t slot, Packet), bool take<Packets>(uint64_t slot, uint32_t source, uint64_t epoch,
 //   Packet*)                                       one packet
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
@@ -31,6 +34,10 @@
 #include "protocol/ring_layout.h"
 
 namespace nvrar::protocol {
+
+// Of the turns of a loop over runs: long enough to fetch a run's lines from another core, short enough to find them
+// then.
+constexpr uint32_t kAhead = 2;
 
 struct Launch {
   RingLayout layout;
@@ -77,6 +84,14 @@ struct Sources {
 
   NVRAR_HD uint64_t slot_of(uint32_t i) const { return slot + uint64_t{i} * kRunPackets; }
 };
+
+// A hint: the runs that lie `ahead` slots behind those of `sources` will be summed kAhead turns later.
+template <class Packets, class Lane>
+NVRAR_HD void soon_reduced(Lane& lane, const Sources& sources, uint64_t ahead) {
+  for (uint32_t i = 0; i < sources.count; ++i) {
+    if (i != sources.own) lane.template soon_taken<Packets>(sources.slot_of(i) + ahead);
+  }
+}
 
 // The runs of a message of launch.bytes.
 template <class Packets>

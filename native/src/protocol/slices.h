@@ -11,6 +11,8 @@ namespace nvrar::protocol {
 struct FlatRuns {
   Topology topology;
   NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j * topology.world + source; }
+  // From a source's run to its next one, in slots.
+  NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world; }
 };
 
@@ -20,6 +22,8 @@ struct TwoShotRuns {
   NVRAR_HD uint32_t owner(uint64_t j) const { return static_cast<uint32_t>(j % topology.world); }
   NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j / topology.world * topology.world + source; }
   NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
+  // From a rank's run to its next one, in slots, in both hops.
+  NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world * topology.world; }
 };
 

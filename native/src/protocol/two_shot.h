@@ -14,12 +14,14 @@ NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
   const TwoShotRuns slices{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
   const uint32_t world = launch.topology().world;
+  const uint64_t ahead = kAhead * slices.stride();
 
   send_phase(lane, launch, [&] {
     for (uint64_t j = 0; j < runs.count(); ++j) {
       const uint32_t owner = slices.owner(j);
       if (owner == launch.rank) continue;
       const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, launch.rank));
+      if (j + kAhead * world < runs.count()) lane.soon_pushed(Peers::one(owner), slot + ahead);
       const auto run = lane.template load<Packets>(launch.send + runs.offset(j), runs.length(j));
       lane.template push<Packets>(Peers::one(owner), slot, run, runs.length(j), launch.epoch);
     }
@@ -30,14 +32,18 @@ NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
   for (uint64_t j = launch.rank; j < runs.count(); j += world) {
     const Sources sources{launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, 0)), 0, world,
                           launch.rank};
+    const uint64_t result_slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    if (j + kAhead * world < runs.count()) {
+      soon_reduced<Packets>(lane, sources, ahead);
+      lane.soon_pushed(all, result_slot + ahead);
+    }
     const uint32_t bytes = runs.length(j);
     const auto own = lane.template load<Packets>(launch.send + runs.offset(j), bytes);
     typename Lane::Run result;
     if (!lane.template reduce<Packets>(sources, own, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
       return false;
     }
-    const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
-    lane.template push<Packets>(all, slot, result, bytes, launch.epoch);
+    lane.template push<Packets>(all, result_slot, result, bytes, launch.epoch);
   }
   lane.sent();
 
@@ -45,6 +51,7 @@ NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
     const uint32_t owner = slices.owner(j);
     if (owner == launch.rank) continue;
     const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    if (j + kAhead * world < runs.count()) lane.template soon_taken<Packets>(slot + ahead);
     if (!lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch)) {
       return false;
     }
