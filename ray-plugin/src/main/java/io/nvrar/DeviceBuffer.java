@@ -6,8 +6,11 @@ import java.nio.ByteBuffer;
  * Elements of one type in a device's memory. Not safe for concurrent use of overlapping elements.
  *
  * <p>Copies to and from Java are blocking and meant for setting up, for results and for the CPU
- * backend. A closed buffer throws {@link IllegalStateException}. A buffer that is dropped without
- * {@link #close} is reported as a leak in the log and not freed.
+ * backend. Each takes arrays of the Java type that holds the buffer's elements, {@link ByteBuffer}s
+ * take any in the native byte order; another type, or a range that does not fit, is an {@link
+ * IllegalArgumentException} and copies nothing. A closed buffer throws {@link
+ * IllegalStateException}. A buffer that is dropped without {@link #close} is reported as a leak in
+ * the log and not freed.
  */
 public interface DeviceBuffer extends AutoCloseable {
 
@@ -38,8 +41,8 @@ public interface DeviceBuffer extends AutoCloseable {
   DeviceBuffer slice(long offset, long count);
 
   /**
-   * Copies all of {@code source} to the front of this buffer, converting to this buffer's type. Not
-   * for {@link DataType#INT32}.
+   * Copies all of {@code source} to the front of this buffer, converting to this buffer's type. For
+   * {@link DataType#FLOAT16}, {@link DataType#FLOAT32} and {@link DataType#BFLOAT16}.
    */
   default void copyFrom(float[] source) {
     copyFrom(source, 0, 0, source.length);
@@ -56,8 +59,8 @@ public interface DeviceBuffer extends AutoCloseable {
   void copyFrom(float[] source, int sourceOffset, long offset, int count);
 
   /**
-   * Copies the first {@code target.length} elements out, widened to float. Not for {@link
-   * DataType#INT32}.
+   * Copies the first {@code target.length} elements out, widened to float. For {@link
+   * DataType#FLOAT16}, {@link DataType#FLOAT32} and {@link DataType#BFLOAT16}.
    */
   default void copyTo(float[] target) {
     copyTo(0, target, 0, target.length);
@@ -73,11 +76,37 @@ public interface DeviceBuffer extends AutoCloseable {
    */
   void copyTo(long offset, float[] target, int targetOffset, int count);
 
+  /** Copies all of {@code source} to the front of this {@link DataType#FLOAT64} buffer. */
+  void copyFrom(double[] source);
+
+  /**
+   * Copies the first {@code target.length} elements of this {@link DataType#FLOAT64} buffer out.
+   */
+  void copyTo(double[] target);
+
+  /**
+   * Copies all of {@code source} to the front of this {@link DataType#INT8} or {@link
+   * DataType#UINT8} buffer.
+   */
+  void copyFrom(byte[] source);
+
+  /**
+   * Copies the first {@code target.length} elements of this {@link DataType#INT8} or {@link
+   * DataType#UINT8} buffer out; {@link Byte#toUnsignedInt} gives the value of the latter's.
+   */
+  void copyTo(byte[] target);
+
   /** Copies all of {@code source} to the front of this {@link DataType#INT32} buffer. */
   void copyFrom(int[] source);
 
   /** Copies the first {@code target.length} elements of this {@link DataType#INT32} buffer out. */
   void copyTo(int[] target);
+
+  /** Copies all of {@code source} to the front of this {@link DataType#INT64} buffer. */
+  void copyFrom(long[] source);
+
+  /** Copies the first {@code target.length} elements of this {@link DataType#INT64} buffer out. */
+  void copyTo(long[] target);
 
   /**
    * Copies the remaining bytes of {@code source} to the front of this buffer; the source's position

@@ -1,11 +1,17 @@
 package io.nvrar;
 
-/** How a reduction combines two elements. */
+/** How a reduction combines the ranks' elements, in rank order. */
 public enum ReduceOp {
   /** Sum. */
   SUM(0),
+  /** Product. */
+  PRODUCT(1),
   /** The larger; passes NaN on and orders -0 below +0. */
-  MAX(2);
+  MAX(2),
+  /** The smaller; passes NaN on and orders -0 below +0. */
+  MIN(3),
+  /** The sum divided by the world size; for floats only. */
+  AVG(4);
 
   private final int code;
 

@@ -3,7 +3,6 @@ package io.nvrar.bootstrap;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.Device;
@@ -11,7 +10,6 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
-import java.nio.ByteBuffer;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -128,12 +126,12 @@ class CallChecksTest {
 
   @Test
   void anotherDevicesBufferAndStreamAreRefused() {
-    DeviceBuffer foreign = new ForeignBuffer();
+    DeviceBuffer foreign = new ForeignDevice.ForeignBuffer();
     refused(
         () -> group.allReduce(foreign, eight, ReduceOp.SUM, group.stream()),
         "send lives on GPU 3, the group computes on host");
     refused(
-        () -> group.allReduce(eight, new ForeignStream()),
+        () -> group.allReduce(eight, new ForeignDevice.ForeignStream()),
         "the stream belongs to GPU 3, the group computes on host");
   }
 
@@ -144,108 +142,5 @@ class CallChecksTest {
     try (DeviceGraph empty = device.capture(group.stream(), () -> {})) {
       empty.launch(group.stream());
     }
-  }
-
-  private static final class ForeignDevice implements Device {
-    @Override
-    public Backend backend() {
-      return Backend.CUDA;
-    }
-
-    @Override
-    public int ordinal() {
-      return 3;
-    }
-
-    @Override
-    public DeviceBuffer allocate(DataType dataType, long count) {
-      return new ForeignBuffer();
-    }
-
-    @Override
-    public DeviceStream createStream() {
-      return new ForeignStream();
-    }
-
-    @Override
-    public DeviceGraph capture(DeviceStream stream, Runnable work) {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public String toString() {
-      return "GPU 3";
-    }
-  }
-
-  private static final class ForeignStream implements DeviceStream {
-    @Override
-    public Device device() {
-      return new ForeignDevice();
-    }
-
-    @Override
-    public long handle() {
-      return 1;
-    }
-
-    @Override
-    public boolean isCapturing() {
-      return false;
-    }
-
-    @Override
-    public void synchronize() {}
-
-    @Override
-    public void close() {}
-  }
-
-  private static final class ForeignBuffer implements DeviceBuffer {
-    @Override
-    public Device device() {
-      return new ForeignDevice();
-    }
-
-    @Override
-    public DataType dataType() {
-      return DataType.FLOAT32;
-    }
-
-    @Override
-    public long count() {
-      return 8;
-    }
-
-    @Override
-    public long address() {
-      return 4096;
-    }
-
-    @Override
-    public DeviceBuffer slice(long offset, long count) {
-      return this;
-    }
-
-    @Override
-    public void copyFrom(float[] source, int sourceOffset, long offset, int count) {}
-
-    @Override
-    public void copyTo(long offset, float[] target, int targetOffset, int count) {}
-
-    @Override
-    public void copyFrom(int[] source) {}
-
-    @Override
-    public void copyTo(int[] target) {}
-
-    @Override
-    public void copyFrom(ByteBuffer source) {}
-
-    @Override
-    public void copyTo(ByteBuffer target) {}
-
-    @Override
-    public void close() {}
   }
 }

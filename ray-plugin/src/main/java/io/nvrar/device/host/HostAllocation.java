@@ -2,8 +2,10 @@ package io.nvrar.device.host;
 
 import io.nvrar.internal.NativeMemory;
 import java.nio.ByteBuffer;
+import java.nio.DoubleBuffer;
 import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
+import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -29,7 +31,9 @@ final class HostAllocation {
   private final ByteBuffer[] bytes;
   private final ShortBuffer[] shorts;
   private final IntBuffer[] ints;
+  private final LongBuffer[] longs;
   private final FloatBuffer[] floats;
+  private final DoubleBuffer[] doubles;
   private final AtomicLong uses = new AtomicLong();
 
   private HostAllocation(long start, long sizeBytes) {
@@ -39,14 +43,18 @@ final class HostAllocation {
     bytes = new ByteBuffer[chunks];
     shorts = new ShortBuffer[chunks];
     ints = new IntBuffer[chunks];
+    longs = new LongBuffer[chunks];
     floats = new FloatBuffer[chunks];
+    doubles = new DoubleBuffer[chunks];
     for (int i = 0; i < chunks; i++) {
       long offset = (long) i << CHUNK_BYTES_LOG2;
       int length = (int) Math.min(CHUNK_BYTES, sizeBytes - offset);
       bytes[i] = NativeMemory.view(address + offset, length);
       shorts[i] = bytes[i].asShortBuffer();
       ints[i] = bytes[i].asIntBuffer();
+      longs[i] = bytes[i].asLongBuffer();
       floats[i] = bytes[i].asFloatBuffer();
+      doubles[i] = bytes[i].asDoubleBuffer();
     }
   }
 
@@ -112,8 +120,16 @@ final class HostAllocation {
     return ints[chunk];
   }
 
+  LongBuffer longs(int chunk) {
+    return longs[chunk];
+  }
+
   FloatBuffer floats(int chunk) {
     return floats[chunk];
+  }
+
+  DoubleBuffer doubles(int chunk) {
+    return doubles[chunk];
   }
 
   private void free() {

@@ -84,7 +84,7 @@ final class HostBuffer implements DeviceBuffer {
 
   @Override
   public void copyFrom(float[] source, int sourceOffset, long offset, int n) {
-    requireFloats("copyFrom(float[])");
+    requireElements("copyFrom", float.class);
     requireRange("the copy", offset, n);
     requireArrayRange(source.length, sourceOffset, n);
     copy(
@@ -107,14 +107,14 @@ final class HostBuffer implements DeviceBuffer {
                 target.put(index + i, HalfPrecision.floatToBfloat16(source[from + i]));
               }
             }
-            case INT32 -> throw new AssertionError("requireFloats lets no int32 pass");
+            default -> throw notFloats();
           }
         });
   }
 
   @Override
   public void copyTo(long offset, float[] target, int targetOffset, int n) {
-    requireFloats("copyTo(float[])");
+    requireElements("copyTo", float.class);
     requireRange("the copy", offset, n);
     requireArrayRange(target.length, targetOffset, n);
     copy(
@@ -137,31 +137,81 @@ final class HostBuffer implements DeviceBuffer {
                 target[to + i] = HalfPrecision.bfloat16ToFloat(source.get(index + i));
               }
             }
-            case INT32 -> throw new AssertionError("requireFloats lets no int32 pass");
+            default -> throw notFloats();
           }
         });
   }
 
   @Override
+  public void copyFrom(double[] source) {
+    copyFirst(
+        "copyFrom",
+        double.class,
+        source.length,
+        (chunk, index, done, part) -> allocation.doubles(chunk).put(index, source, done, part));
+  }
+
+  @Override
+  public void copyTo(double[] target) {
+    copyFirst(
+        "copyTo",
+        double.class,
+        target.length,
+        (chunk, index, done, part) -> allocation.doubles(chunk).get(index, target, done, part));
+  }
+
+  @Override
+  public void copyFrom(byte[] source) {
+    copyFirst(
+        "copyFrom",
+        byte.class,
+        source.length,
+        (chunk, index, done, part) -> allocation.bytes(chunk).put(index, source, done, part));
+  }
+
+  @Override
+  public void copyTo(byte[] target) {
+    copyFirst(
+        "copyTo",
+        byte.class,
+        target.length,
+        (chunk, index, done, part) -> allocation.bytes(chunk).get(index, target, done, part));
+  }
+
+  @Override
   public void copyFrom(int[] source) {
-    requireInts("copyFrom(int[])");
-    requireRange("the copy", 0, source.length);
-    copy(
-        Integer.BYTES,
-        first,
+    copyFirst(
+        "copyFrom",
+        int.class,
         source.length,
         (chunk, index, done, part) -> allocation.ints(chunk).put(index, source, done, part));
   }
 
   @Override
   public void copyTo(int[] target) {
-    requireInts("copyTo(int[])");
-    requireRange("the copy", 0, target.length);
-    copy(
-        Integer.BYTES,
-        first,
+    copyFirst(
+        "copyTo",
+        int.class,
         target.length,
         (chunk, index, done, part) -> allocation.ints(chunk).get(index, target, done, part));
+  }
+
+  @Override
+  public void copyFrom(long[] source) {
+    copyFirst(
+        "copyFrom",
+        long.class,
+        source.length,
+        (chunk, index, done, part) -> allocation.longs(chunk).put(index, source, done, part));
+  }
+
+  @Override
+  public void copyTo(long[] target) {
+    copyFirst(
+        "copyTo",
+        long.class,
+        target.length,
+        (chunk, index, done, part) -> allocation.longs(chunk).get(index, target, done, part));
   }
 
   @Override
@@ -214,6 +264,13 @@ final class HostBuffer implements DeviceBuffer {
      * @param part how many to copy
      */
     void copy(int chunk, int index, int done, int part);
+  }
+
+  /** Copies this buffer's first elements from or to an array of their Java type. */
+  private void copyFirst(String method, Class<?> element, int n, Part part) {
+    requireElements(method, element);
+    requireRange("the copy", 0, n);
+    copy(dataType.sizeBytes(), first, n, part);
   }
 
   /** Splits a range of units of a size into its parts by chunk, and holds the memory meanwhile. */
@@ -307,20 +364,29 @@ final class HostBuffer implements DeviceBuffer {
     }
   }
 
-  private void requireFloats(String what) {
+  private void requireElements(String method, Class<?> element) {
     requireOpen();
-    if (dataType == DataType.INT32) {
+    Class<?> own = javaElement(dataType);
+    if (element != own) {
       throw new IllegalArgumentException(
-          what + " was called on the buffer " + name(dataType, count) + "; copy an int[]");
+          "%s(%s[]) was called on the buffer %s; copy a %s[]"
+              .formatted(method, element, name(dataType, count), own));
     }
   }
 
-  private void requireInts(String what) {
-    requireOpen();
-    if (dataType != DataType.INT32) {
-      throw new IllegalArgumentException(
-          what + " was called on the buffer " + name(dataType, count) + "; copy a float[]");
-    }
+  /** The Java type whose arrays hold such elements. */
+  private static Class<?> javaElement(DataType type) {
+    return switch (type) {
+      case INT8, UINT8 -> byte.class;
+      case INT32 -> int.class;
+      case INT64 -> long.class;
+      case FLOAT16, FLOAT32, BFLOAT16 -> float.class;
+      case FLOAT64 -> double.class;
+    };
+  }
+
+  private AssertionError notFloats() {
+    return new AssertionError("requireElements lets no " + dataType + " pass");
   }
 
   private static String name(DataType dataType, long count) {

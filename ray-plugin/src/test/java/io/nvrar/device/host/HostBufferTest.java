@@ -9,6 +9,8 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.HalfPrecision;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Locale;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -95,6 +97,70 @@ class HostBufferTest {
       buffer.copyFrom(bytes.asReadOnlyBuffer());
       buffer.copyTo(back);
       assertThat(back).containsExactly(1, 7, Integer.MIN_VALUE, Integer.MAX_VALUE);
+    }
+  }
+
+  @Test
+  void everyTypeIsCopiedAsTheArraysOfItsJavaType() {
+    double[] doubles = {Math.PI, -0.0, Double.MIN_VALUE, Double.NaN};
+    double[] doublesBack = new double[4];
+    long[] longs = {1, -1, Long.MIN_VALUE, Long.MAX_VALUE};
+    long[] longsBack = new long[4];
+    byte[] bytes = {1, -1, Byte.MIN_VALUE, Byte.MAX_VALUE};
+    try (DeviceBuffer float64 = HOST.allocate(DataType.FLOAT64, 5);
+        DeviceBuffer int64 = HOST.allocate(DataType.INT64, 5)) {
+      float64.slice(1, 4).copyFrom(doubles);
+      float64.slice(1, 4).copyTo(doublesBack);
+      assertThat(doublesBack).containsExactly(doubles);
+      int64.slice(1, 4).copyFrom(longs);
+      int64.slice(1, 4).copyTo(longsBack);
+      assertThat(longsBack).containsExactly(longs);
+    }
+    for (DataType type : new DataType[] {DataType.INT8, DataType.UINT8}) {
+      byte[] bytesBack = new byte[4];
+      try (DeviceBuffer buffer = HOST.allocate(type, 5)) {
+        buffer.slice(1, 4).copyFrom(bytes);
+        buffer.slice(1, 4).copyTo(bytesBack);
+        assertThat(bytesBack).containsExactly(bytes);
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(DataType.class)
+  void anArrayOfAnotherJavaTypeIsRefusedAndNamesTheRightOne(DataType type) {
+    String right =
+        switch (type) {
+          case INT8, UINT8 -> "byte[]";
+          case INT32 -> "int[]";
+          case INT64 -> "long[]";
+          case FLOAT16, FLOAT32, BFLOAT16 -> "float[]";
+          case FLOAT64 -> "double[]";
+        };
+    try (DeviceBuffer buffer = HOST.allocate(type, 2)) {
+      Map<String, Runnable> copies =
+          Map.of(
+              "copyFrom(byte[])", () -> buffer.copyFrom(new byte[1]),
+              "copyFrom(int[])", () -> buffer.copyFrom(new int[1]),
+              "copyFrom(long[])", () -> buffer.copyFrom(new long[1]),
+              "copyFrom(float[])", () -> buffer.copyFrom(new float[1]),
+              "copyFrom(double[])", () -> buffer.copyFrom(new double[1]),
+              "copyTo(byte[])", () -> buffer.copyTo(new byte[1]),
+              "copyTo(int[])", () -> buffer.copyTo(new int[1]),
+              "copyTo(long[])", () -> buffer.copyTo(new long[1]),
+              "copyTo(float[])", () -> buffer.copyTo(new float[1]),
+              "copyTo(double[])", () -> buffer.copyTo(new double[1]));
+      copies.forEach(
+          (method, copy) -> {
+            if (method.endsWith("(" + right + ")")) {
+              copy.run();
+            } else {
+              String name = type.name().toLowerCase(Locale.ROOT) + "[2]";
+              assertThatThrownBy(copy::run)
+                  .isInstanceOf(IllegalArgumentException.class)
+                  .hasMessage(method + " was called on the buffer " + name + "; copy a " + right);
+            }
+          });
     }
   }
 
