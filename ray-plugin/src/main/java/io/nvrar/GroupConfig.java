@@ -22,6 +22,8 @@ public final class GroupConfig {
   private final Duration heartbeatLimit;
   private final long ringBytes;
   private final int rendezvousPort;
+  private final int gpusPerNode;
+  private final TuningTable tuning;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -30,6 +32,8 @@ public final class GroupConfig {
     heartbeatLimit = builder.heartbeatLimit;
     ringBytes = builder.ringBytes;
     rendezvousPort = builder.rendezvousPort;
+    gpusPerNode = builder.gpusPerNode;
+    tuning = builder.tuning;
   }
 
   /** The configuration with every default. */
@@ -72,6 +76,19 @@ public final class GroupConfig {
     return rendezvousPort;
   }
 
+  /**
+   * The members of one node, in rank order: ranks 0 to {@code gpusPerNode - 1} are the first node,
+   * and so on; the last may have fewer. 0 for all members in one node.
+   */
+  public int gpusPerNode() {
+    return gpusPerNode;
+  }
+
+  /** Which algorithm an all-reduce takes where the call leaves it open. */
+  public TuningTable tuning() {
+    return tuning;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof GroupConfig that
@@ -80,28 +97,50 @@ public final class GroupConfig {
         && joinTimeout.equals(that.joinTimeout)
         && heartbeatLimit.equals(that.heartbeatLimit)
         && ringBytes == that.ringBytes
-        && rendezvousPort == that.rendezvousPort;
+        && rendezvousPort == that.rendezvousPort
+        && gpusPerNode == that.gpusPerNode
+        && tuning.equals(that.tuning);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(backend, timeout, joinTimeout, heartbeatLimit, ringBytes, rendezvousPort);
+    return Objects.hash(
+        backend,
+        timeout,
+        joinTimeout,
+        heartbeatLimit,
+        ringBytes,
+        rendezvousPort,
+        gpusPerNode,
+        tuning);
   }
 
   @Override
   public String toString() {
-    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d]"
-        .formatted(backend, timeout, joinTimeout, heartbeatLimit, ringBytes, rendezvousPort);
+    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s]"
+        .formatted(
+            backend,
+            timeout,
+            joinTimeout,
+            heartbeatLimit,
+            ringBytes,
+            rendezvousPort,
+            gpusPerNode,
+            tuning);
   }
 
   /** Sets what differs from the defaults. */
   public static final class Builder {
+    private static final int GPUS_PER_NODE_MAX = 72;
+
     private Backend backend = Backend.AUTO;
     private Duration timeout = TIMEOUT_DEFAULT;
     private Duration joinTimeout = JOIN_TIMEOUT_DEFAULT;
     private Duration heartbeatLimit = HEARTBEAT_LIMIT_DEFAULT;
     private long ringBytes;
     private int rendezvousPort;
+    private int gpusPerNode;
+    private TuningTable tuning = TuningTable.none();
 
     private Builder() {}
 
@@ -146,6 +185,22 @@ public final class GroupConfig {
         throw new IllegalArgumentException("rendezvousPort is " + value + ", must be 0 to 65535");
       }
       rendezvousPort = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#gpusPerNode()}; 0 to 72. */
+    public Builder gpusPerNode(int value) {
+      if (value < 0 || value > GPUS_PER_NODE_MAX) {
+        throw new IllegalArgumentException(
+            "gpusPerNode is %d, must be 0 to %d".formatted(value, GPUS_PER_NODE_MAX));
+      }
+      gpusPerNode = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#tuning()}; {@code io.nvrar.tuning.TuningFile} reads one. */
+    public Builder tuning(TuningTable value) {
+      tuning = Objects.requireNonNull(value, "tuning");
       return this;
     }
 

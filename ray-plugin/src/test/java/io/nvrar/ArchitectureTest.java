@@ -35,6 +35,8 @@ class ArchitectureTest {
           .definedBy("io.nvrar.bootstrap..")
           .layer("device")
           .definedBy("io.nvrar.device..")
+          .layer("tuning")
+          .definedBy("io.nvrar.tuning..")
           .layer("internal")
           .definedBy("io.nvrar.internal..")
           .whereLayer("cli")
@@ -45,6 +47,8 @@ class ArchitectureTest {
           .mayOnlyBeAccessedByLayers("ray", "cli")
           .whereLayer("device")
           .mayOnlyBeAccessedByLayers("bootstrap", "ray", "cli")
+          .whereLayer("tuning")
+          .mayOnlyBeAccessedByLayers("ray", "cli")
           .whereLayer("internal")
           .mayOnlyBeAccessedByLayers("device", "bootstrap", "ray", "cli");
 
@@ -60,6 +64,8 @@ class ArchitectureTest {
 
   @ArchTest
   static final ArchRule kryoStaysInBootstrap = only("bootstrap", "com.esotericsoftware..");
+
+  @ArchTest static final ArchRule gsonStaysInTuning = only("tuning", "com.google.gson..");
 
   @ArchTest static final ArchRule picocliStaysInTheCommandLine = only("cli", "picocli..");
 

@@ -51,7 +51,7 @@ public final class Groups {
    * @param config what all members agree on
    * @param host an address of this machine that all members can reach; the rendezvous listens there
    *     only
-   * @return the ticket, under 2 KiB
+   * @return the ticket, under 4 KiB
    * @throws IllegalArgumentException if an argument is out of range or the host cannot be resolved
    * @throws io.nvrar.BackendUnavailableException if the configured backend cannot run here
    * @throws CollectiveException if the port is in use or the address is not this machine's

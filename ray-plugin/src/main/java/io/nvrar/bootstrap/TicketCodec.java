@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class TicketCodec {
   /** Of tickets, handshake and messages alike. */
-  static final byte PROTOCOL_VERSION = 1;
+  static final byte PROTOCOL_VERSION = 2;
 
   private static final int MAGIC = 0x4e565254; // "NVRT"
   private static final int HEADER_BYTES = 9;

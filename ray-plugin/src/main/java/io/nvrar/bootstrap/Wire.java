@@ -7,11 +7,9 @@ import com.esotericsoftware.kryo.kryo5.Serializer;
 import com.esotericsoftware.kryo.kryo5.io.Input;
 import com.esotericsoftware.kryo.kryo5.io.Output;
 import com.esotericsoftware.kryo.kryo5.util.DefaultClassResolver;
-import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import java.lang.reflect.Array;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 
 /**
  * Objects of the bootstrap protocol to bytes and back, by Kryo. Not thread-safe.
@@ -99,7 +97,7 @@ final class Wire {
   }
 
   /** The length that comes next, if that many items of {@code itemBytes} or more can follow. */
-  private static int readLength(Input input, int itemBytes) {
+  static int readLength(Input input, int itemBytes) {
     int length = input.readVarInt(true);
     int left = input.limit() - input.position();
     if (length < 0 || length > left / itemBytes) {
@@ -179,30 +177,6 @@ final class Wire {
         items[i] = kryo.readObject(input, component);
       }
       return items;
-    }
-  }
-
-  private static final class ConfigSerializer extends Serializer<GroupConfig> {
-    @Override
-    public void write(Kryo kryo, Output output, GroupConfig value) {
-      kryo.writeObject(output, value.backend().name());
-      output.writeLong(value.timeout().toNanos());
-      output.writeLong(value.joinTimeout().toNanos());
-      output.writeLong(value.heartbeatLimit().toNanos());
-      output.writeLong(value.ringBytes());
-      output.writeInt(value.rendezvousPort());
-    }
-
-    @Override
-    public GroupConfig read(Kryo kryo, Input input, Class<? extends GroupConfig> type) {
-      return GroupConfig.builder()
-          .backend(Backend.valueOf(kryo.readObject(input, String.class)))
-          .timeout(Duration.ofNanos(input.readLong()))
-          .joinTimeout(Duration.ofNanos(input.readLong()))
-          .heartbeatLimit(Duration.ofNanos(input.readLong()))
-          .ringBytes(input.readLong())
-          .rendezvousPort(input.readInt())
-          .build();
     }
   }
 }

@@ -4,14 +4,19 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import io.nvrar.Algorithm;
 import io.nvrar.Backend;
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.TuningTable;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -19,26 +24,31 @@ class TicketCodecTest {
   private static final int HEADER_BYTES = 9;
 
   private static Ticket ticket() {
-    return new Ticket(
+    return ticket(
         "tp",
-        4,
-        Crypto.random(128),
-        "10.1.2.3",
-        4242,
-        Crypto.random(32),
         GroupConfig.builder()
             .backend(Backend.CPU)
             .timeout(Duration.ofMillis(1500))
             .ringBytes(8192)
             .rendezvousPort(4242)
+            .gpusPerNode(2)
+            .tuning(
+                TuningTable.of(
+                    List.of(
+                        new TuningTable.Rule(DataType.BFLOAT16, 4, 2, 65536, Algorithm.ONE_SHOT),
+                        new TuningTable.Rule(null, 0, 0, Long.MAX_VALUE, Algorithm.TWO_SHOT))))
             .build());
+  }
+
+  private static Ticket ticket(String name, GroupConfig config) {
+    return new Ticket(name, 4, Crypto.random(128), "10.1.2.3", 4242, Crypto.random(32), config);
   }
 
   /** A frame whose digest is right, as someone would make it who wants to be read. */
   private static byte[] framed(byte[] body) throws Exception {
     ByteBuffer frame = ByteBuffer.allocate(HEADER_BYTES + body.length + 16);
     frame.put("NVRT".getBytes(java.nio.charset.StandardCharsets.US_ASCII));
-    frame.put((byte) 1).putInt(body.length).put(body);
+    frame.put(TicketCodec.PROTOCOL_VERSION).putInt(body.length).put(body);
     MessageDigest sha256 = MessageDigest.getInstance("SHA-256");
     sha256.update(frame.array(), 0, frame.position());
     frame.put(sha256.digest(), 0, 16);
@@ -53,6 +63,24 @@ class TicketCodecTest {
     assertThat(back).usingRecursiveComparison().isEqualTo(ticket);
     assertThat(back.config()).isEqualTo(ticket.config());
     assertThat(bytes.length).isLessThan(2048);
+  }
+
+  @Test
+  void theLargestTableStillTravels() {
+    TuningTable.Rule largest =
+        new TuningTable.Rule(
+            DataType.INT64,
+            Integer.MAX_VALUE,
+            Integer.MAX_VALUE,
+            Long.MAX_VALUE,
+            Algorithm.HIERARCHICAL);
+    GroupConfig config =
+        GroupConfig.builder()
+            .tuning(TuningTable.of(Collections.nCopies(TuningTable.MAX_RULES, largest)))
+            .build();
+    byte[] bytes = TicketCodec.encode(ticket("\u20ac".repeat(Ticket.MAX_NAME_CHARS), config));
+    assertThat(TicketCodec.decode(bytes).config()).isEqualTo(config);
+    assertThat(bytes.length).isLessThan(4096);
   }
 
   @Test
@@ -91,7 +119,7 @@ class TicketCodecTest {
     other[4] = 7;
     assertThatThrownBy(() -> TicketCodec.decode(other))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("the ticket has protocol version 7, this library speaks version 1");
+        .hasMessage("the ticket has protocol version 7, this library speaks version 2");
   }
 
   @Test

@@ -2,7 +2,11 @@ package io.nvrar.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.TuningTable;
+import io.nvrar.tuning.TuningFile;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -11,6 +15,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class ConfigurationPageTest {
   // Surefire runs the tests in the module's directory.
@@ -39,6 +44,21 @@ class ConfigurationPageTest {
         .contains("| `joinTimeout` | " + defaults.joinTimeout().toSeconds() + " s |")
         .contains("| `heartbeatLimit` | " + defaults.heartbeatLimit().toSeconds() + " s |")
         .contains("| `ringBytes` | " + defaults.ringBytes() + ":")
-        .contains("| `rendezvousPort` | " + defaults.rendezvousPort() + ":");
+        .contains("| `rendezvousPort` | " + defaults.rendezvousPort() + ":")
+        .contains("| `gpusPerNode` | " + defaults.gpusPerNode() + ":")
+        .contains("| `tuning` | `" + defaults.tuning() + "` | up to " + TuningTable.MAX_RULES);
+  }
+
+  @Test
+  void theTuningFileOfThePageIsOneThatIsRead(@TempDir Path directory) throws IOException {
+    String page = Files.readString(PAGE);
+    int start = page.indexOf("```json") + "```json".length();
+    Path file = directory.resolve("tuning.json");
+    Files.writeString(file, page.substring(start, page.indexOf("```", start)));
+    assertThat(TuningFile.read(file).rules()).hasSize(2);
+    assertThat(DataType.values()).allSatisfy(type -> assertThat(page).contains("`" + type + "`"));
+    assertThat(Algorithm.values())
+        .filteredOn(algorithm -> algorithm != Algorithm.AUTO)
+        .allSatisfy(algorithm -> assertThat(page).contains("`" + algorithm + "`"));
   }
 }

@@ -1,0 +1,161 @@
+package io.nvrar.tuning;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
+import io.nvrar.TuningTable;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** A table is read as it stands there, or refused in one sentence that says where. */
+class TuningFileTest {
+  private static final String RULE = "{'bytesMax': 8, 'algorithm': 'ONE_SHOT'}";
+
+  @TempDir private Path directory;
+
+  private Path file(String json) throws IOException {
+    return Files.writeString(directory.resolve("tuning.json"), json.replace('\'', '"'));
+  }
+
+  @Test
+  void theRulesComeInTheirOrderWithWhatIsLeftOutMatchingAnything() throws IOException {
+    Path file =
+        file(
+            """
+            {'version': 1, 'rules': [
+              {'dataType': 'BFLOAT16', 'worldSize': 4, 'gpusPerNode': 2, 'bytesMax': 65536, 'algorithm': 'HIERARCHICAL'},
+              {'algorithm': 'TWO_SHOT', 'bytesMax': 9223372036854775807}
+            ]}
+            """);
+    assertThat(TuningFile.read(file).rules())
+        .containsExactly(
+            new TuningTable.Rule(DataType.BFLOAT16, 4, 2, 65536, Algorithm.HIERARCHICAL),
+            new TuningTable.Rule(null, 0, 0, Long.MAX_VALUE, Algorithm.TWO_SHOT));
+    assertThat(TuningFile.read(file("{'rules': [], 'version': 1}"))).isEqualTo(TuningTable.none());
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      value = {
+        "`` | the file ends too early (line 1 column 1 at $)",
+        "{'version': 1, 'rules': [ | the file ends too early (line 1 column 26 at $.rules[0])",
+        "nonsense | not JSON (line 1 column 1 at $)",
+        "[] | an array stands where an object belongs (line 1 column 2 at $)",
+        "{'version': 2, 'rules': []} | it has version 2, this library reads version 1 (line 1 column 14 at $.version)",
+        "{'rules': []} | it has no version, this library reads 1 (line 1 column 14 at $)",
+        "{'version': 1} | it has no rules, a table needs an array of them (line 1 column 15 at $)",
+        "{'version': 1, 'version': 1} | 'version' stands there twice (line 1 column 25 at $.version)",
+        "{'version': 1, 'rules': [], 'x': 1} | there is no 'x' but only version, rules (line 1 column 32 at $.x)",
+        "{'version': 1, 'rules': []} {} | not JSON (line 1 column 30 at $)",
+        "{'version': '1', 'rules': []} | a string stands where a number belongs (line 1 column 14 at $.version)",
+        "{'version': 1, 'rules': [[]]} | an array stands where an object belongs (line 1 column 27 at $.rules[0])",
+        "{'version': 1, 'rules': [{}]} | a rule has no bytesMax, every rule needs one (line 1 column 28 at $.rules[0].)",
+        "{'version': 1, 'rules': [{'bytesMax': 8}]} | a rule has no algorithm, every rule needs one (line 1 column 41 at $.rules[0].bytesMax)",
+        "{'version': 1, 'rules': [{'bytesMax': 0, 'algorithm': 'ONE_SHOT'}]} | a rule's bytesMax is 0, must be 1 or more (line 1 column 66 at $.rules[0].algorithm)",
+        "{'version': 1, 'rules': [{'bytesMax': 1.0}]} | 1.0 is no integer of 64 bits (line 1 column 42 at $.rules[0].bytesMax)",
+        "{'version': 1, 'rules': [{'bytesMax': 1e3}]} | 1e3 is no integer of 64 bits (line 1 column 42 at $.rules[0].bytesMax)",
+        "{'version': 1, 'rules': [{'bytesMax': 9223372036854775808}]} | 9223372036854775808 is no integer of 64 bits (line 1 column 58 at $.rules[0].bytesMax)",
+        "{'version': 1, 'rules': [{'worldSize': 2147483648}]} | 2147483648 is too large, the limit is 2147483647 (line 1 column 50 at $.rules[0].worldSize)",
+        "{'version': 1, 'rules': [{'worldSize': -1, 'bytesMax': 8, 'algorithm': 'ONE_SHOT'}]} | a rule's worldSize is -1, must be 0 or more (line 1 column 83 at $.rules[0].algorithm)",
+        "{'version': 1, 'rules': [{'dataType': 'fp32'}]} | 'fp32' is none of [INT8, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16] (line 1 column 45 at $.rules[0].dataType)",
+        "{'version': 1, 'rules': [{'dataType': null}]} | a null stands where a string belongs (line 1 column 43 at $.rules[0].dataType)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'AUTO'}]} | a rule's algorithm is AUTO, must be ONE_SHOT, TWO_SHOT or HIERARCHICAL (line 1 column 62 at $.rules[0].algorithm)",
+        "{'version': 1, 'rules': [{'bytes': 8}]} | there is no 'bytes' but only dataType, worldSize, gpusPerNode, bytesMax, algorithm (line 1 column 34 at $.rules[0].bytes)",
+      })
+  void aMistakeIsNamedWithItsPlace(String json, String sentence) throws IOException {
+    Path file = file(json);
+    assertThatThrownBy(() -> TuningFile.read(file))
+        .isExactlyInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the tuning file %s cannot be used: %s".formatted(file, sentence));
+  }
+
+  @Test
+  void moreRulesThanATicketCarriesAreRefused() throws IOException {
+    List<String> rules = java.util.Collections.nCopies(TuningTable.MAX_RULES, RULE);
+    String fits = "{'version': 1, 'rules': [" + String.join(",", rules);
+    assertThat(TuningFile.read(file(fits + "]}")).rules()).hasSize(TuningTable.MAX_RULES);
+    Path file = file(fits + "," + RULE + "]}");
+    assertThatThrownBy(() -> TuningFile.read(file))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("the table has more than 128 rules, the limit");
+  }
+
+  @Test
+  void whatIsNoFileOfTextIsRefused() throws IOException {
+    Path missing = directory.resolve("missing.json");
+    assertThatThrownBy(() -> TuningFile.read(missing))
+        .isInstanceOf(UncheckedIOException.class)
+        .hasMessage("the tuning file " + missing + " does not exist");
+    assertThatThrownBy(() -> TuningFile.read(directory))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the tuning file " + directory + " is not a regular file");
+    // It has no end, so reading it whole would never return.
+    assertThatThrownBy(() -> TuningFile.read(Path.of("/dev/zero")))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the tuning file /dev/zero is not a regular file");
+    Path large = Files.write(directory.resolve("large"), new byte[(1 << 20) + 1]);
+    assertThatThrownBy(() -> TuningFile.read(large))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the tuning file " + large + " has more than 1048576 bytes, the limit");
+    Path binary = Files.write(directory.resolve("binary"), new byte[] {(byte) 0xff, 0, 1});
+    assertThatThrownBy(() -> TuningFile.read(binary))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the tuning file " + binary + " is not text in UTF-8");
+  }
+
+  @Test
+  void aLongOrDeepFileIsRefusedInAShortSentence() throws IOException {
+    for (String hostile :
+        List.of(
+            "[".repeat(1 << 19),
+            "{'version': 1, 'rules': " + "[".repeat(1 << 19),
+            "{'" + "x\\u0007".repeat(1 << 16) + "': 1}",
+            "{'version': " + "9".repeat(1 << 19) + "}",
+            "{'version': 1, 'rules': [{'dataType': '" + "x".repeat(1 << 19) + "'}]}")) {
+      Path file = file(hostile);
+      assertThatThrownBy(() -> TuningFile.read(file))
+          .isInstanceOf(IllegalArgumentException.class)
+          .message()
+          .hasSizeLessThan(500)
+          .doesNotContainPattern("\\p{Cntrl}");
+    }
+  }
+
+  @Test
+  void whateverIsInTheFileTheAnswerIsATableOrOneSentence() throws IOException {
+    String good = "{'version': 1, 'rules': [" + RULE + "," + RULE + "]}";
+    Random random = new Random(7);
+    int refused = 0;
+    for (int i = 0; i < 2000; i++) {
+      byte[] bytes = good.replace('\'', '"').getBytes(StandardCharsets.UTF_8);
+      for (int change = random.nextInt(3); change >= 0; change--) {
+        bytes[random.nextInt(bytes.length)] =
+            (byte)
+                (random.nextBoolean()
+                    ? random.nextInt(256)
+                    : "[]{}:,\"\\u0-e.".charAt(random.nextInt(13)));
+      }
+      Path file = Files.write(directory.resolve("damaged"), bytes);
+      try {
+        assertThat(TuningFile.read(file).rules().size()).isLessThanOrEqualTo(2);
+      } catch (IllegalArgumentException e) {
+        assertThat(e).hasMessageStartingWith("the tuning file " + file);
+        refused++;
+      }
+    }
+    assertThat(refused).isGreaterThan(1000);
+  }
+}
