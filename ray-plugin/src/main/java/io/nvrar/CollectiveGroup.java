@@ -1,5 +1,7 @@
 package io.nvrar;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * One member of a group of ranks that communicate by collectives.
  *
@@ -9,11 +11,18 @@ package io.nvrar;
  * rank's result is complete, and a call made while the stream is capturing is recorded, not run. A
  * difference between the members' calls is a {@link GroupMismatchException} on all of them. A count
  * of 0 moves nothing and waits for nobody, but is a call in that order. No output of a failed call
- * is a result.
+ * is a result. {@link #send}, {@link #recv}, {@link #sendReceive} and {@link #batch} stand outside
+ * that order: they concern the ranks that they name, and the sends from one rank to another meet
+ * that rank's recvs in the order of both.
  *
- * <p><b>Threads.</b> Any thread may call; one collective of a group runs at a time, and a second
- * thread that enters meanwhile gets an {@link IllegalStateException}. {@link #abort}, {@link
- * #close} and {@link #throwIfFailed} may be called at any time.
+ * <p><b>Reductions</b> have one order of operands, which depends on the world size and {@link
+ * GroupConfig#gpusPerNode} alone, so every rank and every {@link Algorithm} gives the same bits.
+ * 16- and 32-bit floats are reduced in float32, float64 in float64, and rounded once; integers wrap
+ * in their own width.
+ *
+ * <p><b>Threads.</b> Any thread may call; one call of a group runs at a time, and a second thread
+ * that enters meanwhile gets an {@link IllegalStateException}. {@link #abort}, {@link #close},
+ * {@link #throwIfFailed} and {@link #health} may be called at any time.
  *
  * <p><b>Errors.</b> A bad argument is an {@link IllegalArgumentException} and changes nothing; a
  * closed group is an {@link IllegalStateException}. {@link CollectiveException} and its subclasses
@@ -58,6 +67,11 @@ public interface CollectiveGroup extends AutoCloseable {
     allReduce(buffer, buffer, ReduceOp.SUM, stream);
   }
 
+  /** All-reduce by the algorithm of the tuning table or the size. */
+  default void allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
+    allReduce(send, recv, op, Algorithm.AUTO, stream);
+  }
+
   /**
    * Reduces {@code send} over all ranks, element by element, and gives every rank the result, the
    * same bits on all.
@@ -65,10 +79,59 @@ public interface CollectiveGroup extends AutoCloseable {
    * @param send this rank's values, {@code n} elements
    * @param recv the result, {@code n} elements of the same type; {@code send} itself or memory that
    *     does not overlap it
-   * @param op the operation; floats are reduced in float32 in rank order and rounded once
+   * @param op the operation; {@link ReduceOp#AVG} for floats only
+   * @param algorithm the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a group of several
+   *     nodes
    * @param stream a stream of {@link #device()}
    */
-  void allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream);
+  void allReduce(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream);
+
+  /** Reduce in place by {@link ReduceOp#SUM} on the group's stream. */
+  default void reduce(DeviceBuffer buffer, int root) {
+    reduce(buffer, ReduceOp.SUM, root);
+  }
+
+  /**
+   * Reduce on the group's stream, in place: on other ranks than the root the buffer is only read.
+   */
+  default void reduce(DeviceBuffer buffer, ReduceOp op, int root) {
+    reduce(buffer, buffer, op, root, stream());
+  }
+
+  /**
+   * Reduces {@code send} over all ranks, element by element, and gives one rank the result.
+   *
+   * @param send this rank's values, {@code n} elements
+   * @param recv the result, {@code n} elements of the same type, on the root: {@code send} itself
+   *     or memory that does not overlap it. Not looked at elsewhere and may be null there
+   * @param op the operation; {@link ReduceOp#AVG} for floats only
+   * @param root the rank that receives the result
+   * @param stream a stream of {@link #device()}
+   */
+  void reduce(
+      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream stream);
+
+  /** Reduce-scatter by {@link ReduceOp#SUM} on the group's stream. */
+  default void reduceScatter(DeviceBuffer send, DeviceBuffer recv) {
+    reduceScatter(send, recv, ReduceOp.SUM);
+  }
+
+  /** Reduce-scatter on the group's stream. */
+  default void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op) {
+    reduceScatter(send, recv, op, stream());
+  }
+
+  /**
+   * Reduces {@code send} over all ranks, element by element, and gives every rank its part.
+   *
+   * @param send this rank's values, {@code worldSize() * n} elements
+   * @param recv {@code n} elements of the same type: rank r's are those of the result from {@code r
+   *     * n}. It may be this rank's own part of {@code send}, and may not overlap it otherwise
+   * @param op the operation; {@link ReduceOp#AVG} for floats only
+   * @param stream a stream of {@link #device()}
+   */
+  void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream);
 
   /** All-gather on the group's stream. */
   default void allGather(DeviceBuffer send, DeviceBuffer recv) {
@@ -84,6 +147,26 @@ public interface CollectiveGroup extends AutoCloseable {
    * @param stream a stream of {@link #device()}
    */
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream);
+
+  /** All-to-all in place on the group's stream. */
+  default void allToAll(DeviceBuffer buffer) {
+    allToAll(buffer, buffer);
+  }
+
+  /** All-to-all on the group's stream. */
+  default void allToAll(DeviceBuffer send, DeviceBuffer recv) {
+    allToAll(send, recv, stream());
+  }
+
+  /**
+   * Gives every rank a part of every rank's values.
+   *
+   * @param send {@code worldSize() * n} elements; those from {@code r * n} go to rank r
+   * @param recv as many elements of the same type; those from {@code r * n} come from rank r.
+   *     {@code send} itself or memory that does not overlap it
+   * @param stream a stream of {@link #device()}
+   */
+  void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream);
 
   /** Broadcast in place on the group's stream. */
   default void broadcast(DeviceBuffer buffer, int root) {
@@ -108,6 +191,82 @@ public interface CollectiveGroup extends AutoCloseable {
 
   /** Completes, on a stream, when all ranks have entered. */
   void barrier(DeviceStream stream);
+
+  /** Sends on the group's stream, or on the batch's. */
+  void send(DeviceBuffer buffer, int peer);
+
+  /**
+   * Sends a buffer to one rank, which receives it. Returns, or completes on a stream, when the
+   * buffer may be written again; that may be before the peer has received it.
+   *
+   * @param buffer the values, as many and of the type that the peer's {@link #recv} names: else it
+   *     is a {@link GroupMismatchException} on all ranks
+   * @param peer another rank; this rank itself only in a {@link #batch} that receives it too
+   * @param stream a stream of {@link #device()}; in a batch, that of the batch
+   */
+  void send(DeviceBuffer buffer, int peer, DeviceStream stream);
+
+  /** Receives on the group's stream, or on the batch's. */
+  void recv(DeviceBuffer buffer, int peer);
+
+  /**
+   * Receives a buffer from one rank, which sends it.
+   *
+   * @param buffer where the values go, as many and of the type that the peer's {@link #send} names:
+   *     else it is a {@link GroupMismatchException} on all ranks
+   * @param peer another rank; this rank itself only in a {@link #batch} that sends it too
+   * @param stream a stream of {@link #device()}; in a batch, that of the batch
+   */
+  void recv(DeviceBuffer buffer, int peer, DeviceStream stream);
+
+  /** Sends and receives on the group's stream, or on the batch's. */
+  void sendReceive(DeviceBuffer send, int destination, DeviceBuffer recv, int source);
+
+  /**
+   * Sends to one rank while it receives from one, such as in a ring, where each rank's {@link
+   * #send} followed by its {@link #recv} could wait for the other.
+   *
+   * @param send the values for {@code destination}
+   * @param destination any rank; this rank itself only if {@code source} is too
+   * @param recv where the values of {@code source} go; may not overlap {@code send}
+   * @param source any rank
+   * @param stream a stream of {@link #device()}; in a batch, that of the batch
+   */
+  void sendReceive(
+      DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream stream);
+
+  /** A batch on the group's stream. */
+  default void batch(Runnable transfers) {
+    batch(transfers, stream());
+  }
+
+  /**
+   * Runs many transfers together: what {@code transfers} sends and receives on this thread is
+   * collected and run at its end, so that none waits for one that was named after it. Transfers to
+   * one peer, and from one peer, keep their order; nothing else is ordered. No buffer that is
+   * received into may overlap another of the batch.
+   *
+   * @param transfers calls {@link #send}, {@link #recv} and {@link #sendReceive} of this group, and
+   *     no other: they are an {@link IllegalStateException}. If it throws, nothing is sent or
+   *     received, and the exception goes on
+   * @param stream a stream of {@link #device()}; while it captures, the batch is recorded as one
+   */
+  void batch(Runnable transfers, DeviceStream stream);
+
+  /**
+   * Makes new groups of this group's members: one of all that name the same color. Every member
+   * calls it, in the same order among the group's calls; blocks until the new group exists, at most
+   * the join timeout. The new group has this one's configuration and a name of its own, and is
+   * closed by itself.
+   *
+   * @param color 0 or more; negative for a member that joins no new group
+   * @param key decides the ranks in the new group: ascending, equal keys by the rank in this one
+   * @return this member of the new group; null if {@code color} is negative
+   */
+  @Nullable CollectiveGroup split(int color, int key);
+
+  /** What this member knows of the group's ranks. Never blocks and asks nobody. */
+  GroupHealth health();
 
   /**
    * Throws the failure of this group if there is one. For users of raw streams, whose

@@ -46,6 +46,20 @@ public final class GroupConfig {
     return new Builder();
   }
 
+  /** A builder that starts from this configuration. */
+  public Builder toBuilder() {
+    Builder builder = new Builder();
+    builder.backend = backend;
+    builder.timeout = timeout;
+    builder.joinTimeout = joinTimeout;
+    builder.heartbeatLimit = heartbeatLimit;
+    builder.ringBytes = ringBytes;
+    builder.rendezvousPort = rendezvousPort;
+    builder.gpusPerNode = gpusPerNode;
+    builder.tuning = tuning;
+    return builder;
+  }
+
   /** The backend to run on. */
   public Backend backend() {
     return backend;

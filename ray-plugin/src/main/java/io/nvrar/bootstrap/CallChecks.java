@@ -1,10 +1,10 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.Device;
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
-import io.nvrar.device.host.HostStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -12,29 +12,69 @@ import org.jspecify.annotations.Nullable;
  * nothing unless it complains.
  */
 final class CallChecks {
-  private final Device device;
+  private final DeviceChecks device;
   private final int rank;
   private final int worldSize;
+  private final boolean isOneNode;
 
-  CallChecks(Device device, int rank, int worldSize) {
+  /**
+   * @param gpusPerNode as in the group's configuration
+   */
+  CallChecks(DeviceChecks device, int rank, int worldSize, int gpusPerNode) {
     this.device = device;
     this.rank = rank;
     this.worldSize = worldSize;
+    isOneNode = gpusPerNode == 0 || gpusPerNode >= worldSize;
   }
 
-  void allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
-    if (op == null) {
-      throw new IllegalArgumentException("op is null, allReduce needs a ReduceOp");
+  void allReduce(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream) {
+    if (algorithm == null) {
+      throw new IllegalArgumentException("algorithm is null, allReduce needs an Algorithm");
     }
-    if (checkCommon(send, recv, stream)) {
+    if (algorithm == Algorithm.HIERARCHICAL && isOneNode) {
+      throw new IllegalArgumentException(
+          "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one"
+              .formatted(worldSize));
+    }
+    checkPair(send, recv, stream);
+    checkOp("allReduce", op, send.dataType());
+    checkSameCount(send, recv);
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  void reduce(
+      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream stream) {
+    checkRoot(root);
+    if (rank != root) {
+      // recv is written on the root only; elsewhere it may be anything.
+      device.checkBuffer("send", send);
+      device.checkStream(stream);
+      checkOp("reduce", op, send.dataType());
       return;
     }
-    checkSameCount(send, recv);
-    checkApart(send, recv);
+    DeviceBuffer result = checkPair(send, recv, stream);
+    checkOp("reduce", op, send.dataType());
+    checkSameCount(send, result);
+    DeviceChecks.checkApart("send", send, "recv", result, true);
+  }
+
+  void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
+    checkPair(send, recv, stream);
+    checkOp("reduceScatter", op, send.dataType());
+    long need = recv.count() * worldSize;
+    if (send.count() != need) {
+      throw new IllegalArgumentException(
+          "send holds %d elements, %d ranks x %d of recv need %d"
+              .formatted(send.count(), worldSize, recv.count(), need));
+    }
+    if (recv.address() != send.address() + rank * recv.sizeBytes()) {
+      DeviceChecks.checkApart("send", send, "recv", recv, false);
+    }
   }
 
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
-    checkCommon(send, recv, stream);
+    checkPair(send, recv, stream);
     long need = send.count() * worldSize;
     if (recv.count() != need) {
       throw new IllegalArgumentException(
@@ -42,89 +82,75 @@ final class CallChecks {
               .formatted(recv.count(), worldSize, send.count(), need));
     }
     if (send.address() != recv.address() + rank * send.sizeBytes()) {
-      checkApart(send, recv);
+      DeviceChecks.checkApart("send", send, "recv", recv, false);
     }
   }
 
+  void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
+    checkPair(send, recv, stream);
+    checkSameCount(send, recv);
+    if (send.count() % worldSize != 0) {
+      throw new IllegalArgumentException(
+          "send holds %d elements, which are no equal parts for %d ranks"
+              .formatted(send.count(), worldSize));
+    }
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
   void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream stream) {
+    checkRoot(root);
+    if (rank != root) {
+      // send is read on the root only; elsewhere it may be anything.
+      device.checkBuffer("recv", recv);
+      device.checkStream(stream);
+      return;
+    }
+    checkPair(send, recv, stream);
+    checkSameCount(send, recv);
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  void barrier(DeviceStream stream) {
+    device.checkStream(stream);
+  }
+
+  /** Returns {@code recv}, which is a buffer. */
+  private DeviceBuffer checkPair(
+      @Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, @Nullable DeviceStream stream) {
+    DeviceBuffer source = device.checkBuffer("send", send);
+    device.checkStream(stream);
+    if (source == recv) {
+      return source;
+    }
+    DeviceBuffer target = device.checkBuffer("recv", recv);
+    if (source.dataType() != target.dataType()) {
+      throw new IllegalArgumentException(
+          "send holds %s, recv holds %s".formatted(source.dataType(), target.dataType()));
+    }
+    return target;
+  }
+
+  private static void checkOp(String call, @Nullable ReduceOp op, DataType type) {
+    if (op == null) {
+      throw new IllegalArgumentException("op is null, " + call + " needs a ReduceOp");
+    }
+    if (op == ReduceOp.AVG && !type.isFloat()) {
+      throw new IllegalArgumentException(
+          "op is AVG, which is for floats, and send holds %s".formatted(type));
+    }
+  }
+
+  private void checkRoot(int root) {
     if (root < 0 || root >= worldSize) {
       throw new IllegalArgumentException(
           "root is %d, the group's ranks are 0 to %d".formatted(root, worldSize - 1));
     }
-    if (rank != root) {
-      // send is read on the root only; elsewhere it may be anything.
-      checkBuffer("recv", recv);
-      checkStream(stream);
-      return;
-    }
-    if (checkCommon(send, recv, stream)) {
-      return;
-    }
-    checkSameCount(send, recv);
-    checkApart(send, recv);
-  }
-
-  void checkStream(@Nullable DeviceStream stream) {
-    if (stream == null) {
-      throw new IllegalArgumentException("stream is null, the group computes on " + device);
-    }
-    if (!isOurs(stream.device())) {
-      throw new IllegalArgumentException(
-          "the stream belongs to %s, the group computes on %s".formatted(stream.device(), device));
-    }
-    if (stream instanceof HostStream host && host.isClosed()) {
-      throw new IllegalStateException(
-          "the stream is closed, a collective needs an open one on " + device);
-    }
-  }
-
-  /** Whether both are one buffer, so that there is no more to check. */
-  private boolean checkCommon(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
-    checkBuffer("send", send);
-    checkStream(stream);
-    if (send == recv) {
-      return true;
-    }
-    checkBuffer("recv", recv);
-    if (send.dataType() != recv.dataType()) {
-      throw new IllegalArgumentException(
-          "send holds %s, recv holds %s".formatted(send.dataType(), recv.dataType()));
-    }
-    return false;
-  }
-
-  private void checkBuffer(String name, @Nullable DeviceBuffer buffer) {
-    if (buffer == null) {
-      throw new IllegalArgumentException(name + " is null, a collective needs a buffer");
-    }
-    if (!isOurs(buffer.device())) {
-      throw new IllegalArgumentException(
-          "%s lives on %s, the group computes on %s".formatted(name, buffer.device(), device));
-    }
-  }
-
-  private boolean isOurs(Device other) {
-    return other == device
-        || (other.backend() == device.backend() && other.ordinal() == device.ordinal());
   }
 
   private static void checkSameCount(DeviceBuffer send, DeviceBuffer recv) {
     if (send.count() != recv.count()) {
       throw new IllegalArgumentException(
           "send holds %d elements, recv holds %d".formatted(send.count(), recv.count()));
-    }
-  }
-
-  private static void checkApart(DeviceBuffer send, DeviceBuffer recv) {
-    long sendAt = send.address();
-    long recvAt = recv.address();
-    long sendBytes = send.sizeBytes();
-    long recvBytes = recv.sizeBytes();
-    boolean same = sendAt == recvAt && sendBytes == recvBytes;
-    if (!same && sendAt < recvAt + recvBytes && recvAt < sendAt + sendBytes) {
-      throw new IllegalArgumentException(
-          "send (%d bytes at 0x%x) and recv (%d bytes at 0x%x) overlap"
-              .formatted(sendBytes, sendAt, recvBytes, recvAt));
     }
   }
 }

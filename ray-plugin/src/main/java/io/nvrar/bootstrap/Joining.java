@@ -77,13 +77,7 @@ final class Joining {
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
-            backend,
-            deviceOrdinal,
-            rank,
-            ticket.worldSize(),
-            ticket.uniqueId(),
-            config.ringBytes(),
-            config.timeout().toNanos());
+            backend, deviceOrdinal, rank, ticket.worldSize(), ticket.uniqueId(), config);
     member.own(communicator);
     member.send(new Message.Descriptor(communicator.descriptor()));
     Message.MemberInfo[] members = member.awaitMembers(deadline).inRankOrder();

@@ -220,7 +220,9 @@ final class Member implements ControlChannel.Listener {
     }
     CallRecord own = comm.call(rank);
     // An abort would reach members that still run a call all have made: let those finish first.
-    if (own.state() == CallRecord.State.RUNNING && own.sequence() > last && allPast(comm, last)) {
+    if (own.state() == CallRecord.State.RUNNING
+        && own.groupSequence() > last
+        && allPast(comm, last)) {
       fail(peerClosed(), false);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
@@ -229,7 +231,7 @@ final class Member implements ControlChannel.Listener {
   /** No call runs here, and none can begin: the number of the last one is final. */
   private void sayClosing(@Nullable NativeCommunicator comm) {
     if (comm != null) {
-      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
+      channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
     }
     synchronized (lock) {
       if (failure != null || hubGone) {
@@ -241,8 +243,8 @@ final class Member implements ControlChannel.Listener {
   private boolean allPast(NativeCommunicator comm, long last) {
     for (int r = 0; r < ticket.worldSize(); r++) {
       CallRecord call = comm.call(r);
-      if (call.sequence() < last
-          || (call.sequence() == last && call.state() == CallRecord.State.RUNNING)) {
+      if (call.groupSequence() < last
+          || (call.groupSequence() == last && call.state() == CallRecord.State.RUNNING)) {
         return false;
       }
     }
@@ -284,18 +286,34 @@ final class Member implements ControlChannel.Listener {
     }
   }
 
+  /** {@link #enterCall} for point-to-point transfers, which concern no closed third. */
+  void enterTransfer() {
+    callers.incrementAndGet();
+    try {
+      checkTransferable();
+    } catch (RuntimeException e) {
+      callers.decrementAndGet();
+      throw e;
+    }
+  }
+
   void leaveCall() {
     callers.decrementAndGet();
   }
 
-  /** Throws if no further call can be made. */
-  void checkCallable(NativeCommunicator comm) {
+  /** Throws if no further transfer can be made. */
+  void checkTransferable() {
     throwIfFailed();
     if (closing) {
       throw closed();
     }
+  }
+
+  /** Throws if no further collective can be made. */
+  void checkCallable(NativeCommunicator comm) {
+    checkTransferable();
     long last = lastCommonCall;
-    if (last != FOREVER && comm.call(rank).sequence() >= last) {
+    if (last != FOREVER && comm.call(rank).groupSequence() >= last) {
       // Recorded here only: the others may still be in calls that all have made, and each of them
       // comes to the same end by itself.
       record(peerClosed());
@@ -313,7 +331,7 @@ final class Member implements ControlChannel.Listener {
     CallRecord own = comm.call(rank);
     // The library refuses a call at its entry, without a number, when a peer has ended the group.
     boolean refused = own.state() == CallRecord.State.DONE || own.state() == CallRecord.State.NONE;
-    return own.sequence() + (refused ? 1 : 0) > last;
+    return own.groupSequence() + (refused ? 1 : 0) > last;
   }
 
   private Failure peerClosed() {

@@ -1,31 +1,27 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.Algorithm;
 import io.nvrar.Backend;
-import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
+import io.nvrar.GroupHealth;
 import io.nvrar.ReduceOp;
-import io.nvrar.device.host.HostMemory;
-import io.nvrar.device.host.HostStream;
 import io.nvrar.internal.NativeCommunicator;
 import org.jspecify.annotations.Nullable;
 
-/**
- * A member as its user sees it: checks arguments, calls the native library, and turns what went
- * wrong there into what the whole group knows about it.
- */
+/** A member as its user sees it: its life; {@link MemberCalls} and {@link MemberTransfers}. */
 final class MemberGroup implements CollectiveGroup {
   private final Ticket ticket;
   private final int rank;
   private final Backend backend;
   private final Device device;
   private final DeviceStream stream;
-  private final NativeCommunicator communicator;
   private final Member member;
-  private final CallChecks checks;
+  private final MemberCalls calls;
+  private final MemberTransfers transfers;
   private final @Nullable Rendezvous hub;
 
   /**
@@ -43,11 +39,20 @@ final class MemberGroup implements CollectiveGroup {
     this.rank = rank;
     this.backend = backend;
     this.device = device;
-    this.communicator = communicator;
     this.member = member;
     this.hub = hub;
     stream = device.createStream();
-    checks = new CallChecks(device, rank, ticket.worldSize());
+    int worldSize = ticket.worldSize();
+    DeviceChecks deviceChecks = new DeviceChecks(device);
+    CallGate gate = new CallGate(member, communicator);
+    calls =
+        new MemberCalls(
+            rank,
+            worldSize,
+            gate,
+            new CallChecks(deviceChecks, rank, worldSize, ticket.config().gpusPerNode()));
+    transfers =
+        new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
     GroupLeak.watch(this, member);
   }
 
@@ -87,131 +92,94 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   @Override
-  public void allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    member.checkCallable(communicator);
-    checks.allReduce(send, recv, op, on);
-    if (on.isCapturing()) {
-      record(on, () -> allReduceNow(send, recv, op, on));
-    } else {
-      allReduceNow(send, recv, op, on);
-    }
+  public void allReduce(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
+    transfers.refuseInBatch("allReduce");
+    calls.allReduce(send, recv, op, algorithm, on);
   }
 
-  // A graph comes here at every launch, when the group may have failed or a buffer may be closed.
-  private void allReduceNow(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    enter(send, recv);
-    try {
-      communicator.allReduce(
-          send.address(),
-          recv.address(),
-          send.count(),
-          send.dataType().code(),
-          op.code(),
-          on.handle());
-    } catch (CollectiveException e) {
-      throw member.callFailed(e);
-    } finally {
-      leave(send, recv);
-    }
+  @Override
+  public void reduce(
+      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream on) {
+    transfers.refuseInBatch("reduce");
+    calls.reduce(send, recv, op, root, on);
+  }
+
+  @Override
+  public void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
+    transfers.refuseInBatch("reduceScatter");
+    calls.reduceScatter(send, recv, op, on);
   }
 
   @Override
   public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    member.checkCallable(communicator);
-    checks.allGather(send, recv, on);
-    if (on.isCapturing()) {
-      record(on, () -> allGatherNow(send, recv, on));
-    } else {
-      allGatherNow(send, recv, on);
-    }
+    transfers.refuseInBatch("allGather");
+    calls.allGather(send, recv, on);
   }
 
-  private void allGatherNow(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    enter(send, recv);
-    try {
-      communicator.allGather(
-          send.address(), recv.address(), send.count(), send.dataType().code(), on.handle());
-    } catch (CollectiveException e) {
-      throw member.callFailed(e);
-    } finally {
-      leave(send, recv);
-    }
+  @Override
+  public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
+    transfers.refuseInBatch("allToAll");
+    calls.allToAll(send, recv, on);
   }
 
   @Override
   public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream on) {
-    member.checkCallable(communicator);
-    checks.broadcast(send, recv, root, on);
-    DeviceBuffer source = rank == root ? send : recv;
-    if (on.isCapturing()) {
-      record(on, () -> broadcastNow(source, recv, root, on));
-    } else {
-      broadcastNow(source, recv, root, on);
-    }
-  }
-
-  private void broadcastNow(DeviceBuffer source, DeviceBuffer recv, int root, DeviceStream on) {
-    enter(source, recv);
-    try {
-      communicator.broadcast(
-          source.address(),
-          recv.address(),
-          recv.count(),
-          recv.dataType().code(),
-          root,
-          on.handle());
-    } catch (CollectiveException e) {
-      throw member.callFailed(e);
-    } finally {
-      leave(source, recv);
-    }
+    transfers.refuseInBatch("broadcast");
+    calls.broadcast(send, recv, root, on);
   }
 
   @Override
   public void barrier(DeviceStream on) {
-    member.checkCallable(communicator);
-    checks.checkStream(on);
-    if (on.isCapturing()) {
-      record(on, () -> barrierNow(on));
-    } else {
-      barrierNow(on);
-    }
+    transfers.refuseInBatch("barrier");
+    calls.barrier(on);
   }
 
-  private void barrierNow(DeviceStream on) {
-    member.enterCall(communicator);
-    try {
-      communicator.barrier(on.handle());
-    } catch (CollectiveException e) {
-      throw member.callFailed(e);
-    } finally {
-      member.leaveCall();
-    }
+  @Override
+  public void send(DeviceBuffer buffer, int peer) {
+    transfers.send(buffer, peer, transfers.defaultStream());
   }
 
-  /** Begins a call with buffers that stay allocated until {@link #leave}, whoever closes them. */
-  private void enter(DeviceBuffer send, DeviceBuffer recv) {
-    member.enterCall(communicator);
-    try {
-      HostMemory.retain(send, recv);
-    } catch (RuntimeException e) {
-      member.leaveCall();
-      throw e;
-    }
+  @Override
+  public void send(DeviceBuffer buffer, int peer, DeviceStream on) {
+    transfers.send(buffer, peer, on);
   }
 
-  private void leave(DeviceBuffer send, DeviceBuffer recv) {
-    HostMemory.release(send, recv);
-    member.leaveCall();
+  @Override
+  public void recv(DeviceBuffer buffer, int peer) {
+    transfers.recv(buffer, peer, transfers.defaultStream());
   }
 
-  private static void record(DeviceStream on, Runnable call) {
-    // Only the host's streams record in Java; a GPU's capture sees the launch itself.
-    if (on instanceof HostStream host) {
-      host.submit(call);
-    } else {
-      call.run();
-    }
+  @Override
+  public void recv(DeviceBuffer buffer, int peer, DeviceStream on) {
+    transfers.recv(buffer, peer, on);
+  }
+
+  @Override
+  public void sendReceive(DeviceBuffer send, int destination, DeviceBuffer recv, int source) {
+    transfers.sendReceive(send, destination, recv, source, transfers.defaultStream());
+  }
+
+  @Override
+  public void sendReceive(
+      DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream on) {
+    transfers.sendReceive(send, destination, recv, source, on);
+  }
+
+  @Override
+  public void batch(Runnable work, DeviceStream on) {
+    transfers.batch(work, on);
+  }
+
+  @Override
+  public @Nullable CollectiveGroup split(int color, int key) {
+    transfers.refuseInBatch("split");
+    throw new UnsupportedOperationException("split");
+  }
+
+  @Override
+  public GroupHealth health() {
+    throw new UnsupportedOperationException("health");
   }
 
   @Override

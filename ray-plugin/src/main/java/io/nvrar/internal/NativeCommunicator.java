@@ -2,14 +2,12 @@ package io.nvrar.internal;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.Arrays;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * One member of a native communicator: {@code nvrar_comm} with a life cycle that Java threads
@@ -21,43 +19,16 @@ import org.slf4j.LoggerFactory;
  * them.
  */
 public final class NativeCommunicator implements AutoCloseable {
-  private static final Logger LOG = LoggerFactory.getLogger(NativeCommunicator.class);
-
-  /** An aborted call leaves within microseconds; this covers a machine that is out of CPUs. */
-  private static final long CLOSE_WAIT_NANOS = TimeUnit.SECONDS.toNanos(10);
-
-  // The states of the one-call-at-a-time rule. Whoever leaves CLOSING or takes IDLE to CLOSED frees
-  // the native member, so a
-  // running call never sees its memory go.
-  private static final int IDLE = 0;
-  private static final int RUNNING = 1;
-  private static final int CLOSING = 2;
-  private static final int CLOSED = 3;
-
-  private final long comm;
   private final int rank;
   private final int worldSize;
   private final byte[] descriptor;
-  private final AtomicInteger state = new AtomicInteger(IDLE);
-
-  // Keeps the cold calls, which may overlap a collective, apart from nvrar_destroy. Held for a
-  // native call that does not block.
-  private final Object lifecycle = new Object();
-  private boolean released;
-  private boolean destroyed;
-  private final CallRecord[] callsAtClose;
-  private @Nullable CollectiveException failureAtClose;
-
-  // What the first call that failed has thrown: it knows more than the library remembers.
-  private volatile @Nullable CollectiveException firstFailure;
+  private final NativeMember member;
 
   private NativeCommunicator(long comm, int rank, int worldSize, byte[] descriptor) {
-    this.comm = comm;
     this.rank = rank;
     this.worldSize = worldSize;
     this.descriptor = descriptor;
-    callsAtClose = new CallRecord[worldSize];
-    Arrays.fill(callsAtClose, CallRecord.NONE);
+    member = new NativeMember(comm, rank, worldSize);
   }
 
   /**
@@ -104,8 +75,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * @param rank 0 to {@code worldSize - 1}
    * @param worldSize the number of members
    * @param uniqueId the same on all members, from {@link #uniqueId}
-   * @param ringBytes what a rank receives in one hop of one launch; 0 = the backend's default
-   * @param timeoutNanos the deadline of one collective call
+   * @param config its ring, time limit, nodes and tuning table
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
    * @throws io.nvrar.CollectiveException if the machine has no room; nothing stays behind
    */
@@ -115,8 +85,7 @@ public final class NativeCommunicator implements AutoCloseable {
       int rank,
       int worldSize,
       byte[] uniqueId,
-      long ringBytes,
-      long timeoutNanos) {
+      GroupConfig config) {
     int code = backendCode(backend);
     requireLength("unique id", uniqueId, NvrarBinding.UNIQUE_ID_BYTES);
     NativeLibraries.ensureAvailable();
@@ -124,7 +93,9 @@ public final class NativeCommunicator implements AutoCloseable {
     byte[] handle = new byte[Long.BYTES];
     NativeStatus.check(
         NvrarBinding.nvrar_prepare(
-            NativeStructs.config(code, rank, worldSize, deviceOrdinal, ringBytes, timeoutNanos),
+            NativeStructs.config(code, rank, worldSize, deviceOrdinal, config),
+            NativeStructs.rules(config.tuning().rules()),
+            config.tuning().rules().size(),
             uniqueId,
             descriptor,
             handle));
@@ -151,52 +122,154 @@ public final class NativeCommunicator implements AutoCloseable {
       requireLength("descriptor", one, NvrarBinding.DESCRIPTOR_BYTES);
       all.put(one);
     }
-    enter("connect");
+    member.enter("connect");
     try {
-      checkCall(NvrarBinding.nvrar_connect(comm, all.array()));
+      member.checkCall(NvrarBinding.nvrar_connect(member.comm(), all.array()));
     } finally {
-      leave();
+      member.leave();
     }
   }
 
   /** {@code nvrar_all_reduce}. */
-  public void allReduce(long send, long recv, long count, int dataType, int op, long stream) {
-    enter("allReduce");
+  public void allReduce(
+      long send, long recv, long count, int dataType, int op, int algorithm, long stream) {
+    member.enter("allReduce");
     try {
-      checkCall(NvrarBinding.nvrar_all_reduce(comm, send, recv, count, dataType, op, stream));
+      member.checkCall(
+          NvrarBinding.nvrar_all_reduce(
+              member.comm(), send, recv, count, dataType, op, algorithm, stream));
     } finally {
-      leave();
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_reduce}. */
+  public void reduce(
+      long send, long recv, long count, int dataType, int op, int root, long stream) {
+    member.enter("reduce");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_reduce(member.comm(), send, recv, count, dataType, op, root, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_reduce_scatter}. */
+  public void reduceScatter(long send, long recv, long count, int dataType, int op, long stream) {
+    member.enter("reduceScatter");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_reduce_scatter(
+              member.comm(), send, recv, count, dataType, op, stream));
+    } finally {
+      member.leave();
     }
   }
 
   /** {@code nvrar_all_gather}. */
   public void allGather(long send, long recv, long count, int dataType, long stream) {
-    enter("allGather");
+    member.enter("allGather");
     try {
-      checkCall(NvrarBinding.nvrar_all_gather(comm, send, recv, count, dataType, stream));
+      member.checkCall(
+          NvrarBinding.nvrar_all_gather(member.comm(), send, recv, count, dataType, stream));
     } finally {
-      leave();
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_all_to_all}. */
+  public void allToAll(long send, long recv, long count, int dataType, long stream) {
+    member.enter("allToAll");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_all_to_all(member.comm(), send, recv, count, dataType, stream));
+    } finally {
+      member.leave();
     }
   }
 
   /** {@code nvrar_broadcast}. */
   public void broadcast(long send, long recv, long count, int dataType, int root, long stream) {
-    enter("broadcast");
+    member.enter("broadcast");
     try {
-      checkCall(NvrarBinding.nvrar_broadcast(comm, send, recv, count, dataType, root, stream));
+      member.checkCall(
+          NvrarBinding.nvrar_broadcast(member.comm(), send, recv, count, dataType, root, stream));
     } finally {
-      leave();
+      member.leave();
     }
   }
 
   /** {@code nvrar_barrier}. */
   public void barrier(long stream) {
-    enter("barrier");
+    member.enter("barrier");
     try {
-      checkCall(NvrarBinding.nvrar_barrier(comm, stream));
+      member.checkCall(NvrarBinding.nvrar_barrier(member.comm(), stream));
     } finally {
-      leave();
+      member.leave();
     }
+  }
+
+  /** {@code nvrar_batch} of one {@code NVRAR_SEND}. */
+  public void send(long address, long count, int dataType, int peer, long stream) {
+    transfer("send", NativeStructs.SEND, address, count, dataType, peer, stream);
+  }
+
+  /** {@code nvrar_batch} of one {@code NVRAR_RECV}. */
+  public void recv(long address, long count, int dataType, int peer, long stream) {
+    transfer("recv", NativeStructs.RECV, address, count, dataType, peer, stream);
+  }
+
+  private void transfer(
+      String what, int kind, long address, long count, int dataType, int peer, long stream) {
+    member.enter(what);
+    try {
+      TransferBlock block = member.transfers();
+      block.clear(1);
+      block.add(kind, peer, address, count, dataType);
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 1, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_batch} of a send and a recv; the buffers are open. */
+  public void sendReceive(
+      DeviceBuffer send, int destination, DeviceBuffer recv, int source, long stream) {
+    member.enter("sendReceive");
+    try {
+      TransferBlock block = member.transfers();
+      block.clear(2);
+      add(block, NativeStructs.SEND, send, destination);
+      add(block, NativeStructs.RECV, recv, source);
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 2, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_batch} of the transfers in a list, whose buffers are open. */
+  public void batch(TransferList transfers, long stream) {
+    member.enter("batch");
+    try {
+      int count = transfers.size();
+      TransferBlock block = member.transfers();
+      block.clear(count);
+      for (int i = 0; i < count; i++) {
+        add(
+            block,
+            transfers.isSend(i) ? NativeStructs.SEND : NativeStructs.RECV,
+            transfers.buffer(i),
+            transfers.peer(i));
+      }
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), count, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  private static void add(TransferBlock block, int kind, DeviceBuffer buffer, int peer) {
+    block.add(kind, peer, buffer.address(), buffer.count(), buffer.dataType().code());
   }
 
   /**
@@ -205,15 +278,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * nothing after {@link #close}.
    */
   public void abort() {
-    int status = NativeStatus.OK;
-    synchronized (lifecycle) {
-      if (!released) {
-        status = NvrarBinding.nvrar_abort(comm);
-      }
-    }
-    if (status != NativeStatus.OK) {
-      LOG.warn("Rank {} of {} could not be aborted: status {}", rank, worldSize, status);
-    }
+    member.abort();
   }
 
   /**
@@ -221,22 +286,22 @@ public final class NativeCommunicator implements AutoCloseable {
    * death. After {@link #close}, what it was at that time.
    */
   public CallRecord call(int ofRank) {
-    if (ofRank < 0 || ofRank >= worldSize) {
-      throw new IllegalArgumentException(
-          "rank " + ofRank + " is not a rank of a group of " + worldSize);
-    }
-    synchronized (lifecycle) {
-      return released ? callsAtClose[ofRank] : readCall(ofRank);
-    }
+    return member.call(ofRank);
+  }
+
+  /**
+   * A rank\'s last calls, oldest first, at most 1,024, as that rank wrote them; also after {@link
+   * #abort} and after the rank\'s death. Empty before {@link #connect} and after {@link #close}.
+   */
+  public List<CallRecord> flightRecord(int ofRank) {
+    return member.flightRecord(ofRank);
   }
 
   /**
    * Why this member is poisoned, null if it is not. After {@link #close}, what it was at that time.
    */
   public @Nullable CollectiveException failure() {
-    synchronized (lifecycle) {
-      return released ? failureAtClose : readFailure();
-    }
+    return member.failure();
   }
 
   /**
@@ -246,121 +311,12 @@ public final class NativeCommunicator implements AutoCloseable {
    */
   @Override
   public void close() {
-    for (int now = state.get(); now < CLOSING; now = state.get()) {
-      if (now == IDLE && state.compareAndSet(IDLE, CLOSED)) {
-        destroy();
-        return;
-      }
-      if (now == RUNNING && state.compareAndSet(RUNNING, CLOSING)) {
-        abort();
-        break;
-      }
-    }
-    awaitDestroyed();
+    member.close();
   }
 
   @Override
   public String toString() {
     return "NativeCommunicator[rank " + rank + " of " + worldSize + "]";
-  }
-
-  private void enter(String what) {
-    if (!state.compareAndSet(IDLE, RUNNING)) {
-      throw refused(what);
-    }
-  }
-
-  private void leave() {
-    if (!state.compareAndSet(RUNNING, IDLE)) {
-      state.set(CLOSED);
-      destroy();
-    }
-  }
-
-  private IllegalStateException refused(String what) {
-    String member = "rank " + rank + " of a group of " + worldSize;
-    return new IllegalStateException(
-        state.get() >= CLOSING
-            ? what + " was called on " + member + " after it was closed"
-            : what
-                + " was called on "
-                + member
-                + " while another call of the same group runs there; one collective of a group runs at a time");
-  }
-
-  // Called inside enter/leave, so that the communicator is there to say who was missing.
-  private void checkCall(int status) {
-    if (status == NativeStatus.OK) {
-      return;
-    }
-    RuntimeException e = NativeStatus.exception(status, comm);
-    if (e instanceof CollectiveException failure && firstFailure == null) {
-      firstFailure = failure;
-    }
-    throw e;
-  }
-
-  private CallRecord readCall(int ofRank) {
-    byte[] call = NativeStructs.empty(NativeStructs.CALL_BYTES);
-    // Before connect there is nobody to read from yet: no call was made.
-    return NvrarBinding.nvrar_call_of(comm, ofRank, call) == NativeStatus.OK
-        ? NativeStructs.call(call)
-        : CallRecord.NONE;
-  }
-
-  private @Nullable CollectiveException readFailure() {
-    int status = NvrarBinding.nvrar_async_error(comm);
-    if (status == NativeStatus.OK) {
-      return null;
-    }
-    CollectiveException first = firstFailure;
-    return first != null
-        ? first
-        : NativeStatus.exception(status, comm) instanceof CollectiveException failure
-            ? failure
-            : new CollectiveException("the group failed with status " + status);
-  }
-
-  private void destroy() {
-    synchronized (lifecycle) {
-      for (int r = 0; r < worldSize; r++) {
-        callsAtClose[r] = readCall(r);
-      }
-      failureAtClose = readFailure();
-      released = true;
-    }
-    // Outside the lock: abort may not wait for memory to be unmapped.
-    int status = NvrarBinding.nvrar_destroy(comm);
-    if (status != NativeStatus.OK) {
-      LOG.warn("{} was not freed whole: {}", this, NativeStatus.exception(status, 0).getMessage());
-    }
-    synchronized (lifecycle) {
-      destroyed = true;
-      lifecycle.notifyAll();
-    }
-  }
-
-  private void awaitDestroyed() {
-    long deadlineNanos = System.nanoTime() + CLOSE_WAIT_NANOS;
-    boolean interrupted = false;
-    synchronized (lifecycle) {
-      while (!destroyed) {
-        long leftNanos = deadlineNanos - System.nanoTime();
-        if (leftNanos <= 0) {
-          LOG.warn(
-              "{} is still in a call that was aborted; it is freed when the call leaves", this);
-          break;
-        }
-        try {
-          TimeUnit.NANOSECONDS.timedWait(lifecycle, leftNanos);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        }
-      }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
   }
 
   private static int backendCode(Backend backend) {

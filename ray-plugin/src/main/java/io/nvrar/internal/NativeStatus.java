@@ -9,9 +9,9 @@ import io.nvrar.GroupMismatchException;
 /** {@code nvrar_status}, and the one place where a status becomes an exception. */
 final class NativeStatus {
   static final int OK = 0;
+  static final int INVALID_USAGE = 2;
 
   private static final int INVALID_ARGUMENT = 1;
-  private static final int INVALID_USAGE = 2;
   private static final int SYSTEM = 3;
   private static final int UNAVAILABLE = 4;
   private static final int MISMATCH = 5;

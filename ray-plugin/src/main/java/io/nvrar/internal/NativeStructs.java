@@ -1,35 +1,72 @@
 package io.nvrar.internal;
 
 import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
+import io.nvrar.TuningTable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 import java.util.stream.IntStream;
 
 /** The structs of {@code nvrar.h} as bytes, field by field in the header's order. */
 final class NativeStructs {
-  static final int CALL_BYTES = 40;
+  static final int CALL_BYTES = 80;
   static final int FAILURE_BYTES = 32;
 
+  static final int TRANSFER_BYTES = 32;
+  static final int SEND = 8;
+  static final int RECV = 9;
+
   private static final int CONFIG_BYTES = 40;
+  private static final int RULE_BYTES = 24;
+  private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
   private static final int BARRIER = 4;
+  private static final int REDUCE = 5;
 
   private NativeStructs() {}
 
   /** {@code nvrar_config}. */
-  static byte[] config(
-      int backend, int rank, int worldSize, int device, long ringBytes, long timeoutNanos) {
+  static byte[] config(int backend, int rank, int worldSize, int device, GroupConfig config) {
     return allocate(CONFIG_BYTES)
         .putInt(backend)
         .putInt(rank)
         .putInt(worldSize)
         .putInt(device)
-        .putInt(0)
-        .putLong(ringBytes)
-        .putLong(timeoutNanos)
+        .putInt(config.gpusPerNode())
+        .putLong(config.ringBytes())
+        .putLong(config.timeout().toNanos())
         .array();
+  }
+
+  /** An array of {@code nvrar_tuning_rule}. */
+  static byte[] rules(List<TuningTable.Rule> rules) {
+    ByteBuffer out = ByteBuffer.allocate(rules.size() * RULE_BYTES).order(ByteOrder.nativeOrder());
+    for (TuningTable.Rule rule : rules) {
+      DataType type = rule.dataType();
+      out.putInt(type == null ? ANY_TYPE : type.code())
+          .putInt(rule.worldSize())
+          .putInt(rule.gpusPerNode())
+          .putInt(rule.algorithm().code())
+          .putLong(rule.bytesMax());
+    }
+    return out.array();
+  }
+
+  /** Writes an {@code nvrar_transfer} to its place in an array of them. Allocates nothing. */
+  static void putTransfer(
+      ByteBuffer array, int index, int kind, int peer, long address, long count, int dataType) {
+    int at = index * TRANSFER_BYTES;
+    array
+        .putInt(at, kind)
+        .putInt(at + 4, peer)
+        .putLong(at + 8, address)
+        .putLong(at + 16, count)
+        .putInt(at + 24, dataType)
+        .putInt(at + 28, 0);
   }
 
   /** An {@code nvrar_call} or {@code nvrar_failure} for the library to fill. */
@@ -39,7 +76,28 @@ final class NativeStructs {
 
   /** What an {@code nvrar_call} says. */
   static CallRecord call(byte[] struct) {
-    ByteBuffer in = read(struct);
+    return call(read(struct));
+  }
+
+  /** What the first {@code count} of an array of {@code nvrar_call} say. */
+  static List<CallRecord> calls(byte[] array, int count) {
+    List<CallRecord> calls = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      int size = Integer.BYTES;
+      calls.add(
+          call(
+              ByteBuffer.wrap(array, i * CALL_BYTES + size, CALL_BYTES - size)
+                  .order(ByteOrder.nativeOrder())));
+    }
+    return calls;
+  }
+
+  /** The {@code uint32_t} in these four bytes, which is small. */
+  static int count(byte[] bytes) {
+    return ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).getInt();
+  }
+
+  private static CallRecord call(ByteBuffer in) {
     CallRecord.State state = state(in.getInt());
     long sequence = in.getLong();
     long count = in.getLong();
@@ -47,11 +105,28 @@ final class NativeStructs {
     int dataType = in.getInt();
     int op = in.getInt();
     int root = in.getInt();
+    int algorithm = in.getInt();
+    int transfers = in.getInt();
+    long launches = in.getLong();
+    long groupSequence = in.getLong();
+    long beginNanos = in.getLong();
+    long endNanos = in.getLong();
     if (state == CallRecord.State.NONE) {
       return CallRecord.NONE;
     }
+    boolean isTransfer = collective == SEND || collective == RECV;
     return new CallRecord(
-        state, sequence, describe(collective, sequence, count, dataType, op, root));
+        state,
+        collective,
+        sequence,
+        describe(collective, sequence, count, dataType, op, root),
+        algorithm,
+        launches,
+        groupSequence,
+        isTransfer ? root : -1,
+        transfers,
+        beginNanos,
+        endNanos);
   }
 
   /** The ranks that an {@code nvrar_failure} names, ascending. */
@@ -76,7 +151,13 @@ final class NativeStructs {
     if (op >= 0) {
       text += " " + opName(op);
     }
-    return collective == BROADCAST ? text + " from root " + root : text;
+    return switch (collective) {
+      case BROADCAST -> text + " from root " + root;
+      case REDUCE -> text + " to root " + root;
+      case SEND -> text + " to rank " + root;
+      case RECV -> text + " from rank " + root;
+      default -> text;
+    };
   }
 
   private static CallRecord.State state(int code) {
@@ -95,6 +176,11 @@ final class NativeStructs {
       case 2 -> "allGather";
       case BROADCAST -> "broadcast";
       case BARRIER -> "barrier";
+      case REDUCE -> "reduce";
+      case 6 -> "reduceScatter";
+      case 7 -> "allToAll";
+      case SEND -> "send";
+      case RECV -> "recv";
       default -> "collective " + code;
     };
   }

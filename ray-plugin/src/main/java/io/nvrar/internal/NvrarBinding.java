@@ -8,10 +8,13 @@ package io.nvrar.internal;
 @SuppressWarnings("MemberName") // JNA finds a function by its method's name.
 final class NvrarBinding {
   /** {@code NVRAR_ABI_VERSION} of the header that this class was written from. */
-  static final int ABI_VERSION = 1;
+  static final int ABI_VERSION = 2;
 
   static final int UNIQUE_ID_BYTES = 128;
   static final int DESCRIPTOR_BYTES = 256;
+
+  /** {@code NVRAR_FLIGHT_RECORDS}. */
+  static final int FLIGHT_RECORDS = 1024;
 
   private NvrarBinding() {}
 
@@ -25,12 +28,29 @@ final class NvrarBinding {
 
   static native int nvrar_unique_id(int backend, byte[] out);
 
-  static native int nvrar_prepare(byte[] config, byte[] uniqueId, byte[] descriptor, byte[] out);
+  static native int nvrar_prepare(
+      byte[] config, byte[] rules, int ruleCount, byte[] uniqueId, byte[] descriptor, byte[] out);
 
   static native int nvrar_connect(long comm, byte[] descriptors);
 
   static native int nvrar_all_reduce(
+      long comm,
+      long send,
+      long recv,
+      long count,
+      int dataType,
+      int op,
+      int algorithm,
+      long stream);
+
+  static native int nvrar_reduce(
+      long comm, long send, long recv, long count, int dataType, int op, int root, long stream);
+
+  static native int nvrar_reduce_scatter(
       long comm, long send, long recv, long count, int dataType, int op, long stream);
+
+  static native int nvrar_all_to_all(
+      long comm, long send, long recv, long count, int dataType, long stream);
 
   static native int nvrar_all_gather(
       long comm, long send, long recv, long count, int dataType, long stream);
@@ -40,6 +60,8 @@ final class NvrarBinding {
 
   static native int nvrar_barrier(long comm, long stream);
 
+  static native int nvrar_batch(long comm, long transfers, int transferCount, long stream);
+
   static native int nvrar_abort(long comm);
 
   static native int nvrar_async_error(long comm);
@@ -47,6 +69,9 @@ final class NvrarBinding {
   static native int nvrar_failure_of(long comm, byte[] out);
 
   static native int nvrar_call_of(long comm, int rank, byte[] out);
+
+  static native int nvrar_flight_record(
+      long comm, int rank, byte[] out, int capacity, byte[] count);
 
   static native int nvrar_destroy(long comm);
 }

@@ -12,7 +12,7 @@ import java.nio.file.attribute.UserPrincipal;
 import java.util.Set;
 
 /** Directories that only this user can write, so that what is loaded from them is what we wrote. */
-final class PrivateDirectory {
+public final class PrivateDirectory {
   private static final Set<PosixFilePermission> OWNER_ONLY =
       PosixFilePermissions.fromString("rwx------");
 
@@ -24,7 +24,7 @@ final class PrivateDirectory {
    *
    * @throws IOException if it cannot be created or written, or another user could put files into it
    */
-  static void ensure(Path directory) throws IOException {
+  public static void ensure(Path directory) throws IOException {
     Path parent = directory.getParent();
     if (parent != null) {
       Files.createDirectories(parent);

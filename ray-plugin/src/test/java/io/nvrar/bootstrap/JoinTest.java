@@ -323,8 +323,7 @@ class JoinTest {
   /** Well made, but its segment is gone: what another host's looks like. */
   private static byte[] descriptorOfClosedMember(Ticket ticket) {
     try (NativeCommunicator gone =
-        NativeCommunicator.prepare(
-            Backend.CPU, 0, 1, 2, ticket.uniqueId(), 0, Duration.ofSeconds(1).toNanos())) {
+        NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, ticket.uniqueId(), ticket.config())) {
       return gone.descriptor();
     }
   }

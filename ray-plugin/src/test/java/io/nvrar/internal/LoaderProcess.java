@@ -2,6 +2,7 @@ package io.nvrar.internal;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
+import io.nvrar.GroupConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,7 +28,7 @@ final class LoaderProcess {
     }
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     try (NativeCommunicator alone =
-        NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, 0, 1_000_000_000L)) {
+        NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
       alone.connect(new byte[][] {alone.descriptor()});
       alone.barrier(0);
       System.out.println(alone.call(0).description());

@@ -10,6 +10,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -120,7 +121,7 @@ class NativeCommunicatorLifeTest {
           (member, rank) -> {
             DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, 1);
             long at = buffer.address();
-            assertThatThrownBy(() -> member.allReduce(at, at, 1, 99, 0, 0))
+            assertThatThrownBy(() -> member.allReduce(at, at, 1, 99, 0, 0, 0))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("99");
             assertThatThrownBy(() -> member.broadcast(at, at, 1, FLOAT32, 2, 0))
@@ -146,7 +147,9 @@ class NativeCommunicatorLifeTest {
           .isInstanceOf(IllegalStateException.class)
           .hasMessage("barrier was called on rank 0 of a group of 2 after it was closed");
       assertThat(member.call(0))
-          .isEqualTo(new CallRecord(CallRecord.State.FAILED, 1, "barrier #1"));
+          .returns(CallRecord.State.FAILED, CallRecord::state)
+          .returns(1L, CallRecord::sequence)
+          .returns("barrier #1", CallRecord::description);
       assertThat(member.failure()).isExactlyInstanceOf(CollectiveException.class);
       member.abort();
       member.close();
@@ -182,7 +185,7 @@ class NativeCommunicatorLifeTest {
   void callsOutOfOrderOfTheLifeCycleAreRefused() {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     try (NativeCommunicator member =
-        NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, 0, LONG.toNanos())) {
+        NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
       assertThatThrownBy(() -> member.barrier(0)).isInstanceOf(IllegalStateException.class);
       assertThatThrownBy(() -> member.connect(new byte[2][]))
           .isInstanceOf(IllegalArgumentException.class)
@@ -202,14 +205,13 @@ class NativeCommunicatorLifeTest {
   @Test
   void badGroupsAreRefusedBeforeAnythingIsReserved() throws IOException {
     long before = sharedMappings();
+    GroupConfig config = GroupConfig.defaults();
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 2, 2, id, 0, 1))
+    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 2, 2, id, config))
         .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 9, id, 0, 1))
+    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 9, id, config))
         .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, 0, 0))
-        .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, new byte[1], 0, 1))
+    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, new byte[1], config))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("a unique id has 128 bytes, not 1");
     assertThatThrownBy(() -> NativeCommunicator.uniqueId(Backend.AUTO))
@@ -242,14 +244,14 @@ class NativeCommunicatorLifeTest {
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
     long before = threads.getCurrentThreadAllocatedBytes();
     for (int i = 0; i < calls; i++) {
-      member.allReduce(at, at, 64, FLOAT32, 2, 0);
+      member.allReduce(at, at, 64, FLOAT32, 2, 0, 0);
     }
     return threads.getCurrentThreadAllocatedBytes() - before;
   }
 
   private static void sum(NativeCommunicator member, DeviceBuffer buffer) {
     long at = buffer.address();
-    member.allReduce(at, at, buffer.count(), FLOAT32, 0, 0);
+    member.allReduce(at, at, buffer.count(), FLOAT32, 0, 0, 0);
   }
 
   private static void barrier(NativeCommunicator member) {

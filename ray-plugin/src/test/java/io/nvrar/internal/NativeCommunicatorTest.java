@@ -41,6 +41,7 @@ class NativeCommunicatorTest {
                   count,
                   DataType.FLOAT32.code(),
                   ReduceOp.SUM.code(),
+                  0,
                   0);
               assertThat(contents(recv)).isEqualTo(sum);
               assertThat(contents(send)).isEqualTo(values(rank, count));
@@ -50,6 +51,7 @@ class NativeCommunicatorTest {
                   count,
                   DataType.FLOAT32.code(),
                   ReduceOp.MAX.code(),
+                  0,
                   0);
               assertThat(contents(send)).isEqualTo(max);
             });
@@ -65,7 +67,7 @@ class NativeCommunicatorTest {
             (member, rank) -> {
               DeviceBuffer buffer = ranks.buffer(type, 1 + rank, -2, 0.5f);
               long at = buffer.address();
-              member.allReduce(at, at, 3, type.code(), ReduceOp.SUM.code(), 0);
+              member.allReduce(at, at, 3, type.code(), ReduceOp.SUM.code(), 0, 0);
               assertThat(contents(buffer)).containsExactly(6, -6, 1.5f);
             });
       }
@@ -75,7 +77,7 @@ class NativeCommunicatorTest {
             try (DeviceBuffer buffer = HostDevice.instance().allocate(DataType.INT32, 2)) {
               buffer.copyFrom(new int[] {Integer.MAX_VALUE, 10 * rank});
               long at = buffer.address();
-              member.allReduce(at, at, 2, DataType.INT32.code(), ReduceOp.SUM.code(), 0);
+              member.allReduce(at, at, 2, DataType.INT32.code(), ReduceOp.SUM.code(), 0, 0);
               buffer.copyTo(result);
             }
             assertThat(result).containsExactly((int) (3L * Integer.MAX_VALUE), 30);
@@ -159,8 +161,8 @@ class NativeCommunicatorTest {
               long send = a.address();
               long recv = b.address();
               switch (number) {
-                case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, 0);
-                case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, 0);
+                case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, 0, 0);
+                case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, 0, 0);
                 case 2 -> member.allGather(send, recv, 2, DataType.FLOAT16.code(), 0);
                 case 3 -> member.broadcast(send, recv, 7, DataType.INT32.code(), 1, 0);
                 default -> member.barrier(0);
@@ -168,7 +170,10 @@ class NativeCommunicatorTest {
             });
         for (int of = 0; of < 2; of++) {
           assertThat(ranks.member(1 - of).call(of))
-              .isEqualTo(new CallRecord(CallRecord.State.DONE, call + 1, descriptions[call]));
+              .returns(CallRecord.State.DONE, CallRecord::state)
+              .returns(call + 1L, CallRecord::sequence)
+              .returns(call + 1L, CallRecord::groupSequence)
+              .returns(descriptions[call], CallRecord::description);
         }
       }
     }

@@ -3,6 +3,7 @@ package io.nvrar.internal;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
 import io.nvrar.device.host.HostDevice;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -24,11 +25,15 @@ final class Ranks implements AutoCloseable {
   private final ExecutorService threads = Executors.newCachedThreadPool();
 
   Ranks(int worldSize, Duration timeout) {
+    this(worldSize, GroupConfig.builder().timeout(timeout).build());
+  }
+
+  Ranks(int worldSize, GroupConfig config) {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     byte[][] descriptors = new byte[worldSize][];
     for (int rank = 0; rank < worldSize; rank++) {
       NativeCommunicator member =
-          NativeCommunicator.prepare(Backend.CPU, 0, rank, worldSize, id, 0, timeout.toNanos());
+          NativeCommunicator.prepare(Backend.CPU, 0, rank, worldSize, id, config);
       members.add(member);
       descriptors[rank] = member.descriptor();
     }

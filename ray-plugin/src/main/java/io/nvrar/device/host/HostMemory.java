@@ -1,6 +1,8 @@
 package io.nvrar.device.host;
 
 import io.nvrar.DeviceBuffer;
+import io.nvrar.internal.TransferList;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Keeps the memory of host buffers while native code works on their addresses, so that a buffer
@@ -15,27 +17,56 @@ public final class HostMemory {
    *
    * @throws IllegalStateException if one is closed; then neither is kept
    */
-  public static void retain(DeviceBuffer first, DeviceBuffer second) {
-    if (first instanceof HostBuffer host) {
-      host.retain();
+  public static void retain(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+    retainOne(first);
+    try {
+      retainOne(second);
+    } catch (IllegalStateException e) {
+      releaseOne(first);
+      throw e;
     }
-    if (second instanceof HostBuffer host) {
+  }
+
+  /** Undoes one {@link #retain} of the same two. */
+  public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+    releaseOne(first);
+    releaseOne(second);
+  }
+
+  /**
+   * Keeps the memory of all buffers of a list until {@link #releaseAll}.
+   *
+   * @throws IllegalStateException if one is closed; then none is kept
+   */
+  public static void retainAll(TransferList transfers) {
+    for (int i = 0; i < transfers.size(); i++) {
       try {
-        host.retain();
+        retainOne(transfers.buffer(i));
       } catch (IllegalStateException e) {
-        releaseOne(first);
+        releaseFirst(i, transfers);
         throw e;
       }
     }
   }
 
-  /** Undoes one {@link #retain} of the same two. */
-  public static void release(DeviceBuffer first, DeviceBuffer second) {
-    releaseOne(first);
-    releaseOne(second);
+  /** Undoes one {@link #retainAll} of the same list. */
+  public static void releaseAll(TransferList transfers) {
+    releaseFirst(transfers.size(), transfers);
   }
 
-  private static void releaseOne(DeviceBuffer buffer) {
+  private static void releaseFirst(int count, TransferList transfers) {
+    for (int i = 0; i < count; i++) {
+      releaseOne(transfers.buffer(i));
+    }
+  }
+
+  private static void retainOne(@Nullable DeviceBuffer buffer) {
+    if (buffer instanceof HostBuffer host) {
+      host.retain();
+    }
+  }
+
+  private static void releaseOne(@Nullable DeviceBuffer buffer) {
     if (buffer instanceof HostBuffer host) {
       host.release();
     }
