@@ -29,14 +29,14 @@ final class DeviceChecks {
     }
     if (stream instanceof HostStream host && host.isClosed()) {
       throw new IllegalStateException(
-          "the stream is closed, a collective needs an open one on " + device);
+          "the stream is closed, a call needs an open one on " + device);
     }
   }
 
   /** Returns {@code buffer}, which is none of another device. */
   DeviceBuffer checkBuffer(String name, @Nullable DeviceBuffer buffer) {
     if (buffer == null) {
-      throw new IllegalArgumentException(name + " is null, a collective needs a buffer");
+      throw new IllegalArgumentException(name + " is null, a call needs a buffer");
     }
     if (!isOurs(buffer.device())) {
       throw new IllegalArgumentException(

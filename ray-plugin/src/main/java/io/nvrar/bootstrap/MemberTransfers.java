@@ -147,7 +147,6 @@ final class MemberTransfers {
     try {
       batchStream = on;
       transfers.run();
-      checks.batch(collected);
       if (on.isCapturing()) {
         TransferList recorded = collected.copy();
         CallGate.record(on, () -> batchNow(recorded, on));

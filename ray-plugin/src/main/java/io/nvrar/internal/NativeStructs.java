@@ -119,7 +119,7 @@ final class NativeStructs {
         state,
         collective,
         sequence,
-        describe(collective, sequence, count, dataType, op, root),
+        describe(collective, sequence, count, dataType, op, root, transfers),
         algorithm,
         launches,
         groupSequence,
@@ -142,7 +142,7 @@ final class NativeStructs {
 
   // Spelt as the native library's own messages spell a call.
   private static String describe(
-      int collective, long sequence, long count, int dataType, int op, int root) {
+      int collective, long sequence, long count, int dataType, int op, int root, int transfers) {
     String text = collectiveName(collective) + " #" + sequence;
     if (collective == BARRIER) {
       return text;
@@ -154,10 +154,14 @@ final class NativeStructs {
     return switch (collective) {
       case BROADCAST -> text + " from root " + root;
       case REDUCE -> text + " to root " + root;
-      case SEND -> text + " to rank " + root;
-      case RECV -> text + " from rank " + root;
+      case SEND -> text + " to rank " + root + ofBatch(transfers);
+      case RECV -> text + " from rank " + root + ofBatch(transfers);
       default -> text;
     };
+  }
+
+  private static String ofBatch(int transfers) {
+    return transfers > 1 ? " in a batch of " + transfers : "";
   }
 
   private static CallRecord.State state(int code) {

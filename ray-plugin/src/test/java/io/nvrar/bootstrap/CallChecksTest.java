@@ -3,6 +3,7 @@ package io.nvrar.bootstrap;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.Algorithm;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.Device;
@@ -64,6 +65,58 @@ class CallChecksTest {
     refused(
         () -> group.broadcast(four, eight, 1, group.stream()),
         "send holds 4 elements, recv holds 8");
+    refused(
+        () -> group.reduce(four, eight, ReduceOp.SUM, 1, group.stream()),
+        "send holds 4 elements, recv holds 8");
+    refused(
+        () -> group.reduceScatter(eight, four),
+        "send holds 8 elements, 4 ranks x 4 of recv need 16");
+    refused(() -> group.allToAll(eight, four), "send holds 8 elements, recv holds 4");
+    refused(
+        () -> group.allToAll(eight.slice(0, 6)),
+        "send holds 6 elements, which are no equal parts for 4 ranks");
+  }
+
+  @Test
+  void onlyTheRootLooksAtTheResultOfAReduce() {
+    // Rank 1 is not the root: whatever recv is there, it is rank 0 that is waited for.
+    members.onAll(
+        member -> {
+          try (DeviceBuffer send = device.allocate(DataType.FLOAT32, 8);
+              DeviceBuffer recv = device.allocate(DataType.FLOAT32, member.rank() == 0 ? 8 : 3)) {
+            send.copyFrom(new float[8]);
+            member.reduce(send, member.rank() == 2 ? null : recv, ReduceOp.SUM, 0, member.stream());
+          }
+        });
+    refused(
+        () -> group.reduce(eight, null, ReduceOp.SUM, 1, group.stream()),
+        "recv is null, a call needs a buffer");
+    refused(
+        () -> group.reduce(null, null, ReduceOp.SUM, 0, group.stream()),
+        "send is null, a call needs a buffer");
+  }
+
+  @Test
+  void anAverageOfIntegersIsRefused() {
+    for (DataType type : DataType.values()) {
+      if (type.isFloat()) {
+        continue;
+      }
+      try (DeviceBuffer integers = device.allocate(type, 8)) {
+        String sentence = "op is AVG, which is for floats, and send holds " + type;
+        refused(() -> group.allReduce(integers, ReduceOp.AVG), sentence);
+        refused(() -> group.reduce(integers, ReduceOp.AVG, 0), sentence);
+        refused(() -> group.reduce(integers, ReduceOp.AVG, 1), sentence);
+        refused(() -> group.reduceScatter(integers, integers.slice(2, 2), ReduceOp.AVG), sentence);
+      }
+    }
+  }
+
+  @Test
+  void theHierarchicalAlgorithmNeedsSeveralNodes() {
+    refused(
+        () -> group.allReduce(eight, eight, ReduceOp.SUM, Algorithm.HIERARCHICAL, group.stream()),
+        "algorithm is HIERARCHICAL, which needs several nodes, and the group's 4 ranks are one");
   }
 
   @Test
@@ -72,6 +125,14 @@ class CallChecksTest {
       refused(
           () -> group.allReduce(eight, ints, ReduceOp.SUM, group.stream()),
           "send holds FLOAT32, recv holds INT32");
+      refused(() -> group.allToAll(ints, eight), "send holds INT32, recv holds FLOAT32");
+      refused(
+          () -> group.reduceScatter(eight, ints.slice(0, 2)),
+          "send holds FLOAT32, recv holds INT32");
+      refused(() -> group.allGather(four, ints), "send holds FLOAT32, recv holds INT32");
+      refused(
+          () -> group.reduce(ints, eight, ReduceOp.SUM, 1, group.stream()),
+          "send holds INT32, recv holds FLOAT32");
     }
   }
 
@@ -85,25 +146,42 @@ class CallChecksTest {
     // This rank's own part is its place; another rank's is not.
     assertThatThrownBy(() -> group.allGather(eight.slice(0, 2), eight))
         .hasMessageContaining("overlap");
+    assertThatThrownBy(() -> group.reduceScatter(eight, eight.slice(0, 2)))
+        .hasMessageContaining("overlap");
+    assertThatThrownBy(() -> group.reduceScatter(eight, eight.slice(3, 2)))
+        .hasMessageContaining("overlap");
+    assertThatThrownBy(() -> group.allToAll(low, high)).hasMessageContaining("overlap");
+    assertThatThrownBy(() -> group.reduce(low, high, ReduceOp.SUM, 1, group.stream()))
+        .hasMessageContaining("overlap");
   }
 
   @Test
   void theRootMustBeARank() {
     refused(() -> group.broadcast(eight, 4), "root is 4, the group's ranks are 0 to 3");
     refused(() -> group.broadcast(eight, -1), "root is -1, the group's ranks are 0 to 3");
+    refused(() -> group.reduce(eight, 4), "root is 4, the group's ranks are 0 to 3");
   }
 
   @Test
   void nullIsNamed() {
     refused(
         () -> group.allReduce(null, eight, ReduceOp.SUM, group.stream()),
-        "send is null, a collective needs a buffer");
+        "send is null, a call needs a buffer");
     refused(
         () -> group.allReduce(eight, null, ReduceOp.SUM, group.stream()),
-        "recv is null, a collective needs a buffer");
+        "recv is null, a call needs a buffer");
     refused(
         () -> group.allReduce(eight, eight, null, group.stream()),
         "op is null, allReduce needs a ReduceOp");
+    refused(() -> group.reduce(eight, null, 0), "op is null, reduce needs a ReduceOp");
+    refused(
+        () -> group.reduceScatter(eight, eight.slice(2, 2), null),
+        "op is null, reduceScatter needs a ReduceOp");
+    refused(
+        () -> group.allReduce(eight, eight, ReduceOp.SUM, null, group.stream()),
+        "algorithm is null, allReduce needs an Algorithm");
+    refused(() -> group.allToAll(null, eight), "send is null, a call needs a buffer");
+    refused(() -> group.reduceScatter(eight, null), "recv is null, a call needs a buffer");
     refused(() -> group.barrier(null), "stream is null, the group computes on host");
   }
 
@@ -120,7 +198,7 @@ class CallChecksTest {
     closed.close();
     assertThatThrownBy(() -> group.allReduce(eight, closed))
         .isExactlyInstanceOf(IllegalStateException.class)
-        .hasMessage("the stream is closed, a collective needs an open one on host");
+        .hasMessage("the stream is closed, a call needs an open one on host");
     assertThatThrownBy(() -> group.barrier(closed)).isInstanceOf(IllegalStateException.class);
   }
 
