@@ -196,8 +196,10 @@ public interface CollectiveGroup extends AutoCloseable {
   void send(DeviceBuffer buffer, int peer);
 
   /**
-   * Sends a buffer to one rank, which receives it. Returns, or completes on a stream, when the
-   * buffer may be written again; that may be before the peer has received it.
+   * Sends a buffer to one rank, which receives it. Completes when the buffer may be written again.
+   * A small buffer waits in the receiver's ring for its {@link #recv}, a larger one for the recv
+   * itself, so two ranks that first send to each other and then receive may wait in vain: {@link
+   * #sendReceive} and {@link #batch} never do.
    *
    * @param buffer the values, as many and of the type that the peer's {@link #recv} names: else it
    *     is a {@link GroupMismatchException} on all ranks

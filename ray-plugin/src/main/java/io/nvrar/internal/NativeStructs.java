@@ -1,5 +1,6 @@
 package io.nvrar.internal;
 
+import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
@@ -119,7 +120,7 @@ final class NativeStructs {
         state,
         collective,
         sequence,
-        describe(collective, sequence, count, dataType, op, root, transfers),
+        describe(collective, sequence, count, dataType, op, root, algorithm, transfers, launches),
         algorithm,
         launches,
         groupSequence,
@@ -142,7 +143,15 @@ final class NativeStructs {
 
   // Spelt as the native library's own messages spell a call.
   private static String describe(
-      int collective, long sequence, long count, int dataType, int op, int root, int transfers) {
+      int collective,
+      long sequence,
+      long count,
+      int dataType,
+      int op,
+      int root,
+      int algorithm,
+      int transfers,
+      long launches) {
     String text = collectiveName(collective) + " #" + sequence;
     if (collective == BARRIER) {
       return text;
@@ -151,17 +160,29 @@ final class NativeStructs {
     if (op >= 0) {
       text += " " + opName(op);
     }
-    return switch (collective) {
-      case BROADCAST -> text + " from root " + root;
-      case REDUCE -> text + " to root " + root;
-      case SEND -> text + " to rank " + root + ofBatch(transfers);
-      case RECV -> text + " from rank " + root + ofBatch(transfers);
-      default -> text;
-    };
+    text +=
+        switch (collective) {
+          case BROADCAST -> " from root " + root;
+          case REDUCE -> " to root " + root;
+          case SEND -> " to rank " + root;
+          case RECV -> " from rank " + root;
+          default -> "";
+        };
+    if (transfers > 1) {
+      text += " in a batch of " + transfers;
+    }
+    return text + describePlan(algorithm, launches);
   }
 
-  private static String ofBatch(int transfers) {
-    return transfers > 1 ? " in a batch of " + transfers : "";
+  private static String describePlan(int algorithm, long launches) {
+    List<String> plan = new ArrayList<>();
+    if (algorithm != Algorithm.AUTO.code()) {
+      plan.add(algorithmName(algorithm));
+    }
+    if (launches > 1) {
+      plan.add(launches + " launches");
+    }
+    return plan.isEmpty() ? "" : " (" + String.join(", ", plan) + ")";
   }
 
   private static CallRecord.State state(int code) {
@@ -205,6 +226,15 @@ final class NativeStructs {
       }
     }
     return "op " + code;
+  }
+
+  private static String algorithmName(int code) {
+    for (Algorithm algorithm : Algorithm.values()) {
+      if (algorithm.code() == code) {
+        return algorithm.name().toLowerCase(Locale.ROOT).replace('_', '-');
+      }
+    }
+    return "algorithm " + code;
   }
 
   private static ByteBuffer allocate(int bytes) {

@@ -2,12 +2,14 @@ package io.nvrar.internal;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
 import io.nvrar.device.host.HostDevice;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -142,40 +144,97 @@ class NativeCommunicatorTest {
   }
 
   @Test
-  void theLastCallOfEveryRankIsDescribedAsTheApiSpellsIt() throws Exception {
+  void theCallsOfEveryRankAreDescribedAsTheApiSpellsThem() throws Exception {
+    List<String> descriptions =
+        List.of(
+            "allReduce #1 float32[3] SUM (one-shot)",
+            "allReduce #2 bfloat16[5] MAX (two-shot)",
+            "allGather #3 float16[2]",
+            "broadcast #4 int32[7] from root 1",
+            "barrier #5",
+            "reduce #6 int64[3] PRODUCT to root 0",
+            "reduceScatter #7 float64[2] AVG",
+            "allToAll #8 uint8[4]");
     try (Ranks ranks = new Ranks(2, TIMEOUT)) {
       assertThat(ranks.member(0).call(1)).isEqualTo(CallRecord.NONE);
-      String[] descriptions = {
-        "allReduce #1 float32[3] SUM",
-        "allReduce #2 bfloat16[5] MAX",
-        "allGather #3 float16[2]",
-        "broadcast #4 int32[7] from root 1",
-        "barrier #5"
-      };
-      for (int call = 0; call < descriptions.length; call++) {
+      assertThat(ranks.member(0).flightRecord(1)).isEmpty();
+      for (int call = 0; call < descriptions.size(); call++) {
         int number = call;
-        ranks.all(
-            (member, rank) -> {
-              DeviceBuffer a = ranks.buffer(DataType.FLOAT32, new float[16]);
-              DeviceBuffer b = ranks.buffer(DataType.FLOAT32, new float[16]);
-              long send = a.address();
-              long recv = b.address();
-              switch (number) {
-                case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, 0, 0);
-                case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, 0, 0);
-                case 2 -> member.allGather(send, recv, 2, DataType.FLOAT16.code(), 0);
-                case 3 -> member.broadcast(send, recv, 7, DataType.INT32.code(), 1, 0);
-                default -> member.barrier(0);
-              }
-            });
+        ranks.all((member, rank) -> call(ranks, member, number));
         for (int of = 0; of < 2; of++) {
           assertThat(ranks.member(1 - of).call(of))
               .returns(CallRecord.State.DONE, CallRecord::state)
               .returns(call + 1L, CallRecord::sequence)
               .returns(call + 1L, CallRecord::groupSequence)
-              .returns(descriptions[call], CallRecord::description);
+              .returns(-1, CallRecord::peer)
+              .returns(descriptions.get(call), CallRecord::description);
         }
       }
+      for (int of = 0; of < 2; of++) {
+        List<CallRecord> record = ranks.member(1 - of).flightRecord(of);
+        assertThat(record).extracting(CallRecord::description).isEqualTo(descriptions);
+        assertThat(record)
+            .allSatisfy(
+                call -> assertThat(call.endNanos()).isGreaterThanOrEqualTo(call.beginNanos()));
+        assertThat(record.get(1).algorithm()).isEqualTo(Algorithm.TWO_SHOT.code());
+      }
+      ranks.all((member, rank) -> call(ranks, member, descriptions.size()));
+      CallRecord large = ranks.member(0).call(1);
+      assertThat(large.launches()).isGreaterThan(1);
+      assertThat(large.description())
+          .isEqualTo(
+              "allReduce #9 int8[1000000] MIN (two-shot, " + large.launches() + " launches)");
+    }
+  }
+
+  private static void call(Ranks ranks, NativeCommunicator member, int number) {
+    int elements = 1_000_000 / Float.BYTES;
+    long send = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
+    long recv = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
+    int oneShot = Algorithm.ONE_SHOT.code();
+    int twoShot = Algorithm.TWO_SHOT.code();
+    switch (number) {
+      case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, oneShot, 0);
+      case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, twoShot, 0);
+      case 2 -> member.allGather(send, recv, 2, DataType.FLOAT16.code(), 0);
+      case 3 -> member.broadcast(send, recv, 7, DataType.INT32.code(), 1, 0);
+      case 4 -> member.barrier(0);
+      case 5 -> member.reduce(send, recv, 3, DataType.INT64.code(), 1, 0, 0);
+      case 6 -> member.reduceScatter(send, recv, 2, DataType.FLOAT64.code(), 4, 0);
+      case 7 -> member.allToAll(send, recv, 4, DataType.UINT8.code(), 0);
+      default -> member.allReduce(send, recv, 1_000_000, DataType.INT8.code(), 3, twoShot, 0);
+    }
+  }
+
+  @Test
+  void transfersAreDescribedByTheirPairAndLeaveTheNumberOfTheCollectiveAlone() throws Exception {
+    try (Ranks ranks = new Ranks(2, TIMEOUT)) {
+      ranks.all(
+          (member, rank) -> {
+            DeviceBuffer send = ranks.buffer(DataType.FLOAT32, 1, 2, 3);
+            DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, 0, 0, 0);
+            member.barrier(0);
+            int peer = 1 - rank;
+            if (rank == 0) {
+              member.send(send.address(), 3, DataType.FLOAT32.code(), peer, 0);
+            } else {
+              member.recv(recv.address(), 3, DataType.FLOAT32.code(), peer, 0);
+              assertThat(contents(recv)).containsExactly(1, 2, 3);
+            }
+            member.sendReceive(send, peer, recv, peer, 0);
+          });
+      List<CallRecord> zero = ranks.member(1).flightRecord(0);
+      assertThat(zero)
+          .extracting(CallRecord::description)
+          .startsWith("barrier #1", "send #1 float32[3] to rank 1")
+          .contains(
+              "send #2 float32[3] to rank 1 in a batch of 2",
+              "recv #1 float32[3] from rank 1 in a batch of 2");
+      assertThat(zero).extracting(CallRecord::groupSequence).containsOnly(1L);
+      assertThat(zero.get(1))
+          .returns(1, CallRecord::peer)
+          .returns(true, CallRecord::isSend)
+          .returns(true, CallRecord::isTransfer);
     }
   }
 
