@@ -6,9 +6,16 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.IntUnaryOperator;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The tests' actor. Makes values by itself and compares results by itself, because Ray carries
@@ -164,6 +171,27 @@ public class Probe implements CollectiveActor {
 
   public long pid() {
     return ProcessHandle.current().pid();
+  }
+
+  public String host() throws IOException {
+    return Files.readString(Path.of("/proc/sys/kernel/hostname")).strip();
+  }
+
+  /** Descriptors of files, sockets and what else has one. */
+  public int openFiles() {
+    return Objects.requireNonNull(new File("/proc/self/fd").list()).length;
+  }
+
+  /** The threads and the memory that groups have in this process; "" if none. */
+  public String held() throws IOException {
+    Stream<String> threads =
+        Thread.getAllStackTraces().keySet().stream()
+            .map(Thread::getName)
+            .filter(name -> name.startsWith("nvrar-"));
+    try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+      return Stream.concat(threads, maps.filter(line -> line.contains("/memfd:nvrar")))
+          .collect(Collectors.joining(", "));
+    }
   }
 
   public boolean raise(RuntimeException exception) {

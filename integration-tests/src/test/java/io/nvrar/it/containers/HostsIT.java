@@ -1,0 +1,132 @@
+package io.nvrar.it.containers;
+
+import static io.nvrar.it.containers.ContainerCluster.HEAD;
+import static io.nvrar.it.containers.ContainerCluster.WORKER;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.github.dockerjava.api.DockerClient;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.nvrar.cli.Main;
+import java.nio.file.Files;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.StreamSupport;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.testcontainers.containers.Container.ExecResult;
+
+/** Actors on the hosts of a cluster that has two. */
+@DockerTest
+class HostsIT {
+
+  private static final List<String> RIGHT = Collections.nCopies(4, "");
+
+  @ParameterizedTest
+  @ValueSource(strings = {HEAD, WORKER})
+  void everyCollectiveIsRightWithAllActorsOnOneHost(String host, ContainerCluster cluster)
+      throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.COLLECTIVES, host));
+    assertThat(facts.remove("host")).isEqualTo(Collections.nCopies(4, host));
+    assertThat(facts.keySet()).isEqualTo(HostsProgram.checks().keySet());
+    assertThat(facts).allSatisfy((collective, wrong) -> assertThat(wrong).isEqualTo(RIGHT));
+  }
+
+  /** Rank 0, which holds the rendezvous, is with the driver once, and once it is not. */
+  @ParameterizedTest
+  @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
+  void aGroupThatSpansTheHostsIsRefusedInASentenceAndNothingStaysBehind(
+      String first, String second, ContainerCluster cluster) throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.SPAN, first, second));
+    assertThat(facts.get("refused"))
+        .hasSize(HostsProgram.REFUSALS)
+        .allSatisfy(
+            sentence ->
+                assertThat(sentence)
+                    .startsWith(
+                        "group 'span' spans hosts %1$s and %2$s: ranks 0, 1 on %1$s, ranks 2, 3 on %2$s; this version needs all members on one host"
+                            .formatted(first, second)));
+    assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(4, "false"));
+    assertThat(facts.get("held")).containsExactly("");
+    assertThat(facts.get("sum"))
+        .as("the name, before and after")
+        .isEqualTo(Collections.nCopies(8, ""));
+    assertThat(facts).containsOnlyKeys("refused", "initialized", "held", "sum");
+  }
+
+  /** Only the worker has room for the actors, and the driver is in the head. */
+  @Test
+  void fourActorsOnAnotherHostThanTheDriverDecodeTheTokensOfTransformers(ContainerCluster cluster)
+      throws Exception {
+    JsonObject reference =
+        JsonParser.parseString(Files.readString(ContainerCluster.model().resolve("reference.json")))
+            .getAsJsonObject();
+    ExecResult result =
+        cluster.driver(
+            Main.class.getName(),
+            "decode",
+            "--address",
+            cluster.address(),
+            "--model",
+            ContainerCluster.MODEL,
+            "--ranks",
+            String.valueOf(ContainerCluster.GPUS),
+            "--prompt-ids",
+            StreamSupport.stream(reference.getAsJsonArray("prompt_ids").spliterator(), false)
+                .map(id -> id.getAsString())
+                .collect(Collectors.joining(",")),
+            "--max-tokens",
+            String.valueOf(reference.getAsJsonArray("generated_ids").size()),
+            "--ignore-eos",
+            "--print-ids",
+            "--json");
+    assertThat(result.getExitCode()).as("%s", result).isZero();
+    String output = result.getStdout();
+    JsonObject decoded =
+        JsonParser.parseString(output.substring(output.indexOf('{')))
+            .getAsJsonObject()
+            .getAsJsonArray("outputs")
+            .get(0)
+            .getAsJsonObject();
+    assertThat(decoded.get("generated_ids")).isEqualTo(reference.get("generated_ids"));
+  }
+
+  @Test
+  void whatAKilledTestRunLeftInTheEngineIsRemovedByTheNext() {
+    DockerClient docker = ContainerCluster.docker();
+    docker
+        .createNetworkCmd()
+        .withName("nvrar-test-of-the-dead")
+        .withLabels(Leftovers.labelOfTheDead())
+        .exec();
+    docker
+        .createContainerCmd(ContainerCluster.image())
+        .withCmd("true")
+        .withLabels(Leftovers.labelOfTheDead())
+        .exec();
+    try {
+      assertThat(Leftovers.ofTheDead(docker)).hasSize(2);
+    } finally {
+      Leftovers.remove(docker);
+    }
+    assertThat(Leftovers.ofTheDead(docker)).isEmpty();
+  }
+
+  private static Map<String, List<String>> facts(ExecResult result) {
+    assertThat(result.getExitCode()).as("%s", result).isZero();
+    return result
+        .getStdout()
+        .lines()
+        .filter(line -> line.startsWith(HostsProgram.FACT))
+        .map(line -> line.substring(HostsProgram.FACT.length()).split("=", 2))
+        .collect(
+            Collectors.groupingBy(
+                fact -> fact[0], Collectors.mapping(fact -> fact[1], Collectors.toList())));
+  }
+}
