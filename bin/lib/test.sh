@@ -99,6 +99,18 @@ ray_tests() {
     "-Dnvrar.ray.venv=$(ray_environment "$1")" -Dnvrar.require.ray=true
 }
 
+has_docker() {
+  timeout 30 docker version > /dev/null 2>&1
+}
+
+# docker_tests DIRECTORY
+docker_tests() {
+  local image
+  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$NVRAR_RAY_VERSION")" &&
+    maven_tests failsafe "$1" verify -pl integration-tests -am \
+      -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image"
+}
+
 # The directory of a JDK newer than the one that builds, if there is one.
 second_jdk() {
   local dir first
@@ -177,6 +189,12 @@ run_tests() {
     step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" "$RESULTS/ray-$NVRAR_SECOND_RAY_VERSION"
   fi
 
-  leave_out 'tests on GPUs and on several hosts (this version has none: it runs on the CPUs of one host)'
+  if [[ -n "$strict" ]] || has_docker; then
+    step docker "$strict" docker_tests "$RESULTS/docker"
+  else
+    leave_out 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)'
+  fi
+
+  leave_out 'tests on GPUs, and of groups that span hosts (this version has none: a group runs on the CPUs of one host)'
   NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }

@@ -57,6 +57,9 @@ base_image() {
   fi
 }
 
+# Its own sentence says why it does not answer.
+timeout 30 docker version > /dev/null
+
 work="$(mktemp -d "${TMPDIR:-/var/tmp}/nvrar-image.XXXXXX")"
 mkdir -p "$work/context/certs"
 cp "$here/Dockerfile" "$work/context/"
