@@ -12,17 +12,16 @@ leave_out() {
   left_out+="left out: $1"$'\n'
 }
 
-# step NAME STRICT COMMAND ARGS...: runs one step with its output in a log; the command puts its XML files into $RESULTS/NAME.
+# step NAME STRICT FUNCTION ARGS...: runs one step with its output in a log: FUNCTION DIRECTORY ARGS, which puts its XML files there.
 # STRICT is no-skips or empty, or check: no XML files, the step is one test by itself.
 step() {
-  local name="$1" strict="$2" code=0 log
-  shift 2
-  log="$RESULTS/$name.log"
-  mkdir -p "$RESULTS/$name"
+  local name="$1" strict="$2" function="$3" directory="$RESULTS/$1" log="$RESULTS/$1.log" code=0
+  shift 3
+  mkdir -p "$directory"
   say "test: $name ..."
   SECONDS=0
-  ("$@") > "$log" 2>&1 < /dev/null || code=$?
-  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$RESULTS/$name" "$strict" >> "$RESULTS/steps"
+  ("$function" "$directory" "$@") > "$log" 2>&1 < /dev/null || code=$?
+  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$directory" "$strict" >> "$RESULTS/steps"
   if ((code == 0)); then
     say "test: $name passed in $SECONDS s"
   else
@@ -31,21 +30,21 @@ step() {
   fi
 }
 
-# native_tests PRESET DIRECTORY
+# native_tests DIRECTORY PRESET
 native_tests() {
   set -e
   cd "$NVRAR_HOME/native"
-  cmake --preset "$1"
-  cmake --build --preset "$1"
-  ctest --preset "$1" --output-junit "$2/ctest.xml" --test-output-size-passed 10000000
+  cmake --preset "$2"
+  cmake --build --preset "$2"
+  ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
 }
 
-# take_reports KIND DIRECTORY: copies the XML files that surefire or failsafe has written since they were last cleared.
+# take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
 take_reports() {
   local module file
   for module in ray-plugin examples integration-tests; do
-    for file in "$NVRAR_HOME/$module/target/$1-reports"/TEST-*.xml; do
-      [[ ! -e "$file" ]] || cp "$file" "$2/$module-${file##*/}"
+    for file in "$NVRAR_HOME/$module/target/$2-reports"/TEST-*.xml; do
+      [[ ! -e "$file" ]] || cp "$file" "$1/$module-${file##*/}"
     done
   done
 }
@@ -57,13 +56,13 @@ clear_reports() {
   done
 }
 
-# maven_tests KIND DIRECTORY ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome.
+# maven_tests DIRECTORY KIND ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome.
 maven_tests() {
-  local kind="$1" directory="$2" code=0
+  local directory="$1" kind="$2" code=0
   shift 2
   clear_reports "$kind"
   maven "$@" || code=$?
-  take_reports "$kind" "$directory"
+  take_reports "$directory" "$kind"
   return "$code"
 }
 
@@ -81,7 +80,7 @@ java_tests() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  maven_tests surefire "$1" verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
+  maven_tests "$1" surefire verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
     -Dspotless.check.skip && mark_built "$fingerprint"
 }
 
@@ -90,13 +89,13 @@ launcher_tests() {
   ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$1/launcher.xml"
 }
 
-# ray_tests VERSION DIRECTORY
+# ray_tests DIRECTORY VERSION
 ray_tests() {
   local jdk
   jdk="$(find_jdk)"
-  PATH="$jdk/bin:$PATH" maven_tests failsafe "$2" verify -pl integration-tests -am \
+  PATH="$jdk/bin:$PATH" maven_tests "$1" failsafe verify -pl integration-tests -am \
     -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" \
-    "-Dnvrar.ray.venv=$(ray_environment "$1")" -Dnvrar.require.ray=true
+    "-Dnvrar.ray.venv=$(ray_environment "$2")" -Dnvrar.require.ray=true
 }
 
 has_docker() {
@@ -107,7 +106,7 @@ has_docker() {
 docker_tests() {
   local image
   image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$NVRAR_RAY_VERSION")" &&
-    maven_tests failsafe "$1" verify -pl integration-tests -am \
+    maven_tests "$1" failsafe verify -pl integration-tests -am \
       -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image"
 }
 
@@ -155,12 +154,12 @@ run_tests() {
   mkdir -p "$RESULTS"
   : > "$RESULTS/steps"
 
-  step native '' native_tests release "$RESULTS/native"
+  step native '' native_tests release
   if [[ -n "$quick" ]]; then
     leave_out 'the native tests under the sanitizers (--quick)'
   else
-    step native-asan '' native_tests asan "$RESULTS/native-asan"
-    step native-tsan '' native_tests tsan "$RESULTS/native-tsan"
+    step native-asan '' native_tests asan
+    step native-tsan '' native_tests tsan
   fi
 
   if can_check_format; then
@@ -169,28 +168,27 @@ run_tests() {
     leave_out "the format of the Java sources (the formatter does not run on JDK 21 and newer; this is $(java_major "$(find_jdk)"))"
   fi
 
-  step java '' java_tests "$RESULTS/java"
+  step java '' java_tests
   other="$(second_jdk)"
   if [[ -z "$all" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
-    step java-25 '' maven_tests surefire "$RESULTS/java-25" package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" \
-      "${NOT_AGAIN[@]}"
+    step java-25 '' maven_tests surefire package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}"
   fi
 
-  step launcher "$strict" launcher_tests "$RESULTS/launcher"
-  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION" "$RESULTS/ray-$NVRAR_RAY_VERSION"
+  step launcher "$strict" launcher_tests
+  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
   if [[ -z "$all" ]]; then
     leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
   elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" "$RESULTS/ray-$NVRAR_SECOND_RAY_VERSION"
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
 
   if [[ -n "$strict" ]] || has_docker; then
-    step docker "$strict" docker_tests "$RESULTS/docker"
+    step docker "$strict" docker_tests
   else
     leave_out 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)'
   fi
