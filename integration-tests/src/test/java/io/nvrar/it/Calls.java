@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.function.Function;
 
 /** Tasks on several actors at once. */
-final class Calls {
+public final class Calls {
 
   private static final int LIMIT_MILLIS = 60_000;
 
@@ -21,9 +21,14 @@ final class Calls {
   }
 
   /** The results in the actors' order; the first failure is thrown. */
-  static <A, R> List<R> all(
+  public static <A, R> List<R> all(
       List<ActorHandle<A>> actors, Function<ActorHandle<A>, ObjectRef<R>> task) {
     return Ray.get(start(actors, task), LIMIT_MILLIS);
+  }
+
+  /** What each actor finds wrong with its result of a call, "" if nothing. */
+  public static List<String> wrong(List<ActorHandle<Probe>> actors, String group, Call call) {
+    return all(actors, actor -> actor.task(Probe::check, group, call).remote());
   }
 
   /** What a task threw in its actor. */

@@ -8,6 +8,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
@@ -29,6 +30,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What members and driver learn when something breaks, and that they can go on. */
 @RayTest
 class FaultsIT {
+
+  private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500);
 
   @ParameterizedTest
   @ValueSource(ints = {0, 2})
@@ -72,14 +75,7 @@ class FaultsIT {
       List<ActorHandle<Probe>> next = new ArrayList<>(actors.handles());
       next.set(lost, spare.handles().get(0));
       try (RayCollectiveGroup recovered = RayCollectives.createGroup("mortal", next)) {
-        assertThat(
-                all(
-                    next,
-                    actor ->
-                        actor
-                            .task(Probe::checkAllReduce, recovered.name(), 500, "FLOAT32", "SUM")
-                            .remote()))
-            .containsOnly("");
+        assertThat(Calls.wrong(next, recovered.name(), SUM)).containsOnly("");
       }
     }
   }
@@ -144,7 +140,10 @@ class FaultsIT {
         calls.add(
             actors
                 .get(rank)
-                .task(Probe::checkAllReduce, group.name(), rank == 1 ? 20 : 10, "FLOAT32", "SUM")
+                .task(
+                    Probe::check,
+                    group.name(),
+                    Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, rank == 1 ? 20 : 10))
                 .remote());
       }
       for (ObjectRef<String> call : calls) {

@@ -4,6 +4,7 @@ import static io.nvrar.it.Calls.all;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
@@ -19,6 +20,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** {@code test_basic_apis.py} of {@code ray.util.collective}. */
 @RayTest
 class GroupBasicsIT {
+
+  private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 100);
 
   private static List<ActorHandle<Probe>> actors;
 
@@ -52,12 +55,7 @@ class GroupBasicsIT {
         String name = "group" + i;
         assertThat(all(actors, actor -> actor.task(Probe::rank, name).remote()))
             .containsExactly(0, 1, 2, 3);
-        assertThat(
-                all(
-                    actors,
-                    actor ->
-                        actor.task(Probe::checkAllReduce, name, 100, "FLOAT32", "SUM").remote()))
-            .containsOnly("");
+        assertThat(Calls.wrong(actors, name, SUM)).containsOnly("");
       }
     } finally {
       groups.forEach(RayCollectiveGroup::close);
@@ -78,12 +76,8 @@ class GroupBasicsIT {
           .containsExactly(2, 1, 3, 0);
       assertThat(all(actors, actor -> actor.task(Probe::rank, pair.name()).remote()))
           .containsExactly(-1, 1, 0, -1);
-      assertThat(
-              all(
-                  actors,
-                  actor ->
-                      actor.task(Probe::checkBroadcast, "permuted", 33, "FLOAT32", 1).remote()))
-          .containsOnly("");
+      Call broadcast = Call.of(Collective.BROADCAST, DataType.FLOAT32, 33).root(1);
+      assertThat(Calls.wrong(actors, "permuted", broadcast)).containsOnly("");
     }
   }
 
@@ -135,11 +129,7 @@ class GroupBasicsIT {
           .isInstanceOf(IllegalStateException.class)
           .hasMessageContaining("already a member of a group named 'taken'");
       assertThat(group.failure()).isNull();
-      assertThat(
-              all(
-                  actors,
-                  actor -> actor.task(Probe::checkAllReduce, "taken", 5, "INT32", "MAX").remote()))
-          .containsOnly("");
+      assertThat(Calls.wrong(actors, "taken", SUM)).containsOnly("");
     }
   }
 

@@ -1,6 +1,5 @@
 package io.nvrar.it;
 
-import static io.nvrar.it.Calls.all;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
@@ -8,6 +7,7 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
@@ -149,14 +149,8 @@ class GroupCreationIT {
 
   private static void sumsWork(String name) {
     try (RayCollectiveGroup group = RayCollectives.createGroup(name, actors)) {
-      assertThat(
-              all(
-                  actors,
-                  actor ->
-                      actor
-                          .task(Probe::checkAllReduce, group.name(), 9, "FLOAT32", "SUM")
-                          .remote()))
-          .containsOnly("");
+      Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 9);
+      assertThat(Calls.wrong(actors, group.name(), sum)).containsOnly("");
     }
   }
 }

@@ -3,7 +3,6 @@ package io.nvrar.it;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.ReduceOp;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
 import java.io.File;
@@ -13,104 +12,26 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
-import java.util.function.IntUnaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
  * The tests' actor. Makes values by itself and compares results by itself, because Ray carries
- * large arrays slowly. The checks return what is wrong, or nothing.
+ * large arrays slowly.
  */
 public class Probe implements CollectiveActor {
 
-  private static final String RIGHT = "";
-
   private final Map<String, CollectiveGroup> kept = new HashMap<>();
 
-  /** An integer that every type holds exactly, as it does the sum over 8 ranks. */
-  private static int value(int rank, int i) {
-    return (rank * 7 + i * 3) % 13 - 6;
+  /** Makes the call; what is wrong with its result, "" if nothing. */
+  public String check(String name, Call call) {
+    return call.collective.wrong(RayCollectives.group(name), call);
   }
 
-  public String checkAllReduce(String name, int count, String type, String op) {
-    CollectiveGroup group = RayCollectives.group(name);
-    ReduceOp operation = ReduceOp.valueOf(op);
-    try (DeviceBuffer buffer = group.device().allocate(DataType.valueOf(type), count)) {
-      write(buffer, i -> value(group.rank(), i));
-      group.allReduce(buffer, operation);
-      return compare(
-          buffer,
-          i -> {
-            int expected = value(0, i);
-            for (int rank = 1; rank < group.worldSize(); rank++) {
-              int other = value(rank, i);
-              expected = operation == ReduceOp.SUM ? expected + other : Math.max(expected, other);
-            }
-            return expected;
-          });
-    }
-  }
-
-  public String checkAllGather(String name, int count, String type) {
-    CollectiveGroup group = RayCollectives.group(name);
-    DataType dataType = DataType.valueOf(type);
-    try (DeviceBuffer send = group.device().allocate(dataType, count);
-        DeviceBuffer recv = group.device().allocate(dataType, (long) count * group.worldSize())) {
-      write(send, i -> value(group.rank(), i));
-      group.allGather(send, recv);
-      return compare(recv, i -> value(i / count, i % count));
-    }
-  }
-
-  public String checkBroadcast(String name, int count, String type, int root) {
-    CollectiveGroup group = RayCollectives.group(name);
-    try (DeviceBuffer buffer = group.device().allocate(DataType.valueOf(type), count)) {
-      write(buffer, i -> value(group.rank(), i));
-      group.broadcast(buffer, root);
-      return compare(buffer, i -> value(root, i));
-    }
-  }
-
-  private static void write(DeviceBuffer buffer, IntUnaryOperator value) {
-    int count = Math.toIntExact(buffer.count());
-    if (buffer.dataType() == DataType.INT32) {
-      int[] values = new int[count];
-      for (int i = 0; i < count; i++) {
-        values[i] = value.applyAsInt(i);
-      }
-      buffer.copyFrom(values);
-    } else {
-      float[] values = new float[count];
-      for (int i = 0; i < count; i++) {
-        values[i] = value.applyAsInt(i);
-      }
-      buffer.copyFrom(values);
-    }
-  }
-
-  private static String compare(DeviceBuffer buffer, IntUnaryOperator expected) {
-    int count = Math.toIntExact(buffer.count());
-    double[] found = new double[count];
-    if (buffer.dataType() == DataType.INT32) {
-      int[] values = new int[count];
-      buffer.copyTo(values);
-      for (int i = 0; i < count; i++) {
-        found[i] = values[i];
-      }
-    } else {
-      float[] values = new float[count];
-      buffer.copyTo(values);
-      for (int i = 0; i < count; i++) {
-        found[i] = values[i];
-      }
-    }
-    for (int i = 0; i < count; i++) {
-      if (found[i] != expected.applyAsInt(i)) {
-        return "element %d of %d is %s, expected %d"
-            .formatted(i, count, found[i], expected.applyAsInt(i));
-      }
-    }
-    return RIGHT;
+  /** Makes the call with buffers that do not fit each other, and throws what that throws. */
+  public boolean checkMisfits(String name, Call call) {
+    call.collective.callWithMisfits(RayCollectives.group(name), call);
+    return true;
   }
 
   public int rank(String name) {
@@ -136,16 +57,13 @@ public class Probe implements CollectiveActor {
     return true;
   }
 
-  /** Uses an object that {@link #keep} kept. */
-  public boolean useKept(String name) {
+  /** {@link #check} with the object that {@link #keep} kept. */
+  public String checkKept(String name, Call call) {
     CollectiveGroup group = kept.get(name);
     if (group == null) {
       throw new IllegalArgumentException("not kept: " + name);
     }
-    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
-      group.allReduce(buffer);
-    }
-    return true;
+    return call.collective.wrong(group, call);
   }
 
   /** All-reduces until the group fails, and throws that. */

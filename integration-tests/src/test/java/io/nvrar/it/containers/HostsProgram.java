@@ -1,20 +1,21 @@
 package io.nvrar.it.containers;
 
+import static io.nvrar.it.Calls.all;
+
 import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
+import io.nvrar.it.Call;
+import io.nvrar.it.Calls;
+import io.nvrar.it.Collective;
 import io.nvrar.it.Probe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
-import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
-import java.util.function.BiFunction;
-import java.util.function.Function;
 
 /**
  * The driver in the head: does what a test asks for and says what came of it, a fact a line, which
@@ -28,8 +29,6 @@ final class HostsProgram {
   static final String COLLECTIVES = "collectives";
   static final String SPAN = "span";
 
-  private static final int LIMIT_MILLIS = 30_000;
-
   /** How often the same group is tried. */
   static final int REFUSALS = 8;
 
@@ -37,22 +36,6 @@ final class HostsProgram {
   private static final int RELEASE_MILLIS = 10_000;
 
   private HostsProgram() {}
-
-  /** What a group's member checks about a collective, by the collective's name. */
-  static Map<String, BiFunction<ActorHandle<Probe>, String, ObjectRef<String>>> checks() {
-    Map<String, BiFunction<ActorHandle<Probe>, String, ObjectRef<String>>> checks = new TreeMap<>();
-    checks.put(
-        "allReduce",
-        (actor, group) ->
-            actor.task(Probe::checkAllReduce, group, 100_003, "FLOAT32", "SUM").remote());
-    checks.put(
-        "allGather",
-        (actor, group) -> actor.task(Probe::checkAllGather, group, 1_001, "BFLOAT16").remote());
-    checks.put(
-        "broadcast",
-        (actor, group) -> actor.task(Probe::checkBroadcast, group, 1_001, "INT32", 1).remote());
-    return checks;
-  }
 
   public static void main(String[] args) throws InterruptedException {
     Ray.init();
@@ -71,11 +54,11 @@ final class HostsProgram {
     try (RayActorGroup<Probe> actors = actorsOn(host, 4);
         RayCollectiveGroup group = RayCollectives.createGroup("together", actors.handles())) {
       Ray.get(actors.callAll(Probe::host)).forEach(name -> say("host", name));
-      checks()
-          .forEach(
-              (name, check) ->
-                  all(actors.handles(), actor -> check.apply(actor, group.name()))
-                      .forEach(wrong -> say(name, wrong)));
+      for (Collective collective : Collective.values()) {
+        Call call = Call.of(collective, DataType.BFLOAT16, 10_001).root(1);
+        Calls.wrong(actors.handles(), group.name(), call)
+            .forEach(wrong -> say(collective.name(), wrong));
+      }
     }
   }
 
@@ -125,11 +108,8 @@ final class HostsProgram {
 
   private static void sum(String name, List<ActorHandle<Probe>> actors) {
     try (RayCollectiveGroup group = RayCollectives.createGroup(name, actors)) {
-      all(
-              actors,
-              actor ->
-                  actor.task(Probe::checkAllReduce, group.name(), 9, "FLOAT32", "SUM").remote())
-          .forEach(wrong -> say("sum", wrong));
+      Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 9);
+      Calls.wrong(actors, group.name(), sum).forEach(wrong -> say("sum", wrong));
     }
   }
 
@@ -138,11 +118,6 @@ final class HostsProgram {
         Probe::new,
         count,
         Options.gpus(1).resource(host, 1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1"));
-  }
-
-  private static <R> List<R> all(
-      List<ActorHandle<Probe>> actors, Function<ActorHandle<Probe>, ObjectRef<R>> task) {
-    return Ray.get(actors.stream().map(task).toList(), LIMIT_MILLIS);
   }
 
   private static void say(String name, Object fact) {
