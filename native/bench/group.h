@@ -1,0 +1,18 @@
+// A group of processes of this machine, each a rank of a communicator of libnvrar.
+#ifndef NVRAR_BENCH_GROUP_H
+#define NVRAR_BENCH_GROUP_H
+
+#include <functional>
+
+#include "measure.h"
+#include "options.h"
+
+namespace nvrar::bench {
+
+// Forks options.processes processes, connects them, runs the body in each, and waits for all. The body's result is the
+// process's exit code. Returns 0 if all are 0; else the first that was not, after ending the others.
+int run_group(const Options& options, const std::function<int(Member*)>& body);
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_GROUP_H

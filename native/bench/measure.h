@@ -1,0 +1,47 @@
+// The measurement, the same for every library that can make the calls.
+#ifndef NVRAR_BENCH_MEASURE_H
+#define NVRAR_BENCH_MEASURE_H
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "options.h"
+#include "problem.h"
+
+namespace nvrar::bench {
+
+constexpr int kWrongResults = 3;  // exit code
+
+// One rank, in its own process. What fails throws.
+class Member {
+ public:
+  virtual ~Member() = default;
+  virtual int rank() const = 0;
+  virtual void call(const Problem& problem, const uint8_t* send, uint8_t* recv) = 0;
+  virtual void barrier() = 0;
+  // Collective, the same result on all ranks.
+  virtual double max_of_ranks(double value) = 0;
+  virtual uint64_t sum_of_ranks(uint64_t value) = 0;
+};
+
+struct Cell {
+  double us = 0;  // median over the batches of the slowest rank's mean
+  double min_us = 0;
+  double max_us = 0;
+  uint64_t wrong = 0;  // elements, over all ranks and batches
+};
+
+struct Row {
+  Problem problem;
+  int iterations;
+  Cell out_of_place;
+  std::optional<Cell> in_place;
+};
+
+// Collective. Calls `show` on every rank after each size; returns the number of wrong elements.
+uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show);
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_MEASURE_H

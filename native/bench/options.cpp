@@ -1,0 +1,239 @@
+#include "options.h"
+
+#include <nvrar.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+
+namespace nvrar::bench {
+namespace {
+
+constexpr Name kCollectives[] = {
+    {"all-reduce", static_cast<int32_t>(Collective::kAllReduce)},
+    {"reduce", static_cast<int32_t>(Collective::kReduce)},
+    {"broadcast", static_cast<int32_t>(Collective::kBroadcast)},
+    {"all-gather", static_cast<int32_t>(Collective::kAllGather)},
+    {"reduce-scatter", static_cast<int32_t>(Collective::kReduceScatter)},
+    {"all-to-all", static_cast<int32_t>(Collective::kAllToAll)},
+    {"send-receive", static_cast<int32_t>(Collective::kSendReceive)},
+    {"barrier", static_cast<int32_t>(Collective::kBarrier)},
+};
+constexpr Name kTypes[] = {
+    {"float32", NVRAR_FLOAT32}, {"float16", NVRAR_FLOAT16}, {"bfloat16", NVRAR_BFLOAT16}, {"float64", NVRAR_FLOAT64},
+    {"int8", NVRAR_INT8},       {"uint8", NVRAR_UINT8},     {"int32", NVRAR_INT32},       {"int64", NVRAR_INT64},
+};
+constexpr Name kOps[] = {
+    {"sum", NVRAR_SUM}, {"product", NVRAR_PRODUCT}, {"max", NVRAR_MAX}, {"min", NVRAR_MIN}, {"avg", NVRAR_AVG},
+};
+constexpr Name kAlgorithms[] = {
+    {"auto", NVRAR_ALGORITHM_AUTO},
+    {"one-shot", NVRAR_ALGORITHM_ONE_SHOT},
+    {"two-shot", NVRAR_ALGORITHM_TWO_SHOT},
+    {"hierarchical", NVRAR_ALGORITHM_HIERARCHICAL},
+};
+
+constexpr uint64_t kBatchBytes = 4 << 20;
+constexpr int kIterationsLeast = 20;
+constexpr int kIterationsMost = 1000;
+constexpr uint64_t kBytesMost = uint64_t{1} << 30;
+
+template <size_t N>
+const char* text_of(const Name (&names)[N], int32_t code) {
+  for (const Name& name : names) {
+    if (name.code == code) return name.text;
+  }
+  return "?";
+}
+
+template <size_t N>
+int32_t code_of(const Name (&names)[N], const std::string& option, const std::string& text) {
+  std::string all;
+  for (const Name& name : names) {
+    if (text == name.text) return name.code;
+    all += (all.empty() ? "" : ", ") + std::string(name.text);
+  }
+  throw UsageError(option + " is '" + text + "', must be one of " + all);
+}
+
+uint64_t number(const std::string& option, const std::string& text, uint64_t least, uint64_t most) {
+  const bool digits = !text.empty() && text.size() < 19 &&
+                      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const uint64_t value = digits ? std::stoull(text) : 0;
+  if (!digits || value < least || value > most) {
+    throw UsageError(option + " is '" + text + "', must be a number from " + std::to_string(least) + " to " +
+                     std::to_string(most));
+  }
+  return value;
+}
+
+int small_number(const std::string& option, const std::string& text, int least, int most) {
+  return static_cast<int>(number(option, text, static_cast<uint64_t>(least), static_cast<uint64_t>(most)));
+}
+
+uint64_t bytes(const std::string& option, const std::string& text) {
+  const std::string units = "KMG";
+  const size_t unit = text.empty() ? std::string::npos : units.find(text.back());
+  const std::string digits = unit == std::string::npos ? text : text.substr(0, text.size() - 1);
+  const uint64_t scale = unit == std::string::npos ? 1 : uint64_t{1} << (10 * (unit + 1));
+  const bool is_number = !digits.empty() && digits.size() < 11 &&
+                         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const uint64_t value = is_number ? std::stoull(digits) : 0;
+  if (!is_number || value == 0 || value > kBytesMost / scale) {
+    throw UsageError(option + " is '" + text + "', must be a number of bytes from 1 to 1G, such as 64, 8K or 4M");
+  }
+  return value * scale;
+}
+
+using Setter = std::function<void(Options*, const std::string& option, const std::string& text)>;
+
+const std::map<std::string, Setter>& setters() {
+  using Text = const std::string&;
+  static const std::map<std::string, Setter> kSetters = {
+      {"--collective",
+       [](Options* o, Text option, Text text) {
+         o->collectives.clear();
+         if (text == "all") {
+           for (const Name& name : kCollectives) o->collectives.push_back(static_cast<Collective>(name.code));
+         } else {
+           o->collectives.push_back(static_cast<Collective>(code_of(kCollectives, option, text)));
+         }
+       }},
+      {"--processes", [](Options* o, Text option,
+                         Text text) { o->processes = small_number(option, text, 1, NVRAR_MAX_RANKS_PER_NODE); }},
+      {"--ranks-per-node",
+       [](Options* o, Text option, Text text) {
+         o->ranks_per_node = small_number(option, text, 0, NVRAR_MAX_RANKS_PER_NODE);
+       }},
+      {"--type", [](Options* o, Text option, Text text) { o->data_type = code_of(kTypes, option, text); }},
+      {"--op", [](Options* o, Text option, Text text) { o->op = code_of(kOps, option, text); }},
+      {"--algorithm", [](Options* o, Text option, Text text) { o->algorithm = code_of(kAlgorithms, option, text); }},
+      {"--root", [](Options* o, Text option, Text text) { o->root = small_number(option, text, 0, 7); }},
+      {"--min", [](Options* o, Text option, Text text) { o->min_bytes = bytes(option, text); }},
+      {"--max", [](Options* o, Text option, Text text) { o->max_bytes = bytes(option, text); }},
+      {"--factor", [](Options* o, Text option, Text text) { o->factor = number(option, text, 2, 1024); }},
+      {"--iters", [](Options* o, Text option, Text text) { o->iterations = small_number(option, text, 1, 1000000); }},
+      {"--warmup", [](Options* o, Text option, Text text) { o->warmup = small_number(option, text, 0, 1000000); }},
+      {"--repeats", [](Options* o, Text option, Text text) { o->repeats = small_number(option, text, 1, 1000); }},
+      {"--ring-bytes", [](Options* o, Text option, Text text) { o->ring_bytes = bytes(option, text); }},
+      {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
+      {"--json", [](Options* o, Text, Text text) { o->json = text; }},
+  };
+  return kSetters;
+}
+
+void check(const Options& options) {
+  if (options.min_bytes > options.max_bytes) {
+    throw UsageError("--min is " + std::to_string(options.min_bytes) + " bytes, more than --max, " +
+                     std::to_string(options.max_bytes));
+  }
+  if (options.root >= options.processes) {
+    throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
+                     std::to_string(options.processes) + " processes");
+  }
+  if (options.op == NVRAR_AVG && !is_float(options.data_type)) {
+    throw UsageError(std::string("--op avg is for floating types, --type is ") + type_name(options.data_type));
+  }
+}
+
+}  // namespace
+
+const char* name_of(Collective collective) { return text_of(kCollectives, static_cast<int32_t>(collective)); }
+const char* type_name(int32_t data_type) { return text_of(kTypes, data_type); }
+const char* op_name(int32_t op) { return text_of(kOps, op); }
+const char* algorithm_name(int32_t algorithm) { return text_of(kAlgorithms, algorithm); }
+
+uint32_t type_bytes(int32_t data_type) {
+  switch (data_type) {
+    case NVRAR_INT8:
+    case NVRAR_UINT8:
+      return 1;
+    case NVRAR_FLOAT16:
+    case NVRAR_BFLOAT16:
+      return 2;
+    case NVRAR_INT64:
+    case NVRAR_FLOAT64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+bool is_float(int32_t data_type) {
+  return data_type == NVRAR_FLOAT16 || data_type == NVRAR_BFLOAT16 || data_type == NVRAR_FLOAT32 ||
+         data_type == NVRAR_FLOAT64;
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+bool has_root(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast;
+}
+
+Options::Options() : data_type(NVRAR_FLOAT32), op(NVRAR_SUM) {}
+
+int Options::iterations_of(uint64_t bytes) const {
+  if (iterations > 0) return iterations;
+  const auto wanted = static_cast<int>(std::min<uint64_t>(kBatchBytes / std::max<uint64_t>(bytes, 1), kIterationsMost));
+  return std::max(wanted, kIterationsLeast);
+}
+
+int Options::warmup_of(uint64_t bytes) const { return warmup >= 0 ? warmup : std::max(2, iterations_of(bytes) / 10); }
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    if (name == "-h" || name == "--help") {
+      options.help = true;
+      return options;
+    }
+    std::string text;
+    const size_t equals = name.find('=');
+    const bool joined = equals != std::string::npos;
+    if (joined) {
+      text = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    const auto setter = setters().find(name);
+    if (setter == setters().end()) throw UsageError("there is no option '" + name + "'; --help lists them");
+    if (!joined) {
+      if (i + 1 == argc) throw UsageError(name + " needs a value");
+      text = argv[++i];
+    }
+    setter->second(&options, name, text);
+  }
+  check(options);
+  return options;
+}
+
+const char* usage() {
+  return R"(Times the collectives of libnvrar between processes of this machine.
+
+  --processes N         1 to 8 processes (2)
+  --collective NAME     all-reduce (default), reduce, broadcast, all-gather, reduce-scatter, all-to-all,
+                        send-receive, barrier, or all
+  --min, --max BYTES    smallest and largest size, such as 8, 64K, 4M (8 and 4M)
+  --factor N            from one size to the next (2)
+  --type NAME           float32 (default), float16, bfloat16, float64, int8, uint8, int32, int64
+  --op NAME             sum (default), product, max, min, avg
+  --root N              of reduce and broadcast (0)
+  --algorithm NAME      of all-reduce: auto (default), one-shot, two-shot, hierarchical
+  --ranks-per-node N    simulated nodes of so many ranks (0: all in one)
+  --ring-bytes BYTES    the group's ringBytes (the library's default)
+  --iters N             calls in one timed batch (by size: 20 to 1000)
+  --warmup N            untimed calls before each batch (a tenth of --iters)
+  --repeats N           batches, of which the median is shown (11)
+  --csv FILE            also as CSV; - is standard output, without the table
+  --json FILE           also as JSON
+
+Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.
+After each batch one call is checked: every element on every rank against values computed without the library.
+)";
+}
+
+}  // namespace nvrar::bench

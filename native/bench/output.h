@@ -1,0 +1,41 @@
+// The results as nccl-tests' table, as CSV and as JSON.
+#ifndef NVRAR_BENCH_OUTPUT_H
+#define NVRAR_BENCH_OUTPUT_H
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "measure.h"
+#include "options.h"
+
+namespace nvrar::bench {
+
+class Output {
+ public:
+  // `implementation` stands in the files' first column: c++ or open-mpi. `library` says what was measured.
+  Output(const Options& options, std::string implementation, std::string library);
+
+  void show(const Row& row);
+  void end(uint64_t wrong);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const;
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+  static File open(const std::string& path);
+
+  void write_cell(const Row& row, const char* placement, const Cell& cell);
+
+  const Options options_;
+  const std::string implementation_;
+  const File csv_;
+  const File json_;
+  const bool table_;
+  bool first_ = true;
+};
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_OUTPUT_H
