@@ -1,0 +1,118 @@
+package io.nvrar.cli.bench;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.cli.bench.MemberRun.Batch;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+
+/** The measurement with a JVM for each rank. */
+final class JavaRun {
+  private static final int START_SECONDS = 60;
+  private static final int RESULT_SECONDS = 600;
+
+  private JavaRun() {}
+
+  /** Starts the members, and puts together what they measured. */
+  static List<Row> run(Settings settings) throws IOException, InterruptedException {
+    List<MemberProcess> members = new ArrayList<>();
+    try {
+      for (int rank = 0; rank < settings.processes(); rank++) {
+        members.add(new MemberProcess(rank, settings));
+      }
+      String ticket = members.get(0).readLine(START_SECONDS);
+      // Whatever ends this process, the members then end too: an observer's loss ends the group.
+      GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
+      for (MemberProcess member : members) {
+        member.give(ticket);
+      }
+      List<List<Batch>> byRank = new ArrayList<>();
+      for (MemberProcess member : members) {
+        byRank.add(batches(member));
+      }
+      for (MemberProcess member : members) {
+        member.await();
+      }
+      observer.close();
+      return rows(settings, byRank);
+    } finally {
+      members.forEach(MemberProcess::close);
+    }
+  }
+
+  private static List<Batch> batches(MemberProcess member) throws InterruptedException {
+    int count = Integer.parseInt(member.readLine(RESULT_SECONDS));
+    List<Batch> batches = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      batches.add(Batch.parse(member.readLine(START_SECONDS)));
+    }
+    return batches;
+  }
+
+  /** Of the ranks the slowest, of the batches the median. */
+  static List<Row> rows(Settings settings, List<List<Batch>> byRank) {
+    List<Row> rows = new ArrayList<>();
+    for (Problem problem : MemberRun.sizes(settings)) {
+      for (String placement : List.of(Row.OUT_OF_PLACE, Row.IN_PLACE)) {
+        List<Double> slowestUs = new ArrayList<>();
+        long wrong = 0;
+        for (List<Batch> ofRank : byRank) {
+          int number = 0;
+          for (Batch batch : ofRank) {
+            if (batch.bytes() != problem.bytes() || !batch.placement().equals(placement)) {
+              continue;
+            }
+            if (number == slowestUs.size()) {
+              slowestUs.add(0.0);
+            }
+            slowestUs.set(number, Math.max(slowestUs.get(number), batch.us()));
+            number++;
+            wrong += batch.wrong();
+          }
+        }
+        if (!slowestUs.isEmpty()) {
+          rows.add(Row.of(Implementation.JAVA, settings, problem, placement, slowestUs, wrong));
+        }
+      }
+    }
+    return rows;
+  }
+
+  /**
+   * A member's process: rank 0 makes the ticket, because the others will come to it; each reads it
+   * from standard input, measures, and prints the number of its batches and a line for each.
+   */
+  static void member(Settings settings, int rank, PrintWriter out) throws IOException {
+    if (rank == 0) {
+      GroupConfig config =
+          GroupConfig.builder()
+              .backend(Backend.CPU)
+              .ringBytes(settings.ringBytes())
+              .gpusPerNode(settings.ranksPerNode())
+              .build();
+      byte[] ticket = Groups.createTicket("bench", settings.processes(), config, "127.0.0.1");
+      out.println(Base64.getEncoder().encodeToString(ticket));
+    }
+    String line = new BufferedReader(new InputStreamReader(System.in, UTF_8)).readLine();
+    if (line == null) {
+      throw new CollectiveException("the launching process ended before rank " + rank + " joined");
+    }
+    List<Batch> batches;
+    try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank)) {
+      batches = new MemberRun(group, settings).run();
+    }
+    out.println(batches.size());
+    batches.forEach(batch -> out.println(batch.toLine()));
+  }
+}

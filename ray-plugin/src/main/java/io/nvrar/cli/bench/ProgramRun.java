@@ -1,0 +1,142 @@
+package io.nvrar.cli.bench;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+
+/** The measurement by a program that writes the same CSV file: ours in C++, or that of MPI. */
+final class ProgramRun {
+  private static final int LIMIT_SECONDS = 600;
+  private static final int GRACE_SECONDS = 5;
+
+  /** The exit code of a run whose {@code wrong} column says why. */
+  private static final int WRONG_RESULTS = 3;
+
+  private ProgramRun() {}
+
+  /** Where {@code bin/nvrar bench} builds the two programs. */
+  static Path directory(Path home) {
+    return home.resolve(Path.of("native", "build", "release", "bench"));
+  }
+
+  static List<Row> cpp(Path home, Settings settings) throws IOException, InterruptedException {
+    return run(List.of(program(home, "nvrar_bench").toString()), settings);
+  }
+
+  static List<Row> mpi(Path home, Settings settings) throws IOException, InterruptedException {
+    // Oversubscribed is what the members of a group of ours are too when they outnumber the cores.
+    // As root, mpirun wants to be told twice; it has nothing here to be protected from.
+    return run(
+        List.of(
+            "env",
+            "OMPI_ALLOW_RUN_AS_ROOT=1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+            "mpirun",
+            "--oversubscribe",
+            "-n",
+            Integer.toString(settings.processes()),
+            program(home, "nvrar_bench_mpi").toString()),
+        settings);
+  }
+
+  /** Why Open MPI is not measured beside ours, empty if it is. */
+  static String mpiLeftOut(Path home, Settings settings) {
+    boolean started =
+        Stream.of(System.getenv("PATH").split(":", -1))
+            .anyMatch(directory -> Files.isExecutable(Path.of(directory, "mpirun")));
+    if (!started || !Files.isExecutable(directory(home).resolve("nvrar_bench_mpi"))) {
+      return "it is not installed here; Debian: sudo apt-get install openmpi-bin libopenmpi-dev, then start again";
+    }
+    if (settings.collective() != Collective.ALL_REDUCE) {
+      return "it is measured in all-reduce only";
+    }
+    if (settings.processes() == 1) {
+      return "with one process there is nothing to compare";
+    }
+    return switch (settings.type()) {
+      case FLOAT16, BFLOAT16 -> "it has no " + Names.of(settings.type());
+      case INT8, UINT8, INT32, INT64, FLOAT32, FLOAT64 ->
+          switch (settings.op()) {
+            case AVG -> "it has no avg";
+            case SUM, PRODUCT, MAX, MIN -> "";
+          };
+    };
+  }
+
+  private static Path program(Path home, String name) throws IOException {
+    Path program = directory(home).resolve(name);
+    if (!Files.isExecutable(program)) {
+      throw new IOException(program + " is not built; bin/nvrar bench builds it");
+    }
+    return program;
+  }
+
+  private static List<Row> run(List<String> start, Settings settings)
+      throws IOException, InterruptedException {
+    Path directory = Files.createTempDirectory("nvrar-bench");
+    Path csv = directory.resolve("results.csv");
+    Path errors = directory.resolve("errors");
+    try {
+      List<String> command = new ArrayList<>(start);
+      command.addAll(settings.arguments());
+      command.addAll(List.of("--csv", csv.toString()));
+      // Also where a signal ends this JVM, which runs no finally block: the last is deleted first.
+      Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
+      Process process =
+          new ProcessBuilder(command)
+              .redirectOutput(Redirect.DISCARD)
+              .redirectError(errors.toFile())
+              .start();
+      Thread end = new Thread(process::destroy, "bench-end");
+      Runtime.getRuntime().addShutdownHook(end);
+      try {
+        check(process, command, errors);
+      } finally {
+        end(process);
+        Runtime.getRuntime().removeShutdownHook(end);
+      }
+      List<String> lines = Files.readAllLines(csv, UTF_8);
+      if (lines.isEmpty() || !lines.get(0).equals(Row.HEADER)) {
+        throw new IOException(
+            "%s wrote no results that this version knows".formatted(start.get(start.size() - 1)));
+      }
+      return lines.stream().skip(1).map(Row::parse).toList();
+    } finally {
+      Files.deleteIfExists(csv);
+      Files.deleteIfExists(errors);
+      Files.delete(directory);
+    }
+  }
+
+  // Politely first: mpirun killed at once would leave its processes.
+  private static void end(Process process) throws InterruptedException {
+    process.destroy();
+    if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
+      process.destroyForcibly();
+    }
+  }
+
+  private static void check(Process process, List<String> command, Path errors)
+      throws IOException, InterruptedException {
+    if (!process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS)) {
+      throw new IOException(
+          "%s has not ended within %d s".formatted(String.join(" ", command), LIMIT_SECONDS));
+    }
+    int code = process.exitValue();
+    if (code != 0 && code != WRONG_RESULTS) {
+      String said =
+          Files.readAllLines(errors, UTF_8).stream()
+              .filter(line -> line.startsWith("nvrar_bench"))
+              .findFirst()
+              .orElse("it ended with code " + code);
+      throw new IOException("%s: %s".formatted(String.join(" ", command), said));
+    }
+  }
+}

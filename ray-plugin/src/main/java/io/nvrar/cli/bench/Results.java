@@ -1,0 +1,95 @@
+package io.nvrar.cli.bench;
+
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalDouble;
+
+/** The rows of a campaign, and what they say about each other. */
+record Results(List<Row> rows) {
+  /** The rows of one table of the report. */
+  record Part(String collective, int processes, List<Row> rows) {
+    String title() {
+      Row any = rows.get(0);
+      return "%s, %s%s, %d process%s"
+          .formatted(
+              collective,
+              any.type(),
+              any.op().equals("none") ? "" : " " + any.op(),
+              processes,
+              processes == 1 ? "" : "es");
+    }
+  }
+
+  List<Part> parts() {
+    return rows.stream()
+        .map(row -> new Part(row.collective(), row.processes(), List.of()))
+        .distinct()
+        .map(
+            part ->
+                new Part(
+                    part.collective,
+                    part.processes,
+                    rows.stream()
+                        .filter(row -> row.collective().equals(part.collective))
+                        .filter(row -> row.processes() == part.processes)
+                        .toList()))
+        .toList();
+  }
+
+  long wrong() {
+    return rows.stream().mapToLong(Row::wrong).sum();
+  }
+
+  /** The sizes of a part, ascending. */
+  static List<Long> sizes(Part part) {
+    return part.rows.stream().map(Row::bytes).distinct().sorted().toList();
+  }
+
+  static Optional<Row> find(Part part, Implementation from, long bytes, String placement) {
+    return part.rows.stream()
+        .filter(row -> row.implementation().equals(from.toString()))
+        .filter(row -> row.bytes() == bytes && row.placement().equals(placement))
+        .findFirst();
+  }
+
+  /** Out of place: the time of one over that of another, nothing where one was not measured. */
+  static OptionalDouble ratio(Part part, Implementation from, Implementation to, long bytes) {
+    Optional<Row> over = find(part, from, bytes, Row.OUT_OF_PLACE);
+    Optional<Row> under = find(part, to, bytes, Row.OUT_OF_PLACE);
+    return over.isPresent() && under.isPresent()
+        ? OptionalDouble.of(over.get().timeUs() / under.get().timeUs())
+        : OptionalDouble.empty();
+  }
+
+  /** The size at which C++ is slowest against Open MPI, of those from least to most. */
+  static Optional<Long> worstAgainstMpi(Part part, long least, long most) {
+    return sizes(part).stream()
+        .filter(bytes -> bytes >= least && bytes <= most)
+        .filter(
+            bytes -> ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).isPresent())
+        .max(
+            Comparator.comparingDouble(
+                bytes ->
+                    ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).orElseThrow()));
+  }
+
+  /** What a call costs more from Java than from C++, in us: the median of the small sizes. */
+  static OptionalDouble javaMinusCpp(Part part, long most) {
+    List<Double> differences =
+        sizes(part).stream()
+            .filter(bytes -> bytes <= most)
+            .flatMap(
+                bytes ->
+                    find(part, Implementation.JAVA, bytes, Row.OUT_OF_PLACE)
+                        .flatMap(
+                            java ->
+                                find(part, Implementation.CPP, bytes, Row.OUT_OF_PLACE)
+                                    .map(cpp -> java.timeUs() - cpp.timeUs()))
+                        .stream())
+            .toList();
+    return differences.isEmpty()
+        ? OptionalDouble.empty()
+        : OptionalDouble.of(Medians.of(differences));
+  }
+}

@@ -1,0 +1,106 @@
+package io.nvrar.cli.bench;
+
+import io.nvrar.cli.bench.Results.Part;
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.OptionalDouble;
+
+/** The results as nccl-tests' columns, with the ratio to Open MPI behind them. */
+final class TextReport {
+  private static final String COLUMNS = "%10s %10s %9s %8s %4s %9s | %s | %s | %8s";
+  private static final String TIMES = "%10s %7s %7s %6s";
+
+  /** Up to here a call's own cost shows, beyond it the memory's. */
+  static final long SMALL_BYTES = 1024;
+
+  static final long LEVEL_LEAST_BYTES = 1024;
+  static final long LEVEL_MOST_BYTES = 1 << 20;
+
+  private TextReport() {}
+
+  static void print(Results results, PrintWriter out) {
+    for (Part part : results.parts()) {
+      out.println();
+      out.println(part.title());
+      out.println(
+          line(
+              List.of("size", "count", "type", "redop", "root", "from"),
+              TIMES.formatted("out of place", "algbw", "busbw", "#wrong"),
+              TIMES.formatted("in place", "algbw", "busbw", "#wrong"),
+              "time /"));
+      out.println(
+          line(
+              List.of("(B)", "(elements)", "", "", "", ""),
+              TIMES.formatted("time (us)", "(GB/s)", "(GB/s)", ""),
+              TIMES.formatted("time (us)", "(GB/s)", "(GB/s)", ""),
+              "open-mpi"));
+      for (long bytes : Results.sizes(part)) {
+        for (Implementation from : Implementation.values()) {
+          Results.find(part, from, bytes, Row.OUT_OF_PLACE)
+              .ifPresent(row -> out.println(line(part, row, from)));
+        }
+      }
+      summary(part).forEach(out::println);
+    }
+  }
+
+  private static String line(Part part, Row row, Implementation from) {
+    OptionalDouble ratio = Results.ratio(part, from, Implementation.OPEN_MPI, row.bytes());
+    return line(
+        List.of(
+            Long.toString(row.bytes()),
+            Long.toString(row.count()),
+            row.type(),
+            row.op(),
+            Integer.toString(row.root()),
+            row.implementation()),
+        times(row),
+        Results.find(part, from, row.bytes(), Row.IN_PLACE)
+            .map(TextReport::times)
+            .orElse(TIMES.formatted("-", "-", "-", "-")),
+        ratio.isPresent() ? String.format(Locale.ROOT, "%.2f", ratio.getAsDouble()) : "-");
+  }
+
+  private static String line(List<String> call, String outOfPlace, String inPlace, String ratio) {
+    List<String> columns = new ArrayList<>(call);
+    columns.addAll(List.of(outOfPlace, inPlace, ratio));
+    return COLUMNS.formatted(columns.toArray()).stripTrailing();
+  }
+
+  private static String times(Row row) {
+    return TIMES.formatted(
+        String.format(Locale.ROOT, "%.2f", row.timeUs()),
+        String.format(Locale.ROOT, "%.3f", row.algbwGbps()),
+        String.format(Locale.ROOT, "%.3f", row.busbwGbps()),
+        row.wrong());
+  }
+
+  /** What the table comes to, a sentence each. */
+  static List<String> summary(Part part) {
+    List<String> sentences = new ArrayList<>();
+    Results.worstAgainstMpi(part, LEVEL_LEAST_BYTES, LEVEL_MOST_BYTES)
+        .ifPresent(bytes -> sentences.add(against(part, bytes, "1 KiB to 1 MiB")));
+    Results.worstAgainstMpi(part, 0, Long.MAX_VALUE)
+        .ifPresent(bytes -> sentences.add(against(part, bytes, "all sizes")));
+    OptionalDouble more = Results.javaMinusCpp(part, SMALL_BYTES);
+    if (more.isPresent()) {
+      sentences.add(
+          String.format(
+              Locale.ROOT,
+              "From Java a call takes %.2f us more than from C++ (median of the sizes up to 1 KiB).",
+              more.getAsDouble()));
+    }
+    return sentences;
+  }
+
+  private static String against(Part part, long bytes, String range) {
+    return String.format(
+        Locale.ROOT,
+        "C++ against Open MPI, %s: at worst %.2f times its time, at %d B.",
+        range,
+        Results.ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).orElseThrow(),
+        bytes);
+  }
+}
