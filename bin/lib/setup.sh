@@ -16,15 +16,19 @@ lacks_tool() {
   fi
 }
 
-lacks_build_tools() {
-  lacks_tool mvn maven "$MAVEN_OLDEST"
+lacks_native_tools() {
   lacks_tool cmake cmake "$CMAKE_OLDEST"
   lacks_tool ninja ninja-build
   lacks_tool g++ g++
 }
 
+lacks_build_tools() {
+  lacks_tool mvn maven "$MAVEN_OLDEST"
+  lacks_native_tools
+}
+
 # missing_packages NEED...: prints what this machine lacks, one a line: the Debian package, a tab, what to call it in a sentence.
-# NEED: build (needs nothing where it is done), ray (likewise), tests.
+# NEED: build (needs nothing where it is done), ray (likewise), native (programs beside the library), tests.
 missing_packages() {
   local need
   find_jdk > /dev/null || printf '%s\t%s\n' openjdk-17-jdk-headless 'openjdk-17-jdk-headless or a newer JDK'
@@ -35,6 +39,9 @@ missing_packages() {
         ;;
       ray)
         [[ -e "$(ray_environment "$NVRAR_RAY_VERSION")/.complete" || -n "$(python_candidates)" ]] || printf '%s\t%s\n' python3-venv 'python3-venv 3.9 or newer'
+        ;;
+      native)
+        lacks_native_tools
         ;;
       tests)
         lacks_build_tools

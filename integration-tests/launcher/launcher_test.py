@@ -6,7 +6,9 @@ The checkout must be built (bin/nvrar setup). Other Ray clusters may run on the 
 descent, because this process is the reaper of all its orphaned descendants (prctl), and by the names that its processes had in use.
 """
 
+import csv
 import ctypes
+import json
 import os
 import re
 import signal
@@ -173,7 +175,7 @@ class LauncherTest(unittest.TestCase):
                 self.assertEqual(launcher.text(launcher.out), "")
 
     def test_03_every_command_explains_itself(self):
-        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode"))):
+        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode", "bench"))):
             with self.subTest(arguments), Launcher(*arguments) as launcher:
                 self.assert_ends(launcher, 0)
                 self.assertIn(arguments[0] if len(arguments) > 1 else "COMMAND", launcher.text(launcher.out))
@@ -240,6 +242,28 @@ class LauncherTest(unittest.TestCase):
 
     def test_13_a_terminated_launcher_leaves_nothing(self):
         self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGTERM, 128 + signal.SIGTERM)
+
+    def test_14_bench_measures_c_and_java_in_one_run_and_finds_nothing_wrong(self):
+        with tempfile.TemporaryDirectory() as directory:
+            table, document = (os.path.join(directory, name) for name in ("results.csv", "results.json"))
+            with Launcher(
+                    "bench", "--from", "c++,java", "--processes", "2", "--rounds", "1", "--repeats", "2", "--iters", "5",
+                    "--warmup", "0", "--max", "128K", "--factor", "128", "--csv", table, "--json", document) as launcher:
+                self.assert_ends(launcher, 0)
+                self.assertIn("From Java a call takes", launcher.text(launcher.out))
+            with open(table, newline="", encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+            with open(document, encoding="utf-8") as file:
+                self.assertEqual(len(json.load(file)["results"]), len(rows))
+        measured = sorted((row["implementation"], int(row["bytes"]), row["placement"]) for row in rows)
+        wanted = [(name, size, place) for name in ("c++", "java") for size in (8, 1024, 131072) for place in ("in", "out")]
+        self.assertEqual(measured, sorted(wanted))
+        self.assertEqual({row["wrong"] for row in rows}, {"0"})
+
+    def test_15_bench_refuses_wrong_options_in_a_sentence(self):
+        with Launcher("bench", "--op", "avg", "--type", "int8") as launcher:
+            self.assert_ends(launcher, 2)
+            self.assertEqual(launcher.messages()[0], "nvrar: --op avg is for floating types, --type is int8")
 
 
 class Result(unittest.TextTestResult):
