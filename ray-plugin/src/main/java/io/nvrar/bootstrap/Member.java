@@ -389,10 +389,9 @@ final class Member implements ControlChannel.Listener {
   private void recordAndReport(CollectiveException e) {
     String sentence = String.valueOf(e.getMessage());
     Failure own = Failure.like(e, sentence);
-    if (recordAsIs(own)) {
-      channel.send(
-          own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
-    }
+    recordAsIs(
+        own,
+        own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
   }
 
   void throwIfFailed() {
@@ -408,28 +407,51 @@ final class Member implements ControlChannel.Listener {
     if (comm != null) {
       comm.abort(); // first: what follows allocates, and so may wait for the garbage collector
     }
-    if (record(reason) && report) {
-      channel.send(reason);
-    }
+    record(reason, report ? reason : null);
+  }
+
+  private void record(Failure reason) {
+    record(reason, null);
   }
 
   /** Notes the failure with what this member was doing. */
-  private boolean record(Failure reason) {
-    return recordAsIs(reason.withMessage(reason.message() + whereabouts()));
+  private void record(Failure reason, @Nullable Failure toOthers) {
+    recordAsIs(reason.withMessage(reason.message() + whereabouts()), toOthers);
   }
 
-  private boolean recordAsIs(Failure reason) {
+  private void recordAsIs(Failure reason) {
+    recordAsIs(reason, null);
+  }
+
+  /** Notes the first failure and tells it to the others, unless {@code toOthers} is null. */
+  private void recordAsIs(Failure reason, @Nullable Failure toOthers) {
     synchronized (lock) {
       if (failure != null || ended) {
-        return false;
+        return;
       }
       failure = reason;
+      if (toOthers != null) {
+        // Before anyone here learns of the failure and leaves: nothing is sent after the goodbye.
+        channel.send(toOthers);
+      }
       if (closing) {
-        channel.leave();
+        leaveFailed();
       }
       lock.notifyAll();
-      return true;
     }
+  }
+
+  /**
+   * Leaves a group that has failed here. It may have failed here alone, beyond the last call of one
+   * that closed: so that the others need not wait for this member to close, and that rank 0 is not
+   * taken for lost, it says that it does.
+   */
+  private void leaveFailed() {
+    NativeCommunicator comm = communicator;
+    if (comm != null && ready) {
+      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
+    }
+    channel.leave();
   }
 
   private String whereabouts() {
@@ -462,7 +484,7 @@ final class Member implements ControlChannel.Listener {
       }
       closing = true;
       if (failure != null) {
-        channel.leave();
+        leaveFailed();
       }
     }
     channel.wake();

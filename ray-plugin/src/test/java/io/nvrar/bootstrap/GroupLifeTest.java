@@ -159,6 +159,29 @@ class GroupLifeTest {
   }
 
   @Test
+  void membersThatFailBehindAClosedOneDoNotKeepItWaiting() throws Exception {
+    Members members = Members.join("behind", 3, Members.config().build());
+    members.onAll(group -> sumOf(group, 1));
+    Future<Long> closing =
+        members.start(
+            () -> {
+              members.rank(0).close();
+              return System.nanoTime();
+            });
+    for (int rank = 1; rank < 3; rank++) {
+      CollectiveGroup late = members.rank(rank);
+      assertThatThrownBy(() -> sumOf(late, 1))
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageStartingWith("rank 0 closed the group after its call #1");
+    }
+    long start = System.nanoTime();
+    members.rank(1).close();
+    members.rank(2).close();
+    assertThat(Duration.ofNanos(closing.get() - start)).isLessThan(Duration.ofSeconds(2));
+    members.close();
+  }
+
+  @Test
   void closeDoesNotWaitForeverForTheOthers() {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
     Members members = Members.join("alone", 2, config);
