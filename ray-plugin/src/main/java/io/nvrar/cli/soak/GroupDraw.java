@@ -1,0 +1,152 @@
+package io.nvrar.cli.soak;
+
+import io.nvrar.GroupConfig;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Draws one group: its shape, limits, processes, calls, and the moment of its fault. */
+final class GroupDraw {
+  private static final int MAX_WORLD_SIZE = 8;
+  private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
+
+  // A round without a fault must not meet a limit on a machine with far more ranks than cores.
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
+  private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(20);
+  private static final Duration HEARTBEAT_LIMIT = Duration.ofSeconds(8);
+
+  private static final Duration SHORT_TIMEOUT = Duration.ofMillis(2500);
+  private static final Duration SHORT_JOIN_TIMEOUT = Duration.ofSeconds(5);
+  private static final Duration SHORT_HEARTBEAT_LIMIT = Duration.ofSeconds(2);
+
+  /** How far beyond a limit a stop lasts. */
+  private static final int LONG_STOP_MARGIN_MILLIS = 1500;
+
+  private static final int SHORT_STOP_MILLIS = 1000;
+
+  private final Dice dice;
+  private final int workers;
+  private final Fault.Kind kind;
+  private final Fault.Kind ofRound;
+  private final int worldSize;
+
+  /**
+   * @param kind what goes wrong in this group
+   * @param ofRound what goes wrong in any group of the round, in processes that they share
+   */
+  GroupDraw(Dice dice, int workers, Fault.Kind kind, Fault.Kind ofRound) {
+    this.dice = dice;
+    this.workers = workers;
+    this.kind = kind;
+    this.ofRound = ofRound;
+    worldSize = dice.between(kind.leastWorldSize, MAX_WORLD_SIZE);
+  }
+
+  GroupPlan draw(int round, int index) {
+    Shape shape = new Shape(worldSize, 0);
+    List<CallSpec> calls = drawCalls();
+    int victim = dice.between(0, worldSize - 1);
+    Fault fault = drawFault(victim, calls);
+    return new GroupPlan(
+        "soak-" + round + "-" + index,
+        shape,
+        drawConfig(fault),
+        place(victim),
+        List.copyOf(calls),
+        fault);
+  }
+
+  private List<CallSpec> drawCalls() {
+    // Longer where somebody outside has to hit the calls while they go on.
+    int count = kind.external ? dice.between(15, 50) : dice.between(2, 20);
+    List<CallSpec> calls = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      calls.add(CallSpec.draw(dice, worldSize));
+    }
+    return calls;
+  }
+
+  private Fault drawFault(int rank, List<CallSpec> calls) {
+    Phase phase = Phase.CALL;
+    if (kind.external) {
+      int when = dice.between(1, 100);
+      phase = when <= 25 ? Phase.CREATE : when <= 85 ? Phase.CALL : Phase.CLOSE;
+    }
+    int step = phase == Phase.CALL ? dice.between(0, calls.size() - 1) : 0;
+    int delayMicros = dice.magnitude(phase == Phase.CREATE ? 150_000 : 5_000) - 1;
+    int variant = dice.between(0, 9);
+    int pauseMillis = 0;
+    switch (kind) {
+      case DELAY -> pauseMillis = dice.magnitude(400);
+      case DIFFERENT_CALL, EARLY_CLOSE -> calls.set(step, calls.get(step).withElements());
+      case SWAPPED_CALLS, MISSING_CALL -> step = makeNeighboursDiffer(step, calls);
+      case SHORT_STOP -> pauseMillis = dice.magnitude(SHORT_STOP_MILLIS);
+      case LONG_STOP -> {
+        variant = phase == Phase.CALL ? variant % 2 : Fault.BEYOND_HEARTBEAT;
+        Duration limit = variant == Fault.BEYOND_HEARTBEAT ? SHORT_HEARTBEAT_LIMIT : SHORT_TIMEOUT;
+        pauseMillis = (int) limit.toMillis() + LONG_STOP_MARGIN_MILLIS;
+      }
+      default -> {}
+    }
+    return new Fault(kind, rank, phase, step, delayMicros, variant, pauseMillis);
+  }
+
+  /**
+   * Only what the ranks can tell apart is a fault: calls {@code step} and the next, both sending.
+   */
+  private static int makeNeighboursDiffer(int wanted, List<CallSpec> calls) {
+    int step = Math.min(wanted, calls.size() - 2);
+    CallSpec first = calls.get(step).withElements();
+    CallSpec second = calls.get(step + 1).withElements();
+    calls.set(step, first);
+    calls.set(step + 1, first.looksLike(second) ? second.differing(0, MAX_WORLD_SIZE) : second);
+    return step;
+  }
+
+  private GroupConfig drawConfig(Fault fault) {
+    Duration timeout = TIMEOUT;
+    Duration joinTimeout = JOIN_TIMEOUT;
+    Duration heartbeatLimit = HEARTBEAT_LIMIT;
+    if (kind == Fault.Kind.LONG_STOP && fault.variant() == Fault.BEYOND_CALL_TIMEOUT) {
+      timeout = SHORT_TIMEOUT;
+    } else if (kind == Fault.Kind.LONG_STOP) {
+      heartbeatLimit = SHORT_HEARTBEAT_LIMIT;
+    }
+    if (ofRound == Fault.Kind.KILL || kind == Fault.Kind.LONG_STOP) {
+      joinTimeout = SHORT_JOIN_TIMEOUT;
+    }
+    return GroupConfig.builder()
+        .timeout(timeout)
+        .joinTimeout(joinTimeout)
+        .heartbeatLimit(heartbeatLimit)
+        .ringBytes(dice.pick(RING_BYTES))
+        .build();
+  }
+
+  /** A process for each rank; sometimes a process holds several. */
+  private List<Integer> place(int victim) {
+    int[] order = dice.permutation(workers);
+    int processes = Math.min(worldSize, workers);
+    if (dice.chance(0.3)) {
+      processes = dice.between(1, processes);
+    }
+    if (kind == Fault.Kind.KILL) {
+      makeExpendable(order, victim % processes);
+    }
+    List<Integer> placed = new ArrayList<>();
+    for (int r = 0; r < worldSize; r++) {
+      placed.add(order[r % processes]);
+    }
+    return List.copyOf(placed);
+  }
+
+  private void makeExpendable(int[] order, int at) {
+    for (int i = 0; order[at] < workers / 2; i++) {
+      if (order[i] >= workers / 2) {
+        int other = order[i];
+        order[i] = order[at];
+        order[at] = other;
+      }
+    }
+  }
+}

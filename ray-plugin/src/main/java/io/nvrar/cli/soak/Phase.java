@@ -1,0 +1,8 @@
+package io.nvrar.cli.soak;
+
+/** What a member is about. */
+enum Phase {
+  CREATE,
+  CALL,
+  CLOSE
+}

@@ -1,0 +1,9 @@
+package io.nvrar.cli.soak;
+
+/**
+ * What the order of sums depends on.
+ *
+ * @param worldSize the ranks of a group
+ * @param ranksPerNode how many of them form a node, 0 for all
+ */
+record Shape(int worldSize, int ranksPerNode) {}

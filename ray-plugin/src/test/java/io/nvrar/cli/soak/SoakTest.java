@@ -1,0 +1,69 @@
+package io.nvrar.cli.soak;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** That soak passes what works and finds what does not; the workers are real processes. */
+class SoakTest {
+  private static final long SEED = 4;
+
+  private final List<String> said = new ArrayList<>();
+  @TempDir private Path directory;
+
+  private Report soak(Class<?> worker, int rounds) throws Exception {
+    return new Soak(
+            new Soak.Settings(
+                SEED,
+                0,
+                rounds,
+                Duration.ofMinutes(2),
+                2,
+                2,
+                Duration.ofSeconds(10),
+                worker.getName(),
+                directory),
+            said::add)
+        .run();
+  }
+
+  @Test
+  void roundsWithFaultsPass() throws Exception {
+    Report report = soak(WorkerMain.class, 8);
+    assertThat(report.complaints()).isEmpty();
+    assertThat(report.rounds()).isEqualTo(8);
+    assertThat(said).last().asString().contains("0 wrong results, 0 leaks, 0 complaints");
+  }
+
+  @Test
+  void oneWrongBitIsFoundAndTheRoundIsNamed() throws Exception {
+    Report report = soak(CorruptingWorker.class, 8);
+    assertThat(report.complaints())
+        .anySatisfy(
+            complaint ->
+                assertThat(complaint)
+                    .contains("rank 1", "WRONG_RESULT", "ALL_REDUCE", "must be 0x"));
+    assertThat(said)
+        .last()
+        .asString()
+        .matches("to repeat: bin/nvrar soak --seed 4 --from-round \\d+; logs are in .*");
+  }
+
+  @Test
+  void aForgottenDescriptorIsFound() throws Exception {
+    assertThat(soak(LeakingWorker.class, 30).complaints())
+        .anySatisfy(complaint -> assertThat(complaint).contains("leaks", "descriptors of socket"));
+  }
+
+  @Test
+  void aFailureThatNoFaultExplainsIsFound() throws Exception {
+    assertThat(soak(FailingWorker.class, 8).complaints())
+        .anySatisfy(
+            complaint -> assertThat(complaint).contains("must not end so", "nothing is wrong"));
+  }
+}
