@@ -103,18 +103,22 @@ class HostsIT {
   @Test
   void whatAKilledTestRunLeftInTheEngineIsRemovedByTheNext() {
     DockerClient docker = ContainerCluster.docker();
-    docker
-        .createNetworkCmd()
-        .withName("nvrar-test-of-the-dead")
-        .withLabels(Leftovers.labelOfTheDead())
-        .exec();
-    docker
-        .createContainerCmd(ContainerCluster.image())
-        .withCmd("true")
-        .withLabels(Leftovers.labelOfTheDead())
-        .exec();
+    String network =
+        docker
+            .createNetworkCmd()
+            .withName("nvrar-test-of-the-dead")
+            .withLabels(Leftovers.labelOfTheDead())
+            .exec()
+            .getId();
+    String container =
+        docker
+            .createContainerCmd(ContainerCluster.image())
+            .withCmd("true")
+            .withLabels(Leftovers.labelOfTheDead())
+            .exec()
+            .getId();
     try {
-      assertThat(Leftovers.ofTheDead(docker)).hasSize(2);
+      assertThat(Leftovers.ofTheDead(docker)).contains(container, network);
     } finally {
       Leftovers.remove(docker);
     }
