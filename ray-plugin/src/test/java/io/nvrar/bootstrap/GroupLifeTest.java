@@ -147,7 +147,7 @@ class GroupLifeTest {
       assertThat(Members.failureOf(inside))
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessage(
-              "rank 2 closed the group after its call #2; this member (rank 0) was in allReduce #3 float32[1024] SUM");
+              "rank 2 closed the group after its call #2; this member (rank 0) was in allReduce #3 float32[1024] SUM (one-shot)");
       assertThatThrownBy(() -> sumOf(members.rank(1), 1))
           .isInstanceOf(CollectiveException.class)
           .hasMessageStartingWith("rank 2 closed the group after its call #2");
@@ -258,7 +258,7 @@ class GroupLifeTest {
       assertThat(Members.failureOf(blocked))
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessageMatching(
-              "rank 1 \\(pid .*\\) aborted group 'abort': the model is gone; this member \\(rank 0\\) was in allReduce #1 float32\\[1024\\] SUM");
+              "rank 1 \\(pid .*\\) aborted group 'abort': the model is gone; this member \\(rank 0\\) was in allReduce #1 float32\\[1024\\] SUM \\(one-shot\\)");
       await()
           .atMost(Duration.ofSeconds(1))
           .untilAsserted(

@@ -99,7 +99,7 @@ class GroupObserverTest {
     assertThat(Members.failureOf(blocked))
         .isInstanceOf(CollectiveException.class)
         .hasMessage(
-            "group 'seen' was destroyed by the driver; this member (rank 0) was in allReduce #2 float32[8] SUM");
+            "group 'seen' was destroyed by the driver; this member (rank 0) was in allReduce #2 float32[8] SUM (one-shot)");
   }
 
   @Test
@@ -156,7 +156,7 @@ class GroupObserverTest {
     assertThat(Members.failureOf(blocked))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageMatching(
-            "the driver \\(pid .*\\) aborted group 'seen': the user gave up; this member \\(rank 0\\) was in allReduce #2 float32\\[8\\] SUM");
+            "the driver \\(pid .*\\) aborted group 'seen': the user gave up; this member \\(rank 0\\) was in allReduce #2 float32\\[8\\] SUM \\(one-shot\\)");
     assertThat(observer.failure()).hasMessageContaining("the user gave up");
   }
 

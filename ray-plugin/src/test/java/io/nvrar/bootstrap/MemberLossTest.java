@@ -91,7 +91,7 @@ class MemberLossTest {
                 assertThat(lost.host()).isEqualTo(ProcessIdentity.current().host());
               })
           .hasMessageMatching(
-              "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM"
+              "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)"
                   .formatted(rank, pid, why));
       assertThat(Duration.ofNanos(end.nanos() - sinceNanos)).isLessThan(limit);
     }

@@ -142,14 +142,18 @@ class NativeLibrariesTest {
     Files.write(dir.resolve("libnvrar.so"), other);
     assertThatThrownBy(() -> open(settings(dir, scratch, scratch, "linux-x86_64"), scratch))
         .isInstanceOf(BackendUnavailableException.class)
-        .hasMessageStartingWith(SENTENCE + "it has ABI version 999 and this jar needs 1")
+        .hasMessageStartingWith(
+            SENTENCE + "it has ABI version 999 and this jar needs " + NvrarBinding.ABI_VERSION)
         .hasMessageContaining(dir.resolve("libnvrar.so").toString());
   }
 
   @Test
   void aLibraryThatLacksAFunctionIsRefusedWhenItIsLoaded() throws Exception {
     byte[] partial =
-        TestLibrary.compile(scratch, "unsigned nvrar_abi_version(void) { return 1; }\n");
+        TestLibrary.compile(
+            scratch,
+            "unsigned nvrar_abi_version(void) { return %d; }\n"
+                .formatted(NvrarBinding.ABI_VERSION));
     Path dir = Files.createDirectory(scratch.resolve("partial"));
     Files.write(dir.resolve("libnvrar.so"), partial);
     assertThat(
