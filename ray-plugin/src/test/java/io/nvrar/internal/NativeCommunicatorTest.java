@@ -1,11 +1,16 @@
 package io.nvrar.internal;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupMismatchException;
 import io.nvrar.ReduceOp;
+import io.nvrar.TuningTable;
 import io.nvrar.device.host.HostDevice;
 import java.time.Duration;
 import java.util.Arrays;
@@ -203,6 +208,69 @@ class NativeCommunicatorTest {
       case 6 -> member.reduceScatter(send, recv, 2, DataType.FLOAT64.code(), 4, 0);
       case 7 -> member.allToAll(send, recv, 4, DataType.UINT8.code(), 0);
       default -> member.allReduce(send, recv, 1_000_000, DataType.INT8.code(), 3, twoShot, 0);
+    }
+  }
+
+  @Test
+  void theFirstRuleThatMatchesChoosesTheAlgorithmAndTheCallsOwnChoiceComesBeforeIt()
+      throws Exception {
+    GroupConfig config =
+        GroupConfig.builder()
+            .timeout(TIMEOUT)
+            .gpusPerNode(2)
+            .tuning(
+                TuningTable.of(
+                    List.of(
+                        new TuningTable.Rule(null, 3, 0, 1 << 20, Algorithm.ONE_SHOT),
+                        new TuningTable.Rule(null, 0, 4, 1 << 20, Algorithm.ONE_SHOT),
+                        new TuningTable.Rule(DataType.FLOAT32, 4, 2, 16, Algorithm.TWO_SHOT),
+                        new TuningTable.Rule(null, 0, 0, 16, Algorithm.HIERARCHICAL),
+                        new TuningTable.Rule(null, 0, 0, 64, Algorithm.ONE_SHOT))))
+            .build();
+    try (Ranks ranks = new Ranks(4, config)) {
+      assertThat(algorithm(ranks, DataType.FLOAT32, 4, Algorithm.AUTO))
+          .isEqualTo(Algorithm.TWO_SHOT);
+      assertThat(algorithm(ranks, DataType.FLOAT16, 8, Algorithm.AUTO))
+          .isEqualTo(Algorithm.HIERARCHICAL);
+      assertThat(algorithm(ranks, DataType.FLOAT32, 5, Algorithm.AUTO))
+          .isEqualTo(Algorithm.ONE_SHOT);
+      assertThat(algorithm(ranks, DataType.FLOAT32, 4, Algorithm.HIERARCHICAL))
+          .isEqualTo(Algorithm.HIERARCHICAL);
+    }
+  }
+
+  private static Algorithm algorithm(Ranks ranks, DataType type, int count, Algorithm named)
+      throws Exception {
+    ranks.all(
+        (member, rank) -> {
+          long at = ranks.buffer(type, new float[count]).address();
+          member.allReduce(at, at, count, type.code(), ReduceOp.SUM.code(), named.code(), 0);
+        });
+    int code = ranks.member(0).call(1).algorithm();
+    return Arrays.stream(Algorithm.values())
+        .filter(a -> a.code() == code)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  @Test
+  void membersWithOtherRulesOrOtherNodesDoNotConnect() {
+    TuningTable table =
+        TuningTable.of(List.of(new TuningTable.Rule(null, 0, 0, 64, Algorithm.TWO_SHOT)));
+    for (GroupConfig other :
+        List.of(
+            GroupConfig.builder().tuning(table).build(),
+            GroupConfig.builder().gpusPerNode(1).build())) {
+      byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+      try (NativeCommunicator zero =
+              NativeCommunicator.prepare(Backend.CPU, 0, 0, 2, id, GroupConfig.defaults());
+          NativeCommunicator one = NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, id, other)) {
+        byte[][] descriptors = {zero.descriptor(), one.descriptor()};
+        assertThatThrownBy(() -> zero.connect(descriptors))
+            .isInstanceOf(GroupMismatchException.class);
+        assertThatThrownBy(() -> one.connect(descriptors))
+            .isInstanceOf(GroupMismatchException.class);
+      }
     }
   }
 

@@ -1,0 +1,82 @@
+package io.nvrar;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+
+class GroupConfigTest {
+  private static final TuningTable TABLE =
+      TuningTable.of(
+          List.of(new TuningTable.Rule(DataType.FLOAT32, 4, 2, 4096, Algorithm.ONE_SHOT)));
+
+  /** Each sets one option to something that is not its default. */
+  private static final List<Consumer<GroupConfig.Builder>> CHANGES =
+      List.of(
+          builder -> builder.backend(Backend.CPU),
+          builder -> builder.timeout(Duration.ofMillis(1)),
+          builder -> builder.joinTimeout(Duration.ofDays(1)),
+          builder -> builder.heartbeatLimit(Duration.ofSeconds(3)),
+          builder -> builder.ringBytes(8192),
+          builder -> builder.rendezvousPort(65535),
+          builder -> builder.gpusPerNode(72),
+          builder -> builder.tuning(TABLE));
+
+  @Test
+  void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {
+    // The members compare what toString says.
+    for (Consumer<GroupConfig.Builder> change : CHANGES) {
+      GroupConfig.Builder builder = GroupConfig.builder();
+      change.accept(builder);
+      GroupConfig changed = builder.build();
+      assertThat(changed).isNotEqualTo(GroupConfig.defaults());
+      assertThat(changed.toString()).isNotEqualTo(GroupConfig.defaults().toString());
+    }
+  }
+
+  @Test
+  void aBuilderThatStartsFromAConfigurationKeepsEveryOption() {
+    GroupConfig.Builder builder = GroupConfig.builder();
+    CHANGES.forEach(change -> change.accept(builder));
+    GroupConfig all = builder.build();
+    GroupConfig copy = all.toBuilder().build();
+    assertThat(copy).isEqualTo(all).hasSameHashCodeAs(all).hasToString(all.toString());
+  }
+
+  @Test
+  void tablesOfDifferentRulesAreToldApartInEveryProcessAlike() {
+    TuningTable other =
+        TuningTable.of(
+            List.of(new TuningTable.Rule(DataType.FLOAT32, 4, 2, 4096, Algorithm.TWO_SHOT)));
+    assertThat(TABLE.toString()).isNotEqualTo(other.toString());
+    // Of names and numbers only: identity hashes, which differ between processes, have no part.
+    assertThat(TABLE).hasToString("1 rules #" + digest());
+    assertThat(TuningTable.of(List.of())).isSameAs(TuningTable.none()).hasToString("none");
+  }
+
+  private static String digest() {
+    String rules =
+        "[Rule[dataType=FLOAT32, worldSize=4, gpusPerNode=2, bytesMax=4096, algorithm=ONE_SHOT]]";
+    return "%08x".formatted(rules.hashCode());
+  }
+
+  @Test
+  void whatIsOutOfRangeNamesTheRange() {
+    refused(builder -> builder.timeout(Duration.ZERO), "timeout is PT0S, must be 1 ms to 1 day");
+    refused(
+        builder -> builder.ringBytes(4096),
+        "ringBytes is 4096, must be 0 or a multiple of 4096 from 8192 to 1073741824");
+    refused(builder -> builder.rendezvousPort(-1), "rendezvousPort is -1, must be 0 to 65535");
+    refused(builder -> builder.gpusPerNode(-1), "gpusPerNode is -1, must be 0 to 72");
+    refused(builder -> builder.gpusPerNode(73), "gpusPerNode is 73, must be 0 to 72");
+  }
+
+  private static void refused(Consumer<GroupConfig.Builder> change, String sentence) {
+    assertThatThrownBy(() -> change.accept(GroupConfig.builder()))
+        .isExactlyInstanceOf(IllegalArgumentException.class)
+        .hasMessage(sentence);
+  }
+}
