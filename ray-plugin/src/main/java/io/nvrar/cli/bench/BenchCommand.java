@@ -228,10 +228,12 @@ public final class BenchCommand implements NvrarCommand {
   }
 
   private void write(String machine, Results results) throws IOException {
-    String command =
-        "bin/nvrar bench "
-            + String.join(
-                " ", spec.commandLine().getParseResult().originalArgs().stream().toList());
+    List<String> words = new ArrayList<>(List.of("bin/nvrar", "bench"));
+    // Below the launcher's root command they begin with this command's name.
+    spec.commandLine().getParseResult().originalArgs().stream()
+        .dropWhile(spec.name()::equals)
+        .forEach(words::add);
+    String command = String.join(" ", words);
     if (csv != null) {
       ResultFiles.csv(csv, results.rows());
     }

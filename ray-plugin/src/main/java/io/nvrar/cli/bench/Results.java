@@ -1,9 +1,10 @@
 package io.nvrar.cli.bench;
 
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.SortedMap;
+import java.util.TreeMap;
 
 /** The rows of a campaign, and what they say about each other. */
 record Results(List<Row> rows) {
@@ -62,16 +63,16 @@ record Results(List<Row> rows) {
         : OptionalDouble.empty();
   }
 
-  /** The size at which C++ is slowest against Open MPI, of those from least to most. */
-  static Optional<Long> worstAgainstMpi(Part part, long least, long most) {
-    return sizes(part).stream()
-        .filter(bytes -> bytes >= least && bytes <= most)
-        .filter(
-            bytes -> ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).isPresent())
-        .max(
-            Comparator.comparingDouble(
-                bytes ->
-                    ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).orElseThrow()));
+  /** C++ against Open MPI, by size, of the sizes from least to most at which both were measured. */
+  static SortedMap<Long, Double> againstMpi(Part part, long least, long most) {
+    SortedMap<Long, Double> ratios = new TreeMap<>();
+    for (long bytes : sizes(part)) {
+      OptionalDouble ratio = ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes);
+      if (bytes >= least && bytes <= most && ratio.isPresent()) {
+        ratios.put(bytes, ratio.getAsDouble());
+      }
+    }
+    return ratios;
   }
 
   /** What a call costs more from Java than from C++, in us: the median of the small sizes. */

@@ -3,9 +3,13 @@ package io.nvrar.cli.bench;
 import io.nvrar.cli.bench.Results.Part;
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.SortedMap;
+import java.util.stream.Collectors;
 
 /** The results as nccl-tests' columns, with the ratio to Open MPI behind them. */
 final class TextReport {
@@ -15,6 +19,10 @@ final class TextReport {
   /** Up to here a call's own cost shows, beyond it the memory's. */
   static final long SMALL_BYTES = 1024;
 
+  /** Where ours must be level with Open MPI, and what it may nowhere exceed. */
+  static final double LEVEL_RATIO = 1;
+
+  static final double WORST_RATIO = 1.5;
   static final long LEVEL_LEAST_BYTES = 1024;
   static final long LEVEL_MOST_BYTES = 1 << 20;
 
@@ -77,13 +85,12 @@ final class TextReport {
         row.wrong());
   }
 
-  /** What the table comes to, a sentence each. */
+  /** What the table comes to, and where it falls short, a sentence each. */
   static List<String> summary(Part part) {
     List<String> sentences = new ArrayList<>();
-    Results.worstAgainstMpi(part, LEVEL_LEAST_BYTES, LEVEL_MOST_BYTES)
-        .ifPresent(bytes -> sentences.add(against(part, bytes, "1 KiB to 1 MiB")));
-    Results.worstAgainstMpi(part, 0, Long.MAX_VALUE)
-        .ifPresent(bytes -> sentences.add(against(part, bytes, "all sizes")));
+    against(part, "1 KiB to 1 MiB", LEVEL_LEAST_BYTES, LEVEL_MOST_BYTES, LEVEL_RATIO)
+        .ifPresent(sentences::add);
+    against(part, "all sizes", 0, Long.MAX_VALUE, WORST_RATIO).ifPresent(sentences::add);
     OptionalDouble more = Results.javaMinusCpp(part, SMALL_BYTES);
     if (more.isPresent()) {
       sentences.add(
@@ -95,12 +102,27 @@ final class TextReport {
     return sentences;
   }
 
-  private static String against(Part part, long bytes, String range) {
-    return String.format(
-        Locale.ROOT,
-        "C++ against Open MPI, %s: at worst %.2f times its time, at %d B.",
-        range,
-        Results.ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes).orElseThrow(),
-        bytes);
+  private static Optional<String> against(
+      Part part, String range, long least, long most, double limit) {
+    SortedMap<Long, Double> ratios = Results.againstMpi(part, least, most);
+    if (ratios.isEmpty()) {
+      return Optional.empty();
+    }
+    String beyond =
+        ratios.entrySet().stream()
+            .filter(entry -> Math.round(entry.getValue() * 100) > Math.round(limit * 100))
+            .map(
+                entry ->
+                    String.format(Locale.ROOT, "%d B (%.2f)", entry.getKey(), entry.getValue()))
+            .collect(Collectors.joining(", "));
+    return Optional.of(
+        String.format(
+            Locale.ROOT,
+            "C++ against Open MPI, %s: %.2f to %.2f times its time, above %.2f %s.",
+            range,
+            Collections.min(ratios.values()),
+            Collections.max(ratios.values()),
+            limit,
+            beyond.isEmpty() ? "nowhere" : "at " + beyond));
   }
 }

@@ -87,6 +87,8 @@ class BenchCommandTest {
     assertThat(rows.stream().map(Row::collective).distinct()).hasSize(Collective.values().length);
 
     JsonObject document = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
+    assertThat(document.get("command").getAsString())
+        .startsWith("bin/nvrar bench --from java --all");
     assertThat(document.get("results").getAsJsonArray()).hasSize(rows.size());
     for (Row row : rows) {
       assertThat(out.toString()).contains(" " + row.bytes() + " ");
