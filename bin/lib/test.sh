@@ -110,6 +110,11 @@ ray_tests() {
     "-Dnvrar.ray.venv=$(ray_environment "$2")" -Dnvrar.require.ray=true
 }
 
+# soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.
+soak_test() {
+  "$NVRAR_HOME/bin/nvrar" soak --minutes "$2" --seed "$(date +%Y%m%d)"
+}
+
 has_docker() {
   timeout 30 docker version > /dev/null 2>&1
 }
@@ -138,13 +143,14 @@ test_usage() {
   cat << 'END'
 bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
 
-  --quick  without the sanitizer builds
-  --all    also the second Ray version, and the Java unit tests on a second JDK; with CI=true this is the default
+  --quick  without the sanitizer builds and the soak
+  --all    also the second Ray version, the Java unit tests on a second JDK, and 5 minutes of soak, not 1; with CI=true this is the
+           default
 END
 }
 
 run_tests() {
-  local quick='' all='' strict='' argument other
+  local quick='' all='' strict='' minutes=1 argument other
   [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
   for argument in "$@"; do
     case "$argument" in
@@ -160,6 +166,7 @@ run_tests() {
         ;;
     esac
   done
+  [[ -z "$all" ]] || minutes=5
   ensure_packages ray tests
   ensure_ray "$NVRAR_RAY_VERSION"
   rm -rf "$RESULTS"
@@ -200,6 +207,12 @@ run_tests() {
   fi
 
   step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
+
+  if [[ -n "$quick" ]]; then
+    leave_out 'the soak of random collectives and faults (--quick)'
+  else
+    step soak check soak_test "$minutes"
+  fi
 
   leave_out 'tests on GPUs, and of groups that span hosts (this version has none: a group runs on the CPUs of one host)'
   NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
