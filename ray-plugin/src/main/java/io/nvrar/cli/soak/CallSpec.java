@@ -1,5 +1,6 @@
 package io.nvrar.cli.soak;
 
+import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import java.util.ArrayList;
@@ -7,11 +8,12 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * One collective call as all ranks make it.
+ * One call as all ranks make it.
  *
  * @param collective which one
  * @param type the elements' type
  * @param op the operation; drawn also where the collective has none
+ * @param algorithm of an all-reduce; drawn also for others
  * @param count elements, as the collective counts them
  * @param root the root rank; drawn also where the collective has none
  * @param inPlace whether send and recv share memory
@@ -23,6 +25,7 @@ record CallSpec(
     Collective collective,
     DataType type,
     ReduceOp op,
+    Algorithm algorithm,
     int count,
     int root,
     boolean inPlace,
@@ -42,15 +45,16 @@ record CallSpec(
     }
   }
 
-  static CallSpec draw(Dice dice, int worldSize) {
+  static CallSpec draw(Dice dice, Shape shape) {
     Collective collective = dice.pick(BY_WEIGHT);
     DataType type = dice.pick(TYPES);
     return new CallSpec(
         collective,
         type,
         dice.pick(opsOf(type)),
-        collective == Collective.BARRIER ? 0 : drawCount(dice, type, worldSize),
-        dice.between(0, worldSize - 1),
+        dice.pick(algorithmsOf(shape)),
+        collective == Collective.BARRIER ? 0 : drawCount(dice, type, shape.worldSize()),
+        dice.between(0, shape.worldSize() - 1),
         dice.chance(0.5),
         dice.chance(0.5) ? 0 : dice.between(1, 15),
         dice.pick(VALUES),
@@ -68,18 +72,23 @@ record CallSpec(
   }
 
   private static List<ReduceOp> opsOf(DataType type) {
-    boolean isFloat = type.code() >= DataType.FLOAT16.code();
     return List.of(ReduceOp.values()).stream()
-        .filter(op -> isFloat || !op.name().equals("AVG"))
+        .filter(op -> type.isFloat() || op != ReduceOp.AVG)
         .toList();
   }
 
-  /** Whether the ranks exchange anything: a count of 0 waits for nobody. */
-  boolean sends() {
-    return count > 0 || collective == Collective.BARRIER;
+  private static List<Algorithm> algorithmsOf(Shape shape) {
+    return shape.isOneNode()
+        ? List.of(Algorithm.AUTO, Algorithm.ONE_SHOT, Algorithm.TWO_SHOT)
+        : List.of(Algorithm.values());
   }
 
-  /** Whether the ranks can tell the two apart. */
+  /** Whether all ranks wait for all: a count of 0 waits for nobody, a transfer for two ranks. */
+  boolean joinsAll() {
+    return collective == Collective.BARRIER || (count > 0 && !collective.isTransfer());
+  }
+
+  /** Whether the ranks cannot tell the two apart. */
   boolean looksLike(CallSpec that) {
     return collective == that.collective
         && count == that.count
@@ -88,42 +97,57 @@ record CallSpec(
         && (!collective.hasRoot || root == that.root);
   }
 
-  /** The same with something in it. */
-  CallSpec withElements() {
-    return sends() ? this : withCount(17);
+  /** The same as a call in which all ranks wait for all. */
+  CallSpec joiningAll() {
+    if (joinsAll()) {
+      return this;
+    }
+    return with(
+        collective.isTransfer() ? Collective.ALL_REDUCE : collective,
+        type,
+        op,
+        count == 0 ? 17 : count,
+        root);
   }
 
-  private CallSpec withCount(int value) {
-    return new CallSpec(collective, type, op, value, root, inPlace, shift, values, seed);
+  private CallSpec with(
+      Collective newCollective, DataType newType, ReduceOp newOp, int newCount, int newRoot) {
+    ReduceOp allowed = opsOf(newType).contains(newOp) ? newOp : ReduceOp.SUM;
+    return new CallSpec(
+        newCollective,
+        newType,
+        allowed,
+        algorithm,
+        newCount,
+        newRoot,
+        inPlace,
+        shift,
+        values,
+        seed);
   }
 
-  private CallSpec withType(DataType other) {
-    ReduceOp allowed = opsOf(other).contains(op) ? op : ReduceOp.SUM;
-    return new CallSpec(collective, other, allowed, count, root, inPlace, shift, values, seed);
-  }
-
-  /** A call that the others do not make. */
+  /** A call of all ranks that the others do not make. */
   CallSpec differing(int how, int worldSize) {
     if (collective == Collective.BARRIER) {
-      return new CallSpec(
-          Collective.ALL_REDUCE, type, op, how + 1, root, inPlace, shift, values, seed);
+      return with(Collective.ALL_REDUCE, type, op, how + 1, root);
     }
-    DataType otherType = TYPES.get((TYPES.indexOf(type) + 1 + how) % TYPES.size());
     List<ReduceOp> ops = opsOf(type);
-    ReduceOp otherOp = ops.get((ops.indexOf(op) + 1) % ops.size());
-    int otherRoot = (root + 1) % worldSize;
     CallSpec changed =
         switch (how % 5) {
-          case 0 -> withType(otherType);
+          case 0 ->
+              with(
+                  collective,
+                  TYPES.get((TYPES.indexOf(type) + 1 + how) % TYPES.size()),
+                  op,
+                  count,
+                  root);
           case 1 ->
-              new CallSpec(collective, type, otherOp, count, root, inPlace, shift, values, seed);
-          case 2 ->
-              new CallSpec(collective, type, op, count, otherRoot, inPlace, shift, values, seed);
-          case 3 ->
-              new CallSpec(Collective.BARRIER, type, op, 0, root, inPlace, shift, values, seed);
-          default -> withCount(count + 1);
+              with(collective, type, ops.get((ops.indexOf(op) + 1) % ops.size()), count, root);
+          case 2 -> with(collective, type, op, count, (root + 1) % worldSize);
+          case 3 -> with(Collective.BARRIER, type, op, 0, root);
+          default -> this;
         };
-    return changed.looksLike(this) ? withCount(count + 1) : changed;
+    return changed.looksLike(this) ? with(collective, type, op, count + 1, root) : changed;
   }
 
   @Override
@@ -135,6 +159,9 @@ record CallSpec(
     }
     if (collective.reduces) {
       text.append(' ').append(op);
+    }
+    if (collective == Collective.ALL_REDUCE) {
+      text.append(' ').append(algorithm);
     }
     if (collective.hasRoot) {
       text.append(" root ").append(root);

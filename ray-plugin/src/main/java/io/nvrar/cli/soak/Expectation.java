@@ -12,6 +12,10 @@ final class Expectation {
     ofRank = new long[shape.worldSize()];
   }
 
+  int worldSize() {
+    return ofRank.length;
+  }
+
   /** Element {@code index} of what a rank sends. */
   long input(int rank, int index) {
     return call.values().bits(call.seed(), rank, index, call.type().code());

@@ -1,6 +1,9 @@
 package io.nvrar.cli.soak;
 
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.TuningTable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -9,6 +12,12 @@ import java.util.List;
 final class GroupDraw {
   private static final int MAX_WORLD_SIZE = 8;
   private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
+
+  /** The library's least for a group of several nodes. */
+  private static final int RING_BYTES_MIN_OF_NODES = 32768;
+
+  private static final List<Algorithm> ALGORITHMS =
+      List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT, Algorithm.HIERARCHICAL);
 
   // A round without a fault must not meet a limit on a machine with far more ranks than cores.
   private static final Duration TIMEOUT = Duration.ofSeconds(20);
@@ -29,6 +38,7 @@ final class GroupDraw {
   private final Fault.Kind kind;
   private final Fault.Kind ofRound;
   private final int worldSize;
+  private final Shape shape;
 
   /**
    * @param kind what goes wrong in this group
@@ -40,10 +50,10 @@ final class GroupDraw {
     this.kind = kind;
     this.ofRound = ofRound;
     worldSize = dice.between(kind.leastWorldSize, MAX_WORLD_SIZE);
+    shape = new Shape(worldSize, dice.chance(0.5) ? 0 : dice.between(1, worldSize));
   }
 
   GroupPlan draw(int round, int index) {
-    Shape shape = new Shape(worldSize, 0);
     List<CallSpec> calls = drawCalls();
     int victim = dice.between(0, worldSize - 1);
     Fault fault = drawFault(victim, calls);
@@ -61,7 +71,7 @@ final class GroupDraw {
     int count = kind.external ? dice.between(15, 50) : dice.between(2, 20);
     List<CallSpec> calls = new ArrayList<>();
     for (int i = 0; i < count; i++) {
-      calls.add(CallSpec.draw(dice, worldSize));
+      calls.add(CallSpec.draw(dice, shape));
     }
     return calls;
   }
@@ -78,7 +88,8 @@ final class GroupDraw {
     int pauseMillis = 0;
     switch (kind) {
       case DELAY -> pauseMillis = dice.magnitude(400);
-      case DIFFERENT_CALL, EARLY_CLOSE -> calls.set(step, calls.get(step).withElements());
+      case DIFFERENT_CALL, EARLY_CLOSE, CLOSE_IN_CALL ->
+          calls.set(step, calls.get(step).joiningAll());
       case SWAPPED_CALLS, MISSING_CALL -> step = makeNeighboursDiffer(step, calls);
       case SHORT_STOP -> pauseMillis = dice.magnitude(SHORT_STOP_MILLIS);
       case LONG_STOP -> {
@@ -96,8 +107,8 @@ final class GroupDraw {
    */
   private static int makeNeighboursDiffer(int wanted, List<CallSpec> calls) {
     int step = Math.min(wanted, calls.size() - 2);
-    CallSpec first = calls.get(step).withElements();
-    CallSpec second = calls.get(step + 1).withElements();
+    CallSpec first = calls.get(step).joiningAll();
+    CallSpec second = calls.get(step + 1).joiningAll();
     calls.set(step, first);
     calls.set(step + 1, first.looksLike(second) ? second.differing(0, MAX_WORLD_SIZE) : second);
     return step;
@@ -119,8 +130,29 @@ final class GroupDraw {
         .timeout(timeout)
         .joinTimeout(joinTimeout)
         .heartbeatLimit(heartbeatLimit)
-        .ringBytes(dice.pick(RING_BYTES))
+        .ringBytes(drawRingBytes())
+        .gpusPerNode(shape.ranksPerNode())
+        .tuning(drawTuning())
         .build();
+  }
+
+  private int drawRingBytes() {
+    int bytes = dice.pick(RING_BYTES);
+    return bytes == 0 || shape.isOneNode() ? bytes : Math.max(bytes, RING_BYTES_MIN_OF_NODES);
+  }
+
+  private TuningTable drawTuning() {
+    List<TuningTable.Rule> rules = new ArrayList<>();
+    for (int i = dice.between(-2, 3); i > 0; i--) {
+      rules.add(
+          new TuningTable.Rule(
+              dice.chance(0.5) ? null : dice.pick(List.of(DataType.values())),
+              dice.chance(0.7) ? 0 : worldSize,
+              dice.chance(0.7) ? 0 : dice.between(1, worldSize),
+              dice.magnitude(1 << 20),
+              dice.pick(ALGORITHMS)));
+    }
+    return TuningTable.of(rules);
   }
 
   /** A process for each rank; sometimes a process holds several. */

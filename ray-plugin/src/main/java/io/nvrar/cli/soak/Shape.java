@@ -6,4 +6,8 @@ package io.nvrar.cli.soak;
  * @param worldSize the ranks of a group
  * @param ranksPerNode how many of them form a node, 0 for all
  */
-record Shape(int worldSize, int ranksPerNode) {}
+record Shape(int worldSize, int ranksPerNode) {
+  boolean isOneNode() {
+    return ranksPerNode == 0 || ranksPerNode >= worldSize;
+  }
+}

@@ -72,7 +72,7 @@ final class WorkerMain {
       Dice dice = Dice.of(seed);
       Shape alone = new Shape(1, 0);
       for (int i = 0; i < WARM_UP_CALLS; i++) {
-        Trial.run(group, CallSpec.draw(dice, 1), alone);
+        Trial.run(group, CallSpec.draw(dice, alone), alone);
       }
       observer.destroy();
     }

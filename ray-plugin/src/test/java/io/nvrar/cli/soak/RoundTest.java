@@ -51,10 +51,10 @@ class RoundTest {
     Dice dice = Dice.of(3);
     for (int i = 0; i < 5000; i++) {
       int worldSize = dice.between(2, 8);
-      CallSpec call = CallSpec.draw(dice, worldSize).withElements();
+      CallSpec call = CallSpec.draw(dice, new Shape(worldSize, 0)).joiningAll();
       CallSpec other = call.differing(dice.between(0, 9), worldSize);
       assertThat(other.looksLike(call)).as("%s and %s", call, other).isFalse();
-      assertThat(other.sends()).isTrue();
+      assertThat(other.joinsAll()).isTrue();
     }
   }
 }
