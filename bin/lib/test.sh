@@ -110,6 +110,15 @@ ray_tests() {
     "-Dnvrar.ray.venv=$(ray_environment "$2")" -Dnvrar.require.ray=true
 }
 
+has_spin() {
+  command -v spin > /dev/null
+}
+
+# model_tests DIRECTORY
+model_tests() {
+  "$NVRAR_HOME/native/model/check" "$1/model.xml"
+}
+
 # soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.
 soak_test() {
   "$NVRAR_HOME/bin/nvrar" soak --minutes "$2" --seed "$(date +%Y%m%d)"
@@ -173,6 +182,7 @@ run_tests() {
   mkdir -p "$RESULTS"
   : > "$RESULTS/steps"
 
+  step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests
   step native '' native_tests release
   if [[ -n "$quick" ]]; then
     leave_out 'the native tests under the sanitizers (--quick)'
