@@ -110,7 +110,8 @@ void make_unique_id(int32_t backend, uint8_t* out) {
 }
 
 Communicator::Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash)
-    : member_(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes, config.timeout_ns),
+    : member_(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes, config.timeout_ns,
+              group_hash),
       tuning_(std::move(tuning)),
       group_hash_(group_hash) {}
 
@@ -160,6 +161,9 @@ void Communicator::connect(const uint8_t* blobs) {
     Descriptor peer;
     std::memcpy(&peer, blobs + size_t{rank} * sizeof peer, sizeof peer);
     peer.build_id[sizeof peer.build_id - 1] = '\0';
+    for (char& character : peer.build_id) {  // goes into a sentence, and so into logs and terminals
+      if (character != '\0' && (character < ' ' || character > '~')) character = '?';
+    }
     const std::string who = "rank " + std::to_string(rank);
     const auto differs = [&](const std::string& what, const std::string& theirs, const std::string& ours) {
       return Error(NVRAR_MISMATCH, who + " has " + what + " " + theirs + ", this rank (" +
@@ -183,6 +187,10 @@ void Communicator::connect(const uint8_t* blobs) {
     }
     if (peer.ranks_per_node != own.ranks_per_node) {
       throw differs("ranks_per_node", std::to_string(peer.ranks_per_node), std::to_string(own.ranks_per_node));
+    }
+    // Follows from the two above, if the peer is honest: what is stored at a place of ours must be inside of theirs.
+    if (peer.segment.bytes != own.segment.bytes) {
+      throw differs("segment bytes", std::to_string(peer.segment.bytes), std::to_string(own.segment.bytes));
     }
     if (peer.tuning_hash != own.tuning_hash) {
       throw Error(NVRAR_MISMATCH, who + " was prepared with another tuning table than this rank (" +

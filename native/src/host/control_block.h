@@ -44,6 +44,7 @@ struct ControlBlock {
   uint8_t nonce[kNonceBytes] = {};
   uint32_t abi_version = 0;
   uint32_t rank = 0;
+  uint64_t group_hash = 0;  // of the group's unique id
   uint64_t owner_base = 0;  // where the owner mapped it: the thread sanitizer's name for these bytes
 
   alignas(kCacheLineBytes) std::atomic<uint64_t> poison{0};

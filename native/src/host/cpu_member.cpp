@@ -11,9 +11,10 @@ namespace nvrar::host {
 using protocol::EpochPacket;
 using protocol::Launch;
 
-CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns)
+CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
+                     uint64_t group_hash)
     : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, topology}, rank_(rank), timeout_ns_(timeout_ns) {
-  segments_[rank_] = SharedSegment::create(layout_, rank_);
+  segments_[rank_] = SharedSegment::create(layout_, rank_, group_hash);
   ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + kControlBytes};
   waiter_ = Waiter(&own(), topology.world, timeout_ns);
   point_to_point_ = PointToPoint(layout_, rank_);
@@ -25,7 +26,7 @@ void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
   for (uint32_t rank = 0; rank < world(); ++rank) {
     if (rank == rank_) continue;
     const SegmentAddress& address = addresses[rank];
-    segments_[rank] = SharedSegment::map_peer(address, rank);
+    segments_[rank] = SharedSegment::map_peer(address, rank, own().group_hash);
     ControlBlock& control = segments_[rank].control();
     const bool same_process = address.pid == ::getpid();
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);

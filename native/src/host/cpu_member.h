@@ -19,7 +19,8 @@ constexpr uint64_t kDefaultRingBytes = uint64_t{1} << 20;
 
 class CpuMember {
  public:
-  CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns);
+  CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
+            uint64_t group_hash);
   // The owner's last word to its peers: it is gone, nobody need wait for it to enter a call.
   ~CpuMember();
   CpuMember(const CpuMember&) = delete;

@@ -17,6 +17,7 @@ namespace nvrar::host {
 namespace {
 
 constexpr char kSegmentName[] = "nvrar";  // seen in /proc/<pid>/fd only
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
 
@@ -41,10 +42,10 @@ void random_bytes(void* to, size_t bytes) {
   }
 }
 
-SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t rank) {
+SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t rank, uint64_t group_hash) {
   const uint64_t bytes = kControlBytes + layout.total_bytes();
   SharedSegment segment;
-  segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC));
+  segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
   // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
   reserve_in_steps(
@@ -61,6 +62,10 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
                                         " bytes: " + reason(failed) + "; a smaller ring_bytes needs less");
         }
       });
+  // A segment that became shorter would be a SIGBUS in every process that has mapped it.
+  if (::fcntl(segment.file_.get(), F_ADD_SEALS, kSizeSeals) != 0) {
+    throw Error(NVRAR_SYSTEM, "cannot fix the size of a shared memory segment: " + reason(errno));
+  }
   segment.mapping_ = map_shared(segment.file_, bytes);
   if (!segment.mapping_) {
     throw Error(NVRAR_SYSTEM,
@@ -71,6 +76,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
   control->segment_bytes = bytes;
   control->abi_version = abi_version();
   control->rank = rank;
+  control->group_hash = group_hash;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
   // All that holds epoch packets is zero as the kernel gave it: epoch 0 is never used.
@@ -88,7 +94,7 @@ SegmentAddress SharedSegment::address() const noexcept {
   return address;
 }
 
-SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank) {
+SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash) {
   const auto unreachable = [&](const std::string& why) {
     return Error(NVRAR_SYSTEM, "rank " + std::to_string(rank) + " (pid " + std::to_string(address.pid) +
                                    ") is not on this host or not visible from this process: " + why);
@@ -105,6 +111,7 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
   if (static_cast<uint64_t>(status.st_size) != address.bytes) throw unreachable(path + " has another size");
+  if ((::fcntl(file.get(), F_GET_SEALS) & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
 
   SharedSegment segment;
   segment.mapping_ = map_shared(file, address.bytes);
@@ -114,7 +121,7 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   }
   const ControlBlock& control = segment.control();
   if (control.magic != kSegmentMagic || control.segment_bytes != address.bytes || control.rank != rank ||
-      std::memcmp(control.nonce, address.nonce, kNonceBytes) != 0) {
+      control.group_hash != group_hash || std::memcmp(control.nonce, address.nonce, kNonceBytes) != 0) {
     throw unreachable(path + " belongs to another group");
   }
   return segment;

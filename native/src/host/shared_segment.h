@@ -21,9 +21,10 @@ class SharedSegment {
  public:
   SharedSegment() = default;
   // Checks for room, reserves, and fills the rings with empty slots. Throws NVRAR_SYSTEM.
-  static SharedSegment create(const protocol::RingLayout& layout, uint32_t rank);
-  // Throws NVRAR_SYSTEM if the segment cannot be reached from here: the peer is on another host, or hidden.
-  static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank);
+  static SharedSegment create(const protocol::RingLayout& layout, uint32_t rank, uint64_t group_hash);
+  // Throws NVRAR_SYSTEM if the segment cannot be reached from here: the peer is on another host, or hidden, or what is
+  // at that address is not this group's.
+  static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);
 
   SegmentAddress address() const noexcept;
   ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }

@@ -1,0 +1,118 @@
+// Descriptors that lie: what they lead to is not mapped, takes no memory, and is refused with a sentence.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "descriptor.h"
+#include "host/control_block.h"
+#include "support/group.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint64_t kSparseBytes = uint64_t{1} << 40;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Rank 0 as it should be, and rank 1's descriptor to change.
+class HostileDescriptor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id_), NVRAR_OK);
+    for (int rank = 0; rank < 2; ++rank) members_[rank] = prepare(rank, id_, &descriptors_[rank]);
+  }
+  void TearDown() override {
+    for (nvrar_comm* member : members_) EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);
+    if (file_ >= 0) ::close(file_);
+  }
+
+  static nvrar_comm* prepare(int rank, const uint8_t* id, Descriptor* descriptor) {
+    const nvrar_config config = make_config(rank, 2, {.ring_bytes = kSmallRingBytes});
+    nvrar_comm* member = nullptr;
+    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(descriptor), &member), NVRAR_OK);
+    return member;
+  }
+
+  Descriptor& rank_1() { return descriptors_[1]; }
+
+  // Looks like rank 1's segment in all but its size and its seals.
+  void forge_segment(uint64_t bytes, int seals) {
+    file_ = ::memfd_create("nvrar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ASSERT_EQ(::ftruncate(file_, static_cast<off_t>(bytes)), 0);
+    void* base = ::mmap(nullptr, sizeof(host::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    ASSERT_NE(base, MAP_FAILED);
+    auto* control = new (base) host::ControlBlock;
+    control->segment_bytes = bytes;
+    control->rank = 1;
+    control->group_hash = rank_1().group_hash;
+    ::munmap(base, sizeof(host::ControlBlock));
+    ASSERT_EQ(::fcntl(file_, F_ADD_SEALS, seals), 0);
+    rank_1().segment = {::getpid(), file_, bytes, {}};
+  }
+
+  void expect_refused(nvrar_status status, const std::string& part) {
+    EXPECT_EQ(nvrar_connect(members_[0], reinterpret_cast<const uint8_t*>(descriptors_)), status);
+    EXPECT_NE(std::string(nvrar_last_error()).find(part), std::string::npos) << nvrar_last_error();
+  }
+
+  uint8_t id_[NVRAR_UNIQUE_ID_BYTES];
+  Descriptor descriptors_[2];
+  nvrar_comm* members_[2] = {};
+  int file_ = -1;
+};
+
+TEST_F(HostileDescriptor, ASegmentShorterThanTheRingsIsNotMapped) {
+  forge_segment(sizeof(host::ControlBlock), kSizeSeals);
+  expect_refused(NVRAR_MISMATCH, "rank 1 has segment bytes " + std::to_string(sizeof(host::ControlBlock)));
+}
+
+TEST_F(HostileDescriptor, ASparseSegmentTakesNoMemory) {
+  forge_segment(kSparseBytes, kSizeSeals);
+  const uint64_t before = resident_bytes();
+  expect_refused(NVRAR_MISMATCH, "rank 1 has segment bytes 1099511627776");
+  EXPECT_LT(resident_bytes(), before + kMiB);
+}
+
+TEST_F(HostileDescriptor, ASegmentThatClaimsAnotherSizeIsNotMapped) {
+  const uint64_t bytes = rank_1().segment.bytes;
+  forge_segment(bytes - 4096, kSizeSeals);
+  rank_1().segment.bytes = bytes;
+  expect_refused(NVRAR_SYSTEM, "has another size");
+}
+
+// Else its owner could make it shorter later, and every access of its peers a SIGBUS.
+TEST_F(HostileDescriptor, ASegmentThatCouldShrinkIsNotMapped) {
+  forge_segment(rank_1().segment.bytes, F_SEAL_GROW);
+  expect_refused(NVRAR_SYSTEM, "could change its size");
+}
+
+TEST_F(HostileDescriptor, NobodyCanShortenASegment) { EXPECT_EQ(::ftruncate(rank_1().segment.fd, 4096), -1); }
+
+TEST_F(HostileDescriptor, TheSegmentOfAnotherGroupIsNotMapped) {
+  uint8_t other_id[NVRAR_UNIQUE_ID_BYTES];
+  ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, other_id), NVRAR_OK);
+  Descriptor other;
+  nvrar_comm* member = prepare(1, other_id, &other);
+  rank_1().segment = other.segment;
+  expect_refused(NVRAR_SYSTEM, "belongs to another group");
+  EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);
+}
+
+TEST_F(HostileDescriptor, ABuildIdBringsNoControlCharactersIntoASentence) {
+  std::strcpy(rank_1().build_id, "\x1b[2Jok\n\x80");
+  expect_refused(NVRAR_MISMATCH, "rank 1 has library build ?[2Jok??, this rank");
+}
+
+}  // namespace
+}  // namespace nvrar::test
