@@ -135,7 +135,8 @@ NVRAR_HD auto less_mask(Vector a, Vector b) {
     const IntVector high_a = reinterpret_cast<IntVector>(a);
     const IntVector high_b = reinterpret_cast<IntVector>(b);
     const IntVector less = (high_a < high_b) | ((high_a == high_b) & reinterpret_cast<IntVector>(a - b));
-    return __builtin_shuffle(less >> 31, IntVector{1, 1, 3, 3});
+    const IntVector sign = less >> 31;
+    return __builtin_shufflevector(sign, sign, 1, 1, 3, 3);
   }
 }
 
