@@ -1,0 +1,191 @@
+// Arguments of collectives and batches: what passes the checks touches no memory that the caller did not name, and its
+// plan stays within the rings.
+#include <fuzzer/FuzzedDataProvider.h>
+#include <nvrar.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "batch.h"
+#include "call.h"
+#include "error.h"
+#include "plan.h"
+#include "property.h"
+#include "protocol/slices.h"
+
+namespace nvrar::fuzz {
+namespace {
+
+using Wide = unsigned __int128;  // no sum of addresses wraps in it
+using protocol::PacketKind;
+using protocol::RingLayout;
+using protocol::Topology;
+
+constexpr Wide kAddresses = Wide{1} << 64;
+
+// Around the places where something begins to differ.
+uint64_t number(FuzzedDataProvider& input) {
+  switch (input.ConsumeIntegralInRange(0, 3)) {
+    case 0:
+      return input.ConsumeIntegralInRange<uint64_t>(0, 4096);
+    case 1:
+      return ~uint64_t{0} - input.ConsumeIntegralInRange<uint64_t>(0, 4096);
+    case 2:
+      return (uint64_t{1} << input.ConsumeIntegralInRange(0, 63)) + input.ConsumeIntegralInRange<uint64_t>(0, 16) - 8;
+    default:
+      return input.ConsumeIntegral<uint64_t>();
+  }
+}
+
+int32_t code(FuzzedDataProvider& input, int32_t last) {
+  return input.ConsumeProbability<float>() < 0.95F ? input.ConsumeIntegralInRange(-1, last + 1)
+                                                   : input.ConsumeIntegral<int32_t>();
+}
+
+bool meet(Wide a, Wide a_bytes, Wide b, Wide b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+void require_memory(const Call& call, uint32_t rank, uint32_t world) {
+  if (call.collective == NVRAR_BARRIER || call.count == 0) return;
+  const bool many_sent = call.collective == NVRAR_REDUCE_SCATTER || call.collective == NVRAR_ALL_TO_ALL;
+  const bool many_received = call.collective == NVRAR_ALL_GATHER || call.collective == NVRAR_ALL_TO_ALL;
+  const bool root = call.root == static_cast<int32_t>(rank);
+  const bool sends = call.collective != NVRAR_BROADCAST || root;
+  const bool receives = call.collective != NVRAR_REDUCE || root;
+  const Wide part = Wide{call.count} * element_bytes(call.data_type);
+  const Wide sent = sends ? part * (many_sent ? world : 1) : 0;
+  const Wide received = receives ? part * (many_received ? world : 1) : 0;
+  require(sent == 0 || (call.send != 0 && call.send + sent < kAddresses + 1), "send is memory");
+  require(received == 0 || (call.recv != 0 && call.recv + received < kAddresses + 1), "recv is memory");
+  require((call.send | call.recv) % element_bytes(call.data_type) == 0 || sent == 0 || received == 0,
+          "buffers are aligned to their elements");
+  if (sent == 0 || received == 0 || !meet(call.send, sent, call.recv, received)) return;
+  const Wide send_place = Wide{call.send} + (many_sent && !many_received ? part * rank : 0);
+  const Wide recv_place = Wide{call.recv} + (many_received && !many_sent ? part * rank : 0);
+  require(send_place == recv_place, "buffers that overlap are in place");
+}
+
+void require_runs(const Plan& plan, const Call& call, const RingLayout& layout) {
+  const uint64_t size = element_bytes(call.data_type);
+  const uint64_t run_bytes = plan.packet_kind == PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
+                                                                       : protocol::EpochPacket::kRunBytes;
+  const uint64_t runs = (plan.elements_per_launch * size + run_bytes - 1) / run_bytes;
+  const uint64_t room = layout.area_runs(plan.packet_kind);
+  const Topology& topology = layout.topology;
+  const uint64_t last = runs - 1;
+  if (plan.algorithm == Algorithm::kTwoShot) {
+    const protocol::TwoShotRuns slices{topology};
+    require(slices.data_run(last, topology.world - 1) < room && slices.result_run(last) < room, "a launch fits");
+  } else if (plan.algorithm == Algorithm::kHierarchical) {
+    const protocol::HierarchicalRuns slices{topology, partial_parts(call.data_type)};
+    for (uint32_t node = 0; node < topology.nodes(); ++node) {
+      const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
+      // The last of each slice: an owner of several has them one after the other.
+      for (uint64_t j = last; j + slices.slices() > last; --j) {
+        require(slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&
+                    slices.exchange_run(j, node, topology.nodes() - 1) + slices.parts <= room,
+                "a launch fits");
+        if (j == 0) break;
+      }
+    }
+  } else {
+    require(protocol::FlatRuns{topology}.data_run(last, topology.world - 1) < room, "a launch fits");
+  }
+}
+
+void require_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning) {
+  const Plan plan = make_plan(call, layout, tuning);
+  if (layout.topology.world == 1 || call.collective == NVRAR_BARRIER) return;
+  require(plan.elements_per_launch > 0, "a launch carries something");
+  require(Wide{plan.launches} * plan.elements_per_launch >= call.count, "the launches carry all elements");
+  require(plan.launches == 0 || Wide{plan.launches - 1} * plan.elements_per_launch < call.count, "no launch is empty");
+  require_runs(plan, call, layout);
+}
+
+RingLayout layout_of(FuzzedDataProvider& input) {
+  const auto world = input.ConsumeIntegralInRange<uint32_t>(1, protocol::kMaxRanks);
+  const Topology topology{world, input.ConsumeIntegralInRange<uint32_t>(1, world)};
+  const uint64_t least = topology.nodes() > 1 ? protocol::kMinRingBytesOfNodes : protocol::kMinRingBytes;
+  const uint64_t pages = input.ConsumeIntegralInRange<uint64_t>(least / 4096, 1024);
+  return {pages * 4096, topology};
+}
+
+void try_call(FuzzedDataProvider& input) {
+  const RingLayout layout = layout_of(input);
+  const uint32_t world = layout.topology.world;
+  const auto rank = input.ConsumeIntegralInRange<uint32_t>(0, world - 1);
+  Call call;
+  call.collective = input.ConsumeIntegralInRange<int32_t>(NVRAR_ALL_REDUCE, NVRAR_ALL_TO_ALL);
+  const bool reduces =
+      call.collective == NVRAR_ALL_REDUCE || call.collective == NVRAR_REDUCE || call.collective == NVRAR_REDUCE_SCATTER;
+  const bool rooted = call.collective == NVRAR_BROADCAST || call.collective == NVRAR_REDUCE;
+  call.count = number(input);
+  call.data_type = code(input, NVRAR_BFLOAT16);
+  call.op = reduces ? code(input, NVRAR_AVG) : kNoOp;
+  call.root = rooted ? code(input, protocol::kMaxRanks) : kNoRoot;
+  call.algorithm = call.collective == NVRAR_ALL_REDUCE ? code(input, NVRAR_ALGORITHM_HIERARCHICAL) : 0;
+  call.send = number(input);
+  call.recv = input.ConsumeBool() ? number(input)
+                                  : call.send + static_cast<uint64_t>(input.ConsumeIntegralInRange(-4096, 4096));
+  try {
+    check_call(call, rank, layout.topology);
+  } catch (const Error& error) {
+    require(error.status() == NVRAR_INVALID_ARGUMENT, "a bad call is the caller's mistake");
+    require_sentence(error.what());
+    return;
+  }
+  require_memory(call, rank, world);
+  if (call.count != 0) require_plan(call, layout, TuningTable());
+}
+
+void try_batch(FuzzedDataProvider& input) {
+  const auto world = input.ConsumeIntegralInRange<uint32_t>(1, protocol::kMaxRanks);
+  const auto rank = input.ConsumeIntegralInRange<uint32_t>(0, world - 1);
+  std::vector<nvrar_transfer> transfers(input.ConsumeIntegralInRange<size_t>(0, 8));
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    nvrar_transfer& transfer = transfers[i];
+    transfer.kind = input.ConsumeProbability<float>() < 0.9F ? NVRAR_SEND + input.ConsumeBool() : code(input, 9);
+    transfer.peer = code(input, static_cast<int32_t>(world) - 1);
+    transfer.count = number(input);
+    transfer.data_type = code(input, NVRAR_BFLOAT16);
+    transfer.reserved = input.ConsumeProbability<float>() < 0.95F ? 0 : 1;
+    transfer.address =
+        i == 0 || input.ConsumeBool() ? number(input) : transfers[i - 1].address + input.ConsumeIntegral<uint16_t>();
+  }
+  try {
+    check_batch(transfers.data(), static_cast<uint32_t>(transfers.size()), rank, world);
+  } catch (const Error& error) {
+    require(error.status() == NVRAR_INVALID_ARGUMENT, "a bad batch is the caller's mistake");
+    require_sentence(error.what());
+    return;
+  }
+  size_t own_sends = 0;
+  size_t own_recvs = 0;
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    const nvrar_transfer& one = transfers[i];
+    const Wide bytes = Wide{one.count} * element_bytes(one.data_type);
+    require(one.peer >= 0 && one.peer < static_cast<int32_t>(world), "a transfer is with a rank");
+    require(bytes == 0 || (one.address != 0 && one.address + bytes < kAddresses + 1), "a transfer's buffer is memory");
+    if (one.peer == static_cast<int32_t>(rank)) ++(one.kind == NVRAR_SEND ? own_sends : own_recvs);
+    for (size_t j = 0; j < i && bytes != 0; ++j) {
+      const nvrar_transfer& before = transfers[j];
+      const Wide before_bytes = Wide{before.count} * element_bytes(before.data_type);
+      const bool written = one.kind == NVRAR_RECV || before.kind == NVRAR_RECV;
+      require(!written || before_bytes == 0 || !meet(one.address, bytes, before.address, before_bytes),
+              "what is received into is touched by nothing else");
+    }
+  }
+  require(own_sends == own_recvs, "a transfer to oneself has both ends");
+}
+
+}  // namespace
+}  // namespace nvrar::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  FuzzedDataProvider input(data, size);
+  if (input.ConsumeBool()) {
+    nvrar::fuzz::try_call(input);
+  } else {
+    nvrar::fuzz::try_batch(input);
+  }
+  return 0;
+}
