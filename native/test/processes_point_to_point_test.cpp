@@ -38,8 +38,6 @@ nvrar_status exchange(int rank, int world, nvrar_comm* comm, Board* board, int r
   return NVRAR_OK;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 class PointToPointProcessesOfWorld : public ::testing::TestWithParam<int> {};
 
 TEST_P(PointToPointProcessesOfWorld, ExchangesArriveWhole) {

@@ -39,8 +39,6 @@ nvrar_status sum_until_failure(nvrar_comm* comm, int rank, Board* board, int cal
   return NVRAR_OK;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 constexpr int32_t kCollectives[] = {NVRAR_ALL_REDUCE, NVRAR_REDUCE,     NVRAR_REDUCE_SCATTER,
                                     NVRAR_ALL_GATHER, NVRAR_ALL_TO_ALL, NVRAR_BROADCAST};
 
@@ -93,6 +91,60 @@ TEST(Processes, SurvivorsOfAKillTimeOutAndNameTheDead) {
   for (int rank : {0, 2}) EXPECT_TRUE(contains(group.board().text[rank], "without rank 1")) << group.board().text[rank];
   EXPECT_EQ(entries("/dev/shm"), names_before);
 }
+
+struct KillCase {
+  int32_t algorithm;
+  uint64_t count;
+};
+void PrintTo(const KillCase& c, std::ostream* out) { *out << "algorithm " << c.algorithm << ", count " << c.count; }
+
+class KilledRank : public ::testing::TestWithParam<KillCase> {};
+
+// At any moment of any algorithm: what was finished before is right, what was not is an error that names the dead, and
+// the calls of the dead are still there to be read.
+TEST_P(KilledRank, LeavesNoWrongResultAndItsFlightRecord) {
+  const auto [algorithm, count] = GetParam();
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 4, count + 64, 29, 2);
+  const GroupOptions options{.timeout_ns = 400 * kMs, .ranks_per_node = 2};
+  ProcessGroup group(4, options, [&, algorithm = algorithm, count = count](int rank, nvrar_comm* comm, Board* board) {
+    std::vector<uint8_t> out(count * sizeof(float));
+    nvrar_status status = NVRAR_OK;
+    for (uint64_t i = 0; status == NVRAR_OK; ++i) {
+      const uint64_t first = i % 64;
+      status = nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(pool.input(rank, first)),
+                                reinterpret_cast<uint64_t>(out.data()), count, NVRAR_FLOAT32, NVRAR_SUM, algorithm, 0);
+      if (status == NVRAR_OK) {
+        ASSERT_EQ(difference(out.data(), pool.expected(first), out.size()), "");
+        ++board->marks[rank];
+      }
+    }
+    EXPECT_EQ(status, NVRAR_TIMEOUT) << nvrar_last_error();
+    EXPECT_TRUE(contains(nvrar_last_error(), "rank 1")) << nvrar_last_error();
+    std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS);
+    uint32_t records = 0;
+    ASSERT_EQ(nvrar_flight_record(comm, 1, calls.data(), NVRAR_FLIGHT_RECORDS, &records), NVRAR_OK);
+    ASSERT_GT(records, 20u);
+    for (uint32_t i = 0; i < records; ++i) {
+      ASSERT_EQ(calls[i].algorithm, algorithm);
+      ASSERT_EQ(calls[i].count, count);
+      ASSERT_EQ(calls[i].group_sequence, calls[i].sequence);
+      if (i + 1 < records) {
+        ASSERT_EQ(calls[i].state, NVRAR_CALL_DONE);
+        ASSERT_EQ(calls[i + 1].sequence, calls[i].sequence + 1);
+        ASSERT_LE(calls[i].end_ns, calls[i + 1].begin_ns + 1000);
+      }
+    }
+  });
+  ASSERT_TRUE(group.wait_marks({0, 1, 2, 3}, 20, 30));
+  group.send_signal(1, SIGKILL);
+  EXPECT_TRUE(group.join(20, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, KilledRank,
+                         ::testing::Values(KillCase{NVRAR_ALGORITHM_ONE_SHOT, 64},
+                                           KillCase{NVRAR_ALGORITHM_ONE_SHOT, 200000},
+                                           KillCase{NVRAR_ALGORITHM_TWO_SHOT, 200000},
+                                           KillCase{NVRAR_ALGORITHM_HIERARCHICAL, 200000}));
 
 TEST(Processes, SurvivorsOfAKillLeaveAtOnceWhenOneAborts) {
   ProcessGroup group(3, {}, [](int rank, nvrar_comm* comm, Board* board) {

@@ -17,7 +17,7 @@ bool sums(int32_t collective) { return collective == NVRAR_REDUCE || collective 
 
 class CollectivesOfTopology : public ::testing::TestWithParam<TestTopology> {
  protected:
-  // Each case takes every third count, another third for every type, operator, root and ring.
+  // A type and operator on a ring takes every fourth count, another fourth than the next one.
   void run_all(int32_t collective) {
     const auto [world, ranks_per_node] = GetParam();
     const Pools pools(world, ranks_per_node, static_cast<uint64_t>(collective));
@@ -32,8 +32,8 @@ class CollectivesOfTopology : public ::testing::TestWithParam<TestTopology> {
           uint64_t turn = 0;
           for (uint64_t count : kCounts) {
             const uint64_t r = mix(++turn + setting);
-            if ((turn + setting) % 3 != 0 || !runs_case(turn / 3, setting)) continue;
-            const int root = static_cast<int>((turn / 3 + setting) % static_cast<uint64_t>(world));
+            if ((turn + setting) % 4 != 0 || !runs_case(turn / 4, setting)) continue;
+            const int root = static_cast<int>((r >> 40) % static_cast<uint64_t>(world));
             const CollectiveCase c{collective,     reduction,      NVRAR_ALGORITHM_AUTO, count, r % 4000,
                                    (r >> 16) % 16, (r >> 24) % 16, (r >> 32) % 2 == 0,   root};
             run_case(rank, world, comm, pools.of(reduction), c);

@@ -14,25 +14,26 @@ extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
 #endif
 
-// GCC's %v would say the same, which clang does not know.
-#if defined(__AVX__)
-#define NVRAR_MOVDQA "vmovdqa"
-#else
-#define NVRAR_MOVDQA "movdqa"
-#endif
-
 namespace nvrar::host {
+
+// Code for AVX must not mix in the older encoding: some CPUs pay for each change between the two. (GCC's %v would choose
+// it, which clang does not know.)
+#if defined(__AVX__)
+#define NVRAR_MOVE_PACKET "vmovdqa"
+#else
+#define NVRAR_MOVE_PACKET "movdqa"
+#endif
 
 // One aligned 16-byte SSE access: Intel (SDM 3A 9.1.1) and AMD guarantee its atomicity on every CPU with AVX. The
 // "memory" clobber keeps the compiler from moving user data across it; the CPU keeps stores in order, and loads in
 // order.
 inline __attribute__((always_inline)) void store_packet(protocol::Packet* slot, protocol::Packet packet) {
-  asm volatile(NVRAR_MOVDQA " %1, %0" : "=m"(*slot) : "x"(packet) : "memory");
+  asm volatile(NVRAR_MOVE_PACKET " %1, %0" : "=m"(*slot) : "x"(packet) : "memory");
 }
 
 inline __attribute__((always_inline)) protocol::Packet load_packet(const protocol::Packet* slot) {
   protocol::Packet packet;
-  asm volatile(NVRAR_MOVDQA " %1, %0" : "=x"(packet) : "m"(*slot) : "memory");
+  asm volatile(NVRAR_MOVE_PACKET " %1, %0" : "=x"(packet) : "m"(*slot) : "memory");
   return packet;
 }
 

@@ -81,6 +81,9 @@ NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
 // Looks at all headers even when one differs, so that every rank learns of every difference.
 template <class Lane>
 NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
+#if defined(NVRAR_TEST_NO_EVIDENCE)  // a negative control: then a rank that only sends overwrites what was not read yet
+  return true;
+#endif
   bool same = true;
   const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {

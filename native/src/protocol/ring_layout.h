@@ -58,6 +58,9 @@ struct RingLayout {
   NVRAR_HD uint64_t areas() const { return uint64_t{kDataParities} * hops(); }
   NVRAR_HD uint64_t area_begin(PacketKind kind, uint64_t epoch, Hop hop) const {
     const uint64_t before = kind == PacketKind::kEpoch ? 0 : areas() * area_slots(PacketKind::kEpoch);
+#if defined(NVRAR_TEST_SHARED_HOPS)  // a negative control: then results overwrite contributions that were not read yet
+    hop = Hop::kData;
+#endif
     const uint64_t area = (epoch % kDataParities) * hops() + static_cast<uint32_t>(hop);
     return kHeaderSlots + before + area * area_slots(kind);
   }

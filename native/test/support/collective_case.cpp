@@ -122,7 +122,7 @@ void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const Col
 }
 
 std::vector<int32_t> algorithms(int world, int ranks_per_node) {
-  std::vector<int32_t> all = {NVRAR_ALGORITHM_AUTO, NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
+  std::vector<int32_t> all = {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
   if (ranks_per_node != 0 && ranks_per_node < world) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
   return all;
 }

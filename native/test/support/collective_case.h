@@ -36,7 +36,7 @@ void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const Col
 
 std::string describe_case(const CollectiveCase& c);
 
-// Of a group in which every algorithm is possible or not.
+// The algorithms that are possible in a group; AUTO is one of them.
 std::vector<int32_t> algorithms(int world, int ranks_per_node);
 
 // A pool for every reduction of a group.

@@ -81,6 +81,9 @@ class ProcessGroup {
 };
 
 std::string text_of(nvrar_status status);
+bool contains(const std::string& text, const std::string& part);
+// How many file descriptors this process has open.
+size_t open_descriptors();
 
 }  // namespace nvrar::test
 

@@ -29,10 +29,10 @@ uint64_t mix(uint64_t value);  // splitmix64: a random sequence by its index, th
 // run takes half a minute on two cores, and about a minute where they are shared.
 #if defined(__SANITIZE_THREAD__)
 constexpr uint64_t kFewerRepetitions = 20;
-constexpr uint64_t kFewerCases = 4;
+constexpr uint64_t kFewerCases = 6;
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kFewerRepetitions = 10;
-constexpr uint64_t kFewerCases = 1;
+constexpr uint64_t kFewerCases = 2;
 #else
 constexpr uint64_t kFewerRepetitions = 1;
 constexpr uint64_t kFewerCases = 1;
