@@ -16,8 +16,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace nvrar::host {
 
-// Code for AVX must not mix in the older encoding: some CPUs pay for each change between the two. (GCC's %v would choose
-// it, which clang does not know.)
+// Code for AVX must not mix in the older encoding: some CPUs pay for each change between the two. (GCC's %v would
+// choose it, which clang does not know.)
 #if defined(__AVX__)
 #define NVRAR_MOVE_PACKET "vmovdqa"
 #else
