@@ -257,13 +257,23 @@ public interface CollectiveGroup extends AutoCloseable {
 
   /**
    * Makes new groups of this group's members: one of all that name the same color. Every member
-   * calls it, in the same order among the group's calls; blocks until the new group exists, at most
-   * the join timeout. The new group has this one's configuration and a name of its own, and is
-   * closed by itself.
+   * calls it, in the same order among the group's calls; blocks until the new group exists.
+   *
+   * <p>The new group is named after this one and the color, {@code tp/0}, and has this one's
+   * configuration, except that {@link GroupConfig#gpusPerNode} follows from where its members
+   * stand: the length of their runs in one node if these are equal, else 0. It is closed by itself
+   * and lives on when this one is closed or fails. Only what the driver does to this group, and the
+   * loss of the driver or of this group's rank 0, ends it too.
+   *
+   * <p>Members that do not come within the join timeout, or come at different points of their
+   * calls, fail this group. What goes wrong later, as the new group is made, fails the split on its
+   * members and leaves this group whole.
    *
    * @param color 0 or more; negative for a member that joins no new group
    * @param key decides the ranks in the new group: ascending, equal keys by the rank in this one
    * @return this member of the new group; null if {@code color} is negative
+   * @throws CollectiveTimeoutException if a member did not call split within the join timeout
+   * @throws GroupMismatchException if members call it at different points
    */
   @Nullable CollectiveGroup split(int color, int key);
 

@@ -12,7 +12,8 @@ public final class PeerLostException extends CollectiveException {
    * With one sentence for the user.
    *
    * @param message who was lost and in which call this member was
-   * @param lostRank the rank that was lost
+   * @param lostRank the rank that was lost; -1 if it is no member of this group but of the one that
+   *     it was split from
    * @param host the host it ran on
    * @param pid its process id there
    */
@@ -23,7 +24,9 @@ public final class PeerLostException extends CollectiveException {
     this.pid = pid;
   }
 
-  /** The rank that was lost. */
+  /**
+   * The rank that was lost; -1 if it is no member of this group but of the one it was split from.
+   */
   public int lostRank() {
     return lostRank;
   }

@@ -33,6 +33,8 @@ class ArchitectureTest {
           .definedBy("io.nvrar.ray..")
           .layer("bootstrap")
           .definedBy("io.nvrar.bootstrap..")
+          .layer("flight")
+          .definedBy("io.nvrar.flight..")
           .layer("device")
           .definedBy("io.nvrar.device..")
           .layer("tuning")
@@ -45,12 +47,14 @@ class ArchitectureTest {
           .mayOnlyBeAccessedByLayers("cli")
           .whereLayer("bootstrap")
           .mayOnlyBeAccessedByLayers("ray", "cli")
+          .whereLayer("flight")
+          .mayOnlyBeAccessedByLayers("bootstrap", "cli")
           .whereLayer("device")
           .mayOnlyBeAccessedByLayers("bootstrap", "ray", "cli")
           .whereLayer("tuning")
           .mayOnlyBeAccessedByLayers("ray", "cli")
           .whereLayer("internal")
-          .mayOnlyBeAccessedByLayers("device", "bootstrap", "ray", "cli");
+          .mayOnlyBeAccessedByLayers("device", "flight", "bootstrap", "ray", "cli");
 
   @ArchTest
   static final ArchRule packagesFormNoCycle =
@@ -65,7 +69,14 @@ class ArchitectureTest {
   @ArchTest
   static final ArchRule kryoStaysInBootstrap = only("bootstrap", "com.esotericsoftware..");
 
-  @ArchTest static final ArchRule gsonStaysInTuning = only("tuning", "com.google.gson..");
+  @ArchTest
+  static final ArchRule gsonStaysWhereJsonIsReadAndWritten =
+      noClasses()
+          .that()
+          .resideOutsideOfPackages("io.nvrar.tuning..", "io.nvrar.flight..")
+          .should()
+          .dependOnClassesThat()
+          .resideInAPackage("com.google.gson..");
 
   @ArchTest static final ArchRule picocliStaysInTheCommandLine = only("cli", "picocli..");
 

@@ -45,10 +45,10 @@ final class ControlChannel {
   private final Selector selector;
   private final ConcurrentLinkedQueue<Message> outbox = new ConcurrentLinkedQueue<>();
   private volatile boolean leaving;
+  private volatile long lastHeardNanos = System.nanoTime();
 
   // Of the thread alone.
   private boolean connected = true;
-  private long lastHeardNanos;
   private long lastSentNanos;
 
   /** Takes over {@code framed}, also if this fails. */
@@ -81,6 +81,11 @@ final class ControlChannel {
     }
   }
 
+  /** How long the hub has been silent. Any thread. */
+  long silentNanos() {
+    return System.nanoTime() - lastHeardNanos;
+  }
+
   /** Has the thread take a turn soon. Any thread. */
   void wake() {
     selector.wakeup();
@@ -101,7 +106,7 @@ final class ControlChannel {
 
   private void run(Listener listener) {
     lastHeardNanos = System.nanoTime();
-    lastSentNanos = lastHeardNanos;
+    lastSentNanos = System.nanoTime();
     long leaveNanos = 0;
     try {
       while (true) {
@@ -135,6 +140,8 @@ final class ControlChannel {
   }
 
   private void turn(Listener listener) {
+    // Before it reads: if this process is paused in between, what came meanwhile is read first.
+    long now = System.nanoTime();
     String why = null;
     try {
       if (connected && !framed.receive(message -> heard(message, listener))) {
@@ -144,7 +151,6 @@ final class ControlChannel {
     } catch (IOException e) {
       why = Peer.reason(e);
     }
-    long now = System.nanoTime();
     if (why == null && heartbeats.isSilent(lastHeardNanos, now)) {
       why = silence;
     }

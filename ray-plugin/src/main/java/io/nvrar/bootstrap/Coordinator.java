@@ -1,11 +1,10 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.GroupConfig;
-import java.util.ArrayList;
 import java.util.BitSet;
-import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
@@ -20,8 +19,6 @@ final class Coordinator {
   /** How long the late members of a failed join still hear why. */
   private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
 
-  private static final int MAX_OBSERVERS = 8;
-
   private enum Phase {
     GATHERING,
     CONNECTING,
@@ -33,7 +30,7 @@ final class Coordinator {
   private final Ticket ticket;
   private final GroupConfig config;
   private final @Nullable Peer[] members;
-  private final List<Peer> observers = new ArrayList<>();
+  private final Observers observers;
   private final BitSet closing = new BitSet();
 
   /** The ranks that have heard why the join failed. */
@@ -46,13 +43,19 @@ final class Coordinator {
   private boolean anyMemberCame;
   private @Nullable Failure failure;
   private long failedNanos;
-  private boolean rankZeroLeft;
+  private final BitSet left = new BitSet();
+  private final SplitBoard splits;
 
-  Coordinator(Ticket ticket, long nowNanos) {
+  /**
+   * @param activities for {@link Observers}
+   */
+  Coordinator(Ticket ticket, Supplier<String> activities, long nowNanos) {
     this.ticket = ticket;
+    observers = new Observers(ticket, activities);
     config = ticket.config();
     members = new Peer[ticket.worldSize()];
     deadlineNanos = nowNanos + config.joinTimeout().toNanos();
+    splits = new SplitBoard(ticket, this::sendTo);
   }
 
   /** Takes a message from an authenticated peer. */
@@ -79,7 +82,17 @@ final class Coordinator {
       peer.isConnected = true;
       startAll();
     } else if (message instanceof Message.Closing closingCall) {
-      closes(peer, closingCall);
+      closes(peer, closingCall, nowNanos);
+    } else if (phase == Phase.RUNNING && peer == members[clamp(peer.claim.rank())]) {
+      splits(peer.claim.rank(), message, nowNanos);
+    }
+  }
+
+  private void splits(int rank, Message message, long nowNanos) {
+    if (message instanceof Message.Split split) {
+      failIf(splits.called(rank, split, nowNanos), nowNanos);
+    } else if (message instanceof Message.SplitRendezvous rendezvous) {
+      splits.meets(rank, rendezvous);
     }
   }
 
@@ -88,24 +101,12 @@ final class Coordinator {
       place(peer, hello, nowNanos);
     } else if (greeting instanceof Message.ObserverHello
         && peer.claim.role() == Handshake.Role.OBSERVER) {
-      if (observers.size() == MAX_OBSERVERS) {
-        peer.dismiss(
-            Failure.of(
-                Failure.Kind.MISMATCH,
-                "%s has %d observers already, %s would be one too many"
-                    .formatted(ticket.label(), MAX_OBSERVERS, greeting.process())),
-            nowNanos);
-        return;
-      }
-      observers.add(peer);
-      if (introduced != null) {
-        peer.send(introduced); // who rank 0 is, in case it goes without a word
-      }
-      if (failure != null) {
-        peer.send(failure);
-      } else if (phase == Phase.CLOSED) {
-        peer.send(new Message.AllClosed());
-      }
+      observers.greet(
+          peer,
+          greeting.process(),
+          introduced,
+          phase == Phase.CLOSED ? new Message.AllClosed() : failure,
+          nowNanos);
     } else {
       peer.broken = "it greets in another role than it proved";
     }
@@ -125,11 +126,7 @@ final class Coordinator {
     }
     if (rank < 0 || rank >= members.length) {
       Failure mismatch =
-          Failure.of(
-              Failure.Kind.MISMATCH,
-              "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
-                  .formatted(
-                      rank, hello.process(), hello.worldSize(), ticket.label(), members.length));
+          Failure.of(Failure.Kind.MISMATCH, GroupDifferences.worldSize(ticket, rank, hello));
       peer.dismiss(mismatch, nowNanos);
       fail(mismatch, nowNanos);
       return;
@@ -149,7 +146,7 @@ final class Coordinator {
       return;
     }
     members[rank] = peer;
-    String difference = difference(rank, hello);
+    String difference = GroupDifferences.first(ticket, rank, hello, members);
     if (difference != null) {
       fail(Failure.of(Failure.Kind.MISMATCH, difference), nowNanos);
     }
@@ -157,41 +154,6 @@ final class Coordinator {
 
   private int clamp(int rank) {
     return Math.max(0, Math.min(rank, members.length - 1));
-  }
-
-  /** How {@code hello} differs from another member's, or null. */
-  private @Nullable String difference(int rank, Message.Hello hello) {
-    if (hello.worldSize() != members.length) {
-      return "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
-          .formatted(rank, hello.process(), hello.worldSize(), ticket.label(), members.length);
-    }
-    for (int r = 0; r < members.length; r++) {
-      Peer other = members[r];
-      if (r == rank || other == null || !(other.greeting instanceof Message.Hello that)) {
-        continue;
-      }
-      String[][] facts = {
-        {"library version", hello.libraryVersion(), that.libraryVersion()},
-        {"native build", hello.nativeBuild(), that.nativeBuild()},
-        {"configuration", hello.config(), that.config()},
-        {"backend", hello.backend(), that.backend()},
-      };
-      for (String[] fact : facts) {
-        if (!fact[1].equals(fact[2])) {
-          return "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s"
-              .formatted(
-                  ticket.label(),
-                  fact[0],
-                  rank,
-                  hello.process(),
-                  fact[1],
-                  r,
-                  that.process(),
-                  fact[2]);
-        }
-      }
-    }
-    return null;
   }
 
   private void introduceAll() {
@@ -229,7 +191,7 @@ final class Coordinator {
     peer.isLeaving = true;
     if (peer.claim.role() == Handshake.Role.OBSERVER) {
       if (observers.contains(peer)) {
-        fail(reported, nowNanos);
+        failFromDriver(reported, nowNanos);
       }
       return;
     }
@@ -246,7 +208,7 @@ final class Coordinator {
     }
   }
 
-  private void closes(Peer peer, Message.Closing closingCall) {
+  private void closes(Peer peer, Message.Closing closingCall, long nowNanos) {
     peer.isLeaving = true;
     closing.set(peer.claim.rank());
     Message.Closing notice = new Message.Closing(peer.claim.rank(), closingCall.sequence());
@@ -255,10 +217,12 @@ final class Coordinator {
         other.send(notice);
       }
     }
-    observers.forEach(observer -> observer.send(notice));
+    observers.send(notice);
     if (closing.cardinality() == members.length && phase == Phase.RUNNING) {
       phase = Phase.CLOSED;
       sendToAll(new Message.AllClosed());
+    } else {
+      failIf(splits.closed(peer.claim.rank()), nowNanos);
     }
   }
 
@@ -268,7 +232,7 @@ final class Coordinator {
     } else if (phase != Phase.CLOSED) {
       fail(
           Failure.of(
-              Failure.Kind.ABORTED,
+              Failure.Kind.DRIVER,
               "%s was destroyed by the driver (%s) while it was being created"
                   .formatted(ticket.label(), describe(observer))),
           nowNanos);
@@ -280,20 +244,21 @@ final class Coordinator {
     boolean wasObserver = observers.remove(peer);
     int rank = peer.claim.rank();
     boolean wasMember = !wasObserver && rank >= 0 && rank < members.length && members[rank] == peer;
-    if (wasMember && rank == 0) {
-      rankZeroLeft = true;
+    if (wasMember) {
+      left.set(rank);
+    }
+    if (wasObserver && !peer.isLeaving) {
+      failFromDriver(
+          Failure.of(
+              Failure.Kind.DRIVER,
+              "%s was aborted: the driver (%s) was lost: %s"
+                  .formatted(ticket.label(), describe(peer), why)),
+          nowNanos);
     }
     if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
       return;
     }
-    if (wasObserver) {
-      fail(
-          Failure.of(
-              Failure.Kind.ABORTED,
-              "%s was aborted: the driver (%s) was lost: %s"
-                  .formatted(ticket.label(), describe(peer), why)),
-          nowNanos);
-    } else if (wasMember) {
+    if (wasMember) {
       ProcessIdentity process = Objects.requireNonNull(peer.greeting).process();
       fail(
           Failure.lost(
@@ -311,6 +276,9 @@ final class Coordinator {
 
   /** Looks at the clock. */
   void tick(long nowNanos) {
+    if (phase == Phase.RUNNING) {
+      failIf(splits.tick(nowNanos), nowNanos);
+    }
     if ((phase != Phase.GATHERING && phase != Phase.CONNECTING) || nowNanos < deadlineNanos) {
       return;
     }
@@ -337,13 +305,28 @@ final class Coordinator {
         nowNanos);
   }
 
+  /** The driver's word reaches the members of a failed group too: groups split from it may live. */
+  private void failFromDriver(Failure reason, long nowNanos) {
+    if (phase == Phase.FAILED && wasFormed) {
+      sendToMembers(reason);
+    } else {
+      fail(reason, nowNanos);
+    }
+  }
+
+  private void failIf(@Nullable Failure reason, long nowNanos) {
+    if (reason != null) {
+      fail(reason, nowNanos);
+    }
+  }
+
   /** Fails the group for all; the first reason stands. */
-  void fail(Failure reason, long nowNanos) {
+  void fail(Failure first, long nowNanos) {
     if (phase == Phase.FAILED || phase == Phase.CLOSED) {
       return;
     }
+    Failure reason = splits.withWaiting(first);
     phase = Phase.FAILED;
-    failure = reason;
     failedNanos = nowNanos;
     for (int r = 0; r < members.length; r++) {
       Peer member = members[r];
@@ -352,26 +335,49 @@ final class Coordinator {
         member.send(reason);
       }
     }
-    observers.forEach(observer -> observer.send(reason));
+    failure = observers.asSeen(reason);
+    observers.send(failure);
+  }
+
+  /** Called once a heartbeat. */
+  void beat() {
+    if (phase == Phase.RUNNING) {
+      observers.tellActivities();
+    }
   }
 
   /** Whether the peer's silence still matters. */
   boolean watches(Peer peer) {
-    return phase != Phase.FAILED && phase != Phase.CLOSED && !peer.isDismissed;
+    return !peer.isDismissed; // also at the end, which waits for those who can still leave
   }
 
   /** Whether there is nothing left to do for this group. */
   boolean isFinished(long nowNanos) {
-    if (phase != Phase.FAILED || wasFormed) {
-      return rankZeroLeft;
+    if (wasFormed) {
+      return left.cardinality() == members.length;
+    }
+    if (phase != Phase.FAILED) {
+      return left.get(0);
     }
     return told.cardinality() == members.length
         || (told.get(0) && nowNanos - failedNanos > LINGER_NANOS)
         || nowNanos > deadlineNanos;
   }
 
+  /** Whether anybody else may still come. */
+  boolean isOpen() {
+    return !left.get(0);
+  }
+
   private static String describe(Peer peer) {
     return peer.greeting == null ? "unknown process" : peer.greeting.process().toString();
+  }
+
+  private void sendTo(int rank, Message message) {
+    Peer member = members[rank];
+    if (member != null) {
+      member.send(message);
+    }
   }
 
   private void sendToMembers(Message message) {
@@ -384,6 +390,6 @@ final class Coordinator {
 
   private void sendToAll(Message message) {
     sendToMembers(message);
-    observers.forEach(observer -> observer.send(message));
+    observers.send(message);
   }
 }

@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import java.nio.charset.StandardCharsets;
 import java.security.InvalidKeyException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -35,5 +36,15 @@ final class Crypto {
     } catch (NoSuchAlgorithmException | InvalidKeyException e) {
       throw new IllegalStateException("this Java has no HmacSHA256", e);
     }
+  }
+
+  /** A key of its own for a named purpose, from which {@code secret} cannot be found. */
+  static byte[] derive(byte[] secret, String purpose, String name, byte[] nonce) {
+    Mac mac = hmac(secret);
+    mac.update(("nvrar " + purpose + "\0").getBytes(StandardCharsets.UTF_8));
+    mac.update((byte) nonce.length);
+    mac.update(nonce);
+    mac.update(name.getBytes(StandardCharsets.UTF_8));
+    return mac.doFinal();
   }
 }

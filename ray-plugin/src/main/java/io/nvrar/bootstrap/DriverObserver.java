@@ -20,6 +20,8 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private boolean disconnected;
   private Message.@Nullable Members members;
   private boolean rankZeroClosing;
+  private String activity = "";
+  private long activityNanos;
   private boolean ended;
 
   private DriverObserver(Ticket ticket, ControlChannel channel) {
@@ -58,7 +60,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   public void abort(String reason) {
     Failure aborted =
         Failure.of(
-            Failure.Kind.ABORTED,
+            Failure.Kind.DRIVER,
             "the driver (%s) aborted %s: %s"
                 .formatted(ProcessIdentity.current(), ticket.label(), reason));
     if (record(aborted)) {
@@ -123,6 +125,11 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
       synchronized (lock) {
         members = all;
       }
+    } else if (message instanceof Message.Activity seen) {
+      synchronized (lock) {
+        activity = seen.sentence();
+        activityNanos = System.nanoTime();
+      }
     } else if (message instanceof Message.AllClosed
         || (message instanceof Message.Closing closing && closing.rank() == 0)) {
       // Without rank 0 there is nothing left to observe.
@@ -137,17 +144,25 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   @Override
   public void lost(String why) {
     ProcessIdentity rankZero;
+    String lastSeen;
     synchronized (lock) {
       rankZero = ProcessIdentity.ofRankZero(ticket, members);
       groupEnded |= rankZeroClosing;
       disconnected = true;
+      lastSeen =
+          activity.isEmpty()
+              ? ""
+              : "; %d ms before%s"
+                  .formatted(
+                      TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
+                      activity.replaceFirst("; ", " "));
       lock.notifyAll();
     }
     record(
         Failure.lost(
             0,
             rankZero,
-            "rank 0 (%s) of %s was lost: %s".formatted(rankZero, ticket.label(), why)));
+            "rank 0 (%s) of %s was lost: %s%s".formatted(rankZero, ticket.label(), why, lastSeen)));
   }
 
   @Override

@@ -15,13 +15,16 @@ import java.util.Objects;
  *
  * @param kind which exception it becomes
  * @param message the sentence
- * @param rank the rank that was lost or that failed, -1 for the driver or for nobody
+ * @param rank the rank that was lost or that ended the group; -1 for the driver, for nobody, and
+ *     for one that is no member of this group but of the one it was split from
  * @param host the host of that rank
  * @param pid the process id of that rank
  * @param missing the ranks that were waited for, for {@link Kind#TIMEOUT}
+ * @param namesCalls whether the sentence says already what every rank was doing
  */
 @SuppressWarnings("ArrayRecordComponent") // never changed after construction
-record Failure(Kind kind, String message, int rank, String host, long pid, int[] missing)
+record Failure(
+    Kind kind, String message, int rank, String host, long pid, int[] missing, boolean namesCalls)
     implements Message {
 
   /** Far more than a sentence; a user's reason must not exceed a frame. */
@@ -36,7 +39,9 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
     TIMEOUT,
     MISMATCH,
     UNAVAILABLE,
-    FATAL
+    FATAL,
+    /** The driver ended the group, or was lost; ends the groups split from this one, too. */
+    DRIVER
   }
 
   Failure {
@@ -50,15 +55,20 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
   }
 
   static Failure of(Kind kind, String message) {
-    return new Failure(kind, message, -1, "", 0, NONE);
+    return new Failure(kind, message, -1, "", 0, NONE, false);
+  }
+
+  /** One member's doing. */
+  static Failure aborted(int rank, ProcessIdentity process, String message) {
+    return new Failure(Kind.ABORTED, message, rank, process.host(), process.pid(), NONE, false);
   }
 
   static Failure lost(int rank, ProcessIdentity process, String message) {
-    return new Failure(Kind.PEER_LOST, message, rank, process.host(), process.pid(), NONE);
+    return new Failure(Kind.PEER_LOST, message, rank, process.host(), process.pid(), NONE, false);
   }
 
   static Failure timeout(String message, int... missing) {
-    return new Failure(Kind.TIMEOUT, message, -1, "", 0, missing);
+    return new Failure(Kind.TIMEOUT, message, -1, "", 0, missing, false);
   }
 
   /** What {@code exception} says, under another sentence. */
@@ -67,7 +77,8 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
       return timeout(message, timeout.missingRanks());
     }
     if (exception instanceof PeerLostException lost) {
-      return new Failure(Kind.PEER_LOST, message, lost.lostRank(), lost.host(), lost.pid(), NONE);
+      return new Failure(
+          Kind.PEER_LOST, message, lost.lostRank(), lost.host(), lost.pid(), NONE, false);
     }
     if (exception instanceof GroupMismatchException) {
       return of(Kind.MISMATCH, message);
@@ -81,17 +92,27 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
   /** As the other members see it: a process that must end is not theirs. */
   Failure forOthers(String newMessage) {
     Kind theirs = kind == Kind.FATAL ? Kind.ABORTED : kind;
-    return new Failure(theirs, newMessage, rank, host, pid, missing);
+    return new Failure(theirs, newMessage, rank, host, pid, missing, namesCalls);
   }
 
   Failure withMessage(String newMessage) {
-    return new Failure(kind, newMessage, rank, host, pid, missing);
+    return new Failure(kind, newMessage, rank, host, pid, missing, namesCalls);
+  }
+
+  /** About {@code newRank}, which is the same process as seen from another group. */
+  Failure asRank(int newRank, String newMessage) {
+    return new Failure(kind, newMessage, newRank, host, pid, missing, namesCalls);
+  }
+
+  /** Of a sentence that the native library made of all ranks' calls. */
+  Failure namingCalls() {
+    return new Failure(kind, message, rank, host, pid, missing, true);
   }
 
   /** A new exception whose stack is the caller's. */
   CollectiveException toException() {
     return switch (kind) {
-      case ABORTED -> new CollectiveException(message);
+      case ABORTED, DRIVER -> new CollectiveException(message);
       case PEER_LOST -> new PeerLostException(message, rank, host, pid);
       case TIMEOUT -> new CollectiveTimeoutException(message, missing);
       case MISMATCH -> new GroupMismatchException(message);
@@ -108,12 +129,13 @@ record Failure(Kind kind, String message, int rank, String host, long pid, int[]
         && rank == that.rank
         && host.equals(that.host)
         && pid == that.pid
-        && Arrays.equals(missing, that.missing);
+        && Arrays.equals(missing, that.missing)
+        && namesCalls == that.namesCalls;
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(kind, message, rank, host, pid, Arrays.hashCode(missing));
+    return Objects.hash(kind, message, rank, host, pid, Arrays.hashCode(missing), namesCalls);
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.nvrar.bootstrap;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.security.MessageDigest;
@@ -22,6 +23,7 @@ final class FramedChannel implements Closeable {
   private static final int MAX_UNSENT_BYTES = 1 << 20;
 
   private final SocketChannel channel;
+  private final String localHost;
   private final Wire wire = new Wire();
   private final Mac sendMac;
   private final Mac receiveMac;
@@ -37,10 +39,16 @@ final class FramedChannel implements Closeable {
     sendMac = Crypto.hmac(sendKey);
     receiveMac = Crypto.hmac(receiveKey);
     channel.configureBlocking(false);
+    localHost = ((InetSocketAddress) channel.getLocalAddress()).getAddress().getHostAddress();
   }
 
   SocketChannel channel() {
     return channel;
+  }
+
+  /** The address of this machine that the connection uses: others reach it there too. */
+  String localHost() {
+    return localHost;
   }
 
   /** Queues a message and writes as much as the socket takes. */

@@ -9,6 +9,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.internal.NativeCommunicator;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -57,6 +58,25 @@ public final class Groups {
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
   public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
+    Rendezvous rendezvous =
+        open(name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
+    Ticket ticket = rendezvous.ticket();
+    PENDING.put(ticket, rendezvous);
+    rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
+    return TicketCodec.encode(ticket);
+  }
+
+  /**
+   * A rendezvous with its ticket, not yet started.
+   *
+   * @param secretFor the new group's secret, from its unique id
+   */
+  static Rendezvous open(
+      String name,
+      int worldSize,
+      GroupConfig config,
+      String host,
+      Function<byte[], byte[]> secretFor) {
     Ticket.checkName(name);
     Ticket.checkWorldSize(worldSize);
     Backend backend = Devices.resolve(config.backend());
@@ -65,16 +85,11 @@ public final class Groups {
       throw unavailable;
     }
     byte[] uniqueId = NativeCommunicator.uniqueId(backend);
-    byte[] secret = Crypto.random(Ticket.SECRET_BYTES);
-    Rendezvous rendezvous =
-        Rendezvous.open(
-            host,
-            config.rendezvousPort(),
-            port -> new Ticket(name, worldSize, uniqueId, host, port, secret, config));
-    Ticket ticket = rendezvous.ticket();
-    PENDING.put(ticket, rendezvous);
-    rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
-    return TicketCodec.encode(ticket);
+    byte[] secret = secretFor.apply(uniqueId);
+    return Rendezvous.open(
+        host,
+        config.rendezvousPort(),
+        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, config));
   }
 
   /**
@@ -118,7 +133,7 @@ public final class Groups {
           "rank is %d, the ranks of %s are 0 to %d"
               .formatted(rank, decoded.label(), decoded.worldSize() - 1));
     }
-    return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null).join();
+    return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null, null).join();
   }
 
   private static @Nullable Rendezvous hub(Ticket ticket) {

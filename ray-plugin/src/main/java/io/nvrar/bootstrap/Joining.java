@@ -2,6 +2,7 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
@@ -10,6 +11,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -23,23 +25,44 @@ final class Joining {
   /** The rendezvous keeps the deadline and knows who is missing; this is for when it is stuck. */
   private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
 
+  /** The hub has little to do at its end, on a machine that may have more. */
   private static final long HUB_END_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  /** How long the close of rank 0 waits for the others, who leave when it does. */
+  private static final long OTHERS_END_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final Ticket ticket;
   private final int rank;
   private final int deviceOrdinal;
   private final @Nullable Rendezvous hub;
+  private final @Nullable Parent parent;
   private final ProcessIdentity self = ProcessIdentity.current();
   private boolean spans;
 
   /**
-   * @param hub the group's rendezvous if this is rank 0; closed with the group
+   * The group from which one is split.
+   *
+   * @param children of this process's member there
+   * @param ranks the new group's members by their rank there, in the order of their new ranks
    */
-  Joining(Ticket ticket, int rank, int deviceOrdinal, @Nullable Rendezvous hub) {
+  @SuppressWarnings("ArrayRecordComponent") // never changed
+  record Parent(Children children, int[] ranks) {}
+
+  /**
+   * @param hub the group's rendezvous if this is rank 0; closed with the group
+   * @param parent null for a group that is split from none
+   */
+  Joining(
+      Ticket ticket,
+      int rank,
+      int deviceOrdinal,
+      @Nullable Rendezvous hub,
+      @Nullable Parent parent) {
     this.ticket = ticket;
     this.rank = rank;
     this.deviceOrdinal = deviceOrdinal;
     this.hub = hub;
+    this.parent = parent;
   }
 
   MemberGroup join() {
@@ -49,8 +72,17 @@ final class Joining {
     Member member = null;
     try {
       FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(deadline);
-      member = new Member(ticket, rank, new ControlChannel(framed, ticket));
+      member =
+          new Member(
+              ticket,
+              rank,
+              new ControlChannel(framed, ticket),
+              framed.localHost(),
+              parent == null ? null : parent.children());
       member.start();
+      if (parent != null) {
+        parent.children().add(member, parent.ranks());
+      }
       return join(member, deadline);
     } catch (RuntimeException | Error e) {
       if (member != null) {
@@ -80,11 +112,38 @@ final class Joining {
             backend, deviceOrdinal, rank, ticket.worldSize(), ticket.uniqueId(), config);
     member.own(communicator);
     member.send(new Message.Descriptor(communicator.descriptor()));
-    Message.MemberInfo[] members = member.awaitMembers(deadline).inRankOrder();
+    Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();
     connect(communicator, members);
     member.send(new Message.Connected());
-    member.awaitReady(deadline);
+    await(member, () -> member.isReady() ? member : null, deadline);
+    if (hub != null) {
+      hub.describeActivitiesBy(() -> Activities.ofAll(communicator, ticket.worldSize()));
+    }
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
+  }
+
+  private <T> T await(Member member, Supplier<? extends @Nullable T> answer, long deadlineNanos) {
+    T given;
+    try {
+      given = member.await(answer, deadlineNanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CollectiveException(
+          "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
+    }
+    member.throwIfFailed();
+    if (given == null) {
+      throw new CollectiveTimeoutException(
+          "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"
+              .formatted(
+                  rank,
+                  ticket.label(),
+                  ticket.host(),
+                  ticket.port(),
+                  Phrases.seconds(ticket.config().joinTimeout())),
+          0);
+    }
+    return given;
   }
 
   private void connect(NativeCommunicator communicator, Message.MemberInfo[] members) {
@@ -150,7 +209,24 @@ final class Joining {
         true);
   }
 
-  /** Gives the rendezvous time for its last words, then ends it. */
+  /**
+   * Waits until the port of a group that rank 0 has left is free, and, if all have closed, until
+   * they have left too. The hub goes on for those that have not.
+   */
+  static void awaitHub(Rendezvous hub, boolean allClosed) {
+    try {
+      hub.awaitShut(HUB_END_NANOS);
+      if (allClosed) {
+        hub.awaitEnd(OTHERS_END_NANOS);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt(); // whoever interrupts wants no patience
+    }
+  }
+
+  /**
+   * Gives the rendezvous of a group that was never formed time for its last words, then ends it.
+   */
   static void endHub(@Nullable Rendezvous hub, Ticket ticket) {
     if (hub == null) {
       return;

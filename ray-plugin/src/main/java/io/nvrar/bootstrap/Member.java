@@ -1,13 +1,15 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupHealth;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.internal.CallRecord;
 import io.nvrar.internal.NativeCommunicator;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -30,20 +32,16 @@ final class Member implements ControlChannel.Listener {
   private final Ticket ticket;
   private final int rank;
   private final ControlChannel channel;
-  private final Object lock = new Object();
+  private final Monitor monitor = new Monitor();
 
   private volatile @Nullable NativeCommunicator communicator;
 
-  /** Written once, under the lock. */
-  private volatile @Nullable Failure failure;
-
-  /**
-   * The lowest number of a last call of a rank that has closed; written by the channel's thread.
-   */
-  private volatile long lastCommonCall = FOREVER;
-
-  private volatile int closedRank = -1;
-  private volatile boolean hubClosed;
+  private final FirstFailure failure;
+  private final String localHost;
+  private final @Nullable Children siblings;
+  private final Children children;
+  private final Splitting splitting;
+  private final CommonCalls calls;
 
   // Guarded by the lock; closing and destroyed are also read without it.
   private Message.@Nullable Members members;
@@ -60,10 +58,27 @@ final class Member implements ControlChannel.Listener {
   /** Whether the others know this member's last call; of the channel's thread alone. */
   private boolean saidClosing;
 
-  Member(Ticket ticket, int rank, ControlChannel channel) {
+  private boolean allClosed;
+
+  /**
+   * @param localHost the address of this machine by which others may reach it
+   * @param siblings among whom the parent keeps this member; null for a group split from none
+   */
+  Member(
+      Ticket ticket,
+      int rank,
+      ControlChannel channel,
+      String localHost,
+      @Nullable Children siblings) {
     this.ticket = ticket;
     this.rank = rank;
     this.channel = channel;
+    this.localHost = localHost;
+    this.siblings = siblings;
+    children = new Children(ticket);
+    splitting = new Splitting(ticket, rank, this);
+    failure = new FirstFailure(ticket, rank, monitor, channel, this::leaveIfClosing);
+    calls = new CommonCalls(rank, ticket.worldSize());
   }
 
   void start() {
@@ -76,69 +91,33 @@ final class Member implements ControlChannel.Listener {
 
   /** From here on the end of the channel's thread frees {@code prepared}. */
   void own(NativeCommunicator prepared) {
-    boolean late;
-    synchronized (lock) {
-      communicator = prepared;
-      late = ended;
-    }
+    failure.own(prepared);
+    boolean late =
+        monitor.locked(
+            () -> {
+              communicator = prepared;
+              return ended;
+            });
     if (late) {
       prepared.close();
     }
   }
 
-  /** Waits for the descriptors of all members. */
-  Message.Members awaitMembers(long deadlineNanos) {
-    awaitJoin(() -> members != null, deadlineNanos);
-    synchronized (lock) {
-      Message.Members all = members;
-      if (all == null) {
-        throw new IllegalStateException("woken without members");
-      }
-      return all;
-    }
+  /**
+   * Waits for what the hub or another member has to say.
+   *
+   * @param answer looked at under the lock
+   * @return null if the group has failed or closes, or the time is over before
+   */
+  <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
+      throws InterruptedException {
+    monitor.await(() -> answer.get() != null || hasFailed() || closing, deadlineNanos);
+    return monitor.locked(answer);
   }
 
-  /** Waits until every member is connected. */
-  void awaitReady(long deadlineNanos) {
-    awaitJoin(() -> ready, deadlineNanos);
-  }
-
-  private void awaitJoin(BooleanSupplier condition, long deadlineNanos) {
-    try {
-      await(() -> condition.getAsBoolean() || failure != null || ended, deadlineNanos);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new CollectiveException(
-          "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
-    }
-    throwIfFailed();
-    synchronized (lock) {
-      if (!condition.getAsBoolean()) {
-        throw new CollectiveTimeoutException(
-            "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"
-                .formatted(
-                    rank,
-                    ticket.label(),
-                    ticket.host(),
-                    ticket.port(),
-                    Phrases.seconds(ticket.config().joinTimeout())),
-            0);
-      }
-    }
-  }
-
-  /** Waits on the lock; the condition is looked at under it. */
-  private boolean await(BooleanSupplier condition, long deadlineNanos) throws InterruptedException {
-    synchronized (lock) {
-      while (!condition.getAsBoolean()) {
-        long left = deadlineNanos - System.nanoTime();
-        if (left <= 0) {
-          return false;
-        }
-        TimeUnit.NANOSECONDS.timedWait(lock, left);
-      }
-      return true;
-    }
+  /** Under the lock of what the channel's thread learns. */
+  <T extends @Nullable Object> T locked(Supplier<T> work) {
+    return monitor.locked(work);
   }
 
   // What the channel's thread learns.
@@ -147,62 +126,64 @@ final class Member implements ControlChannel.Listener {
   public void received(Message message) {
     if (message instanceof Failure reason) {
       fail(reason, false);
+      if (reason.kind() == Failure.Kind.DRIVER) {
+        children.end(reason);
+      }
     } else if (message instanceof Message.Members all) {
-      synchronized (lock) {
-        members = all;
-        lock.notifyAll();
-      }
+      monitor.update(() -> members = all);
     } else if (message instanceof Message.Ready) {
-      synchronized (lock) {
-        ready = true;
-        lock.notifyAll();
-      }
+      monitor.update(
+          () -> {
+            ready = true;
+            failure.formed(Objects.requireNonNull(members));
+          });
     } else if (message instanceof Message.Closing peer) {
-      if (peer.rank() == 0) {
-        hubClosed = true;
-      }
-      synchronized (lock) {
-        if (peer.sequence() < lastCommonCall) {
-          closedRank = peer.rank();
-          lastCommonCall = peer.sequence();
-          lock.notifyAll();
-        }
-      }
+      monitor.update(() -> calls.closed(peer.rank(), peer.sequence()));
     } else if (message instanceof Message.AllClosed) {
+      monitor.update(() -> allClosed = true);
       channel.leave();
     } else if (message instanceof Message.Destroy) {
-      destroyed = true;
-      beginClose();
+      destroy();
+    } else {
+      monitor.update(() -> splitting.received(message));
     }
   }
 
   @Override
   public void lost(String why) {
-    boolean orderly;
-    synchronized (lock) {
-      hubGone = true;
-      orderly = hubClosed || failure != null;
-      if (orderly && (failure != null ? closing : saidClosing)) {
-        channel.leave();
-      }
+    boolean orderly = calls.hasClosed(0);
+    boolean mayLeave =
+        monitor.locked(
+            () -> {
+              hubGone = true;
+              return hasFailed() ? closing : orderly && saidClosing;
+            });
+    if (mayLeave) {
+      channel.leave();
     }
-    if (!orderly) {
-      ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
-      fail(
-          Failure.lost(
-              0,
-              hub,
-              "rank 0 (%s) was lost%s: %s"
-                  .formatted(
-                      hub, ready ? "" : " while " + ticket.label() + " was being created", why)),
-          true);
+    if (orderly) {
+      return;
     }
+    ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
+    Failure reason =
+        Failure.lost(
+            0,
+            hub,
+            "rank 0 (%s) was lost%s: %s"
+                .formatted(
+                    hub, ready ? "" : " while " + ticket.label() + " was being created", why));
+    fail(reason, true);
+    children.end(reason);
   }
 
-  private Message.@Nullable Members members() {
-    synchronized (lock) {
-      return members;
-    }
+  /** All members, once they are known. */
+  Message.@Nullable Members members() {
+    return monitor.locked(() -> members);
+  }
+
+  /** Whether every member is connected. */
+  boolean isReady() {
+    return monitor.locked(() -> ready);
   }
 
   @Override
@@ -214,16 +195,13 @@ final class Member implements ControlChannel.Listener {
       mustSayClosing = false;
       sayClosing(comm);
     }
-    long last = lastCommonCall;
-    if (last == FOREVER || comm == null || failure != null) {
+    if (calls.isAll() || comm == null || hasFailed()) {
       return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
     }
-    CallRecord own = comm.call(rank);
-    // An abort would reach members that still run a call all have made: let those finish first.
-    if (own.state() == CallRecord.State.RUNNING
-        && own.groupSequence() > last
-        && allPast(comm, last)) {
-      fail(peerClosed(), false);
+    CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
+    if (obstacle != null) {
+      // Of a collective each member finds out by itself; who runs transfers may not.
+      fail(closedBy(obstacle), obstacle.isOfTransfer());
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
   }
@@ -233,46 +211,35 @@ final class Member implements ControlChannel.Listener {
     if (comm != null) {
       channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
     }
-    synchronized (lock) {
-      if (failure != null || hubGone) {
-        channel.leave();
-      }
+    if (monitor.locked(() -> hasFailed() || hubGone)) {
+      channel.leave();
     }
-  }
-
-  private boolean allPast(NativeCommunicator comm, long last) {
-    for (int r = 0; r < ticket.worldSize(); r++) {
-      CallRecord call = comm.call(r);
-      if (call.groupSequence() < last
-          || (call.groupSequence() == last && call.state() == CallRecord.State.RUNNING)) {
-        return false;
-      }
-    }
-    return true;
   }
 
   @Override
   public void ended() {
-    NativeCommunicator comm;
-    synchronized (lock) {
-      ended = true;
-      closing = true;
-      comm = communicator;
+    monitor.update(
+        () -> {
+          ended = true;
+          closing = true;
+          failure.over();
+        });
+    NativeCommunicator comm = communicator;
+    if (siblings != null) {
+      siblings.remove(this);
     }
     if (comm != null) {
+      failure.awaitRecord(); // it reads what is about to be freed
       comm.close();
     }
-    synchronized (lock) {
-      freed = true;
-      lock.notifyAll();
-    }
+    monitor.update(() -> freed = true);
   }
 
   // What callers do.
 
   /**
-   * Begins a call: until {@link #leaveCall} this member does not close in order. Throws, and has
-   * not begun, if no further call can be made.
+   * Begins a collective: until {@link #leaveCall} this member does not close in order. Throws, and
+   * has not begun, if no further one can be made.
    */
   void enterCall(NativeCommunicator comm) {
     // Before the look at closing, which beginClose sets before anyone looks at the callers: either
@@ -312,37 +279,34 @@ final class Member implements ControlChannel.Listener {
   /** Throws if no further collective can be made. */
   void checkCallable(NativeCommunicator comm) {
     checkTransferable();
-    long last = lastCommonCall;
-    if (last != FOREVER && comm.call(rank).groupSequence() >= last) {
+    if (calls.isNextBeyond(comm)) {
       // Recorded here only: the others may still be in calls that all have made, and each of them
       // comes to the same end by itself.
-      record(peerClosed());
+      failure.note(closedBy(calls.obstacle()));
       throwIfFailed();
     }
   }
 
-  /** Whether the call that has failed here is one that a closed member does not take part in. */
-  private boolean isPastCommonCalls() {
+  private boolean isFailedBeyond() {
     NativeCommunicator comm = communicator;
-    long last = lastCommonCall;
-    if (last == FOREVER || comm == null) {
-      return false;
+    return comm != null && calls.isFailedBeyond(comm);
+  }
+
+  private Failure closedBy(CommonCalls.Obstacle obstacle) {
+    if (destroyed) {
+      return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
     }
-    CallRecord own = comm.call(rank);
-    // The library refuses a call at its entry, without a number, when a peer has ended the group.
-    boolean refused = own.state() == CallRecord.State.DONE || own.state() == CallRecord.State.NONE;
-    return own.groupSequence() + (refused ? 1 : 0) > last;
+    Message.Members all = members();
+    return all == null
+        ? Failure.of(Failure.Kind.ABORTED, obstacle.sentence())
+        : Failure.aborted(
+            obstacle.closedRank(),
+            all.inRankOrder()[obstacle.closedRank()].process(),
+            obstacle.sentence());
   }
 
-  private Failure peerClosed() {
-    return Failure.of(
-        Failure.Kind.ABORTED,
-        destroyed
-            ? ticket.label() + " was destroyed by the driver"
-            : "rank %d closed the group after its call #%d".formatted(closedRank, lastCommonCall));
-  }
-
-  private IllegalStateException closed() {
+  /** For a call on a group that is closed. */
+  IllegalStateException closed() {
     return new IllegalStateException(
         destroyed
             ? "%s was destroyed by the driver; rank %d can make no more calls"
@@ -354,30 +318,28 @@ final class Member implements ControlChannel.Listener {
   RuntimeException callFailed(CollectiveException e) {
     if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
       // The library's sentence names every rank's call: nothing to add.
-      recordAndReport(e);
-    } else if (failure == null && !isEndedFromOutside()) {
-      recordAndReport(e);
-    } else if (failure == null) {
+      failure.noteAndReport(e);
+    } else if (!hasFailed() && !isEndedFromOutside()) {
+      failure.noteAndReport(e);
+    } else if (!hasFailed()) {
       // Whoever ended the group tells the hub why, which may take it as long as a silence.
       try {
-        await(
-            () -> failure != null || ended || isPastCommonCalls(),
+        monitor.await(
+            () -> hasFailed() || ended || isFailedBeyond(),
             System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
       }
-      synchronized (lock) {
-        if (failure == null && ended) {
-          return closed();
-        }
+      if (monitor.locked(() -> !hasFailed() && ended)) {
+        return closed();
       }
-      if (isPastCommonCalls()) {
-        record(peerClosed());
+      if (isFailedBeyond()) {
+        failure.note(closedBy(calls.obstacle()));
       }
-      recordAsIs(Failure.like(e, String.valueOf(e.getMessage())));
+      failure.noteOwn(e);
     }
-    Failure reason = failure;
-    return reason == null ? e : reason.toException();
+    Failure reason = failure.get();
+    return reason == null ? e : failure.exception(reason);
   }
 
   /** Whether a poison has ended the call, and not something that went wrong in it. */
@@ -386,58 +348,13 @@ final class Member implements ControlChannel.Listener {
     return comm != null && comm.failure() != null;
   }
 
-  private void recordAndReport(CollectiveException e) {
-    String sentence = String.valueOf(e.getMessage());
-    Failure own = Failure.like(e, sentence);
-    recordAsIs(
-        own,
-        own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), sentence)));
+  private boolean hasFailed() {
+    return failure.get() != null;
   }
 
-  void throwIfFailed() {
-    Failure reason = failure;
-    if (reason != null) {
-      throw reason.toException();
-    }
-  }
-
-  /** Fails the group on this member and, if {@code report}, on all. */
-  void fail(Failure reason, boolean report) {
-    NativeCommunicator comm = communicator;
-    if (comm != null) {
-      comm.abort(); // first: what follows allocates, and so may wait for the garbage collector
-    }
-    record(reason, report ? reason : null);
-  }
-
-  private void record(Failure reason) {
-    record(reason, null);
-  }
-
-  /** Notes the failure with what this member was doing. */
-  private void record(Failure reason, @Nullable Failure toOthers) {
-    recordAsIs(reason.withMessage(reason.message() + whereabouts()), toOthers);
-  }
-
-  private void recordAsIs(Failure reason) {
-    recordAsIs(reason, null);
-  }
-
-  /** Notes the first failure and tells it to the others, unless {@code toOthers} is null. */
-  private void recordAsIs(Failure reason, @Nullable Failure toOthers) {
-    synchronized (lock) {
-      if (failure != null || ended) {
-        return;
-      }
-      failure = reason;
-      if (toOthers != null) {
-        // Before anyone here learns of the failure and leaves: nothing is sent after the goodbye.
-        channel.send(toOthers);
-      }
-      if (closing) {
-        leaveFailed();
-      }
-      lock.notifyAll();
+  private void leaveIfClosing() {
+    if (closing) {
+      leaveFailed();
     }
   }
 
@@ -448,25 +365,44 @@ final class Member implements ControlChannel.Listener {
    */
   private void leaveFailed() {
     NativeCommunicator comm = communicator;
-    if (comm != null && ready) {
-      channel.send(new Message.Closing(rank, comm.call(rank).sequence()));
+    if (comm != null && isReady()) {
+      channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
     }
     channel.leave();
   }
 
-  private String whereabouts() {
-    NativeCommunicator comm = communicator;
-    if (comm == null || !ready) {
-      return "";
-    }
-    CallRecord own = comm.call(rank);
-    String doing =
-        switch (own.state()) {
-          case NONE -> "had made no call yet";
-          case RUNNING, FAILED -> "was in " + own.description();
-          case DONE -> "was in no call, its last was " + own.description();
-        };
-    return "; this member (rank " + rank + ") " + doing;
+  void throwIfFailed() {
+    failure.throwIfAny();
+  }
+
+  /** Fails the group on this member and, if {@code report}, on all. */
+  void fail(Failure reason, boolean report) {
+    failure.fail(reason, report);
+  }
+
+  /** Fails the group on all members by their user's wish. */
+  void abort(String reason) {
+    fail(aborted("aborted " + ticket.label() + ": " + reason), true);
+  }
+
+  /** What this member does to the others, after "rank N (process)". */
+  Failure aborted(String what) {
+    ProcessIdentity self = ProcessIdentity.current();
+    return Failure.aborted(rank, self, "rank %d (%s) %s".formatted(rank, self, what));
+  }
+
+  /** Fails with the group that this one was split from, and on all members. */
+  void endWithParent(Failure reason) {
+    fail(reason, true);
+    children.end(reason);
+  }
+
+  /** Closes in order, and so do the groups split from this one: the driver wants it. */
+  void destroy() {
+    destroyed = true;
+    failure.expectEnd();
+    beginClose();
+    children.destroy();
   }
 
   boolean isClosing() {
@@ -478,16 +414,56 @@ final class Member implements ControlChannel.Listener {
    * at once.
    */
   void beginClose() {
-    synchronized (lock) {
-      if (closing) {
-        return;
-      }
-      closing = true;
-      if (failure != null) {
-        leaveFailed();
-      }
+    boolean failed =
+        monitor.locked(
+            () -> {
+              monitor.update(() -> closing = true);
+              return hasFailed();
+            });
+    if (failed) {
+      leaveFailed();
     }
     channel.wake();
+  }
+
+  /** Whether the group has come to its end in order, on all members. */
+  boolean isAllClosed() {
+    return monitor.locked(() -> allClosed);
+  }
+
+  Children children() {
+    return children;
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#split}. */
+  @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
+    NativeCommunicator comm = Objects.requireNonNull(communicator);
+    enterCall(comm);
+    try {
+      return splitting.split(color, key, comm.call(rank).groupSequence(), deviceOrdinal);
+    } finally {
+      leaveCall();
+    }
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#health}. */
+  GroupHealth health() {
+    Failure reason = failure.get();
+    return Health.of(
+        Objects.requireNonNull(communicator),
+        rank,
+        Objects.requireNonNull(members()),
+        reason == null ? null : reason.message(),
+        calls::hasClosed,
+        channel.silentNanos());
+  }
+
+  String localHost() {
+    return localHost;
+  }
+
+  String label() {
+    return ticket.label();
   }
 
   /** Leaves, whatever the others do; returns at once. */
@@ -497,34 +473,20 @@ final class Member implements ControlChannel.Listener {
 
   /** Waits until all is freed: in order for so long, then by leaving. */
   void awaitFreed(long orderlyNanos) {
-    boolean interrupted = false;
     try {
-      if (await(() -> freed, System.nanoTime() + orderlyNanos)) {
+      if (monitor.await(() -> freed, System.nanoTime() + orderlyNanos)) {
         return;
       }
     } catch (InterruptedException e) {
-      interrupted = true; // whoever interrupts wants no patience; freeing goes on
+      Thread.currentThread().interrupt(); // whoever interrupts wants no patience; freeing goes on
     }
-    if (callers.get() > 0 && failure == null) {
-      // The call is about to be aborted, and with it its peers', who wait to hear why.
-      channel.send(
-          Failure.of(
-              Failure.Kind.ABORTED,
-              "rank %d (%s) closed %s while its last call ran"
-                  .formatted(rank, ProcessIdentity.current(), ticket.label())));
+    if (callers.get() > 0 && !hasFailed()) {
+      // The call is about to be aborted, and with it its peers', who wait to hear why. For this
+      // member it is a close, also when the hub is quick to say it to all.
+      monitor.update(failure::over);
+      channel.send(aborted("closed " + ticket.label() + " while its last call ran"));
     }
     channel.leave();
-    long deadline = System.nanoTime() + FORCED_END_NANOS;
-    while (true) {
-      try {
-        await(() -> freed, deadline);
-        break;
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
+    monitor.awaitUninterruptibly(() -> freed, System.nanoTime() + FORCED_END_NANOS);
   }
 }

@@ -174,12 +174,12 @@ final class MemberGroup implements CollectiveGroup {
   @Override
   public @Nullable CollectiveGroup split(int color, int key) {
     transfers.refuseInBatch("split");
-    throw new UnsupportedOperationException("split");
+    return member.split(color, key, device.ordinal());
   }
 
   @Override
   public GroupHealth health() {
-    throw new UnsupportedOperationException("health");
+    return member.health();
   }
 
   @Override
@@ -189,12 +189,7 @@ final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void abort(String reason) {
-    member.fail(
-        Failure.of(
-            Failure.Kind.ABORTED,
-            "rank %d (%s) aborted %s: %s"
-                .formatted(rank, ProcessIdentity.current(), ticket.label(), reason)),
-        true);
+    member.abort(reason);
   }
 
   @Override
@@ -207,7 +202,9 @@ final class MemberGroup implements CollectiveGroup {
     member.beginClose();
     member.awaitFreed(ticket.config().joinTimeout().toNanos());
     stream.close();
-    Joining.endHub(hub, ticket);
+    if (hub != null) {
+      Joining.awaitHub(hub, member.isAllClosed());
+    }
   }
 
   @Override

@@ -22,7 +22,11 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
           Closing,
           AllClosed,
           Goodbye,
-          Destroy {}
+          Destroy,
+          Activity,
+          Split,
+          SplitPlaces,
+          SplitRendezvous {}
 
   /** Member to hub: what must be the same on all members. */
   record Hello(
@@ -91,4 +95,42 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
 
   /** Observer to hub to members: close. */
   record Destroy() implements Notice {}
+
+  /** Hub to observers, every now and then: what each rank is doing. */
+  record Activity(String sentence) implements Notice {
+    public Activity {
+      Objects.requireNonNull(sentence, "sentence");
+    }
+  }
+
+  /**
+   * Member to hub: this member waits in the group's {@code number}-th split, which it calls after
+   * its collective {@code sequence}.
+   */
+  record Split(int number, int color, int key, long sequence) implements Notice {}
+
+  /**
+   * Hub to member: all have come. The members of the receiver's new group by their ranks in this
+   * one, in the order of their new ranks; empty if the receiver is in none.
+   */
+  record SplitPlaces(int number, int[] ranks) implements Notice {
+    public SplitPlaces {
+      Objects.requireNonNull(ranks, "ranks");
+    }
+  }
+
+  /**
+   * From a new group's rank 0 by the hub to its other members: where they meet. Together with the
+   * secret of this group, which does not travel, that is a ticket.
+   *
+   * @param problem why there is no rendezvous; empty if there is one
+   */
+  record SplitRendezvous(int number, byte[] uniqueId, String host, int port, String problem)
+      implements Notice {
+    public SplitRendezvous {
+      Objects.requireNonNull(uniqueId, "unique id");
+      Objects.requireNonNull(host, "host");
+      Objects.requireNonNull(problem, "problem");
+    }
+  }
 }

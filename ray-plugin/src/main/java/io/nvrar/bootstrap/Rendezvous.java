@@ -14,6 +14,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -49,8 +50,10 @@ final class Rendezvous {
   private final Heartbeats heartbeats;
   private final Coordinator coordinator;
   private final ArrayDeque<PendingPeer> pending = new ArrayDeque<>();
+  private final CountDownLatch shut = new CountDownLatch(1);
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile @Nullable Failure discarded;
+  private volatile Supplier<String> activities = () -> "";
 
   private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
     this.ticket = ticket;
@@ -58,7 +61,7 @@ final class Rendezvous {
     this.selector = selector;
     handshake = new Handshake(ticket);
     heartbeats = new Heartbeats(ticket.config());
-    coordinator = new Coordinator(ticket, System.nanoTime());
+    coordinator = new Coordinator(ticket, () -> activities.get(), System.nanoTime());
   }
 
   /**
@@ -128,10 +131,24 @@ final class Rendezvous {
     }
   }
 
+  /**
+   * Has the hub say to observers what each rank is doing.
+   *
+   * @param sentence begins with "; "; never blocks
+   */
+  void describeActivitiesBy(Supplier<String> sentence) {
+    activities = sentence;
+  }
+
   /** Ends the rendezvous for everybody, with this reason. Does not wait. */
   void discard(String reason) {
     discarded = Failure.of(Failure.Kind.ABORTED, reason);
     selector.wakeup();
+  }
+
+  /** Waits until nobody can come any more and the port is free. */
+  boolean awaitShut(long nanos) throws InterruptedException {
+    return shut.await(nanos, TimeUnit.NANOSECONDS);
   }
 
   /** Waits until all sockets are closed and the thread is about to end. */
@@ -161,7 +178,11 @@ final class Rendezvous {
         // After a pause of its own the hub must read before it may call anybody silent.
         sweep(now, !heartbeats.isPause(now - lastTurnNanos));
         lastTurnNanos = now;
-        acceptAgain(acceptKey);
+        if (coordinator.isOpen()) {
+          acceptAgain(acceptKey);
+        } else if (server.isOpen()) {
+          shut(); // the port can be used again while the others still work or leave
+        }
         if (discard != null || coordinator.isFinished(now)) {
           return;
         }
@@ -262,6 +283,7 @@ final class Rendezvous {
   }
 
   private void beat() {
+    coordinator.beat();
     Message beat = new Message.Heartbeat();
     for (SelectionKey key : selector.keys()) {
       if (key.attachment() instanceof Peer peer && !peer.isDismissed) {
@@ -330,11 +352,15 @@ final class Rendezvous {
     CloseHelper.closeQuietly(stranger.channel());
   }
 
+  private void shut() throws IOException {
+    CloseHelper.closeQuietly(server);
+    selector.selectNow(); // only now is the server socket of a cancelled key really closed
+    shut.countDown();
+  }
+
   private void end(Runnable onEnd) {
     try {
-      // First the port, so that it can be used again; then the last words.
-      CloseHelper.closeQuietly(server);
-      selector.selectNow(); // only now is the server socket of a cancelled key really closed
+      shut(); // first the port, so that it can be used again; then the last words
       pending.forEach(Rendezvous::drop);
       farewell();
     } catch (IOException e) {
@@ -345,6 +371,7 @@ final class Rendezvous {
       }
       CloseHelper.closeQuietly(selector);
       onEnd.run();
+      shut.countDown();
       ended.countDown();
     }
   }

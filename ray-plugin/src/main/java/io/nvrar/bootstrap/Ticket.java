@@ -69,6 +69,11 @@ record Ticket(
 
   /** {@code group 'tp'}, for messages. */
   String label() {
+    return label(name);
+  }
+
+  /** How messages call the group of that name. */
+  static String label(String name) {
     return "group '" + name + "'";
   }
 

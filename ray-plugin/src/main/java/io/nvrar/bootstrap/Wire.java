@@ -51,6 +51,10 @@ final class Wire {
     kryo.register(Message.AllClosed.class, 30);
     kryo.register(Message.Goodbye.class, 31);
     kryo.register(Message.Destroy.class, 32);
+    kryo.register(Message.Activity.class, 33);
+    kryo.register(Message.Split.class, 34);
+    kryo.register(Message.SplitPlaces.class, 35);
+    kryo.register(Message.SplitRendezvous.class, 36);
   }
 
   /** The bytes of {@code value}, at most {@link #MAX_BYTES}. */

@@ -22,9 +22,11 @@ final class ForkedMember implements AutoCloseable {
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(List.of("-XX:TieredStopAtLevel=1", "-Xmx64m", "-Dkryo.unsafe=false"));
     command.add("--enable-native-access=ALL-UNNAMED");
-    String nativeDir = System.getProperty("nvrar.native.dir");
-    if (nativeDir != null) {
-      command.add("-Dnvrar.native.dir=" + nativeDir);
+    for (String property : List.of("nvrar.native.dir", "nvrar.flight.dir")) {
+      String value = System.getProperty(property);
+      if (value != null) {
+        command.add("-D" + property + "=" + value);
+      }
     }
     command.addAll(jvmOptions);
     command.addAll(List.of("-cp", System.getProperty("java.class.path")));

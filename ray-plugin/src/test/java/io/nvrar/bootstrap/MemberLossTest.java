@@ -91,9 +91,17 @@ class MemberLossTest {
                 assertThat(lost.host()).isEqualTo(ProcessIdentity.current().host());
               })
           .hasMessageMatching(
-              "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)"
+              "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\).*; flight record: .*"
                   .formatted(rank, pid, why));
+      assertThat(end.cause()).message().satisfies(MemberLossTest::saysWhatEveryRankWasDoing);
       assertThat(Duration.ofNanos(end.nanos() - sinceNanos)).isLessThan(limit);
+    }
+  }
+
+  private static void saysWhatEveryRankWasDoing(String message) {
+    String doings = message.substring(message.indexOf("; this member"));
+    for (int r = 0; r < WORLD_SIZE; r++) {
+      assertThat(doings).containsPattern("rank(s [\\d, ]*| )\\b" + r + "\\b");
     }
   }
 

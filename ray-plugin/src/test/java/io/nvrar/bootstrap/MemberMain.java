@@ -6,16 +6,23 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.PeerLostException;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Base64;
+import java.util.Objects;
 
 /**
  * A member, or an observer, as a process of its own. Says on standard output what happens, one line
  * each: TICKET, JOINED, SUM, FAILED, CLOSED.
  *
  * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>} or {@code ticket <base64>},
- * then {@code <rank> once|loop|observe}.
+ * then {@code <rank> once|loop|observe}, or what the member does after {@link #CALLS} calls: {@code
+ * differ}, {@code absent} or {@code abort}; {@code idle} to make none; {@code split} to loop in a
+ * group of two.
  */
 final class MemberMain {
+  /** How many calls a member makes before it does something else. */
+  static final int CALLS = 3;
+
   private MemberMain() {}
 
   public static void main(String[] args) {
@@ -41,7 +48,7 @@ final class MemberMain {
     if (args[next + 1].equals("observe")) {
       observe(ticket);
     } else {
-      join(ticket, rank, args[next + 1].equals("loop"));
+      join(ticket, rank, args[next + 1]);
     }
   }
 
@@ -54,24 +61,62 @@ final class MemberMain {
     }
   }
 
-  private static void join(byte[] ticket, int rank, boolean loop) {
+  private static void join(byte[] ticket, int rank, String mode) {
     try (CollectiveGroup group = Groups.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
-      try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
-        float[] values = new float[1024];
-        do {
-          java.util.Arrays.fill(values, group.rank() + 1);
-          buffer.copyFrom(values);
-          group.allReduce(buffer);
-          buffer.copyTo(values);
-        } while (loop);
-        say("SUM " + values[0]);
+      if (mode.equals("split")) {
+        try (CollectiveGroup half = Objects.requireNonNull(group.split(rank / 2, 0))) {
+          say("SPLIT " + half.name());
+          work(half, "loop");
+        }
+      } else if (mode.equals("idle")) {
+        leaveTheOrder(group, "absent");
+      } else {
+        work(group, mode);
       }
     } catch (RuntimeException e) {
       int lost = e instanceof PeerLostException peer ? peer.lostRank() : -1;
       say("FAILED " + e.getClass().getSimpleName() + " " + lost + " " + e.getMessage());
     }
     say("CLOSED");
+  }
+
+  private static void work(CollectiveGroup group, String mode) {
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
+      float[] values = new float[1024];
+      for (int call = 1; ; call++) {
+        Arrays.fill(values, group.rank() + 1);
+        buffer.copyFrom(values);
+        group.allReduce(buffer);
+        buffer.copyTo(values);
+        if (mode.equals("once")) {
+          say("SUM " + values[0]);
+          return;
+        }
+        if (call == CALLS && !mode.equals("loop")) {
+          leaveTheOrder(group, mode);
+        }
+      }
+    }
+  }
+
+  private static void leaveTheOrder(CollectiveGroup group, String mode) {
+    switch (mode) {
+      case "differ" -> {
+        try (DeviceBuffer half = group.device().allocate(DataType.FLOAT32, 512)) {
+          group.allReduce(half);
+        }
+      }
+      case "absent" -> {
+        try {
+          System.in.read(); // its end is that of the test
+        } catch (IOException e) {
+          say("FAILED " + e);
+        }
+      }
+      case "abort" -> group.abort("the model is gone");
+      default -> throw new IllegalArgumentException("no mode " + mode);
+    }
   }
 
   private static void say(String line) {

@@ -45,6 +45,11 @@ final class Members implements AutoCloseable {
     return new Members(getAll(threads, joins), threads);
   }
 
+  /** Members that are there already, such as those of a split. */
+  static Members of(List<CollectiveGroup> groups) {
+    return new Members(groups, Executors.newCachedThreadPool());
+  }
+
   CollectiveGroup rank(int rank) {
     return groups.get(rank);
   }

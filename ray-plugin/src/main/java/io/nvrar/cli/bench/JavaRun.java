@@ -34,21 +34,29 @@ final class JavaRun {
       String ticket = members.get(0).readLine(START_SECONDS);
       // Whatever ends this process, the members then end too: an observer's loss ends the group.
       GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
-      for (MemberProcess member : members) {
-        member.give(ticket);
+      try {
+        return rows(settings, measure(members, ticket));
+      } finally {
+        observer.close();
       }
-      List<List<Batch>> byRank = new ArrayList<>();
-      for (MemberProcess member : members) {
-        byRank.add(batches(member));
-      }
-      for (MemberProcess member : members) {
-        member.await();
-      }
-      observer.close();
-      return rows(settings, byRank);
     } finally {
       members.forEach(MemberProcess::close);
     }
+  }
+
+  private static List<List<Batch>> measure(List<MemberProcess> members, String ticket)
+      throws IOException, InterruptedException {
+    for (MemberProcess member : members) {
+      member.give(ticket);
+    }
+    List<List<Batch>> byRank = new ArrayList<>();
+    for (MemberProcess member : members) {
+      byRank.add(batches(member));
+    }
+    for (MemberProcess member : members) {
+      member.await();
+    }
+    return byRank;
   }
 
   private static List<Batch> batches(MemberProcess member) throws InterruptedException {

@@ -1,5 +1,6 @@
 package io.nvrar.cli.soak;
 
+import io.nvrar.flight.FlightFile;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -63,7 +64,9 @@ final class Pool {
             "--enable-native-access=ALL-UNNAMED",
             "-Dkryo.unsafe=false",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            "-Djava.io.tmpdir=" + temporary));
+            "-Djava.io.tmpdir=" + temporary,
+            // Every fault leaves one, which is no leak.
+            "-D" + FlightFile.DIRECTORY_PROPERTY + "=" + temporary.resolveSibling("flight")));
     String nativeDir = System.getProperty(NATIVE_DIR);
     if (nativeDir != null) {
       command.add("-D" + NATIVE_DIR + "=" + nativeDir);

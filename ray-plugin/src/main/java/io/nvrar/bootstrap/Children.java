@@ -1,0 +1,69 @@
+package io.nvrar.bootstrap;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The members of this process that were split from one of its members, while they live. The driver
+ * knows only the first group of such a tree: what it does, and that it can be heard no more, goes
+ * on to them. Any thread.
+ */
+final class Children {
+  private final Ticket parent;
+
+  /** With the new group's members by their rank in the parent. Guarded by this object. */
+  private final Map<Member, int[]> alive = new HashMap<>();
+
+  private @Nullable Failure end;
+  private boolean destroyed;
+
+  Children(Ticket parent) {
+    this.parent = parent;
+  }
+
+  /**
+   * Takes care of a child from its join on.
+   *
+   * @param ranks its group's members by their rank in the parent, in the order of their new ranks
+   */
+  synchronized void add(Member child, int[] ranks) {
+    alive.put(child, ranks);
+    if (end != null) {
+      end(child, ranks, end);
+    } else if (destroyed) {
+      child.destroy();
+    }
+  }
+
+  synchronized void remove(Member child) {
+    alive.remove(child);
+  }
+
+  /** Fails all, now and later: the parent's driver has said so or cannot be heard any more. */
+  synchronized void end(Failure reason) {
+    if (end == null) {
+      end = reason;
+      Map.copyOf(alive).forEach((child, ranks) -> end(child, ranks, reason));
+    }
+  }
+
+  private void end(Member child, int[] ranks, Failure reason) {
+    int rank =
+        IntStream.range(0, ranks.length)
+            .filter(r -> ranks[r] == reason.rank())
+            .findFirst()
+            .orElse(-1);
+    child.endWithParent(
+        reason.asRank(
+            rank,
+            "%s ended with %s: %s".formatted(child.label(), parent.label(), reason.message())));
+  }
+
+  /** Has all close in order, now and later. */
+  synchronized void destroy() {
+    destroyed = true;
+    Map.copyOf(alive).keySet().forEach(Member::destroy);
+  }
+}

@@ -1,0 +1,141 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.device.Devices;
+import io.nvrar.flight.FlightFile;
+import io.nvrar.flight.FlightRecord;
+import io.nvrar.internal.NativeCommunicator;
+import java.io.IOException;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Has the last calls of all ranks written to a file when a member's group fails, on a thread of its
+ * own: whoever ends the group must not wait for a disk.
+ */
+final class FlightRecorder {
+  private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
+
+  /** How long an exception waits for the file that it names. */
+  private static final long MENTION_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
+
+  /** How long the end of the member waits until all is read and written. */
+  private static final long END_NANOS = TimeUnit.SECONDS.toNanos(3);
+
+  private static final int ID_BYTES = 4;
+
+  private final Ticket ticket;
+  private final int rank;
+  private final CountDownLatch done = new CountDownLatch(1);
+  private volatile boolean disabled;
+  private volatile @Nullable FlightFile file;
+
+  FlightRecorder(Ticket ticket, int rank) {
+    this.ticket = ticket;
+    this.rank = rank;
+  }
+
+  /** From here on nothing is recorded. */
+  void disable() {
+    disabled = true;
+  }
+
+  /** Begins to write; called once at most. */
+  void start(NativeCommunicator comm, Message.Members members, Failure reason) {
+    if (disabled) {
+      return;
+    }
+    ProcessIdentity self = members.inRankOrder()[rank].process();
+    FlightFile target =
+        new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), self.host());
+    Thread thread =
+        new Thread(
+            () -> write(target, comm, members, reason),
+            "nvrar-" + ticket.name() + "-" + rank + "-flight");
+    thread.setDaemon(true);
+    file = target;
+    try {
+      thread.start();
+    } catch (OutOfMemoryError e) { // no room for a thread; the failure itself matters more
+      file = null;
+      LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.getMessage());
+    }
+  }
+
+  private void write(
+      FlightFile target, NativeCommunicator comm, Message.Members members, Failure reason) {
+    try {
+      target.write(() -> record(comm, members, reason));
+    } catch (IOException | RuntimeException e) {
+      file = null;
+      LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
+    } finally {
+      done.countDown();
+    }
+  }
+
+  private FlightRecord record(NativeCommunicator comm, Message.Members members, Failure reason) {
+    List<FlightRecord.Rank> ranks = new ArrayList<>();
+    for (int r = 0; r < ticket.worldSize(); r++) {
+      ProcessIdentity process = members.inRankOrder()[r].process();
+      ranks.add(new FlightRecord.Rank(r, process.host(), process.pid(), comm.flightRecord(r)));
+    }
+    FlightRecord.Header header =
+        new FlightRecord.Header(
+            ticket.name(),
+            id(),
+            ticket.worldSize(),
+            Devices.resolve(ticket.config().backend()).name(),
+            NativeCommunicator.buildId(),
+            Instant.now().truncatedTo(ChronoUnit.MILLIS).toString(),
+            System.nanoTime(),
+            members.inRankOrder()[rank].process().host(),
+            rank,
+            reason.kind().name(),
+            reason.message(),
+            reason.rank(),
+            Arrays.stream(reason.missing()).boxed().toList());
+    return new FlightRecord(header, ranks);
+  }
+
+  // Also outside the group, where the unique id itself should not lie about.
+  private String id() {
+    byte[] digest = Crypto.sha256().digest(ticket.uniqueId());
+    return HexFormat.of().formatHex(Arrays.copyOf(digest, ID_BYTES));
+  }
+
+  /** Waits, not for long, and says where the file lies: the end of a sentence, or "". */
+  String awaitClause() {
+    if (file == null) {
+      return "";
+    }
+    await(MENTION_NANOS);
+    FlightFile written = file;
+    return written == null ? "" : "; flight record: " + written.path();
+  }
+
+  /** Waits until the calls have been read. */
+  void await() {
+    if (file != null) {
+      await(END_NANOS);
+    }
+  }
+
+  private void await(long nanos) {
+    try {
+      if (!done.await(nanos, TimeUnit.NANOSECONDS)) {
+        LOG.debug("the flight record of {} is still being written", ticket.label());
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

@@ -1,0 +1,190 @@
+package io.nvrar.bootstrap;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.PeerLostException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Four members in two halves, of which some are processes of their own. */
+class SplitLifeTest {
+  private static final int WORLD_SIZE = 4;
+
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+  private final Forks forks = new Forks();
+  private final List<CollectiveGroup> worlds = new ArrayList<>();
+  private final List<CollectiveGroup> halves = new ArrayList<>();
+
+  @AfterEach
+  void endAll() throws Exception {
+    List<Future<?>> closing = new ArrayList<>();
+    for (CollectiveGroup group : halves) {
+      closing.add(threads.submit(group::close));
+    }
+    for (CollectiveGroup group : worlds) {
+      closing.add(threads.submit(group::close));
+    }
+    for (Future<?> close : closing) {
+      close.get();
+    }
+    threads.shutdownNow();
+    forks.close();
+    await()
+        .atMost(Duration.ofSeconds(5))
+        .untilAsserted(
+            () ->
+                assertThat(Thread.getAllStackTraces().keySet())
+                    .extracting(Thread::getName)
+                    .noneMatch(name -> name.startsWith("nvrar-")));
+  }
+
+  private record Joined(CollectiveGroup world, CollectiveGroup half) {}
+
+  /** Has the ranks of this process join and split. */
+  private void join(byte[] ticket, int... ranks) throws Exception {
+    List<Future<Joined>> joining = new ArrayList<>();
+    for (int rank : ranks) {
+      joining.add(
+          threads.submit(
+              () -> {
+                CollectiveGroup world = Groups.join(ticket, rank);
+                return new Joined(world, Objects.requireNonNull(world.split(rank / 2, 0)));
+              }));
+    }
+    for (Future<Joined> joined : joining) {
+      worlds.add(joined.get().world());
+      halves.add(joined.get().half());
+    }
+  }
+
+  private static void sum(CollectiveGroup group) {
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
+      group.allReduce(buffer);
+    }
+  }
+
+  private Future<?> start(CollectiveGroup group) {
+    return threads.submit(() -> sum(group));
+  }
+
+  private void sumOnBoth(CollectiveGroup one, CollectiveGroup other) throws Exception {
+    Future<?> first = start(one);
+    sum(other);
+    first.get();
+  }
+
+  @Test
+  void aLostMemberEndsEveryGroupThatHasItAndNoOther() throws Exception {
+    byte[] ticket = Groups.createTicket("lost", WORLD_SIZE, Members.config().build(), Members.HOST);
+    ForkedMember victim = forks.add(ForkedMember.join(ticket, 3, "split"));
+    join(ticket, 0, 1, 2);
+    victim.expect("SPLIT lost/1");
+    Future<?> waiting =
+        threads.submit(
+            () -> {
+              while (true) {
+                sum(halves.get(2));
+              }
+            });
+    Thread.sleep(200);
+    victim.kill();
+    assertThat(Members.failureOf(waiting))
+        .isInstanceOfSatisfying(
+            PeerLostException.class,
+            lost -> {
+              assertThat(lost.lostRank()).isEqualTo(1); // in the half
+              assertThat(lost.pid()).isEqualTo(victim.pid());
+            });
+    await().until(() -> !worlds.get(0).health().healthy());
+    assertThatThrownBy(() -> worlds.get(0).throwIfFailed())
+        .isInstanceOfSatisfying(
+            PeerLostException.class, lost -> assertThat(lost.lostRank()).isEqualTo(3));
+    sumOnBoth(halves.get(0), halves.get(1));
+  }
+
+  @Test
+  void theLossOfThePlaceWhereTheDriverIsHeardEndsTheChildrenToo() throws Exception {
+    ForkedMember hub = forks.add(ForkedMember.create("hub", WORLD_SIZE, 5000, "split"));
+    byte[] ticket = hub.ticket();
+    join(ticket, 1, 2, 3);
+    hub.expect("SPLIT hub/0");
+    Future<?> waiting = start(halves.get(1)); // rank 3's part is missing
+    Thread.sleep(200);
+    hub.kill();
+    assertThat(Members.failureOf(waiting))
+        .isInstanceOfSatisfying(
+            PeerLostException.class,
+            lost -> {
+              assertThat(lost.lostRank()).isEqualTo(-1); // no member of this half
+              assertThat(lost.pid()).isEqualTo(hub.pid());
+            })
+        .hasMessageContaining("group 'hub/1' ended with group 'hub': rank 0 (pid " + hub.pid());
+    await().until(() -> !halves.get(0).health().healthy());
+    assertThatThrownBy(() -> halves.get(0).throwIfFailed())
+        .isInstanceOfSatisfying(
+            PeerLostException.class, lost -> assertThat(lost.lostRank()).isEqualTo(0));
+  }
+
+  @Test
+  void aDriverThatIsKilledTakesTheChildrenWithItAlsoThoseOfAFailedParent() throws Exception {
+    byte[] ticket =
+        Groups.createTicket("driven", WORLD_SIZE, Members.config().build(), Members.HOST);
+    ForkedMember driver = forks.add(ForkedMember.observe(ticket));
+    join(ticket, 0, 1, 2, 3);
+    driver.expect("JOINED");
+    worlds.get(0).abort("the parent alone");
+    await().until(() -> !worlds.get(3).health().healthy());
+    sumOnBoth(halves.get(2), halves.get(3));
+    Future<?> waiting = start(halves.get(3));
+    Thread.sleep(200);
+    driver.kill();
+    assertThat(Members.failureOf(waiting))
+        .isExactlyInstanceOf(CollectiveException.class)
+        .hasMessageContaining(
+            "group 'driven/1' ended with group 'driven': group 'driven' was aborted: the driver (pid "
+                + driver.pid());
+  }
+
+  @Test
+  void destroyClosesTheChildrenInOrder() throws Exception {
+    byte[] ticket =
+        Groups.createTicket("destroy", WORLD_SIZE, Members.config().build(), Members.HOST);
+    try (GroupObserver observer = Groups.observe(ticket)) {
+      join(ticket, 0, 1, 2, 3);
+      observer.destroy();
+      await().until(() -> halves.stream().allMatch(CollectiveGroup::isClosed));
+      assertThatThrownBy(() -> sum(halves.get(0)))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(
+              "group 'destroy/0' was destroyed by the driver; rank 0 can make no more calls");
+      assertThat(observer.failure()).isNull();
+    }
+  }
+
+  @Test
+  void whatTheDriverAbortsIncludesTheChildren() throws Exception {
+    byte[] ticket = Groups.createTicket("all", WORLD_SIZE, Members.config().build(), Members.HOST);
+    try (GroupObserver observer = Groups.observe(ticket)) {
+      join(ticket, 0, 1, 2, 3);
+      Future<?> waiting = start(halves.get(0));
+      Thread.sleep(200);
+      observer.abort("the user gave up");
+      assertThat(Members.failureOf(waiting))
+          .isExactlyInstanceOf(CollectiveException.class)
+          .hasMessageContaining("the user gave up");
+    }
+  }
+}
