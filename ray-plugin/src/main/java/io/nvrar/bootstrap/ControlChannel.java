@@ -6,6 +6,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -142,14 +143,13 @@ final class ControlChannel {
   private void turn(Listener listener) {
     // Before it reads: if this process is paused in between, what came meanwhile is read first.
     long now = System.nanoTime();
-    String why = null;
+    String why = read(listener);
     try {
-      if (connected && !framed.receive(message -> heard(message, listener))) {
-        why = "connection closed";
-      }
       sendQueued();
     } catch (IOException e) {
-      why = Peer.reason(e);
+      // What the hub said before it went may have come since.
+      String end = why == null ? read(listener) : why;
+      why = end == null ? Peer.reason(e) : end;
     }
     if (why == null && heartbeats.isSilent(lastHeardNanos, now)) {
       why = silence;
@@ -157,6 +157,17 @@ final class ControlChannel {
     if (connected && why != null) {
       listener.lost(why);
       disconnect();
+    }
+  }
+
+  /** Takes in what has arrived; returns why the connection has ended, or null. */
+  private @Nullable String read(Listener listener) {
+    try {
+      return !connected || framed.receive(message -> heard(message, listener))
+          ? null
+          : "connection closed";
+    } catch (IOException e) {
+      return Peer.reason(e);
     }
   }
 

@@ -132,6 +132,9 @@ final class Joining {
           "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
     }
     member.throwIfFailed();
+    if (given == null && member.isClosing()) {
+      throw member.closed(); // destroyed before it was complete
+    }
     if (given == null) {
       throw new CollectiveTimeoutException(
           "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"

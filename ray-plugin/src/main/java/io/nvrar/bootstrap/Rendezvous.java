@@ -303,7 +303,7 @@ final class Rendezvous {
       }
       String broken = peer.broken;
       if (broken != null) {
-        remove(peer, broken, now);
+        breakOff(peer, broken, now);
       } else if (peer.isDismissed && now - peer.dismissedNanos > FAREWELL_NANOS) {
         remove(peer, "dismissed", now);
       } else if (mayExpel
@@ -324,7 +324,15 @@ final class Rendezvous {
     try {
       peer.channel.flush();
     } catch (IOException e) {
-      remove(peer, Peer.reason(e), now);
+      breakOff(peer, Peer.reason(e), now);
+    }
+  }
+
+  /** Nothing can be sent to it any more, but what it said before it left may have come since. */
+  private void breakOff(Peer peer, String why, long now) {
+    receive(peer, now);
+    if (peer.key.isValid()) {
+      remove(peer, why, now);
     }
   }
 
