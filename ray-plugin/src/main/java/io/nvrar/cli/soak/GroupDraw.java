@@ -11,6 +11,7 @@ import java.util.List;
 /** Draws one group: its shape, limits, processes, calls, and the moment of its fault. */
 final class GroupDraw {
   private static final int MAX_WORLD_SIZE = 8;
+  private static final double SPLITS = 0.3;
   private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
 
   /** The library's least for a group of several nodes. */
@@ -56,13 +57,16 @@ final class GroupDraw {
   GroupPlan draw(int round, int index) {
     List<CallSpec> calls = drawCalls();
     int victim = dice.between(0, worldSize - 1);
-    Fault fault = drawFault(victim, calls);
+    boolean splits = dice.chance(SPLITS);
+    Fault fault = drawFault(victim, calls, splits);
+    SplitPlan split = splits ? drawSplit(fault, calls.size()) : null;
     return new GroupPlan(
         "soak-" + round + "-" + index,
         shape,
         drawConfig(fault),
         place(victim),
         List.copyOf(calls),
+        split,
         fault);
   }
 
@@ -76,14 +80,23 @@ final class GroupDraw {
     return calls;
   }
 
-  private Fault drawFault(int rank, List<CallSpec> calls) {
+  private SplitPlan drawSplit(Fault fault, int calls) {
+    int step = dice.between(0, calls - 1);
+    boolean betweenTwoOfTheFault =
+        (kind == Fault.Kind.SWAPPED_CALLS || kind == Fault.Kind.MISSING_CALL)
+            && step == fault.step() + 1;
+    return SplitPlan.draw(dice, betweenTwoOfTheFault ? fault.step() : step, worldSize);
+  }
+
+  private Fault drawFault(int rank, List<CallSpec> calls, boolean splits) {
     Phase phase = Phase.CALL;
     if (kind.external) {
       int when = dice.between(1, 100);
       phase = when <= 25 ? Phase.CREATE : when <= 85 ? Phase.CALL : Phase.CLOSE;
+      phase = splits && dice.chance(0.5) ? Phase.SPLIT : phase;
     }
     int step = phase == Phase.CALL ? dice.between(0, calls.size() - 1) : 0;
-    int delayMicros = dice.magnitude(phase == Phase.CREATE ? 150_000 : 5_000) - 1;
+    int delayMicros = dice.magnitude(phase == Phase.CREATE || phase == Phase.SPLIT ? 150_000 : 5_000) - 1;
     int variant = dice.between(0, 9);
     int pauseMillis = 0;
     switch (kind) {

@@ -3,6 +3,7 @@ package io.nvrar.cli.soak;
 import io.nvrar.GroupConfig;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One group of a round.
@@ -12,6 +13,7 @@ import java.util.stream.IntStream;
  * @param config its configuration
  * @param workers the worker process of each rank
  * @param calls what every rank calls, in order
+ * @param split how it is split, if it is
  * @param fault what goes wrong in it
  */
 record GroupPlan(
@@ -20,6 +22,7 @@ record GroupPlan(
     GroupConfig config,
     List<Integer> workers,
     List<CallSpec> calls,
+    @Nullable SplitPlan split,
     Fault fault) {
 
   int worldSize() {
@@ -38,7 +41,13 @@ record GroupPlan(
 
   @Override
   public String toString() {
-    return "%s: %d ranks on workers %s, %d calls, %s"
-        .formatted(name, worldSize(), workers, calls.size(), config);
+    return "%s: %d ranks on workers %s, %d calls, %s, %s"
+        .formatted(
+            name,
+            worldSize(),
+            workers,
+            calls.size(),
+            split == null ? "no split" : split,
+            config);
   }
 }

@@ -4,6 +4,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -78,6 +79,9 @@ final class MemberRun {
 
   private void callAll(CollectiveGroup group) {
     for (step = 0; step < plan.calls().size(); step++) {
+      if (plan.split() != null && plan.split().step() == step) {
+        split(group, plan.split());
+      }
       CallSpec call = plan.calls().get(step);
       if (!fault.isBefore(Phase.CALL, step)) {
         call(group, call);
@@ -117,8 +121,36 @@ final class MemberRun {
   }
 
   private void call(CollectiveGroup group, CallSpec call) {
-    Trial.run(group, call, plan.shape());
+    call(group, call, plan.shape());
+  }
+
+  private void call(CollectiveGroup group, CallSpec call, Shape shape) {
+    Trial.run(group, call, shape);
     listener.verified(call);
+  }
+
+  private void split(CollectiveGroup group, SplitPlan how) {
+    phase = Phase.SPLIT;
+    int at = step;
+    step = 0;
+    announce();
+    int color = how.colors().get(rank);
+    try (CollectiveGroup child = group.split(color, how.keys().get(rank))) {
+      List<Integer> members = color < 0 ? List.of() : how.groupOf(rank);
+      if (child == null
+          ? !members.isEmpty()
+          : child.rank() != members.indexOf(rank) || child.worldSize() != members.size()) {
+        throw new WrongResultException(
+            "split gave rank %d the group %s, must give that of ranks %s"
+                .formatted(rank, child, members));
+      }
+      for (; child != null && step < how.calls(); step++) {
+        Shape shape = new Shape(child.worldSize(), child.config().gpusPerNode());
+        call(child, how.call(color, step, shape), shape);
+      }
+    }
+    phase = Phase.CALL;
+    step = at;
   }
 
   private void announce() {

@@ -4,5 +4,7 @@ package io.nvrar.cli.soak;
 enum Phase {
   CREATE,
   CALL,
+  /** It splits the group, or is in a group that it was split into. */
+  SPLIT,
   CLOSE
 }

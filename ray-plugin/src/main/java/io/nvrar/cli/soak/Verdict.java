@@ -76,7 +76,7 @@ final class Verdict {
       case ABORT -> complete || (concerned && ends(outcome, "soak wants it"));
       case EARLY_CLOSE ->
           (concerned && !atFault)
-              ? ends(outcome, "rank %d closed the group after".formatted(fault.rank()))
+              ? ends(outcome, "rank %d closed ".formatted(fault.rank()))
               : complete;
       case CLOSE_IN_CALL ->
           complete
@@ -130,26 +130,30 @@ final class Verdict {
   private boolean namesLost(Outcome outcome, List<Integer> victims) {
     boolean knowsPid = outcome.lostPid() == victimPid;
     // Who rank 0 is, is not known before the members have been introduced to each other.
-    boolean cannotKnowPid = outcome.phase() == Phase.CREATE && outcome.lostPid() == 0;
-    return outcome.is(PeerLostException.class)
-        && victims.contains(outcome.lostRank())
-        && (knowsPid || cannotKnowPid);
+    boolean cannotKnowPid = outcome.phase() != Phase.CALL && outcome.lostPid() == 0;
+    // In a group that was split off the ranks are others.
+    boolean isVictim =
+        victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
+    return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
   }
 
   private static boolean namesMissing(Outcome outcome, List<Integer> victims) {
     return outcome.is(CollectiveTimeoutException.class)
-        && !Collections.disjoint(outcome.missingRanks(), victims);
+        && (!Collections.disjoint(outcome.missingRanks(), victims)
+            || outcome.phase() == Phase.SPLIT);
   }
 
   /** A process that has not said who it is yet can only be missed; one that never listens, too. */
   private static boolean missedJoin(Outcome outcome, List<Integer> victims) {
-    return outcome.phase() == Phase.CREATE
+    boolean joins = outcome.phase() == Phase.CREATE || outcome.phase() == Phase.SPLIT;
+    boolean mayHoldRendezvous = victims.contains(0) || outcome.phase() == Phase.SPLIT;
+    return joins
         && (namesMissing(outcome, victims)
-            || (victims.contains(0) && ends(outcome, "has no rendezvous")));
+            || (mayHoldRendezvous && ends(outcome, "has no rendezvous")));
   }
 
   private Duration limit(GroupPlan group, Outcome outcome) {
-    if (outcome.phase() == Phase.CREATE) {
+    if (outcome.phase() == Phase.CREATE || outcome.phase() == Phase.SPLIT) {
       return group.config().joinTimeout().plus(JOIN_GRACE);
     }
     if (fault.kind() != Fault.Kind.LONG_STOP) {
