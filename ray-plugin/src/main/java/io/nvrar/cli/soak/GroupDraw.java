@@ -96,7 +96,8 @@ final class GroupDraw {
       phase = splits && dice.chance(0.5) ? Phase.SPLIT : phase;
     }
     int step = phase == Phase.CALL ? dice.between(0, calls.size() - 1) : 0;
-    int delayMicros = dice.magnitude(phase == Phase.CREATE || phase == Phase.SPLIT ? 150_000 : 5_000) - 1;
+    int delayMicros =
+        dice.magnitude(phase == Phase.CREATE || phase == Phase.SPLIT ? 150_000 : 5_000) - 1;
     int variant = dice.between(0, 9);
     int pauseMillis = 0;
     switch (kind) {

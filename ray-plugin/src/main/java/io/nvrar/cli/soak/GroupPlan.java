@@ -43,11 +43,6 @@ record GroupPlan(
   public String toString() {
     return "%s: %d ranks on workers %s, %d calls, %s, %s"
         .formatted(
-            name,
-            worldSize(),
-            workers,
-            calls.size(),
-            split == null ? "no split" : split,
-            config);
+            name, worldSize(), workers, calls.size(), split == null ? "no split" : split, config);
   }
 }

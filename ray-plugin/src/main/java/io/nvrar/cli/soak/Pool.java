@@ -65,7 +65,6 @@ final class Pool {
             "-Dkryo.unsafe=false",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Djava.io.tmpdir=" + temporary,
-            // Every fault leaves one, which is no leak.
             "-D" + FlightFile.DIRECTORY_PROPERTY + "=" + temporary.resolveSibling("flight")));
     String nativeDir = System.getProperty(NATIVE_DIR);
     if (nativeDir != null) {

@@ -132,8 +132,7 @@ final class Verdict {
     // Who rank 0 is, is not known before the members have been introduced to each other.
     boolean cannotKnowPid = outcome.phase() != Phase.CALL && outcome.lostPid() == 0;
     // In a group that was split off the ranks are others.
-    boolean isVictim =
-        victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
+    boolean isVictim = victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
     return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
   }
 

@@ -63,6 +63,25 @@ class ReferenceTest {
   }
 
   @Test
+  void averagesDivideTheSumBeforeTheyAreRounded() {
+    assertThat(reduce(DataType.FLOAT16, ReduceOp.AVG, 0x7BFF, 0x7BFF)).isEqualTo(0x7BFF);
+    assertThat(Double.longBitsToDouble(reduce(DataType.FLOAT64, ReduceOp.AVG, bits(1), bits(2))))
+        .isEqualTo(1.5);
+  }
+
+  private static long bits(double value) {
+    return Double.doubleToRawLongBits(value);
+  }
+
+  @Test
+  void smallIntegersWrapInTheirOwnWidth() {
+    assertThat((byte) reduce(DataType.INT8, ReduceOp.PRODUCT, 100, 3)).isEqualTo((byte) 44);
+    assertThat(reduce(DataType.UINT8, ReduceOp.MAX, 0x80, 0x7F)).isEqualTo(0x80);
+    assertThat(reduce(DataType.INT8, ReduceOp.MAX, 0x80, 0x7F)).isEqualTo(0x7F);
+    assertThat(reduce(DataType.INT64, ReduceOp.SUM, Long.MAX_VALUE, 1)).isEqualTo(Long.MIN_VALUE);
+  }
+
+  @Test
   void integersWrap() {
     assertThat((int) reduce(DataType.INT32, ReduceOp.SUM, Integer.MAX_VALUE, 1))
         .isEqualTo(Integer.MIN_VALUE);

@@ -3,6 +3,7 @@ package io.nvrar.cli.soak;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
@@ -34,6 +35,26 @@ class RoundTest {
     assertThat(kinds).containsExactlyInAnyOrder(Fault.Kind.values());
     assertThat(phases).containsExactlyInAnyOrder(Phase.values());
     assertThat(collectives).containsExactlyInAnyOrder(Collective.values());
+  }
+
+  @Test
+  void everyRankOfASplitFindsItsNewGroupAlike() {
+    SplitPlan split = new SplitPlan(0, List.of(1, 0, 1, -1, 1), List.of(5, 0, -1, 0, 5), 3, 99);
+    assertThat(split.groupOf(0)).containsExactly(2, 0, 4);
+    assertThat(split.groupOf(4)).isEqualTo(split.groupOf(2)).isEqualTo(split.groupOf(0));
+    assertThat(split.groupOf(1)).containsExactly(1);
+  }
+
+  @Test
+  void aSplitNeverComesBetweenTheTwoCallsThatAFaultSwaps() {
+    for (int number = 0; number < ROUNDS; number++) {
+      GroupPlan group = Round.draw(5, number, WORKERS).first();
+      if (group.split() != null
+          && Set.of(Fault.Kind.SWAPPED_CALLS, Fault.Kind.MISSING_CALL)
+              .contains(group.fault().kind())) {
+        assertThat(group.split().step()).isNotEqualTo(group.fault().step() + 1);
+      }
+    }
   }
 
   @Test
