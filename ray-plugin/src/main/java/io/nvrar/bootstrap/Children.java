@@ -17,6 +17,7 @@ final class Children {
   private final Map<Member, int[]> alive = new HashMap<>();
 
   private @Nullable Failure end;
+  private @Nullable Failure loss;
   private boolean destroyed;
 
   Children(Ticket parent) {
@@ -32,6 +33,8 @@ final class Children {
     alive.put(child, ranks);
     if (end != null) {
       end(child, ranks, end);
+    } else if (loss != null && hasLost(ranks, loss)) {
+      end(child, ranks, loss);
     } else if (destroyed) {
       child.destroy();
     }
@@ -47,6 +50,27 @@ final class Children {
       end = reason;
       Map.copyOf(alive).forEach((child, ranks) -> end(child, ranks, reason));
     }
+  }
+
+  /**
+   * Fails those that have the rank that the parent has lost, now and later: one that is still being
+   * created does not know yet who is missing. The others go on.
+   */
+  synchronized void lost(Failure reason) {
+    if (loss == null) {
+      loss = reason;
+      Map.copyOf(alive)
+          .forEach(
+              (child, ranks) -> {
+                if (hasLost(ranks, reason)) {
+                  end(child, ranks, reason);
+                }
+              });
+    }
+  }
+
+  private static boolean hasLost(int[] ranks, Failure reason) {
+    return IntStream.of(ranks).anyMatch(rank -> rank == reason.rank());
   }
 
   private void end(Member child, int[] ranks, Failure reason) {

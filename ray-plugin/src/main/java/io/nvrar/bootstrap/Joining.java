@@ -113,7 +113,7 @@ final class Joining {
     member.own(communicator);
     member.send(new Message.Descriptor(communicator.descriptor()));
     Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();
-    connect(communicator, members);
+    connect(member, communicator, members);
     member.send(new Message.Connected());
     await(member, () -> member.isReady() ? member : null, deadline);
     if (hub != null) {
@@ -149,7 +149,8 @@ final class Joining {
     return given;
   }
 
-  private void connect(NativeCommunicator communicator, Message.MemberInfo[] members) {
+  private void connect(
+      Member member, NativeCommunicator communicator, Message.MemberInfo[] members) {
     try {
       communicator.connect(
           Arrays.stream(members).map(Message.MemberInfo::descriptor).toArray(byte[][]::new));
@@ -161,7 +162,8 @@ final class Joining {
         spans = true;
         throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
       }
-      throw e;
+      // If the group has been ended meanwhile, the library knows that and the member knows why.
+      throw communicator.failure() == null ? e : member.callFailed(e);
     }
   }
 

@@ -128,6 +128,8 @@ final class Member implements ControlChannel.Listener {
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
         children.end(reason);
+      } else if (reason.kind() == Failure.Kind.PEER_LOST) {
+        children.lost(reason);
       }
     } else if (message instanceof Message.Members all) {
       monitor.update(() -> members = all);
@@ -152,6 +154,7 @@ final class Member implements ControlChannel.Listener {
   @Override
   public void lost(String why) {
     boolean orderly = calls.hasClosed(0);
+    boolean hadFailed = hasFailed();
     boolean mayLeave =
         monitor.locked(
             () -> {
@@ -161,8 +164,8 @@ final class Member implements ControlChannel.Listener {
     if (mayLeave) {
       channel.leave();
     }
-    if (orderly) {
-      return;
+    if (orderly || hadFailed) {
+      return; // it goes with a failed group, too, and the groups that were split from it do not
     }
     ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
     Failure reason =

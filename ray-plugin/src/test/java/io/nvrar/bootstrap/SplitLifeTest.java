@@ -159,6 +159,19 @@ class SplitLifeTest {
   }
 
   @Test
+  void childrenOutliveAParentThatHasFailedAndIsClosed() throws Exception {
+    byte[] ticket =
+        Groups.createTicket("parent", WORLD_SIZE, Members.config().build(), Members.HOST);
+    join(ticket, 0, 1, 2, 3);
+    worlds.get(0).abort("the parent alone");
+    await().until(() -> worlds.stream().noneMatch(world -> world.health().healthy()));
+    worlds.get(0).close(); // and with it the hub
+    Thread.sleep(300);
+    sumOnBoth(halves.get(0), halves.get(1));
+    sumOnBoth(halves.get(2), halves.get(3));
+  }
+
+  @Test
   void destroyClosesTheChildrenInOrder() throws Exception {
     byte[] ticket =
         Groups.createTicket("destroy", WORLD_SIZE, Members.config().build(), Members.HOST);

@@ -152,7 +152,7 @@ final class Verdict {
   }
 
   private Duration limit(GroupPlan group, Outcome outcome) {
-    if (outcome.phase() == Phase.CREATE || outcome.phase() == Phase.SPLIT) {
+    if (outcome.phase() == Phase.CREATE) {
       return group.config().joinTimeout().plus(JOIN_GRACE);
     }
     if (fault.kind() != Fault.Kind.LONG_STOP) {
