@@ -102,7 +102,7 @@ final class GroupDraw {
     int pauseMillis = 0;
     switch (kind) {
       case DELAY -> pauseMillis = dice.magnitude(400);
-      case DIFFERENT_CALL, EARLY_CLOSE, CLOSE_IN_CALL ->
+      case BAD_ARGUMENT, DIFFERENT_CALL, EARLY_CLOSE, CLOSE_IN_CALL ->
           calls.set(step, calls.get(step).joiningAll());
       case SWAPPED_CALLS, MISSING_CALL -> step = makeNeighboursDiffer(step, calls);
       case SHORT_STOP -> pauseMillis = dice.magnitude(SHORT_STOP_MILLIS);
