@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "support/summary.h"
 
 namespace nvrar::test {
 namespace {
@@ -107,6 +108,7 @@ void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const Col
   const nvrar_status status =
       call(comm, gives ? reinterpret_cast<uint64_t>(send) : 0, takes ? reinterpret_cast<uint64_t>(recv) : 0, c);
   ASSERT_EQ(status, NVRAR_OK) << nvrar_last_error() << "; " << describe_case(c);
+  count_checked_call();
 
   for (uint64_t part = 0; part < shape.recv_parts && takes; ++part) {
     ASSERT_EQ(difference(recv + part * bytes, expected(pool, c, rank, part), bytes), "")
