@@ -76,7 +76,7 @@ nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noex
 class BusyGuard {
  public:
   explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
-    if (busy_.exchange(true, std::memory_order_acquire)) {
+    if (busy_.exchange(true, std::memory_order_acquire) && !protocol::planted(protocol::Defect::kNoBusyGuard)) {
       throw Error(NVRAR_INVALID_USAGE,
                   "another call of this communicator is running: calls of one group run one at a time");
     }
@@ -220,7 +220,7 @@ void Communicator::require_ready() {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
   }
   const host::Poison before = member_.poisoned();
-  if (before.status != NVRAR_OK) [[unlikely]]
+  if (before.status != NVRAR_OK && !protocol::planted(protocol::Defect::kIgnoredPoison)) [[unlikely]]
     throw_poisoned(before, "");
 }
 

@@ -90,6 +90,9 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
   const int32_t choice = choice_of(call, bytes, topology, tuning);
   const Algorithm algorithm = algorithm_of(call.collective, choice);
   const PacketKind kind = kind_of(algorithm, call, bytes);
+  if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
+    return {algorithm, kind, 64, (call.count + 63) / 64, choice};
+  }
   const uint64_t run_bytes = kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
   const uint64_t per_launch = runs_per_launch(algorithm, kind, call.data_type, layout) * (run_bytes / size);
   const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);

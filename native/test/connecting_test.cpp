@@ -64,7 +64,9 @@ TEST_F(Connecting, AnotherTopologyIsAMismatch) {
   expect_connect(NVRAR_MISMATCH, "rank 1 has ranks_per_node 1, this rank (0) has 2");
 }
 
-TEST_F(Connecting, AnotherTuningTableIsAMismatch) {
+using Invariant12_ThePlanIsPure = Connecting;
+
+TEST_F(Invariant12_ThePlanIsPure, AnotherTuningTableIsAMismatch) {
   prepare(0, make_config(0, 2, {}));
   const nvrar_config config = make_config(1, 2, {});
   const nvrar_tuning_rule rule{-1, 0, 0, NVRAR_ALGORITHM_ONE_SHOT, 4096};
@@ -110,7 +112,7 @@ TEST_F(Connecting, AbortBeforeConnectIsNotForgotten) {
   EXPECT_EQ(nvrar_async_error(comms_[1]), NVRAR_ABORTED) << "the peer learns of it as soon as it can be reached";
 }
 
-TEST(Abort, ThatMeetsAConnectReachesThePeer) {
+TEST(Invariant14_WaitsEnd, AnAbortThatMeetsAConnectReachesThePeer) {
   for (uint64_t round = 0; round < repetitions(2000); ++round) {
     uint8_t id[NVRAR_UNIQUE_ID_BYTES];
     uint8_t descriptors[2 * NVRAR_DESCRIPTOR_BYTES];

@@ -33,7 +33,7 @@ nvrar_failure failure_of(nvrar_comm* comm) {
   return failure;
 }
 
-TEST(Mismatch, DifferentCountsFailOnAllRanksAndNameWhoDiffers) {
+TEST(Invariant13_DifferingCallsAreCaught, DifferentCountsFailOnAllRanksAndNameWhoDiffers) {
   ThreadGroup group(4);
   group.run([&](int rank, nvrar_comm* comm) {
     Buffer buffer(2048);
@@ -54,7 +54,7 @@ TEST(Mismatch, DifferentCountsFailOnAllRanksAndNameWhoDiffers) {
 }
 
 // Without numbers in the headers, one rank's step k would be summed with the others' step k + 1.
-TEST(Mismatch, ACountOfZeroOnOneRankIsCaughtByTheNextCall) {
+TEST(Invariant13_DifferingCallsAreCaught, ACountOfZeroOnOneRankIsCaughtByTheNextCall) {
   ThreadGroup group(3);
   group.run([&](int rank, nvrar_comm* comm) {
     Buffer buffer(64);
@@ -70,7 +70,7 @@ TEST(Mismatch, ACountOfZeroOnOneRankIsCaughtByTheNextCall) {
   });
 }
 
-TEST(Timeout, NamesACountOfZeroThatWasTheLastCall) {
+TEST(Invariant14_WaitsEnd, ATimeOutNamesACountOfZeroThatWasTheLastCall) {
   ThreadGroup group(2, {.timeout_ns = kShortNs});
   Buffer buffer(64);
   ASSERT_EQ(buffer.all_reduce(group.comm(1), 0), NVRAR_OK);
@@ -103,51 +103,7 @@ TEST(CountOfZero, OnAllRanksIsACallThatWaitsForNobody) {
   EXPECT_EQ(call_of(0).sequence, 3u);
 }
 
-TEST(Mismatch, EveryKindOfDifferenceIsCaught) {
-  using Pair = std::pair<std::string, std::function<nvrar_status(nvrar_comm*, Buffer&, bool odd)>>;
-  const Pair kinds[] = {
-      {"op", [](nvrar_comm* c, Buffer& b, bool odd) { return b.all_reduce(c, 100, odd ? NVRAR_MAX : NVRAR_SUM); }},
-      {"launches", [](nvrar_comm* c, Buffer& b, bool odd) { return b.all_reduce(c, odd ? 100000 : 1); }},
-      {"collective", [](nvrar_comm* c, Buffer& b, bool odd) { return odd ? nvrar_barrier(c, 0) : b.all_reduce(c, 9); }},
-      {"type",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return nvrar_all_reduce(c, reinterpret_cast<uint64_t>(b.in.data()), reinterpret_cast<uint64_t>(b.out.data()),
-                                 100, odd ? NVRAR_INT32 : NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0);
-       }},
-      {"root",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return nvrar_broadcast(c, reinterpret_cast<uint64_t>(b.in.data()), reinterpret_cast<uint64_t>(b.out.data()),
-                                100, NVRAR_FLOAT32, odd ? 1 : 0, 0);
-       }},
-      {"algorithm",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return b.all_reduce(c, 100, NVRAR_SUM, odd ? NVRAR_ALGORITHM_TWO_SHOT : NVRAR_ALGORITHM_ONE_SHOT);
-       }},
-      {"nodes",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return b.all_reduce(c, 100, NVRAR_SUM, odd ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT);
-       }},
-      {"root of a reduce",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return nvrar_reduce(c, b.send(), b.recv(), 100, NVRAR_FLOAT32, NVRAR_SUM, odd ? 1 : 2, 0);
-       }},
-      {"collectives of one shape",
-       [](nvrar_comm* c, Buffer& b, bool odd) {
-         return odd ? nvrar_reduce_scatter(c, b.send(), b.recv(), 100, NVRAR_INT32, NVRAR_SUM, 0)
-                    : nvrar_all_to_all(c, b.send(), b.recv(), 100, NVRAR_INT32, 0);
-       }},
-  };
-  for (const auto& [name, call] : kinds) {
-    ThreadGroup group(3, {.ring_bytes = 4 * kSmallRingBytes, .ranks_per_node = 2});
-    group.run([&, &body = call, &kind = name](int rank, nvrar_comm* comm) {
-      Buffer buffer(100000);
-      EXPECT_EQ(body(comm, buffer, rank == 1), NVRAR_MISMATCH) << kind << " on rank " << rank;
-      EXPECT_TRUE(contains(nvrar_last_error(), "rank 1 is in ")) << nvrar_last_error();
-    });
-  }
-}
-
-TEST(Timeout, NamesWhoIsMissingInWhichCallAfterHowLong) {
+TEST(Invariant14_WaitsEnd, ATimeOutNamesWhoIsMissingInWhichCallAfterHowLong) {
   ThreadGroup group(4, {.timeout_ns = kShortNs});
   group.run([&](int rank, nvrar_comm* comm) {
     Buffer buffer(64);
@@ -174,7 +130,7 @@ TEST(Timeout, NamesWhoIsMissingInWhichCallAfterHowLong) {
   EXPECT_TRUE(contains(nvrar_last_error(), "without rank 3, which ended the group")) << nvrar_last_error();
 }
 
-TEST(Timeout, OfTheOneThatGaveUpSaysAfterHowLong) {
+TEST(Invariant14_WaitsEnd, ATimeOutOfTheOneThatGaveUpSaysAfterHowLong) {
   ThreadGroup group(2, {.timeout_ns = kShortNs});
   Buffer buffer(8);
   ASSERT_EQ(buffer.all_reduce(group.comm(0), 8), NVRAR_TIMEOUT);
@@ -192,7 +148,7 @@ TEST(Timeout, OfTheOneThatGaveUpSaysAfterHowLong) {
 }
 
 // Whatever the ranks wait for (headers, contributions, sums of other nodes, results), it is the absent one they name.
-TEST(Timeout, NamesTheAbsentRankInEveryAlgorithmAndCollective) {
+TEST(Invariant14_WaitsEnd, ATimeOutNamesTheAbsentRankInEveryAlgorithmAndCollective) {
   constexpr int kAbsent = 4;
   const auto call = [](nvrar_comm* comm, Buffer& b, int way) {
     switch (way) {
@@ -219,18 +175,18 @@ TEST(Timeout, NamesTheAbsentRankInEveryAlgorithmAndCollective) {
   }
 }
 
-TEST(Timeout, IsCountedPerCallAndNotFromTheLastOne) {
-  ThreadGroup group(2, {.timeout_ns = kShortNs});
+TEST(Invariant14_WaitsEnd, ATimeOutIsCountedPerCallAndNotFromTheLastOne) {
+  ThreadGroup group(2, {.timeout_ns = 600 * kMs});
   group.run([&](int rank, nvrar_comm* comm) {
     Buffer buffer(8);
     for (int i = 0; i < 4; ++i) {
-      if (rank == 1) ::usleep(100'000);
+      if (rank == 1) ::usleep(200'000);
       ASSERT_EQ(buffer.all_reduce(comm, 8), NVRAR_OK) << nvrar_last_error();
     }
   });
 }
 
-TEST(Abort, EndsASleepingCallOnEveryRankAtOnce) {
+TEST(Invariant14_WaitsEnd, AnAbortEndsASleepingCallOnEveryRankAtOnce) {
   ThreadGroup group(4);
   double aborted_at = 0;
   std::atomic<double> last_left{0};
@@ -252,20 +208,6 @@ TEST(Abort, EndsASleepingCallOnEveryRankAtOnce) {
   other.join();
   EXPECT_LT(last_left - aborted_at, 0.05);
   EXPECT_EQ(nvrar_async_error(group.comm(3)), NVRAR_ABORTED);
-}
-
-TEST(Usage, ASecondThreadIsRefusedAndTheRunningCallGoesOn) {
-  ThreadGroup group(2);
-  Buffer buffer(8);
-  std::thread first([&] { EXPECT_EQ(buffer.all_reduce(group.comm(0), 8), NVRAR_OK) << nvrar_last_error(); });
-  ::usleep(100'000);
-  Buffer second(8);
-  EXPECT_EQ(second.all_reduce(group.comm(0), 8), NVRAR_INVALID_USAGE);
-  EXPECT_TRUE(contains(nvrar_last_error(), "another call of this communicator is running"));
-  EXPECT_EQ(nvrar_async_error(group.comm(0)), NVRAR_OK);
-  EXPECT_EQ(second.all_reduce(group.comm(1), 8), NVRAR_OK) << nvrar_last_error();
-  first.join();
-  EXPECT_EQ(buffer.out[7], 2.0f);
 }
 
 TEST(Usage, CallsBeforeConnectAreRefused) {

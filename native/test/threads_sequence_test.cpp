@@ -28,9 +28,9 @@ CollectiveCase random_case(uint64_t r, uint64_t world, const std::vector<int32_t
   return c;
 }
 
-class SequenceOfTopology : public ::testing::TestWithParam<TestTopology> {};
+class Invariant02_Rings : public ::testing::TestWithParam<TestTopology> {};
 
-TEST_P(SequenceOfTopology, ThousandsOfMixedCallsWithLaggardsStayExact) {
+TEST_P(Invariant02_Rings, ThousandsOfMixedCallsWithLaggardsStayExact) {
   const auto [world, ranks_per_node] = GetParam();
   const Pools pools(world, ranks_per_node, 11);
   const std::vector<int32_t> ways = algorithms(world, ranks_per_node);
@@ -51,7 +51,7 @@ TEST_P(SequenceOfTopology, ThousandsOfMixedCallsWithLaggardsStayExact) {
 }
 
 // One rank is always late, the others are always a call ahead of it: the reuse of a ring happens as early as it can.
-TEST_P(SequenceOfTopology, ThousandsOfEpochsOnTheSameSlotsStayExact) {
+TEST_P(Invariant02_Rings, ThousandsOfEpochsOnTheSameSlotsStayExact) {
   const auto [world, ranks_per_node] = GetParam();
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 13, ranks_per_node);
   const std::vector<int32_t> ways = algorithms(world, ranks_per_node);
@@ -69,9 +69,11 @@ TEST_P(SequenceOfTopology, ThousandsOfEpochsOnTheSameSlotsStayExact) {
   }
 }
 
+class Invariant03_NobodyRunsAhead : public ::testing::TestWithParam<TestTopology> {};
+
 // Ranks that only send have nothing of their own to wait for: only the headers keep them from overwriting what a late
 // root has not read.
-TEST_P(SequenceOfTopology, SendersOfAReduceDoNotOvertakeALateRoot) {
+TEST_P(Invariant03_NobodyRunsAhead, SendersOfAReduceDoNotOvertakeALateRoot) {
   const auto [world, ranks_per_node] = GetParam();
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 17, ranks_per_node);
   ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
@@ -87,7 +89,7 @@ TEST_P(SequenceOfTopology, SendersOfAReduceDoNotOvertakeALateRoot) {
 }
 
 // Results reach a rank that has not read all contributions to its own slice yet: they need places of their own.
-TEST_P(SequenceOfTopology, ResultsOfTwoShotDoNotMeetContributions) {
+TEST_P(Invariant02_Rings, ResultsOfTwoShotDoNotMeetContributions) {
   const auto [world, ranks_per_node] = GetParam();
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 19, ranks_per_node);
   const std::vector<int32_t> ways = algorithms(world, ranks_per_node);
@@ -103,10 +105,9 @@ TEST_P(SequenceOfTopology, ResultsOfTwoShotDoNotMeetContributions) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Topologies, SequenceOfTopology,
-                         ::testing::Values(TestTopology{2, 0}, TestTopology{3, 0}, TestTopology{4, 0},
-                                           TestTopology{5, 0}, TestTopology{8, 0}, TestTopology{4, 2},
-                                           TestTopology{5, 3}, TestTopology{8, 2}));
+constexpr TestTopology kSome[] = {{2, 0}, {3, 0}, {4, 0}, {5, 0}, {8, 0}, {4, 2}, {5, 3}, {8, 2}};
+INSTANTIATE_TEST_SUITE_P(Topologies, Invariant02_Rings, ::testing::ValuesIn(kSome));
+INSTANTIATE_TEST_SUITE_P(Topologies, Invariant03_NobodyRunsAhead, ::testing::ValuesIn(kSome));
 
 }  // namespace
 }  // namespace nvrar::test

@@ -65,7 +65,9 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   for (uint64_t i = 0; i < plan.launches; ++i) {
     const uint64_t first = i * plan.elements_per_launch;
-    launch.epoch = ++epoch_;
+    ++epoch_;
+    if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
+    launch.epoch = epoch_;
     // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
     launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
     launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);

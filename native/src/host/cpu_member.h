@@ -59,7 +59,7 @@ class CpuMember {
   protocol::RingLayout layout_;
   uint32_t rank_;
   uint64_t timeout_ns_;
-  uint64_t epoch_ = 0;  // of the last launch
+  uint64_t epoch_ = protocol::first_epoch() - 1;  // of the last launch
   std::array<SharedSegment, protocol::kMaxRanks> segments_;
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   std::atomic<bool> peers_mapped_{false};

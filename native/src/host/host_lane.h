@@ -4,6 +4,7 @@
 #define NVRAR_HOST_HOST_LANE_H
 
 #include <cstring>
+#include <utility>
 
 #include "host/control_block.h"
 #include "host/packet_access.h"
@@ -41,6 +42,7 @@ class HostLane {
 #if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
     if (++test_puts_ % 509 == 0) ::sched_yield();
 #endif
+    protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
     announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
     store_packet(ranks_[peer].rings + slot, packet);
   }
@@ -142,6 +144,7 @@ class HostLane {
   // packet was stored in one access, and x86-64 keeps the order of loads.
   template <class Packets>
   NVRAR_HD bool await(uint64_t slot, uint32_t source, uint64_t epoch, uint32_t packets) {
+    protocol::pass_moment(rank_, protocol::Moment::kWaits, slot);
     const Packet* const first = own_rings_ + slot;
     for (uint32_t i = 0; i < packets; ++i) {
       if (!packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
@@ -154,12 +157,11 @@ class HostLane {
 
   template <class Packets>
   NVRAR_HD void release([[maybe_unused]] uint64_t slot, [[maybe_unused]] uint32_t packets) {
-#if !defined(NVRAR_TEST_KEEP_SLOTS)  // a negative control: without this, ring reuse must show as wrong sums
     if constexpr (Packets::kMustClear) {
+      if (protocol::planted(protocol::Defect::kKeptSlots)) return;
       const Packet empty = Packets::empty();
       for (uint32_t i = 0; i < packets; ++i) store_packet(own_rings_ + slot + i, empty);
     }
-#endif
   }
 
   // The payload of a run that has arrived: in its slots where they hold nothing else, else gathered in `room`.
@@ -219,6 +221,8 @@ class HostLane {
     reduction_->finish(partials_, topology_.nodes(), topology_.world, to, vectors);
   }
   void sum(const protocol::Sources& sources, uint8_t* to, uint32_t vectors) {
+    if (protocol::planted(protocol::Defect::kOwnFirst)) std::swap(runs_[0], runs_[sources.own]);
+    if (protocol::planted(protocol::Defect::kNoOwnData)) runs_[sources.own] = runs_[sources.own == 0 ? 1 : 0];
     if (topology_.nodes() == 1) {
       reduction_->sum(runs_, sources.count, topology_.world, to, vectors);
     } else {
@@ -272,7 +276,7 @@ bool HostLane::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes
     const Packet packet = load_packet(own_rings_ + slot + i);
     __builtin_memcpy(to + i * kBytes, &packet, kBytes);
   }
-  if (const uint32_t rest = bytes % kBytes; rest != 0) {
+  if (const uint32_t rest = bytes % kBytes; rest != 0 && !protocol::planted(protocol::Defect::kDroppedRest)) {
     const Packet packet = load_packet(own_rings_ + slot + whole);
     std::memcpy(to + whole * kBytes, &packet, rest);
   }

@@ -28,6 +28,11 @@ namespace nvrar::host {
 // "memory" clobber keeps the compiler from moving user data across it; the CPU keeps stores in order, and loads in
 // order.
 inline __attribute__((always_inline)) void store_packet(protocol::Packet* slot, protocol::Packet packet) {
+  if (protocol::planted(protocol::Defect::kTornPackets)) {
+    auto* const words = reinterpret_cast<volatile uint32_t*>(slot);
+    for (int i = 0; i < 4; ++i) words[i] = packet[i];
+    return;
+  }
   asm volatile(NVRAR_MOVE_PACKET " %1, %0" : "=m"(*slot) : "x"(packet) : "memory");
 }
 

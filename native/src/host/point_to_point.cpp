@@ -15,6 +15,7 @@ PointToPoint::PointToPoint(const protocol::RingLayout& layout, uint32_t rank) no
       Queue& queue = queues_[sends ? 0 : 1][peer];
       queue.sends = sends;
       queue.end.peer = peer;
+      queue.end.transfers = protocol::first_epoch() - 1;
       queue.end.slots = layout.transfer_ring_slots();
       queue.end.ring = layout.transfer_ring_begin(sends ? rank : peer);
       queue.end.credit = layout.credit_slot(sends ? peer : rank);

@@ -38,7 +38,9 @@ class Waiter {
     if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
     for (uint64_t now_ns = begin_ns;; now_ns = monotonic_ns()) {
       if (arrived()) return WaitResult::kArrived;
-      if (own_->poison.load(std::memory_order_acquire) != 0) return WaitResult::kPoisoned;
+      if (own_->poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+        return WaitResult::kPoisoned;
+      }
       const uint64_t gone_ns = now_ns - first_miss_ns_;
       // Looked at once more: this process may have been stopped between the two lines above.
       if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;

@@ -34,10 +34,12 @@ NVRAR_HD uint32_t header_hash(const CallSignature& call) {
   hash = hash_step(hash, static_cast<uint32_t>(call.sequence >> 32));
   hash = hash_step(hash, static_cast<uint32_t>(call.collective));
   hash = hash_step(hash, static_cast<uint32_t>(call.data_type));
-  hash = hash_step(hash, static_cast<uint32_t>(call.op));
+  if (!planted(Defect::kHashWithoutOp)) hash = hash_step(hash, static_cast<uint32_t>(call.op));
   hash = hash_step(hash, static_cast<uint32_t>(call.root));
-  hash = hash_step(hash, static_cast<uint32_t>(call.count));
-  hash = hash_step(hash, static_cast<uint32_t>(call.count >> 32));
+  if (!planted(Defect::kHashWithoutCount)) {
+    hash = hash_step(hash, static_cast<uint32_t>(call.count));
+    hash = hash_step(hash, static_cast<uint32_t>(call.count >> 32));
+  }
   hash = hash_step(hash, call.algorithm);
   hash = hash_step(hash, static_cast<uint32_t>(call.packet_kind));
   hash = hash_step(hash, static_cast<uint32_t>(call.elements_per_launch));
@@ -68,22 +70,10 @@ NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
   for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
 }
 
-// The sending half of a launch: `send_data`, which pushes what this rank has to give, and the headers. All of it comes
-// before the caller's first poll (protocol.md 11).
-template <class Lane, class SendData>
-NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
-  if (kHeadersFirst) send_headers(lane, launch);
-  send_data();
-  if (!kHeadersFirst) send_headers(lane, launch);
-  lane.sent();
-}
-
 // Looks at all headers even when one differs, so that every rank learns of every difference.
 template <class Lane>
 NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
-#if defined(NVRAR_TEST_NO_EVIDENCE)  // a negative control: then a rank that only sends overwrites what was not read yet
-  return true;
-#endif
+  if (planted(Defect::kNoHeaderWait)) return true;
   bool same = true;
   const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
@@ -99,6 +89,17 @@ NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
     }
   }
   return same;
+}
+
+// The sending half of a launch: `send_data`, which pushes what this rank has to give, and the headers. All of it comes
+// before the caller's first poll (protocol.md 11).
+template <class Lane, class SendData>
+NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
+  if (planted(Defect::kPollsFirst)) (void)check_headers(lane, launch);
+  if (kHeadersFirst) send_headers(lane, launch);
+  send_data();
+  if (!kHeadersFirst) send_headers(lane, launch);
+  lane.sent();
 }
 
 }  // namespace nvrar::protocol

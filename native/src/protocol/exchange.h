@@ -41,7 +41,8 @@ struct DirectExchange {
     for (uint32_t node = 0; node < launch.topology().nodes(); ++node) {
       const uint64_t run = slices.exchange_run(j, own_node, node);
       const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kExchange, run);
-      if (!lane.template take_partial<Packets>(slot, slices.owner(j, node), bytes, launch.epoch, of_nodes + node)) {
+      const uint32_t place = planted(Defect::kSwappedNodes) ? (node + 1) % launch.topology().nodes() : node;
+      if (!lane.template take_partial<Packets>(slot, slices.owner(j, node), bytes, launch.epoch, of_nodes + place)) {
         return false;
       }
     }

@@ -5,12 +5,8 @@
 
 #include <stdint.h>
 
-#if defined(__CUDACC__)
-#define NVRAR_HD __host__ __device__ __forceinline__
-#else
-// Always inlined, so that a translation unit built for another instruction set can never lend its copy to this one.
-#define NVRAR_HD inline __attribute__((always_inline))
-#endif
+#include "protocol/attributes.h"
+#include "protocol/test_build.h"
 
 namespace nvrar::protocol {
 
@@ -60,6 +56,7 @@ struct SentinelPacket {
   static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // still a NaN of every float type that ends in this word
 
   static NVRAR_HD Packet seal(Packet payload, uint64_t) {
+    if (planted(Defect::kRawSentinels)) return payload;
 #if defined(__CUDACC__)
     if (payload[3] == kEmptyWord) payload[3] = kCanonicalWord;
     return payload;

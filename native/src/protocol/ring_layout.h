@@ -9,11 +9,6 @@ namespace nvrar::protocol {
 
 // K = 2 of protocol.md 2: no rank is more than one epoch ahead of another.
 constexpr uint32_t kParities = 2;
-#if defined(NVRAR_TEST_ONE_BUFFER)  // a negative control: then a rank that is ahead overwrites what was not read yet
-constexpr uint32_t kDataParities = 1;
-#else
-constexpr uint32_t kDataParities = kParities;
-#endif
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kMinRingBytes = 8192;
 // Partial results take more room: a rank that is alone in its node owns every slice, and halves cross as float32.
@@ -55,15 +50,14 @@ struct RingLayout {
   NVRAR_HD uint64_t area_slots(PacketKind kind) const {
     return (kind == PacketKind::kEpoch ? ring_bytes / 2 : ring_bytes) / kPacketBytes;
   }
-  NVRAR_HD uint64_t areas() const { return uint64_t{kDataParities} * hops(); }
+  NVRAR_HD uint64_t areas() const { return uint64_t{kParities} * hops(); }
   NVRAR_HD uint64_t area_begin(PacketKind kind, uint64_t epoch, Hop hop) const {
     const uint64_t before = kind == PacketKind::kEpoch ? 0 : areas() * area_slots(PacketKind::kEpoch);
-#if defined(NVRAR_TEST_SHARED_HOPS)  // a negative control: then results overwrite contributions that were not read yet
-    hop = Hop::kData;
-#endif
-    const uint64_t area = (epoch % kDataParities) * hops() + static_cast<uint32_t>(hop);
+    if (planted(Defect::kSharedHops)) hop = Hop::kData;
+    const uint64_t area = parity(epoch) * hops() + static_cast<uint32_t>(hop);
     return kHeaderSlots + before + area * area_slots(kind);
   }
+  static NVRAR_HD uint64_t parity(uint64_t epoch) { return planted(Defect::kOneBuffer) ? 0 : epoch % kParities; }
   // First of a run's slots: an area is counted in runs of kRunPackets, which slices.h deals out.
   NVRAR_HD uint64_t slot(PacketKind kind, uint64_t epoch, Hop hop, uint64_t run) const {
     return area_begin(kind, epoch, hop) + run * kRunPackets;

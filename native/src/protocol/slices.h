@@ -19,7 +19,9 @@ struct FlatRuns {
 // Two-shot: rank s owns slice s.
 struct TwoShotRuns {
   Topology topology;
-  NVRAR_HD uint32_t owner(uint64_t j) const { return static_cast<uint32_t>(j % topology.world); }
+  NVRAR_HD uint32_t owner(uint64_t j) const {
+    return static_cast<uint32_t>((planted(Defect::kNextOwner) ? j + 1 : j) % topology.world);
+  }
   NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j / topology.world * topology.world + source; }
   NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
   // From a rank's run to its next one, in slots, in both hops.

@@ -34,6 +34,9 @@ constexpr uint64_t kWindowMax = kPoolElements - 8 * kPartShift;  // count + firs
 // Asserts that the result is exact, the input as before, and nothing around the buffers touched.
 void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const CollectiveCase& c);
 
+// The same for a call that may fail: its status. NVRAR_INTERNAL if anything else was wrong.
+nvrar_status try_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const CollectiveCase& c);
+
 std::string describe_case(const CollectiveCase& c);
 
 // The algorithms that are possible in a group; AUTO is one of them.

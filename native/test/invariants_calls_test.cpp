@@ -1,0 +1,245 @@
+// Invariants of whole calls, with ranks as threads: one order of calls, differing calls, ends of waits.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <thread>
+
+#include "call.h"
+#include "support/group.h"
+#include "support/pool.h"
+#include "support/summary.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint8_t kUntouched = 0x5B;
+constexpr uint64_t kCount = 100;
+constexpr int kWorld = 3;
+
+// A rank's memory for any collective: large enough for a part of each rank.
+struct Memory {
+  explicit Memory(uint64_t count) : in(count * kWorld, 1.0f), out(count * kWorld * sizeof(float), kUntouched) {}
+  bool untouched() const {
+    return std::all_of(out.begin(), out.end(), [](uint8_t byte) { return byte == kUntouched; });
+  }
+  nvrar_status call(nvrar_comm* comm, const Call& c) {
+    const auto send = reinterpret_cast<uint64_t>(in.data());
+    const auto recv = reinterpret_cast<uint64_t>(out.data());
+    switch (c.collective) {
+      case NVRAR_ALL_REDUCE:
+        return nvrar_all_reduce(comm, send, recv, c.count, c.data_type, c.op, c.algorithm, 0);
+      case NVRAR_REDUCE:
+        return nvrar_reduce(comm, send, recv, c.count, c.data_type, c.op, c.root, 0);
+      case NVRAR_REDUCE_SCATTER:
+        return nvrar_reduce_scatter(comm, send, recv, c.count, c.data_type, c.op, 0);
+      case NVRAR_ALL_GATHER:
+        return nvrar_all_gather(comm, send, recv, c.count, c.data_type, 0);
+      case NVRAR_ALL_TO_ALL:
+        return nvrar_all_to_all(comm, send, recv, c.count, c.data_type, 0);
+      case NVRAR_BROADCAST:
+        return nvrar_broadcast(comm, send, recv, c.count, c.data_type, c.root, 0);
+      default:
+        return nvrar_barrier(comm, 0);
+    }
+  }
+  std::vector<float> in;
+  std::vector<uint8_t> out;
+};
+
+constexpr int32_t kCollectives[] = {NVRAR_ALL_REDUCE, NVRAR_ALL_GATHER,     NVRAR_BROADCAST, NVRAR_BARRIER,
+                                    NVRAR_REDUCE,     NVRAR_REDUCE_SCATTER, NVRAR_ALL_TO_ALL};
+
+Call call_of(int32_t collective) { return {collective, 0, 0, kCount, NVRAR_FLOAT32, NVRAR_SUM, 0}; }
+
+std::string text_of(const Call& c) {
+  nvrar_call record{};
+  record.collective = c.collective;
+  record.data_type = c.data_type;
+  record.op = c.op;
+  record.count = c.count;
+  record.root = c.root;
+  return describe(record);
+}
+
+// A rank that leaves early has seen fewer entries than there are ranks.
+void nobody_leaves_early(int32_t collective) {
+  ThreadGroup group(kWorld, {.timeout_ns = 5'000 * kMs});
+  std::atomic<int> entered{0};
+  group.run([&](int rank, nvrar_comm* comm) {
+    Memory memory(kCount);
+    for (int round = 1; round <= static_cast<int>(repetitions(30)); ++round) {
+      Call c = call_of(collective);
+      c.count = 1;  // fewer than ranks, too
+      c.root = round % kWorld;
+      if (rank == round / 3 % kWorld) ::usleep(1000);
+      ++entered;
+      ASSERT_EQ(memory.call(comm, c), NVRAR_OK) << nvrar_last_error();
+      ASSERT_GE(entered, round * kWorld) << "rank " << rank << " left " << text_of(c) << " before all had entered";
+      count_checked_call();
+    }
+  });
+}
+
+TEST(Invariant03_NobodyRunsAhead, ABroadcastRootWaitsForEveryRankToEnter) { nobody_leaves_early(NVRAR_BROADCAST); }
+TEST(Invariant03_NobodyRunsAhead, ARankThatOnlyGivesToAReduceWaitsForEveryRankToEnter) {
+  nobody_leaves_early(NVRAR_REDUCE);
+}
+TEST(Invariant03_NobodyRunsAhead, AnAllReduceOfFewerElementsThanRanksWaitsForEveryRankToEnter) {
+  nobody_leaves_early(NVRAR_ALL_REDUCE);
+}
+
+TEST(Invariant05_OneOrderOfCalls, ASecondThreadIsRefusedAndTheRunningCallGoesOn) {
+  ThreadGroup group(2, {.timeout_ns = 2'000 * kMs});
+  Memory first(kCount);
+  std::thread running(
+      [&] { EXPECT_EQ(first.call(group.comm(0), call_of(NVRAR_ALL_REDUCE)), NVRAR_OK) << nvrar_last_error(); });
+  ::usleep(100'000);
+  Memory second(kCount);
+  for (int32_t collective : kCollectives) {
+    EXPECT_EQ(second.call(group.comm(0), call_of(collective)), NVRAR_INVALID_USAGE)
+        << "a second thread entered " << text_of(call_of(collective));
+    EXPECT_NE(std::string(nvrar_last_error()).find("another call of this communicator is running"), std::string::npos);
+    if (HasFailure()) break;
+  }
+  EXPECT_TRUE(second.untouched());
+  EXPECT_EQ(nvrar_async_error(group.comm(0)), NVRAR_OK);
+  EXPECT_EQ(second.call(group.comm(1), call_of(NVRAR_ALL_REDUCE)), NVRAR_OK) << nvrar_last_error();
+  running.join();
+  EXPECT_EQ(first.out, second.out);
+}
+
+TEST(Invariant05_OneOrderOfCalls, ThreadsThatComeInEachOthersWayLoseNoCallAndSpoilNone) {
+  ThreadGroup group(2);
+  const uint64_t calls = repetitions(2000);
+  std::atomic<uint64_t> refused{0};
+  group.run([&](int, nvrar_comm* comm) {
+    std::atomic<uint64_t> tickets{0};
+    const auto one_thread = [&] {
+      Memory memory(kCount);
+      const float two = 2.0f;
+      while (tickets++ < calls) {
+        nvrar_status status = NVRAR_INVALID_USAGE;
+        while ((status = memory.call(comm, call_of(NVRAR_ALL_REDUCE))) == NVRAR_INVALID_USAGE) {
+          ++refused;
+          ::sched_yield();
+        }
+        ASSERT_EQ(status, NVRAR_OK) << nvrar_last_error();
+        ASSERT_EQ(difference(memory.out.data(), reinterpret_cast<const uint8_t*>(&two), sizeof two), "");
+        count_checked_call();
+      }
+    };
+    std::thread other(one_thread);
+    one_thread();
+    other.join();
+  });
+  EXPECT_GT(refused, 0u) << "threads that never met test nothing";
+}
+
+// Rank 1 makes the odd call; all ranks must see it, and none may have a result.
+void expect_caught(const Call& usual, const Call& odd) {
+  if (::testing::Test::HasFailure()) return;  // the first one says it
+  ThreadGroup group(kWorld, {.ring_bytes = kSmallRingBytes, .timeout_ns = 5'000 * kMs});
+  group.run([&](int rank, nvrar_comm* comm) {
+    Memory memory(std::max(usual.count, odd.count));
+    const nvrar_status status = memory.call(comm, rank == 1 ? odd : usual);
+    EXPECT_EQ(status, NVRAR_MISMATCH) << "rank " << rank << " was not told that " << text_of(usual) << " met "
+                                      << text_of(odd);
+    EXPECT_TRUE(memory.untouched()) << "rank " << rank << " has a result where " << text_of(usual) << " met "
+                                    << text_of(odd);
+    EXPECT_EQ(std::string(nvrar_last_error()).rfind("the calls of the ranks differ: rank 1 is in ", 0), 0u)
+        << nvrar_last_error();
+    count_checked_call();
+  });
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, OfEveryPairOfCollectives) {
+  for (int32_t usual : kCollectives) {
+    for (int32_t odd : kCollectives) {
+      if (usual != odd) expect_caught(call_of(usual), call_of(odd));
+    }
+  }
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, InTheCount) {
+  for (int32_t collective : kCollectives) {
+    if (collective == NVRAR_BARRIER) continue;
+    for (uint64_t count : {kCount - 1, kCount + 1, uint64_t{20000}}) {  // the last one in several launches
+      Call odd = call_of(collective);
+      odd.count = count;
+      expect_caught(call_of(collective), odd);
+    }
+  }
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, InTheType) {
+  for (int32_t collective : kCollectives) {
+    if (collective == NVRAR_BARRIER) continue;
+    for (int32_t type : {NVRAR_INT32, NVRAR_FLOAT16}) {
+      Call odd = call_of(collective);
+      odd.data_type = type;
+      expect_caught(call_of(collective), odd);
+    }
+  }
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, InTheOperator) {
+  for (int32_t collective : {NVRAR_ALL_REDUCE, NVRAR_REDUCE, NVRAR_REDUCE_SCATTER}) {
+    for (int32_t op : kOps) {
+      if (op == NVRAR_SUM) continue;
+      Call odd = call_of(collective);
+      odd.op = op;
+      expect_caught(call_of(collective), odd);
+    }
+  }
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, InTheRoot) {
+  for (int32_t collective : {NVRAR_BROADCAST, NVRAR_REDUCE}) {
+    Call odd = call_of(collective);
+    odd.root = 2;
+    expect_caught(call_of(collective), odd);
+  }
+}
+
+TEST(Invariant13_DifferingCallsAreCaught, InTheAlgorithm) {
+  Call usual = call_of(NVRAR_ALL_REDUCE);
+  usual.algorithm = NVRAR_ALGORITHM_ONE_SHOT;
+  Call odd = usual;
+  odd.algorithm = NVRAR_ALGORITHM_TWO_SHOT;
+  expect_caught(usual, odd);
+}
+
+TEST(Invariant14_WaitsEnd, EveryCollectiveHasADeadlineAndLeavesNoResultBehind) {
+  for (int32_t collective : kCollectives) {
+    ThreadGroup group(kWorld, {.timeout_ns = 50 * kMs});
+    group.run([&](int rank, nvrar_comm* comm) {
+      if (rank == 2) return;
+      Memory memory(kCount);
+      const double begin = seconds_now();
+      EXPECT_EQ(memory.call(comm, call_of(collective)), NVRAR_TIMEOUT) << text_of(call_of(collective));
+      EXPECT_LT(seconds_now() - begin, 5);
+      EXPECT_TRUE(memory.untouched()) << text_of(call_of(collective));
+      count_checked_call();
+    });
+  }
+}
+
+TEST(Invariant14_WaitsEnd, ACallInAFailedGroupLeavesAtOnceAndDoesNotTouchItsOutput) {
+  for (int32_t collective : kCollectives) {
+    ThreadGroup group(kWorld, {.timeout_ns = 5'000 * kMs});
+    ASSERT_EQ(nvrar_abort(group.comm(1)), NVRAR_OK);
+    group.run([&](int rank, nvrar_comm* comm) {
+      Memory memory(kCount);
+      EXPECT_EQ(memory.call(comm, call_of(collective)), NVRAR_ABORTED)
+          << "rank " << rank << " ran " << text_of(call_of(collective)) << " in a failed group";
+      EXPECT_TRUE(memory.untouched()) << text_of(call_of(collective));
+      count_checked_call();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace nvrar::test

@@ -1,0 +1,245 @@
+// Invariants of packets and of where they lie.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "call.h"
+#include "host/packet_access.h"
+#include "host/shared_segment.h"
+#include "protocol/call_header.h"
+#include "protocol/element.h"
+#include "protocol/slices.h"
+#include "support/collective_case.h"
+#include "support/group.h"
+#include "support/pool.h"
+
+namespace nvrar::test {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::Packet;
+using protocol::PacketKind;
+using protocol::RingLayout;
+using protocol::SentinelPacket;
+using protocol::Topology;
+
+// A reader that sees one half of a packet and another half of the next one would take data for what it is not.
+TEST(Invariant01_PacketsValidateThemselves, APacketIsSeenWholeOrNotAtAll) {
+  alignas(64) static Packet slots[4];
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint32_t i = 1; !stop; ++i) {
+      for (Packet& slot : slots) host::store_packet(&slot, Packet{i, i, i, i});
+    }
+  });
+  uint64_t changes = 0;
+  uint32_t last = 0;
+  const double end = seconds_now() + 10;
+  while (changes < repetitions(200000) && seconds_now() < end && !HasFailure()) {
+    for (int turn = 0; turn < 1000; ++turn) {
+      const Packet packet = host::load_packet(&slots[turn % 4]);
+      changes += packet[0] != last;
+      last = packet[0];
+      if (packet[0] == packet[1] && packet[0] == packet[2] && packet[0] == packet[3]) continue;
+      ADD_FAILURE() << "half a packet: " << packet[0] << " " << packet[1] << " " << packet[2] << " " << packet[3];
+      break;
+    }
+    ::sched_yield();
+  }
+  stop = true;
+  writer.join();
+  EXPECT_GT(changes, 10u) << "a reader that never meets the writer tests nothing";
+}
+
+// What an empty slot of either kind looks like, as user data of every type in every collective.
+TEST(Invariant01_PacketsValidateThemselves, DataThatLooksLikeAnEmptySlotArrives) {
+  for (const TestTopology& topology : {TestTopology{3, 0}, {4, 2}}) {
+    ThreadGroup group(topology.world, {.ring_bytes = small_ring_bytes(topology.ranks_per_node),
+                                       .timeout_ns = 3'000 * kMs,
+                                       .ranks_per_node = topology.ranks_per_node});
+    group.run([&](int rank, nvrar_comm* comm) {
+      constexpr uint64_t kBytes = 4096;
+      for (uint8_t byte : {uint8_t{0xFF}, uint8_t{0}}) {
+        for (int32_t type : kTypes) {
+          const std::vector<uint8_t> in(kBytes, byte);
+          const uint64_t count = kBytes / element_bytes(type);
+          std::vector<uint8_t> out(kBytes * 8, 0x5B);
+          const auto send = reinterpret_cast<uint64_t>(in.data());
+          const auto recv = reinterpret_cast<uint64_t>(out.data());
+          ASSERT_EQ(nvrar_all_gather(comm, send, recv, count, type, 0), NVRAR_OK) << nvrar_last_error();
+          for (uint64_t i = 0; i < kBytes * static_cast<uint64_t>(topology.world); ++i) ASSERT_EQ(out[i], byte);
+          for (int32_t way : algorithms(topology.world, topology.ranks_per_node)) {
+            ASSERT_EQ(nvrar_all_reduce(comm, send, recv, count, type, NVRAR_MAX, way, 0), NVRAR_OK)
+                << "rank " << rank << " never saw data that looks like an empty slot: " << nvrar_last_error();
+            const uint8_t last = out[kBytes - 1];
+            const bool is_float = type >= NVRAR_FLOAT16;
+            ASSERT_EQ(last, byte == 0xFF && is_float ? 0x7F : byte) << "a NaN has one canonical form";
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(Invariant01_PacketsValidateThemselves, AnEmptySlotNeverLooksArrivedAndDataAlwaysDoes) {
+  EXPECT_FALSE(SentinelPacket::arrived(SentinelPacket::empty(), 1));
+  const Packet payload{0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF};
+  const Packet sealed = SentinelPacket::seal(payload, 1);
+  EXPECT_TRUE(SentinelPacket::arrived(sealed, 1)) << "data looks like an empty slot";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sealed[i], 0xFFFFFFFFu) << "only the last word may change";
+}
+
+TEST(Invariant01_PacketsValidateThemselves, TheCanonicalFormIsANanOfEveryFloatType) {
+  const uint32_t word = SentinelPacket::kCanonicalWord;
+  EXPECT_TRUE(std::isnan(protocol::Float32::widen(word)));
+  for (uint32_t half : {word & 0xFFFF, word >> 16}) {
+    EXPECT_TRUE(std::isnan(protocol::Bfloat16::widen(static_cast<uint16_t>(half))));
+    EXPECT_TRUE(std::isnan(protocol::Float16::widen(static_cast<uint16_t>(half))));
+  }
+}
+
+TEST(Invariant01_PacketsValidateThemselves, AnEpochPacketArrivesForItsOwnEpochOnly) {
+  const uint64_t epoch = 0x1'0000'0002;
+  const Packet packet = EpochPacket::seal(Packet{0xFFFFFFFF, 0, 7, 7}, epoch);
+  EXPECT_TRUE(EpochPacket::arrived(packet, epoch));
+  EXPECT_FALSE(EpochPacket::arrived(packet, epoch - 2));
+  EXPECT_FALSE(EpochPacket::arrived(packet, 2)) << "the high half counts";
+  EXPECT_FALSE(EpochPacket::arrived(Packet{}, 1)) << "memory as the kernel gives it is empty";
+}
+
+constexpr Topology kTopologies[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {7, 7}, {8, 8}, {2, 1},
+                                    {3, 2}, {4, 1}, {4, 2}, {5, 2}, {5, 3}, {6, 2}, {7, 1}, {7, 3},
+                                    {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}};
+
+uint64_t small_ring(const Topology& topology) {
+  return topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
+}
+
+TEST(Invariant02_Rings, NoTwoPacketsShareASlotAndAllAreInside) {
+  for (const Topology& topology : kTopologies) {
+    const RingLayout layout{small_ring(topology), topology};
+    std::set<uint64_t> used;
+    uint64_t packets = 0;
+    const auto use = [&](uint64_t slot) {
+      ASSERT_LT(slot, layout.total_slots());
+      used.insert(slot);
+      ++packets;
+    };
+    for (uint64_t epoch : {7u, 8u}) {
+      for (uint32_t source = 0; source < topology.world; ++source) use(RingLayout::header_slot(epoch, source));
+      for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
+        for (uint32_t hop = 0; hop < layout.hops(); ++hop) {
+          for (uint64_t run = 0; run < layout.area_runs(kind); ++run) {
+            const uint64_t first = layout.slot(kind, epoch, static_cast<protocol::Hop>(hop), run);
+            for (uint64_t i = 0; i < protocol::kRunPackets; ++i) use(first + i);
+            ASSERT_EQ(first >= layout.sentinel_begin(), kind == PacketKind::kSentinel);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(used.size(), packets);
+  }
+}
+
+// Writes down which (source, run) each rank's areas receive in one full launch of an algorithm.
+class Areas {
+ public:
+  explicit Areas(uint64_t area_runs) : area_runs_(area_runs) {}
+  void receive(uint32_t rank, protocol::Hop hop, uint64_t run, uint64_t length = 1) {
+    for (uint64_t i = run; i < run + length; ++i) {
+      ASSERT_LT(i, area_runs_) << "outside of the area";
+      ASSERT_TRUE(taken_.insert({rank, static_cast<uint32_t>(hop), i}).second) << "two sources write one run";
+    }
+  }
+
+ private:
+  uint64_t area_runs_;
+  std::set<std::tuple<uint32_t, uint32_t, uint64_t>> taken_;
+};
+
+TEST(Invariant02_Rings, SlicesOfFlatAlgorithmsShareNoRun) {
+  for (const Topology& topology : kTopologies) {
+    const uint64_t area_runs = RingLayout{small_ring(topology), topology}.area_runs(PacketKind::kEpoch);
+    const protocol::FlatRuns flat{topology};
+    Areas areas(area_runs);
+    ASSERT_GE(flat.runs_that_fit(area_runs), 1u);
+    for (uint64_t j = 0; j < flat.runs_that_fit(area_runs); ++j) {
+      for (uint32_t source = 0; source < topology.world; ++source) {
+        areas.receive(0, protocol::Hop::kData, flat.data_run(j, source));
+      }
+    }
+  }
+}
+
+TEST(Invariant02_Rings, SlicesOfTwoShotShareNoRunAndHaveOneOwner) {
+  for (const Topology& topology : kTopologies) {
+    const uint64_t area_runs = RingLayout{small_ring(topology), topology}.area_runs(PacketKind::kEpoch);
+    const protocol::TwoShotRuns slices{topology};
+    Areas areas(area_runs);
+    std::vector<uint64_t> owned(topology.world);
+    ASSERT_GE(slices.runs_that_fit(area_runs), 1u);
+    for (uint64_t j = 0; j < slices.runs_that_fit(area_runs); ++j) {
+      const uint32_t owner = slices.owner(j);
+      ++owned.at(owner);
+      for (uint32_t source = 0; source < topology.world; ++source) {
+        areas.receive(owner, protocol::Hop::kData, slices.data_run(j, source));
+      }
+      areas.receive(0, protocol::Hop::kResult, slices.result_run(j));
+    }
+    EXPECT_EQ(std::set<uint64_t>(owned.begin(), owned.end()).size(), 1u) << "slices of a full launch are equal";
+  }
+}
+
+TEST(Invariant02_Rings, SlicesOfHierarchicalShareNoRunAndHaveOneOwnerPerNode) {
+  for (const Topology& topology : kTopologies) {
+    if (topology.nodes() == 1) continue;
+    for (uint32_t parts : {1u, 2u}) {
+      const PacketKind kind = parts == 1 ? PacketKind::kEpoch : PacketKind::kSentinel;
+      const uint64_t area_runs = RingLayout{small_ring(topology), topology}.area_runs(kind);
+      const protocol::HierarchicalRuns slices{topology, parts};
+      Areas areas(area_runs);
+      ASSERT_GE(slices.runs_that_fit(area_runs), slices.slices()) << topology.world << " " << topology.ranks_per_node;
+      for (uint64_t j = 0; j < slices.runs_that_fit(area_runs); ++j) {
+        for (uint32_t node = 0; node < topology.nodes(); ++node) {
+          const uint32_t owner = slices.owner(j, node);
+          ASSERT_EQ(topology.node_of(owner), node);
+          for (uint32_t source = topology.first_of(node); source < topology.first_of(node) + topology.size_of(node);
+               ++source) {
+            areas.receive(owner, protocol::Hop::kData, slices.data_run(j, node, source));
+          }
+          for (uint32_t other = 0; other < topology.nodes(); ++other) {
+            areas.receive(owner, protocol::Hop::kExchange, slices.exchange_run(j, node, other), parts);
+          }
+        }
+        areas.receive(0, protocol::Hop::kResult, slices.result_run(j));
+      }
+    }
+  }
+}
+
+// Whatever a launch finds in a slot that was never written must not look like a packet.
+TEST(Invariant02_Rings, APreparedMembersAreasAreEmpty) {
+  for (const Topology& topology : {Topology{1, 1}, Topology{3, 3}, Topology{5, 3}, Topology{8, 8}}) {
+    const RingLayout layout{small_ring(topology), topology};
+    const host::SharedSegment segment = host::SharedSegment::create(layout, 0);
+    for (uint64_t slot = 0; slot < layout.total_slots(); ++slot) {
+      const Packet packet = segment.rings()[slot];
+      if (slot >= layout.sentinel_begin() && slot < layout.sentinel_end()) {
+        ASSERT_FALSE(SentinelPacket::arrived(packet, 1)) << slot;
+      } else {
+        ASSERT_TRUE(EpochPacket::arrived(packet, 0)) << slot << ": no epoch but 0, which is never used";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nvrar::test

@@ -1,0 +1,164 @@
+// Each rank in turn waits, or dies, at each moment of a call: before its first packet of each hop, and before its first
+// wait in each. Only a test build has such moments.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <tuple>
+
+#include "protocol/ring_layout.h"
+#include "support/collective_case.h"
+#include "support/group.h"
+#include "support/summary.h"
+
+namespace nvrar::test {
+namespace {
+
+using protocol::Hop;
+using protocol::Moment;
+using protocol::PacketKind;
+using protocol::RingLayout;
+
+// The parts of a rank's rings, by what their packets are for.
+enum class Part { kHeader, kData, kResult, kExchange };
+constexpr Part kParts[] = {Part::kHeader, Part::kData, Part::kResult, Part::kExchange};
+constexpr const char* kPartNames[] = {"headers", "data", "results", "partial sums"};
+constexpr Moment kMoments[] = {Moment::kSends, Moment::kWaits};
+
+struct Target {
+  RingLayout layout;
+  uint32_t rank;
+  Part part;
+  Moment moment;
+};
+Target target;
+std::atomic<int> hits{0};
+std::atomic<bool> armed{false};
+
+Part part_of(const RingLayout& layout, uint64_t slot) {
+  if (slot < RingLayout::kHeaderSlots) return Part::kHeader;
+  const PacketKind kind = slot < layout.sentinel_begin() ? PacketKind::kEpoch : PacketKind::kSentinel;
+  const uint64_t begin = layout.area_begin(kind, 0, Hop::kData);
+  const uint64_t hop = (slot - begin) / layout.area_slots(kind) % layout.hops();
+  return hop == 0 ? Part::kData : hop == 1 ? Part::kResult : Part::kExchange;
+}
+
+bool at_target(uint32_t rank, Moment moment, uint64_t slot) {
+  return armed && rank == target.rank && moment == target.moment && part_of(target.layout, slot) == target.part &&
+         armed.exchange(false);
+}
+
+void stall(uint32_t rank, Moment moment, uint64_t slot) {
+  if (!at_target(rank, moment, slot)) return;
+  ++hits;
+  ::usleep(3000);
+}
+
+void die(uint32_t rank, Moment moment, uint64_t slot) {
+  if (at_target(rank, moment, slot)) ::raise(SIGKILL);
+}
+
+class Hook {
+ public:
+  explicit Hook(void (*at_moment)(uint32_t, Moment, uint64_t)) { protocol::test_build.at_moment = at_moment; }
+  ~Hook() {
+    protocol::test_build.at_moment = nullptr;
+    armed = false;
+  }
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
+};
+
+struct Way {
+  int32_t collective;
+  int32_t algorithm;
+};
+constexpr Way kWays[] = {{NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_ONE_SHOT},     {NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_TWO_SHOT},
+                         {NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_HIERARCHICAL}, {NVRAR_REDUCE, NVRAR_ALGORITHM_AUTO},
+                         {NVRAR_REDUCE_SCATTER, NVRAR_ALGORITHM_AUTO},     {NVRAR_ALL_GATHER, NVRAR_ALGORITHM_AUTO},
+                         {NVRAR_ALL_TO_ALL, NVRAR_ALGORITHM_AUTO},         {NVRAR_BROADCAST, NVRAR_ALGORITHM_AUTO}};
+
+uint64_t ring_of(const TestTopology& topology) { return small_ring_bytes(topology.ranks_per_node); }
+
+RingLayout layout_of(const TestTopology& topology) {
+  const auto world = static_cast<uint32_t>(topology.world);
+  const auto node = static_cast<uint32_t>(topology.ranks_per_node);
+  return {ring_of(topology), {world, node == 0 ? world : node}};
+}
+
+// A call of several launches with the stall, then small ones that use the same slots again at once.
+TEST(Invariant03_NobodyRunsAhead, AStallOfEachRankAtEachMomentOfACallChangesNothing) {
+  const Hook hook(stall);
+  for (const TestTopology& topology : {TestTopology{2, 0}, {3, 0}, {4, 2}, {5, 3}}) {
+    const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, topology.world, kPoolElements, 31, topology.ranks_per_node);
+    ThreadGroup group(topology.world, {.ring_bytes = ring_of(topology), .ranks_per_node = topology.ranks_per_node});
+    uint64_t setting = 0;
+    for (const auto& [collective, algorithm] : kWays) {
+      if (algorithm == NVRAR_ALGORITHM_HIERARCHICAL && topology.ranks_per_node == 0) continue;
+      for (Part part : kParts) {
+        for (Moment moment : kMoments) {
+          for (int laggard = 0; laggard < topology.world; ++laggard) {
+            if (!runs_case(++setting, 0)) continue;
+            target = {layout_of(topology), static_cast<uint32_t>(laggard), part, moment};
+            armed = true;
+            group.run([&, way = Way{collective, algorithm}](int rank, nvrar_comm* comm) {
+              CollectiveCase c{way.collective, {NVRAR_FLOAT32, NVRAR_SUM}, way.algorithm, 2000, setting};
+              c.root = static_cast<int>(setting) % topology.world;
+              run_case(rank, topology.world, comm, pool, c);
+              for (c.count = 40; c.count < 43 && !HasFailure(); ++c.count) {
+                run_case(rank, topology.world, comm, pool, c);
+              }
+            });
+            ASSERT_FALSE(HasFailure()) << "rank " << laggard << " stalled at " << kPartNames[static_cast<int>(part)];
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(hits, static_cast<int>(repetitions(200))) << "moments that never come test nothing";
+}
+
+// Whatever the dead rank has sent, the others' results are right until one of them times out, and that ends all.
+TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongResult) {
+  struct Setting {
+    TestTopology topology;
+    Way way;
+  };
+  const Setting settings[] = {{{4, 2}, kWays[2]}, {{3, 0}, kWays[1]}, {{3, 0}, kWays[5]}};
+  const Hook hook(die);
+  uint64_t number = 0;
+  int deaths = 0;
+  for (const auto& [topology, way] : settings) {
+    const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, topology.world, kPoolElements, 37, topology.ranks_per_node);
+    for (Part part : kParts) {
+      for (Moment moment : kMoments) {
+        const bool summed = way.collective == NVRAR_ALL_REDUCE;
+        if (part == Part::kResult && !summed) continue;
+        if (part == Part::kExchange && way.algorithm != NVRAR_ALGORITHM_HIERARCHICAL) continue;
+        if (!runs_case(++number, 0)) continue;
+        ++deaths;
+        target = {layout_of(topology), 1, part, moment};
+        const GroupOptions options{
+            .ring_bytes = ring_of(topology), .timeout_ns = 400 * kMs, .ranks_per_node = topology.ranks_per_node};
+        ProcessGroup group(topology.world, options, [&](int rank, nvrar_comm* comm, Board* board) {
+          CollectiveCase c{way.collective, {NVRAR_FLOAT32, NVRAR_SUM}, way.algorithm, 1500};
+          for (; c.first < 5; ++c.first) run_case(rank, topology.world, comm, pool, c);
+          armed = true;
+          nvrar_status status = NVRAR_OK;
+          for (; status == NVRAR_OK && c.first < 20; ++c.first) {
+            status = try_case(rank, topology.world, comm, pool, c);
+          }
+          EXPECT_EQ(status, NVRAR_TIMEOUT) << nvrar_last_error();
+          ++board->marks[7];
+        });
+        ASSERT_TRUE(group.join(20, 1)) << "death at " << kPartNames[static_cast<int>(part)];
+        ASSERT_EQ(group.board().marks[7], topology.world - 1) << "rank 1 lives";
+      }
+    }
+  }
+  RecordProperty("deaths", deaths);
+}
+
+}  // namespace
+}  // namespace nvrar::test

@@ -1,0 +1,91 @@
+// Invariants that the protocol's steps keep in every order of events, over a memory that writes down what happens
+// (support/trace.h). Names are those of docs/protocol.md.
+#include <gtest/gtest.h>
+
+#include "protocol/slices.h"
+#include "support/pool.h"
+#include "support/trace.h"
+
+namespace nvrar::test {
+namespace {
+
+using protocol::PacketKind;
+using protocol::Topology;
+
+constexpr Topology kTopologies[] = {{2, 2}, {3, 3}, {4, 4}, {5, 5}, {8, 8}, {2, 1}, {4, 2},
+                                    {5, 3}, {6, 2}, {7, 3}, {8, 2}, {8, 4}, {4, 1}};
+
+std::string name_of(const Topology& topology) {
+  return std::to_string(topology.world) + " ranks, " + std::to_string(topology.ranks_per_node) + " a node";
+}
+
+// Every algorithm that a group has, with packets of both kinds, at sizes from one element to a full launch.
+std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vector<Algorithm>& algorithms) {
+  const uint64_t ring = topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
+  std::vector<TracedLaunch> launches;
+  for (Algorithm algorithm : algorithms) {
+    if (algorithm == Algorithm::kHierarchical && topology.nodes() == 1) continue;
+    const bool sums = algorithm <= Algorithm::kReduceScatter;
+    for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
+      if (kind == PacketKind::kSentinel && !sums) continue;
+      const protocol::RingLayout layout{ring, topology};
+      const uint64_t run_bytes = kind == PacketKind::kEpoch ? 256 : 512;
+      const uint32_t parts = kind == PacketKind::kSentinel ? 2 : 1;
+      uint64_t full = protocol::FlatRuns{topology}.runs_that_fit(layout.area_runs(kind));
+      if (algorithm == Algorithm::kTwoShot)
+        full = protocol::TwoShotRuns{topology}.runs_that_fit(layout.area_runs(kind));
+      if (algorithm == Algorithm::kHierarchical) {
+        full = protocol::HierarchicalRuns{topology, parts}.runs_that_fit(layout.area_runs(kind));
+      }
+      for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
+        if (algorithm == Algorithm::kBarrier) bytes = 0;
+        launches.push_back({algorithm, kind, bytes, static_cast<uint32_t>(launches.size()) % topology.world});
+      }
+    }
+  }
+  return launches;
+}
+
+const std::vector<Algorithm> kEvery = {Algorithm::kOneShot,  Algorithm::kTwoShot,       Algorithm::kHierarchical,
+                                       Algorithm::kReduce,   Algorithm::kReduceScatter, Algorithm::kAllGather,
+                                       Algorithm::kAllToAll, Algorithm::kBroadcast,     Algorithm::kBarrier};
+
+// Each launch by itself, three times, so that slots are used again as soon as they can be.
+void expect_each(const std::vector<Algorithm>& algorithms) {
+  for (const Topology& topology : kTopologies) {
+    for (const TracedLaunch& launch : all_launches(topology, algorithms)) {
+      Trace trace(topology);
+      EXPECT_EQ(trace.run({launch, launch, launch}), "")
+          << name_of(topology) << ", algorithm " << static_cast<int>(launch.algorithm) << ", " << launch.bytes
+          << " bytes";
+    }
+  }
+}
+
+TEST(Invariant02_Rings, NoSlotIsOverwrittenBeforeItsReaderHasReadItInAnyOrderOfEvents) {
+  for (const Topology& topology : kTopologies) {
+    const std::vector<TracedLaunch> all = all_launches(topology, kEvery);
+    std::vector<TracedLaunch> shuffled;
+    for (uint64_t i = 0; i < repetitions(300); ++i) shuffled.push_back(all[mix(i) % all.size()]);
+    Trace trace(topology);
+    EXPECT_EQ(trace.run(shuffled), "") << name_of(topology);
+  }
+}
+
+TEST(Invariant03_NobodyRunsAhead, NoCollectiveEndsBeforeAllRanksHaveEntered) {
+  expect_each({Algorithm::kBarrier});
+  expect_each({Algorithm::kBroadcast, Algorithm::kReduce});
+}
+
+TEST(Invariant07_OneShot, EveryRankSumsEveryContributionOnce) {
+  expect_each({Algorithm::kOneShot, Algorithm::kReduce, Algorithm::kReduceScatter});
+}
+
+TEST(Invariant08_TwoShot, TheOwnersSumsReachAllRanks) { expect_each({Algorithm::kTwoShot}); }
+
+TEST(Invariant09_Hierarchical, TheNodesSumsAreCombinedInNodeOrder) { expect_each({Algorithm::kHierarchical}); }
+
+TEST(Invariant11_Progress, AllSendsOfAPhasePrecedeItsFirstWaitAndNoRanksWaitInACircle) { expect_each(kEvery); }
+
+}  // namespace
+}  // namespace nvrar::test

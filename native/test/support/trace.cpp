@@ -1,0 +1,242 @@
+#include "support/trace.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "protocol/hierarchical.h"
+#include "protocol/one_shot.h"
+#include "protocol/two_shot.h"
+#include "support/trace_lane.h"
+
+namespace nvrar::test {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::Launch;
+using protocol::SentinelPacket;
+using protocol::Topology;
+
+template <class Packets>
+bool sum_launch(TraceLane& lane, Algorithm algorithm, const Launch& launch) {
+  if (algorithm == Algorithm::kTwoShot) return protocol::two_shot<Packets>(lane, launch);
+  if (algorithm == Algorithm::kReduce) return protocol::reduce<Packets>(lane, launch);
+  if (algorithm == Algorithm::kReduceScatter) return protocol::reduce_scatter<Packets>(lane, launch);
+  if (algorithm == Algorithm::kOneShot) return protocol::one_shot<Packets>(lane, launch);
+  protocol::DirectExchange exchange;
+  return protocol::hierarchical<Packets>(lane, exchange, launch);
+}
+
+bool run_launch(TraceLane& lane, const TracedLaunch& traced, const Launch& launch) {
+  if (traced.algorithm == Algorithm::kAllGather) return protocol::all_gather(lane, launch);
+  if (traced.algorithm == Algorithm::kAllToAll) return protocol::all_to_all(lane, launch);
+  if (traced.algorithm == Algorithm::kBroadcast) return protocol::broadcast(lane, launch);
+  if (traced.algorithm == Algorithm::kBarrier) return protocol::barrier(lane, launch);
+  return traced.kind == protocol::PacketKind::kSentinel ? sum_launch<SentinelPacket>(lane, traced.algorithm, launch)
+                                                        : sum_launch<EpochPacket>(lane, traced.algorithm, launch);
+}
+
+std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+Trace::Trace(const Topology& topology)
+    : layout_{topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes, topology},
+      ranks_(topology.world) {}
+
+std::string Trace::run(const std::vector<TracedLaunch>& launches) {
+  for (Rank& rank : ranks_) rank.left = false;
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < layout_.topology.world; ++rank) {
+    threads.emplace_back([&, rank] { run_rank(rank, launches); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  epoch_ += launches.size();
+  for (const auto& [where, place] : memory_) {
+    if (place.unread) fault(rank_name(where.first) + " leaves unread what " + rank_name(place.source) + " sent");
+  }
+  return fault_;
+}
+
+void Trace::run_rank(uint32_t rank, const std::vector<TracedLaunch>& launches) {
+  uint64_t epoch = epoch_;
+  for (const TracedLaunch& traced : launches) {
+    Launch launch{};
+    launch.layout = layout_;
+    launch.rank = rank;
+    launch.epoch = ++epoch;
+    launch.header_hash = 1;
+    launch.root = traced.root;
+    launch.send = reinterpret_cast<const uint8_t*>(kTraceSend);
+    launch.recv = reinterpret_cast<uint8_t*>(kTraceRecv);
+    launch.bytes = traced.bytes;
+    launch.send_stride_bytes = traced.bytes;
+    launch.recv_stride_bytes = traced.bytes;
+    launch.partial_parts = traced.kind == protocol::PacketKind::kSentinel ? 2 : 1;
+    TraceLane lane(this, rank, launch);
+    enter(rank, epoch);
+    if (!run_launch(lane, traced, launch)) break;
+    leave(rank, traced, epoch);
+  }
+  const std::lock_guard lock(mutex_);
+  ranks_[rank].left = true;
+  look_for_circle();
+  changed_.notify_all();
+}
+
+void Trace::enter(uint32_t rank, uint64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  Rank& own = ranks_[rank];
+  entered_[{rank, epoch}] = ++own.clock[rank];
+  own.has_sent = false;
+  own.headers = 0;
+  own.output.clear();
+}
+
+void Trace::leave(uint32_t rank, const TracedLaunch& launch, uint64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  for (uint32_t other = 0; other < layout_.topology.world; ++other) {
+    const auto entry = entered_.find({other, epoch});
+    if (entry == entered_.end() || ranks_[rank].clock[other] < entry->second) {
+      fault(rank_name(rank) + " may leave launch " + std::to_string(epoch) + " before " + rank_name(other) +
+            " has entered it");
+    }
+  }
+  check_output(rank, launch);
+}
+
+void Trace::send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, uint64_t epoch,
+                 const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  if (peer == rank && layout_.topology.nodes() == 1) fault(rank_name(rank) + " sends to itself");
+  Rank& own = ranks_[rank];
+  Place& place = memory_[{peer, slot}];
+  if (place.epoch == epoch) {
+    fault(rank_name(rank) + " and " + rank_name(place.source) + " write one slot of " + rank_name(peer) +
+          " in one launch");
+  } else if (place.unread || own.clock[peer] < place.taken) {
+    fault(rank_name(rank) + " may overwrite in launch " + std::to_string(epoch) + " what " + rank_name(peer) +
+          " has not read in launch " + std::to_string(place.epoch));
+  }
+  ++own.clock[rank];
+  place.epoch = epoch;
+  place.packets = packets;
+  place.unread = true;
+  place.source = rank;
+  place.value = value;
+  place.sent = own.clock;
+  packets_ += packets;
+  changed_.notify_all();
+}
+
+bool Trace::there(uint32_t rank, const std::pair<uint64_t, uint64_t>& awaited) {
+  const auto found = memory_.find({rank, awaited.first});
+  return found != memory_.end() && found->second.unread && found->second.epoch == awaited.second;
+}
+
+bool Trace::take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets, uint64_t epoch, std::string* value) {
+  std::unique_lock lock(mutex_);
+  Rank& own = ranks_[rank];
+  const bool header = slot < protocol::RingLayout::kHeaderSlots;
+  if (!own.has_sent) fault(rank_name(rank) + " waits in launch " + std::to_string(epoch) + " before it has sent");
+  if (header) {
+    ++own.headers;
+  } else if (own.headers + 1 < layout_.topology.world) {
+    fault(rank_name(rank) + " uses data before it has the headers of all ranks");
+  }
+  own.awaited = {slot, epoch};
+  own.waits = true;
+  look_for_circle();
+  changed_.wait(lock, [&] { return there(rank, own.awaited) || !fault_.empty(); });
+  own.waits = false;
+  if (!fault_.empty()) return false;
+
+  Place& place = memory_[{rank, slot}];
+  if (place.source != source || place.packets != packets) {
+    fault(rank_name(rank) + " awaits " + std::to_string(packets) + " packets of " + rank_name(source) + " where " +
+          rank_name(place.source) + " sent " + std::to_string(place.packets));
+  }
+  ++own.clock[rank];
+  for (uint32_t i = 0; i < layout_.topology.world; ++i) own.clock[i] = std::max(own.clock[i], place.sent[i]);
+  place.unread = false;
+  place.taken = own.clock[rank];
+  *value = place.value;
+  return true;
+}
+
+void Trace::sent(uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  ranks_[rank].has_sent = true;
+}
+
+void Trace::store(uint32_t rank, uint64_t at, uint64_t bytes, const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  if (bytes == 0) return;
+  if (!ranks_[rank].output.insert({at, {bytes, value}}).second) fault(rank_name(rank) + " writes a result twice");
+}
+
+void Trace::look_for_circle() {
+  bool any = false;
+  for (uint32_t rank = 0; rank < layout_.topology.world; ++rank) {
+    if (ranks_[rank].left) continue;
+    if (!ranks_[rank].waits || there(rank, ranks_[rank].awaited)) return;
+    any = true;
+  }
+  if (any) fault("all ranks wait for each other");
+}
+
+// Only the first one says what is wrong.
+void Trace::fault(const std::string& sentence) {
+  if (fault_.empty()) fault_ = sentence;
+  changed_.notify_all();
+}
+
+std::string Trace::sum_of(uint32_t first, uint32_t count, const std::vector<std::string>& values) const {
+  std::string text;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t rank = first + i;
+    if (i == 0 || rank % layout_.topology.ranks_per_node == 0) text += text.empty() ? "(" : " )(";
+    text += " " + values[i];
+  }
+  return text + " )";
+}
+
+void Trace::check_output(uint32_t rank, const TracedLaunch& launch) {
+  const uint32_t world = layout_.topology.world;
+  const uint64_t bytes = launch.bytes;
+  const auto expected = [&](uint64_t at) {
+    const auto sum = [&](uint64_t offset) {
+      std::vector<std::string> values;
+      for (uint32_t source = 0; source < world; ++source) values.push_back(value_name(source, offset));
+      return sum_of(0, world, values);
+    };
+    switch (launch.algorithm) {
+      case Algorithm::kAllGather:
+        return value_name(static_cast<uint32_t>(at / bytes), at % bytes);
+      case Algorithm::kAllToAll:
+        return value_name(static_cast<uint32_t>(at / bytes), rank * bytes + at % bytes);
+      case Algorithm::kBroadcast:
+        return value_name(launch.root, at);
+      case Algorithm::kReduceScatter:
+        return sum(rank * bytes + at);
+      default:
+        return sum(at);
+    }
+  };
+  const bool parts = launch.algorithm == Algorithm::kAllGather || launch.algorithm == Algorithm::kAllToAll;
+  const bool none = launch.algorithm == Algorithm::kReduce && rank != launch.root;
+  const uint64_t total = none ? 0 : bytes * (parts ? world : 1);
+  uint64_t at = 0;
+  for (const auto& [begin, stored] : ranks_[rank].output) {
+    if (begin != at) fault(rank_name(rank) + " leaves a gap in its result at byte " + std::to_string(at));
+    if (stored.value != expected(begin)) {
+      fault(rank_name(rank) + " has " + stored.value + " at byte " + std::to_string(begin) + " instead of " +
+            expected(begin));
+    }
+    at = begin + stored.bytes;
+  }
+  if (at != total) {
+    fault(rank_name(rank) + " has a result of " + std::to_string(at) + " bytes instead of " + std::to_string(total));
+  }
+}
+
+}  // namespace nvrar::test

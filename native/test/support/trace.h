@@ -1,0 +1,90 @@
+// The protocol's steps over a memory that is only written down: what each rank sends, awaits and combines, and which
+// event happens before which. Control flow does not depend on data or timing, so one run stands for every order in
+// which stores can arrive and ranks can be scheduled: what is ordered here is ordered always, and what is not is a
+// fault, whether or not this run met it.
+#ifndef NVRAR_TEST_SUPPORT_TRACE_H
+#define NVRAR_TEST_SUPPORT_TRACE_H
+
+#include <array>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan.h"
+#include "protocol/launch.h"
+
+namespace nvrar::test {
+
+struct TracedLaunch {
+  Algorithm algorithm;
+  protocol::PacketKind kind;
+  uint64_t bytes;
+  uint32_t root = 0;
+};
+
+class Trace {
+ public:
+  explicit Trace(const protocol::Topology& topology);
+
+  // Runs the launches on all ranks, on top of what ran before. "" or the first fault.
+  std::string run(const std::vector<TracedLaunch>& launches);
+  uint64_t packets() const { return packets_; }
+
+ private:
+  friend class TraceLane;
+  using Clock = std::array<uint64_t, protocol::kMaxRanks>;
+
+  // A run of packets in a rank's memory, as it was sent last.
+  struct Place {
+    uint64_t epoch = 0;
+    uint32_t packets = 0;
+    bool unread = false;
+    uint32_t source = 0;
+    std::string value;
+    Clock sent{};
+    uint64_t taken = 0;  // its reader's clock
+  };
+  struct Stored {
+    uint64_t bytes;
+    std::string value;
+  };
+  struct Rank {
+    Clock clock{};
+    bool has_sent = false;
+    uint32_t headers = 0;  // that it has taken in this launch
+    bool waits = false;
+    std::pair<uint64_t, uint64_t> awaited{0, 0};  // slot and epoch
+    bool left = false;
+    std::map<uint64_t, Stored> output;
+  };
+
+  void run_rank(uint32_t rank, const std::vector<TracedLaunch>& launches);
+  void enter(uint32_t rank, uint64_t epoch);
+  void leave(uint32_t rank, const TracedLaunch& launch, uint64_t epoch);
+  void send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, uint64_t epoch, const std::string& value);
+  bool take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets, uint64_t epoch, std::string* value);
+  void store(uint32_t rank, uint64_t at, uint64_t bytes, const std::string& value);
+  void sent(uint32_t rank);
+  void check_output(uint32_t rank, const TracedLaunch& launch);
+  void look_for_circle();
+  bool there(uint32_t rank, const std::pair<uint64_t, uint64_t>& awaited);
+  void fault(const std::string& sentence);
+  std::string sum_of(uint32_t first, uint32_t count, const std::vector<std::string>& values) const;
+
+  protocol::RingLayout layout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<uint32_t, uint64_t>, Place> memory_;
+  std::vector<Rank> ranks_;
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // of rank and epoch: its clock
+  uint64_t epoch_ = 0;
+  uint64_t packets_ = 0;
+  std::string fault_;
+};
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_TRACE_H

@@ -1,0 +1,132 @@
+// The Lane of a Trace: runs and partial sums are sentences about what they hold.
+#ifndef NVRAR_TEST_SUPPORT_TRACE_LANE_H
+#define NVRAR_TEST_SUPPORT_TRACE_LANE_H
+
+#include "support/trace.h"
+
+namespace nvrar::test {
+
+// Never read or written: a value's name is its distance from here.
+constexpr uint64_t kTraceSend = uint64_t{1} << 32;
+constexpr uint64_t kTraceRecv = uint64_t{1} << 40;
+
+inline std::string value_name(uint32_t rank, uint64_t offset) {
+  return std::to_string(rank) + "@" + std::to_string(offset);
+}
+
+class TraceLane {
+ public:
+  using Run = std::string;
+  using Partial = std::string;
+
+  TraceLane(Trace* trace, uint32_t rank, const protocol::Launch& launch)
+      : trace_(trace), rank_(rank), launch_(launch) {}
+
+  template <class Packets>
+  Run load(const uint8_t* from, uint32_t) {
+    return value_name(rank_, reinterpret_cast<uint64_t>(from) - kTraceSend);
+  }
+  template <class Packets>
+  void push(const protocol::Peers& peers, uint64_t slot, const Run& run, uint32_t bytes, uint64_t epoch) {
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      trace_->send(rank_, peers[i], slot, packets_of<Packets>(bytes), epoch, run);
+    }
+  }
+  template <class Packets>
+  bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+    std::string value;
+    if (!trace_->take(rank_, slot, source, packets_of<Packets>(bytes), epoch, &value)) return false;
+    store(to, bytes, value);
+    return true;
+  }
+  template <class Packets>
+  bool reduce(const protocol::Sources& sources, const Run& own, uint8_t* to, uint32_t bytes, uint64_t epoch,
+              Run* result) {
+    std::vector<std::string> values;
+    if (!gather<Packets>(sources, own, bytes, epoch, &values)) return false;
+    *result = trace_->sum_of(sources.first, sources.count, values);
+    store(to, bytes, *result);
+    return true;
+  }
+  template <class Packets>
+  bool node_sum(const protocol::Sources& sources, const Run& own, uint32_t bytes, uint64_t epoch, Partial* sum) {
+    std::vector<std::string> values;
+    if (!gather<Packets>(sources, own, bytes, epoch, &values)) return false;
+    *sum = trace_->sum_of(sources.first, sources.count, values);
+    return true;
+  }
+  template <class Packets>
+  void push_partial(uint32_t peer, uint64_t slot, const Partial& partial, uint32_t bytes, uint64_t epoch) {
+    each_partial_run<Packets>(bytes, [&](uint64_t first, uint32_t packets) {
+      trace_->send(rank_, peer, slot + first, packets, epoch, partial);
+      return true;
+    });
+  }
+  template <class Packets>
+  bool take_partial(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial* partial) {
+    return each_partial_run<Packets>(bytes, [&](uint64_t first, uint32_t packets) {
+      return trace_->take(rank_, slot + first, source, packets, epoch, partial);
+    });
+  }
+  void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
+    result->clear();
+    for (uint32_t node = 0; node < launch_.topology().nodes(); ++node) *result += of_nodes[node];
+    store(to, bytes, *result);
+  }
+  void soon_pushed(const protocol::Peers&, uint64_t) {}
+  template <class Packets>
+  void soon_taken(uint64_t) {}
+
+  void put(uint32_t peer, uint64_t slot, protocol::Packet packet) {
+    trace_->send(rank_, peer, slot, 1, packet[2] | uint64_t{packet[3]} << 32, "header");
+  }
+  template <class Packets>
+  bool take(uint64_t slot, uint32_t source, uint64_t epoch, protocol::Packet* packet) {
+    std::string value;
+    *packet = protocol::Packet{launch_.header_hash, 0, 0, 0};
+    return trace_->take(rank_, slot, source, 1, epoch, &value);
+  }
+  void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+    store(to, bytes, value_name(rank_, reinterpret_cast<uint64_t>(from) - kTraceSend));
+  }
+  void sent() { trace_->sent(rank_); }
+  void differ(uint32_t) {}
+
+ private:
+  template <class Packets>
+  static uint32_t packets_of(uint32_t bytes) {
+    return (bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
+  }
+  template <class Packets>
+  bool gather(const protocol::Sources& sources, const Run& own, uint32_t bytes, uint64_t epoch,
+              std::vector<std::string>* values) {
+    for (uint32_t i = 0; i < sources.count; ++i) {
+      values->push_back(own);
+      if (i != sources.own && !trace_->take(rank_, sources.slot_of(i), sources.first + i, packets_of<Packets>(bytes),
+                                            epoch, &values->back())) {
+        return false;
+      }
+    }
+    return true;
+  }
+  template <class Packets, class Visit>
+  bool each_partial_run(uint32_t bytes, Visit visit) {
+    const uint32_t vectors = (bytes + protocol::kPacketBytes - 1) / protocol::kPacketBytes;
+    const uint32_t packets = vectors * launch_.partial_parts * protocol::kPacketBytes / Packets::kPayloadBytes;
+    for (uint32_t first = 0; first < packets; first += protocol::kRunPackets) {
+      if (!visit(first, std::min(packets - first, protocol::kRunPackets))) return false;
+    }
+    return true;
+  }
+  void store(const uint8_t* to, uint64_t bytes, const std::string& value) {
+    trace_->store(rank_, reinterpret_cast<uint64_t>(to) - kTraceRecv, bytes, value);
+  }
+
+  Trace* trace_;
+  uint32_t rank_;
+  const protocol::Launch& launch_;
+};
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_TRACE_LANE_H
