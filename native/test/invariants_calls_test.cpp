@@ -101,7 +101,7 @@ TEST(Invariant05_OneOrderOfCalls, ASecondThreadIsRefusedAndTheRunningCallGoesOn)
   for (int32_t collective : kCollectives) {
     EXPECT_EQ(second.call(group.comm(0), call_of(collective)), NVRAR_INVALID_USAGE)
         << "a second thread entered " << text_of(call_of(collective));
-    EXPECT_NE(std::string(nvrar_last_error()).find("another call of this communicator is running"), std::string::npos);
+    EXPECT_TRUE(contains(nvrar_last_error(), "another call of this communicator is running"));
     if (HasFailure()) break;
   }
   EXPECT_TRUE(second.untouched());

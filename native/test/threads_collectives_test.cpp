@@ -55,9 +55,9 @@ TEST_P(Invariant15_AnyCountAndWorld, AllToAllKeepsEveryBitInRankOrder) { run_all
 TEST_P(Invariant15_AnyCountAndWorld, BroadcastFromEveryRootKeepsEveryBit) { run_all(NVRAR_BROADCAST); }
 
 // A rank that leaves a barrier before all have entered would read a counter that is too small.
-class Invariant03_NobodyRunsAhead : public ::testing::TestWithParam<TestTopology> {};
+class Invariant03_NobodyLeavesEarly : public ::testing::TestWithParam<TestTopology> {};
 
-TEST_P(Invariant03_NobodyRunsAhead, NobodyLeavesABarrierBeforeAllHaveEntered) {
+TEST_P(Invariant03_NobodyLeavesEarly, NobodyLeavesABarrierBeforeAllHaveEntered) {
   const auto [world, ranks_per_node] = GetParam();
   const uint64_t rounds = repetitions(1000);
   ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
@@ -75,8 +75,8 @@ TEST_P(Invariant03_NobodyRunsAhead, NobodyLeavesABarrierBeforeAllHaveEntered) {
 
 INSTANTIATE_TEST_SUITE_P(OneNode, Invariant15_AnyCountAndWorld, ::testing::ValuesIn(kOneNode));
 INSTANTIATE_TEST_SUITE_P(Nodes, Invariant15_AnyCountAndWorld, ::testing::ValuesIn(kNodes));
-INSTANTIATE_TEST_SUITE_P(OneNode, Invariant03_NobodyRunsAhead, ::testing::ValuesIn(kOneNode));
-INSTANTIATE_TEST_SUITE_P(Nodes, Invariant03_NobodyRunsAhead, ::testing::ValuesIn(kNodes));
+INSTANTIATE_TEST_SUITE_P(OneNode, Invariant03_NobodyLeavesEarly, ::testing::ValuesIn(kOneNode));
+INSTANTIATE_TEST_SUITE_P(Nodes, Invariant03_NobodyLeavesEarly, ::testing::ValuesIn(kNodes));
 
 }  // namespace
 }  // namespace nvrar::test
