@@ -54,6 +54,11 @@ struct ControlBlock {
   alignas(kCacheLineBytes) std::atomic<uint32_t> doorbell{0};
   std::atomic<uint32_t> sleeping{0};
 
+  // Whom the owner waits for, rank + 1 (0: for nobody, or for any of several), and when it last looked. Stays as it is
+  // when the wait ends without what it was for. A peer that gives up finds by it who is really missing.
+  alignas(kCacheLineBytes) std::atomic<uint32_t> waits_for{0};
+  std::atomic<uint64_t> looked_ns{0};
+
   alignas(kCacheLineBytes) FlightRecord flight;
 };
 // The rings begin on the next page.

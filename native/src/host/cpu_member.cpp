@@ -99,7 +99,31 @@ Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noex
   if (lane.differing() != 0) return {NVRAR_MISMATCH, rank_, lane.differing(), sequence};
   if (lane.result() == WaitResult::kPoisoned) return poisoned();
   const auto waited = static_cast<uint8_t>(1u << lane.waiting_for());
-  return {NVRAR_TIMEOUT, rank_, static_cast<uint8_t>(ranks_not_entered() | waited), sequence};
+  const auto late = static_cast<uint8_t>(ranks_not_entered() | waited);
+  return {NVRAR_TIMEOUT, rank_, really_missing(late), sequence};
+}
+
+// A rank that is late may itself be waiting, for an owner's result or another node's sum: then the one it waits for is
+// to blame, and so on to ranks that do not wait.
+uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
+  const uint64_t now_ns = monotonic_ns();
+  uint8_t missing = 0;
+  auto seen = static_cast<uint8_t>(late | 1u << rank_);
+  for (uint8_t open = late; open != 0;) {
+    const auto rank = static_cast<uint32_t>(__builtin_ctz(open));
+    open = static_cast<uint8_t>(open & (open - 1));
+    const ControlBlock& control = segments_[rank].control();
+    const uint32_t waits_for = control.waits_for.load(std::memory_order_acquire);
+    const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
+    const bool waits = waits_for != 0 && waits_for <= world() && looked_ns + Waiter::fresh_ns(timeout_ns_) > now_ns;
+    if (!waits) {
+      missing |= static_cast<uint8_t>(1u << rank);
+    } else if (const auto next = static_cast<uint8_t>(1u << (waits_for - 1)); (seen & next) == 0) {
+      seen |= next;
+      open |= next;
+    }
+  }
+  return missing != 0 ? missing : late;
 }
 
 uint8_t CpuMember::ranks_not_entered() const noexcept {

@@ -55,6 +55,7 @@ class CpuMember {
   ControlBlock& own() const noexcept { return segments_[rank_].control(); }
   Poison failure_of(const HostLane& lane, uint64_t sequence) const noexcept;
   uint8_t ranks_not_entered() const noexcept;
+  uint8_t really_missing(uint8_t late) const noexcept;
 
   protocol::RingLayout layout_;
   uint32_t rank_;

@@ -135,7 +135,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, const ControlB
     // A batch that never waits must see an abort too.
     if (own.poison.load(std::memory_order_acquire) != 0) return fail(flight, NVRAR_ABORTED, nullptr);
     if (moved) continue;
-    switch (waiter.wait([&] { return any_can_move(lane); })) {
+    switch (waiter.wait(Waiter::kAnyRank, [&] { return any_can_move(lane); })) {
       case WaitResult::kArrived:
         break;
       case WaitResult::kPoisoned:

@@ -28,15 +28,30 @@ class Waiter {
   // Of the running call, since its first unsuccessful wait.
   uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : monotonic_ns() - first_miss_ns_; }
 
+  // What is waited for comes from that rank, or from any.
+  static constexpr uint32_t kAnyRank = ~uint32_t{0};
+  // A rank that waits has looked so recently; one that has not is dead or stopped.
+  static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
+
   template <class Arrived>
-  WaitResult wait(Arrived arrived) noexcept {
+  WaitResult wait(uint32_t source, Arrived arrived) noexcept {
     for (uint32_t i = 0; i < spins_; ++i) {
       if (arrived()) return WaitResult::kArrived;
       cpu_relax();
     }
     const uint64_t begin_ns = monotonic_ns();
     if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
+    own_->waits_for.store(source + 1, std::memory_order_release);
+    const WaitResult result = wait_on(arrived, begin_ns);
+    if (result == WaitResult::kArrived) own_->waits_for.store(0, std::memory_order_release);
+    return result;
+  }
+
+ private:
+  template <class Arrived>
+  WaitResult wait_on(Arrived arrived, uint64_t begin_ns) noexcept {
     for (uint64_t now_ns = begin_ns;; now_ns = monotonic_ns()) {
+      own_->looked_ns.store(now_ns, std::memory_order_release);
       if (arrived()) return WaitResult::kArrived;
       if (own_->poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
         return WaitResult::kPoisoned;
@@ -52,7 +67,6 @@ class Waiter {
     }
   }
 
- private:
   // No wake-up is lost: either the sender's fence comes after the flag was set, and it rings, or its packet was stored
   // before the flag was, and the second look finds it.
   template <class Arrived>
