@@ -44,11 +44,10 @@ step_if() {
 
 # native_tests DIRECTORY PRESET
 native_tests() {
-  set -e
-  cd "$NVRAR_HOME/native"
-  cmake --preset "$2"
-  cmake --build --preset "$2"
-  ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
+  cd "$NVRAR_HOME/native" &&
+    cmake --preset "$2" &&
+    cmake --build --preset "$2" &&
+    ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
 }
 
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
