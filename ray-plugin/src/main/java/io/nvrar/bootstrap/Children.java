@@ -2,7 +2,6 @@ package io.nvrar.bootstrap;
 
 import java.util.HashMap;
 import java.util.Map;
-import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,7 +16,7 @@ final class Children {
   private final Map<Member, int[]> alive = new HashMap<>();
 
   private @Nullable Failure end;
-  private @Nullable Failure loss;
+  private @Nullable Failure parentFailure;
   private boolean destroyed;
 
   Children(Ticket parent) {
@@ -33,8 +32,8 @@ final class Children {
     alive.put(child, ranks);
     if (end != null) {
       end(child, ranks, end);
-    } else if (loss != null && hasLost(ranks, loss)) {
-      end(child, ranks, loss);
+    } else if (parentFailure != null) {
+      end(child, ranks, parentFailure);
     } else if (destroyed) {
       child.destroy();
     }
@@ -53,35 +52,26 @@ final class Children {
   }
 
   /**
-   * Fails those that have the rank that the parent has lost, now and later: one that is still being
-   * created does not know yet who is missing. The others go on.
+   * The parent has failed. A group that is still being created ends with it, now and later, because
+   * a member that heard of the failure first does not come; one that exists goes on.
    */
-  synchronized void lost(Failure reason) {
-    if (loss == null) {
-      loss = reason;
+  synchronized void parentFailed(Failure reason) {
+    if (parentFailure == null) {
+      parentFailure = reason;
       Map.copyOf(alive)
           .forEach(
               (child, ranks) -> {
-                if (hasLost(ranks, reason)) {
+                if (!child.isReady()) {
                   end(child, ranks, reason);
                 }
               });
     }
   }
 
-  private static boolean hasLost(int[] ranks, Failure reason) {
-    return IntStream.of(ranks).anyMatch(rank -> rank == reason.rank());
-  }
-
   private void end(Member child, int[] ranks, Failure reason) {
-    int rank =
-        IntStream.range(0, ranks.length)
-            .filter(r -> ranks[r] == reason.rank())
-            .findFirst()
-            .orElse(-1);
     child.endWithParent(
-        reason.asRank(
-            rank,
+        reason.among(
+            ranks,
             "%s ended with %s: %s".formatted(child.label(), parent.label(), reason.message())));
   }
 

@@ -8,6 +8,7 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.stream.IntStream;
 
 /**
  * Why a group failed, in a form that travels. The exception is made where it is thrown, so each
@@ -99,9 +100,20 @@ record Failure(
     return new Failure(kind, newMessage, rank, host, pid, missing, namesCalls);
   }
 
-  /** About {@code newRank}, which is the same process as seen from another group. */
-  Failure asRank(int newRank, String newMessage) {
-    return new Failure(kind, newMessage, newRank, host, pid, missing, namesCalls);
+  /**
+   * As another group's members see it.
+   *
+   * @param ranks that group's members by their rank in this one, in the order of their new ranks;
+   *     whom it does not have is rank -1 there
+   */
+  Failure among(int[] ranks, String newMessage) {
+    int[] missingThere =
+        IntStream.range(0, ranks.length)
+            .filter(r -> IntStream.of(missing).anyMatch(old -> old == ranks[r]))
+            .toArray();
+    int rankThere =
+        IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst().orElse(-1);
+    return new Failure(kind, newMessage, rankThere, host, pid, missingThere, namesCalls);
   }
 
   /** Of a sentence that the native library made of all ranks' calls. */

@@ -128,8 +128,6 @@ final class Member implements ControlChannel.Listener {
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
         children.end(reason);
-      } else if (reason.kind() == Failure.Kind.PEER_LOST) {
-        children.lost(reason);
       }
     } else if (message instanceof Message.Members all) {
       monitor.update(() -> members = all);
@@ -191,6 +189,10 @@ final class Member implements ControlChannel.Listener {
 
   @Override
   public long tick() {
+    Failure reason = failure.get();
+    if (reason != null) {
+      children.parentFailed(reason);
+    }
     NativeCommunicator comm = communicator;
     boolean mustSayClosing = closing && !saidClosing;
     if (mustSayClosing && callers.get() == 0) {

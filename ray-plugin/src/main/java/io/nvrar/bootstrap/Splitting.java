@@ -81,9 +81,14 @@ final class Splitting {
         IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst().orElseThrow();
     Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
     Ticket child = hub != null ? hub.ticket() : meet(name, ranks.length, config);
-    return new Joining(
-            child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
-        .join();
+    try {
+      return new Joining(
+              child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
+          .join();
+    } catch (CollectiveException e) {
+      member.throwIfFailed(); // which is why the others do not come, and says more
+      throw e;
+    }
   }
 
   private Rendezvous open(String name, int worldSize, GroupConfig config) {

@@ -6,8 +6,10 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -156,6 +158,29 @@ class SplitLifeTest {
         .hasMessageContaining(
             "group 'driven/1' ended with group 'driven': group 'driven' was aborted: the driver (pid "
                 + driver.pid());
+  }
+
+  @Test
+  void aGroupThatIsStillBeingCreatedEndsWithItsParent() throws Exception {
+    GroupConfig config = Members.config().build();
+    byte[] ticket = Groups.createTicket("parent", 2, config, Members.HOST);
+    Children children = new Children(TicketCodec.decode(ticket));
+    Rendezvous hub =
+        Groups.open("parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+    hub.start(() -> {});
+    Joining.Parent parent = new Joining.Parent(children, new int[] {3, 1});
+    Future<?> waiting = threads.submit(() -> new Joining(hub.ticket(), 0, 0, hub, parent).join());
+    Thread.sleep(300);
+    long start = System.nanoTime();
+    children.parentFailed(Failure.timeout("ranks 1, 2 have not come", 1, 2));
+    assertThat(Members.failureOf(waiting))
+        .isInstanceOfSatisfying(
+            CollectiveTimeoutException.class,
+            timeout -> assertThat(timeout.missingRanks()).containsExactly(1)) // in the new group
+        .hasMessageContaining(
+            "group 'parent/0' ended with group 'parent': ranks 1, 2 have not come");
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
+    Groups.discardTicket(ticket);
   }
 
   @Test
