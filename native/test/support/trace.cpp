@@ -80,7 +80,6 @@ void Trace::run_rank(uint32_t rank, const std::vector<TracedLaunch>& launches) {
   const std::lock_guard lock(mutex_);
   ranks_[rank].left = true;
   look_for_circle();
-  changed_.notify_all();
 }
 
 void Trace::enter(uint32_t rank, uint64_t epoch) {
@@ -125,7 +124,7 @@ void Trace::send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, 
   place.value = value;
   place.sent = own.clock;
   packets_ += packets;
-  changed_.notify_all();
+  if (ranks_[peer].waits && there(peer, ranks_[peer].awaited)) arrived_[peer].notify_one();
 }
 
 bool Trace::there(uint32_t rank, const std::pair<uint64_t, uint64_t>& awaited) {
@@ -146,7 +145,7 @@ bool Trace::take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets
   own.awaited = {slot, epoch};
   own.waits = true;
   look_for_circle();
-  changed_.wait(lock, [&] { return there(rank, own.awaited) || !fault_.empty(); });
+  arrived_[rank].wait(lock, [&] { return there(rank, own.awaited) || !fault_.empty(); });
   own.waits = false;
   if (!fault_.empty()) return false;
 
@@ -187,7 +186,7 @@ void Trace::look_for_circle() {
 // Only the first one says what is wrong.
 void Trace::fault(const std::string& sentence) {
   if (fault_.empty()) fault_ = sentence;
-  changed_.notify_all();
+  for (std::condition_variable& rank : arrived_) rank.notify_one();
 }
 
 std::string Trace::sum_of(uint32_t first, uint32_t count, const std::vector<std::string>& values) const {

@@ -76,7 +76,8 @@ class Trace {
 
   protocol::RingLayout layout_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  // One each: a rank is woken for what it waits for, not for every packet.
+  std::array<std::condition_variable, protocol::kMaxRanks> arrived_;
   std::map<std::pair<uint32_t, uint64_t>, Place> memory_;
   std::vector<Rank> ranks_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // of rank and epoch: its clock
