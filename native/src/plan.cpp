@@ -61,11 +61,13 @@ PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes) noexce
 
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout) noexcept {
   const uint64_t area_runs = layout.area_runs(kind);
+  const uint64_t two_phase_runs =
+      std::min(area_runs, kTwoPhaseAreaBytesMax / protocol::kPacketBytes / protocol::kRunPackets);
   switch (algorithm) {
     case Algorithm::kTwoShot:
-      return protocol::TwoShotRuns{layout.topology}.runs_that_fit(area_runs);
+      return protocol::TwoShotRuns{layout.topology}.runs_that_fit(two_phase_runs);
     case Algorithm::kHierarchical:
-      return protocol::HierarchicalRuns{layout.topology, partial_parts(data_type)}.runs_that_fit(area_runs);
+      return protocol::HierarchicalRuns{layout.topology, partial_parts(data_type)}.runs_that_fit(two_phase_runs);
     default:
       return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs);
   }

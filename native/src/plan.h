@@ -38,6 +38,10 @@ struct Plan {
 // KB for 8).
 constexpr uint64_t kOneShotBytesMax[protocol::kMaxRanks + 1] = {0, 0, 65536, 8192, 8192, 4096, 4096, 4096, 4096};
 
+// What passes through the rings twice goes in launches that use no more than this of an area: then all that a launch
+// touches stays in a core's cache. Measured: half the time from 1 MB on, against launches of a whole area of 1 MB.
+constexpr uint64_t kTwoPhaseAreaBytesMax = 128 << 10;
+
 // Packets that the partial sums of a packet of elements take.
 uint32_t partial_parts(int32_t data_type) noexcept;
 
