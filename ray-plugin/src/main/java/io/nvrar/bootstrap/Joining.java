@@ -25,6 +25,9 @@ final class Joining {
   /** The rendezvous keeps the deadline and knows who is missing; this is for when it is stuck. */
   private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
 
+  /** How soon a member that has died is heard of, where the machine has time. */
+  private static final long LOSS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
   /** The hub has little to do at its end, on a machine that may have more. */
   private static final long HUB_END_NANOS = TimeUnit.SECONDS.toNanos(5);
 
@@ -122,6 +125,16 @@ final class Joining {
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
   }
 
+  /** A peer that cannot be mapped may have died, which says more and is heard of at once. */
+  private static void awaitLoss(Member member) {
+    try {
+      member.<Object>await(() -> null, System.nanoTime() + LOSS_NANOS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    member.throwIfFailed();
+  }
+
   private <T> T await(Member member, Supplier<? extends @Nullable T> answer, long deadlineNanos) {
     T given;
     try {
@@ -162,8 +175,11 @@ final class Joining {
         spans = true;
         throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
       }
-      // If the group has been ended meanwhile, the library knows that and the member knows why.
-      throw communicator.failure() == null ? e : member.callFailed(e);
+      if (communicator.failure() != null) {
+        throw member.callFailed(e); // the library knows that the group was ended, the member why
+      }
+      awaitLoss(member);
+      throw e;
     }
   }
 

@@ -12,6 +12,10 @@ import org.jspecify.annotations.Nullable;
 /** What a fault promises to every rank: how it may end, and how soon. */
 final class Verdict {
   private static final Duration KNOWN_TO_ALL = Duration.ofSeconds(1);
+
+  /** How long late members of a failed join still hear why. */
+  private static final Duration FAREWELL = Duration.ofSeconds(2);
+
   private static final Duration JOIN_GRACE = Duration.ofSeconds(2);
 
   /** A stop that takes less of a limit than this must do no harm. */
@@ -67,6 +71,9 @@ final class Verdict {
     if (faultNanos == null) {
       return complete;
     }
+    if (fault.kind().external && cameTooLate(outcome)) {
+      return true;
+    }
     boolean atFault = group.equals(round.first()) && rank == fault.rank();
     boolean concerned = group.equals(round.first());
     return switch (fault.kind()) {
@@ -93,6 +100,17 @@ final class Verdict {
                       || (outcome.is(IllegalStateException.class)
                           && outcome.message().contains("destroyed by the driver"))));
     };
+  }
+
+  /** Who joins a group that has failed long before finds nobody who could say why. */
+  private boolean cameTooLate(Outcome outcome) {
+    return faultNanos != null
+        && outcome.phase() == Phase.CREATE
+        && outcome.atNanos() - faultNanos > FAREWELL.toNanos()
+        && (ends(outcome, "has no rendezvous")
+            || (outcome.is(PeerLostException.class)
+                && outcome.lostRank() == 0
+                && outcome.message().contains("was being created")));
   }
 
   private static boolean ends(Outcome outcome, String saying) {
