@@ -81,9 +81,11 @@ final class Coordinator {
     } else if (message instanceof Message.Connected) {
       peer.isConnected = true;
       startAll();
+    } else if (peer != members[clamp(peer.claim.rank())]) {
+      return; // what follows is a member's to say, not an observer's
     } else if (message instanceof Message.Closing closingCall) {
       closes(peer, closingCall, nowNanos);
-    } else if (phase == Phase.RUNNING && peer == members[clamp(peer.claim.rank())]) {
+    } else if (phase == Phase.RUNNING) {
       splits(peer.claim.rank(), message, nowNanos);
     }
   }

@@ -53,10 +53,17 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
     }
   }
 
+  /** So that all members' fit into one {@link Members}; the native library's have 256. */
+  int MAX_DESCRIPTOR_BYTES = 1024;
+
   /** Member to hub: this member is prepared. */
   record Descriptor(byte[] bytes) implements Notice {
     public Descriptor {
-      Objects.requireNonNull(bytes, "bytes");
+      if (bytes.length > MAX_DESCRIPTOR_BYTES) {
+        throw new IllegalArgumentException(
+            "a descriptor of %d bytes, the limit is %d"
+                .formatted(bytes.length, MAX_DESCRIPTOR_BYTES));
+      }
     }
   }
 

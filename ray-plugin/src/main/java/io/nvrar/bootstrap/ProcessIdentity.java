@@ -3,7 +3,6 @@ package io.nvrar.bootstrap;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,9 +15,15 @@ import org.jspecify.annotations.Nullable;
  */
 record ProcessIdentity(String host, long pid, String bootId) {
 
+  /** The longest name that the domain name system knows; a boot id has 36. */
+  private static final int MAX_CHARS = 255;
+
   ProcessIdentity {
-    Objects.requireNonNull(host, "host");
-    Objects.requireNonNull(bootId, "boot id");
+    if (host.length() > MAX_CHARS || bootId.length() > MAX_CHARS) {
+      throw new IllegalArgumentException(
+          "a host name of %d and a boot id of %d characters, the limit is %d"
+              .formatted(host.length(), bootId.length(), MAX_CHARS));
+    }
   }
 
   /** Rank 0's, whose host alone is known before {@code members} are. */

@@ -22,6 +22,8 @@ final class Wire {
   /** The most bytes of one object; a member's share of the largest message is under 1 KiB. */
   static final int MAX_BYTES = 64 * 1024;
 
+  private static final int MAX_REASON_CHARS = 200;
+
   private final Kryo kryo = new Kryo(new NumbersOnly(), null);
   private final Output output = new Output(512, MAX_BYTES);
 
@@ -93,11 +95,17 @@ final class Wire {
     return type.cast(value);
   }
 
+  /** What is read may be in it, so it is made fit for a log. */
   private static String firstLine(RuntimeException e) {
     String message = e.getMessage();
-    return message == null
-        ? e.getClass().getSimpleName()
-        : message.lines().findFirst().orElse("no reason given");
+    String line =
+        message == null
+            ? e.getClass().getSimpleName()
+            : message.lines().findFirst().orElse("no reason given");
+    String printable = line.replaceAll("\\p{Cc}", "?");
+    return printable.length() <= MAX_REASON_CHARS
+        ? printable
+        : printable.substring(0, MAX_REASON_CHARS) + "...";
   }
 
   /** The length that comes next, if that many items of {@code itemBytes} or more can follow. */

@@ -107,7 +107,7 @@ public final class TuningFile {
 
   /** So much of what the file says as a sentence can bear. */
   private static String brief(String text) {
-    String printable = text.replaceAll("\\p{Cntrl}", "?");
+    String printable = text.replaceAll("\\p{Cc}", "?");
     return printable.length() <= MAX_QUOTED_CHARS
         ? printable
         : printable.substring(0, MAX_QUOTED_CHARS) + "...";

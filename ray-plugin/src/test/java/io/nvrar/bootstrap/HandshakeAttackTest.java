@@ -4,11 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import com.sun.management.ThreadMXBean;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -167,6 +169,32 @@ class HandshakeAttackTest {
     } finally {
       silent.forEach(RawClient::close);
     }
+  }
+
+  /** With a hello that has the ticket's id, so that the hub goes as far with it as it ever does. */
+  @Test
+  void aFloodOfStrangersTakesAFewKilobytesEach() throws Exception {
+    byte[] hello = new Handshake(ticket).clientHello(Handshake.Role.MEMBER, 1);
+    byte[] wrongProof = new byte[Handshake.CLIENT_PROOF_BYTES];
+    ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+    long hub =
+        Thread.getAllStackTraces().keySet().stream()
+            .filter(thread -> thread.getName().equals("nvrar-besieged-hub"))
+            .mapToLong(Thread::getId)
+            .max()
+            .orElseThrow();
+    long before = threads.getThreadAllocatedBytes(hub);
+    int strangers = 500;
+    for (int i = 0; i < strangers; i++) {
+      try (RawClient stranger = new RawClient(ticket)) {
+        stranger.write(hello);
+        stranger.read(Handshake.SERVER_HELLO_BYTES);
+        stranger.write(wrongProof);
+        assertThat(stranger.isHungUpOn()).isTrue();
+      }
+    }
+    long each = (threads.getThreadAllocatedBytes(hub) - before) / strangers;
+    assertThat(each).isLessThan(64 * 1024);
   }
 
   @Test
