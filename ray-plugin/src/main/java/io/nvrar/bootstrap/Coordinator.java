@@ -366,9 +366,9 @@ final class Coordinator {
         || nowNanos > deadlineNanos;
   }
 
-  /** Whether anybody else may still come. */
+  /** Whether anybody else may still come, if only to hear why the group was not formed. */
   boolean isOpen() {
-    return !left.get(0);
+    return !left.get(0) || (phase == Phase.FAILED && !wasFormed);
   }
 
   private static String describe(Peer peer) {

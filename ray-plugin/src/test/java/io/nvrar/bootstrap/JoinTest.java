@@ -294,6 +294,19 @@ class JoinTest {
   }
 
   @Test
+  void whoComesLateToAFailedJoinHearsWhyAlthoughRankZeroHasLeftIt() throws Exception {
+    byte[] bytes = ticket(3);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, hello(ticket))) {
+      one.send(Failure.of(Failure.Kind.ABORTED, "rank 1 has no room"));
+    }
+    Thread.sleep(500);
+    assertThatThrownBy(() -> Groups.join(bytes, 2)).hasMessageContaining("rank 1 has no room");
+    assertThat(Members.failureOf(zero)).hasMessageContaining("rank 1 has no room");
+  }
+
+  @Test
   void aMemberThatCannotBeMappedEndsTheJoinForAll() throws Exception {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);

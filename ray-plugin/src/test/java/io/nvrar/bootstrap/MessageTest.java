@@ -12,8 +12,7 @@ class MessageTest {
   @Test
   void theIntroductionOfAllMembersFitsIntoAFrameWhateverTheySaidOfThemselves() {
     ProcessIdentity process = new ProcessIdentity(LONGEST, Long.MIN_VALUE, LONGEST);
-    Message.Descriptor descriptor =
-        new Message.Descriptor(new byte[Message.MAX_DESCRIPTOR_BYTES]);
+    Message.Descriptor descriptor = new Message.Descriptor(new byte[Message.MAX_DESCRIPTOR_BYTES]);
     Message.MemberInfo[] all = new Message.MemberInfo[Groups.MAX_WORLD_SIZE];
     Arrays.fill(all, new Message.MemberInfo(process, descriptor.bytes()));
     assertThat(new Wire().write(new Message.Members(all))).hasSizeLessThan(Wire.MAX_BYTES);
