@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
@@ -11,6 +12,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
+import io.nvrar.internal.NativeCommunicator;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -181,6 +183,44 @@ class SplitLifeTest {
             "group 'parent/0' ended with group 'parent': ranks 1, 2 have not come");
     assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
     Groups.discardTicket(ticket);
+  }
+
+  @Test
+  void aMemberThatClosesInASplitKeepsTheOthersNotWaiting() throws Exception {
+    byte[] bytes = Groups.createTicket("parent", 3, Members.config().build(), Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Message.Hello hello =
+        new Message.Hello(
+            ProcessIdentity.current(),
+            "unpackaged",
+            NativeCommunicator.buildId(),
+            3,
+            "CPU",
+            ticket.config().toString());
+    // Rank 1 agrees to be rank 0 of the new group, and never opens its rendezvous.
+    try (FramedChannel one = RawClient.admitted(ticket, 1, hello);
+        NativeCommunicator prepared =
+            NativeCommunicator.prepare(Backend.CPU, 0, 1, 3, ticket.uniqueId(), ticket.config())) {
+      Future<CollectiveGroup> zero = threads.submit(() -> Groups.join(bytes, 0));
+      Future<CollectiveGroup> two = threads.submit(() -> Groups.join(bytes, 2));
+      one.send(new Message.Descriptor(prepared.descriptor()));
+      one.send(new Message.Connected());
+      worlds.add(zero.get());
+      worlds.add(two.get());
+      one.send(new Message.Split(1, 0, -1, 0));
+      Future<?> closed = threads.submit(() -> zero.get().split(0, 0));
+      Future<?> waiting = threads.submit(() -> two.get().split(0, 0));
+      Thread.sleep(500);
+      long start = System.nanoTime();
+      zero.get().close();
+      assertThat(Members.failureOf(closed))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage("group 'parent' is closed; rank 0 can make no more calls");
+      assertThat(Members.failureOf(waiting))
+          .hasMessageMatching(
+              "rank 0 \\(.*\\) closed group 'parent' in split #1 of group 'parent', .*");
+      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
+    }
   }
 
   @Test
