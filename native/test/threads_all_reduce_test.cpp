@@ -22,17 +22,19 @@ class Invariant10_OneOrderOfSums : public ::testing::TestWithParam<TestTopology>
 TEST_P(Invariant10_OneOrderOfSums, EveryAlgorithmGivesTheOrderedReferenceBitForBit) {
   const auto [world, ranks_per_node] = GetParam();
   const std::vector<int32_t> ways = algorithms(world, ranks_per_node);
-  const Pools pools(world, ranks_per_node, 1);
-  uint64_t setting = 0;
+  ThreadGroup roomy(world, {.ranks_per_node = ranks_per_node});
+  ThreadGroup tight(world, {.ring_bytes = small_ring_bytes(ranks_per_node), .ranks_per_node = ranks_per_node});
+  uint64_t number = 0;
   uint64_t cases = 0;
-  for (uint64_t ring_bytes : {uint64_t{0}, small_ring_bytes(ranks_per_node)}) {
-    ThreadGroup group(world, {.ring_bytes = ring_bytes, .ranks_per_node = ranks_per_node});
-    for (const Reduction& reduction : reductions()) {
-      ++setting;
-      group.run([&](int rank, nvrar_comm* comm) {
+  for (const Reduction& reduction : reductions()) {
+    const Pool pool = make_pool(reduction, world, ranks_per_node, 1);
+    ++number;
+    for (ThreadGroup* group : {&roomy, &tight}) {
+      const uint64_t setting = number + (group == &tight ? 1 : 0);
+      group->run([&](int rank, nvrar_comm* comm) {
         uint64_t turn = 0;
         for (uint64_t count : kCounts) {
-          const uint64_t r = mix(++turn + ring_bytes);
+          const uint64_t r = mix(++turn + 1000 * setting);
           if (!runs_case(turn, setting)) continue;
           const CollectiveCase c{NVRAR_ALL_REDUCE,
                                  reduction,
@@ -42,7 +44,7 @@ TEST_P(Invariant10_OneOrderOfSums, EveryAlgorithmGivesTheOrderedReferenceBitForB
                                  (r >> 16) % 16,
                                  (r >> 24) % 16,
                                  (r >> 32) % 2 == 0};
-          run_case(rank, world, comm, pools.of(reduction), c);
+          run_case(rank, world, comm, pool, c);
           if (::testing::Test::HasFatalFailure()) return;
           if (rank == 0) ++cases;
         }

@@ -20,23 +20,25 @@ class Invariant15_AnyCountAndWorld : public ::testing::TestWithParam<TestTopolog
   // A type and operator on a ring takes every fourth count, another fourth than the next one.
   void run_all(int32_t collective) {
     const auto [world, ranks_per_node] = GetParam();
-    const Pools pools(world, ranks_per_node, static_cast<uint64_t>(collective));
-    uint64_t setting = 0;
+    ThreadGroup roomy(world, {.ranks_per_node = ranks_per_node});
+    ThreadGroup tight(world, {.ring_bytes = small_ring_bytes(ranks_per_node), .ranks_per_node = ranks_per_node});
+    uint64_t number = 0;
     uint64_t cases = 0;
-    for (uint64_t ring_bytes : {uint64_t{0}, small_ring_bytes(ranks_per_node)}) {
-      ThreadGroup group(world, {.ring_bytes = ring_bytes, .ranks_per_node = ranks_per_node});
-      for (const Reduction& reduction : reductions()) {
-        if (!sums(collective) && reduction.op != NVRAR_SUM) continue;  // what is only moved has no operator
-        ++setting;
-        group.run([&, world = world](int rank, nvrar_comm* comm) {
+    for (const Reduction& reduction : reductions()) {
+      if (!sums(collective) && reduction.op != NVRAR_SUM) continue;  // what is only moved has no operator
+      const Pool pool = make_pool(reduction, world, ranks_per_node, static_cast<uint64_t>(collective));
+      ++number;
+      for (ThreadGroup* group : {&roomy, &tight}) {
+        const uint64_t setting = number + (group == &tight ? 1 : 0);
+        group->run([&, world = world](int rank, nvrar_comm* comm) {
           uint64_t turn = 0;
           for (uint64_t count : kCounts) {
-            const uint64_t r = mix(++turn + setting);
+            const uint64_t r = mix(++turn + 1000 * setting);
             if ((turn + setting) % 4 != 0 || !runs_case(turn / 4, setting)) continue;
             const int root = static_cast<int>((r >> 40) % static_cast<uint64_t>(world));
             const CollectiveCase c{collective,     reduction,      NVRAR_ALGORITHM_AUTO, count, r % 4000,
                                    (r >> 16) % 16, (r >> 24) % 16, (r >> 32) % 2 == 0,   root};
-            run_case(rank, world, comm, pools.of(reduction), c);
+            run_case(rank, world, comm, pool, c);
             if (::testing::Test::HasFatalFailure()) return;
             if (rank == 0) ++cases;
           }

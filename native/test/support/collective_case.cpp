@@ -140,17 +140,22 @@ void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const Col
   if (::testing::Test::HasFatalFailure()) return;
   ASSERT_EQ(status, NVRAR_OK) << nvrar_last_error() << "; " << describe_case(c);
 }
+
 std::vector<int32_t> algorithms(int world, int ranks_per_node) {
   std::vector<int32_t> all = {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
   if (ranks_per_node != 0 && ranks_per_node < world) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
   return all;
 }
 
+Pool make_pool(const Reduction& reduction, int world, int ranks_per_node, uint64_t seed) {
+  const auto [type, op] = reduction;
+  return Pool(type, op, world, kPoolElements, seed + static_cast<uint64_t>(type * 100 + op), ranks_per_node);
+}
+
 Pools::Pools(int world, int ranks_per_node, uint64_t seed) {
   for (const Reduction& reduction : reductions()) {
-    const auto [type, op] = reduction;
-    const uint64_t own_seed = seed + static_cast<uint64_t>(type * 100 + op);
-    pools_[{type, op}] = std::make_unique<Pool>(type, op, world, kPoolElements, own_seed, ranks_per_node);
+    pools_[{reduction.data_type, reduction.op}] =
+        std::make_unique<Pool>(make_pool(reduction, world, ranks_per_node, seed));
   }
 }
 
