@@ -44,8 +44,9 @@ nvrar_comm* prepare(int32_t rank, const uint8_t* unique_id, Blob* blob) {
 }
 
 // A file that a hostile process could hold, which looks like rank 1's segment as far as `bytes` and `name` let it.
-host::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash) {
-  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+host::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
+                           uint8_t nonce = 0) {
+  const int fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   require(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0, "a decoy can be made");
   host::SegmentAddress address{};
   address.pid = ::getpid();
@@ -57,9 +58,11 @@ host::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash
   auto* control = new (base) host::ControlBlock;
   control->segment_bytes = bytes;
   control->abi_version = abi_version();
-  control->rank = 1;
+  control->rank = rank;
   control->group_hash = group_hash;
+  control->nonce[0] = nonce;
   ::munmap(base, sizeof(host::ControlBlock));
+  require(::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "a decoy can be sealed");
   return address;
 }
 
@@ -93,6 +96,8 @@ struct Stage {
     decoys.push_back(decoy("nvrar", bytes + 4096, group));
     decoys.push_back(decoy("nvrar", kHugeBytes, group));  // sparse: to populate it would take all memory
     decoys.push_back(decoy("another", bytes, group));
+    decoys.push_back(decoy("nvrar", bytes, group, 2));     // another rank's
+    decoys.push_back(decoy("nvrar", bytes, group, 1, 9));  // of an earlier member of that rank
     int pipes[2];
     require(::pipe2(pipes, O_CLOEXEC) == 0, "a pipe can be made");
     decoys.push_back({::getpid(), pipes[0], bytes, {}});

@@ -62,10 +62,12 @@ void try_prepare(const uint8_t* unique_id, const uint8_t* data, size_t size) {
     const TuningTable table(rules.data(), static_cast<uint32_t>(rules.size()));
     for (const uint64_t bytes : {uint64_t{1}, uint64_t{4096}, uint64_t{1} << 40}) {
       const auto world = static_cast<uint32_t>(config.world_size);
-      const int32_t algorithm = table.algorithm(NVRAR_FLOAT32, bytes, world, world);
+      const auto node = static_cast<uint32_t>(config.ranks_per_node);
+      const bool one_node = node == 0 || node >= world;
+      const int32_t algorithm = table.algorithm(NVRAR_FLOAT32, bytes, world, one_node ? world : node);
       require(algorithm == NVRAR_ALGORITHM_AUTO || algorithm == NVRAR_ALGORITHM_ONE_SHOT ||
-                  algorithm == NVRAR_ALGORITHM_TWO_SHOT,
-              "a table names an algorithm that a group in one node has");
+                  algorithm == NVRAR_ALGORITHM_TWO_SHOT || (algorithm == NVRAR_ALGORITHM_HIERARCHICAL && !one_node),
+              "a table names an algorithm that the group has");
     }
     require(nvrar_destroy(comm) == NVRAR_OK, "a member can be destroyed");
     return;

@@ -107,7 +107,8 @@ typedef struct nvrar_config {
                              world_size and more): all ranks are in one node */
   uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
                           default */
-  uint64_t timeout_ns; /* deadline of one collective call, counted from its first unsuccessful wait; > 0 */
+  uint64_t timeout_ns; /* how long a call waits for other ranks without getting on, counted anew for each launch
+                           of a collective and each packet of a transfer; > 0 */
 } nvrar_config;
 
 /* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.

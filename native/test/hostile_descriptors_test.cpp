@@ -49,6 +49,10 @@ class HostileDescriptor : public ::testing::Test {
   // Looks like rank 1's segment in all but its size and its seals.
   void forge_segment(uint64_t bytes, int seals) {
     file_ = ::memfd_create("nvrar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    fill_file(bytes);
+    ASSERT_EQ(::fcntl(file_, F_ADD_SEALS, seals), 0);
+  }
+  void fill_file(uint64_t bytes) {
     ASSERT_EQ(::ftruncate(file_, static_cast<off_t>(bytes)), 0);
     void* base = ::mmap(nullptr, sizeof(host::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     ASSERT_NE(base, MAP_FAILED);
@@ -57,7 +61,6 @@ class HostileDescriptor : public ::testing::Test {
     control->rank = 1;
     control->group_hash = rank_1().group_hash;
     ::munmap(base, sizeof(host::ControlBlock));
-    ASSERT_EQ(::fcntl(file_, F_ADD_SEALS, seals), 0);
     rank_1().segment = {::getpid(), file_, bytes, {}};
   }
 
@@ -94,6 +97,16 @@ TEST_F(HostileDescriptor, ASegmentThatClaimsAnotherSizeIsNotMapped) {
 // Else its owner could make it shorter later, and every access of its peers a SIGBUS.
 TEST_F(HostileDescriptor, ASegmentThatCouldShrinkIsNotMapped) {
   forge_segment(rank_1().segment.bytes, F_SEAL_GROW);
+  expect_refused(NVRAR_SYSTEM, "could change its size");
+}
+
+// An ordinary file has no seals to look at; the name of this one begins as a segment's does.
+TEST_F(HostileDescriptor, AFileThatIsNoMemoryIsNotMapped) {
+  const std::string path = "/memfd:nvrar-test-" + std::to_string(::getpid());
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file_ < 0) GTEST_SKIP() << "only root can make " << path;
+  ::unlink(path.c_str());
+  fill_file(rank_1().segment.bytes);
   expect_refused(NVRAR_SYSTEM, "could change its size");
 }
 

@@ -119,6 +119,21 @@ TEST(Invariant03_NobodyRunsAhead, AStallOfEachRankAtEachMomentOfACallChangesNoth
   EXPECT_GT(hits, static_cast<int>(repetitions(200))) << "moments that never come test nothing";
 }
 
+void come_late_to_each_launch(uint32_t rank, Moment moment, uint64_t slot) {
+  if (rank == 1 && moment == Moment::kSends && slot < RingLayout::kHeaderSlots) ::usleep(300'000);
+}
+
+TEST(Invariant14_WaitsEnd, TheLimitCountsAnewForEachLaunchOfACall) {
+  const Hook hook(come_late_to_each_launch);
+  constexpr uint64_t kCount = 5 * 1024;  // launches of 1,024 float32 at most
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 41);
+  ThreadGroup group(2, {.ring_bytes = kSmallRingBytes, .timeout_ns = 1000 * kMs});
+  group.run([&](int rank, nvrar_comm* comm) {
+    run_case(rank, 2, comm, pool,
+             {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_ONE_SHOT, kCount, 0, 0, 0, false});
+  });
+}
+
 // Whatever the dead rank has sent, the others' results are right until one of them times out, and that ends all.
 TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongResult) {
   struct Setting {

@@ -157,7 +157,7 @@ TEST(Processes, SurvivorsOfAKillLeaveAtOnceWhenOneAborts) {
     while (board->marks[6] == 0) ::usleep(500);
     EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
   });
-  while (group.board().marks[7] == 0) ::usleep(500);
+  ASSERT_TRUE(group.wait_marks({7}, 1, 20));
   group.send_signal(2, SIGKILL);
   ::usleep(50'000);
   const double begin = seconds_now();

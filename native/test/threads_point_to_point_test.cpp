@@ -110,7 +110,7 @@ TEST_P(PointToPointOfWorld, ThousandsOfRandomBatchesBetweenCollectivesStayExact)
 INSTANTIATE_TEST_SUITE_P(Worlds, PointToPointOfWorld, ::testing::Values(1, 2, 3, 4, 5, 8));
 
 // The receiver is late: the sender fills the ring and must stop there.
-TEST(PointToPoint, ASenderNeverOverrunsALateReceiver) {
+TEST(Invariant16_Credits, ASenderNeverOverrunsALateReceiver) {
   ThreadGroup group(2, {.ring_bytes = kSmallRingBytes});
   group.run([&](int rank, nvrar_comm* comm) {
     for (uint64_t round = 0; round < repetitions(20); ++round) {
@@ -118,6 +118,16 @@ TEST(PointToPoint, ASenderNeverOverrunsALateReceiver) {
       expect_all_arrive(rank, comm, {{0, 1, NVRAR_INT64, kSmallTransferRing, round}}, round);
       if (::testing::Test::HasFatalFailure()) FAIL() << "round " << round;
     }
+  });
+}
+
+// One receiver comes within the limit, the other within the limit after that.
+TEST(PointToPoint, TheLimitOfABatchCountsAnewWhenItGetsOn) {
+  ThreadGroup group(3, {.ring_bytes = kSmallRingBytes, .timeout_ns = 1000 * kMs});
+  group.run([&](int rank, nvrar_comm* comm) {
+    ::usleep(static_cast<useconds_t>(rank) * 600'000);
+    expect_all_arrive(rank, comm,
+                      {{0, 1, NVRAR_INT64, kSmallTransferRing, 1}, {0, 2, NVRAR_INT64, kSmallTransferRing, 2}}, 0);
   });
 }
 

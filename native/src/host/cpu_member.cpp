@@ -52,7 +52,6 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
     return {};
   }
 
-  waiter_.begin_call();
   Launch launch{};
   launch.layout = layout_;
   launch.rank = rank_;
@@ -66,6 +65,7 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
   for (uint64_t i = 0; i < plan.launches; ++i) {
     const uint64_t first = i * plan.elements_per_launch;
     ++epoch_;
+    waiter_.restart();
     if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
     launch.epoch = epoch_;
     // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
@@ -86,7 +86,7 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
 Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
                             BatchResult* result) {
   point_to_point_.begin(transfers, count, group_sequence);
-  waiter_.begin_call();
+  waiter_.restart();
   TransferLane lane(ranks_.data(), rank_);
   *result = point_to_point_.run(lane, waiter_, own(), own().flight);
   if (result->status == NVRAR_OK) return {};

@@ -222,7 +222,6 @@ class HostLane {
   }
   void sum(const protocol::Sources& sources, uint8_t* to, uint32_t vectors) {
     if (protocol::planted(protocol::Defect::kOwnFirst)) std::swap(runs_[0], runs_[sources.own]);
-    if (protocol::planted(protocol::Defect::kNoOwnData)) runs_[sources.own] = runs_[sources.own == 0 ? 1 : 0];
     if (topology_.nodes() == 1) {
       reduction_->sum(runs_, sources.count, topology_.world, to, vectors);
     } else {

@@ -134,7 +134,10 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, const ControlB
     if (active_count_ == 0) break;
     // A batch that never waits must see an abort too.
     if (own.poison.load(std::memory_order_acquire) != 0) return fail(flight, NVRAR_ABORTED, nullptr);
-    if (moved) continue;
+    if (moved) {
+      waiter.restart();
+      continue;
+    }
     switch (waiter.wait(Waiter::kAnyRank, [&] { return any_can_move(lane); })) {
       case WaitResult::kArrived:
         break;

@@ -111,7 +111,8 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
   if (static_cast<uint64_t>(status.st_size) != address.bytes) throw unreachable(path + " has another size");
-  if ((::fcntl(file.get(), F_GET_SEALS) & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);  // negative for a file that is no memory
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
 
   SharedSegment segment;
   segment.mapping_ = map_shared(file, address.bytes);

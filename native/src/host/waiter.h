@@ -24,8 +24,8 @@ class Waiter {
   Waiter() = default;
   Waiter(ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept;
 
-  void begin_call() noexcept { first_miss_ns_ = 0; }
-  // Of the running call, since its first unsuccessful wait.
+  // From here on the limit counts anew, from the first unsuccessful wait.
+  void restart() noexcept { first_miss_ns_ = 0; }
   uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : monotonic_ns() - first_miss_ns_; }
 
   // What is waited for comes from that rank, or from any.

@@ -65,7 +65,10 @@ public final class GroupConfig {
     return backend;
   }
 
-  /** How long one collective call waits for the other members. */
+  /**
+   * How long a call waits for the other members without getting on; a large call gets on with each
+   * part that passes through the rings, a batch with each transfer.
+   */
   public Duration timeout() {
     return timeout;
   }

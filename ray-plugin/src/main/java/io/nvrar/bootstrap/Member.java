@@ -387,7 +387,14 @@ final class Member implements ControlChannel.Listener {
 
   /** Fails the group on all members by their user's wish. */
   void abort(String reason) {
-    fail(aborted("aborted " + ticket.label() + ": " + reason), true);
+    // As a call, so that a close in another thread does not tell the others of itself first: it
+    // would be the reason that they hear for the end of their calls.
+    callers.incrementAndGet();
+    try {
+      fail(aborted("aborted " + ticket.label() + ": " + reason), true);
+    } finally {
+      callers.decrementAndGet();
+    }
   }
 
   /** What this member does to the others, after "rank N (process)". */
