@@ -421,6 +421,11 @@ final class Member implements ControlChannel.Listener {
     return closing;
   }
 
+  /** Whether it closes because the driver has all close. */
+  boolean isDestroyed() {
+    return destroyed;
+  }
+
   /**
    * Makes no more calls, and has the channel's thread tell so when a running one has ended; returns
    * at once.

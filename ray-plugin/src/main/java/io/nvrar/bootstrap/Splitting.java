@@ -171,8 +171,11 @@ final class Splitting {
     }
     member.throwIfFailed();
     if (member.isClosing()) {
-      // The others wait for what this member would have done next. For itself it is a close.
-      member.send(member.aborted("closed %s in %s".formatted(ticket.label(), what)));
+      // The others wait for what this member would have done next, unless the driver has all close.
+      // For itself it is a close.
+      if (!member.isDestroyed()) {
+        member.send(member.aborted("closed %s in %s".formatted(ticket.label(), what)));
+      }
       throw member.closed();
     }
     Failure silence =
