@@ -118,6 +118,15 @@ model_tests() {
   "$NVRAR_HOME/native/model/check" "$1/model.xml"
 }
 
+has_libfuzzer() {
+  [[ -e "$(clang++-14 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]]
+}
+
+# fuzz_tests DIRECTORY MODULE SECONDS: each target so long.
+fuzz_tests() {
+  PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$2/fuzz/run" --seconds "$3" "$1/fuzz.xml"
+}
+
 # soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.
 soak_test() {
   "$NVRAR_HOME/bin/nvrar" soak --minutes "$2" --seed "$(date +%Y%m%d)"
@@ -151,14 +160,14 @@ test_usage() {
   cat << 'END'
 bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
 
-  --quick  without the sanitizer builds and the soak
-  --all    also the second Ray version, the Java unit tests on a second JDK, and 5 minutes of soak, not 1; with CI=true this is the
-           default
+  --quick  without the sanitizer builds, the fuzzing and the soak
+  --all    also the second Ray version, the Java unit tests on a second JDK, 5 minutes of soak, not 1, and a minute of each fuzz
+           target, not 10 seconds; with CI=true this is the default
 END
 }
 
 run_tests() {
-  local quick='' all='' strict='' minutes=1 argument other
+  local quick='' all='' strict='' minutes=1 fuzz_seconds=10 argument other
   [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
   for argument in "$@"; do
     case "$argument" in
@@ -174,7 +183,7 @@ run_tests() {
         ;;
     esac
   done
-  [[ -z "$all" ]] || minutes=5
+  [[ -z "$all" ]] || { minutes=5 && fuzz_seconds=60; }
   ensure_packages ray tests
   ensure_ray "$NVRAR_RAY_VERSION"
   rm -rf "$RESULTS"
@@ -218,8 +227,11 @@ run_tests() {
   step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
 
   if [[ -n "$quick" ]]; then
-    leave_out 'the soak of random collectives and faults (--quick)'
+    leave_out 'the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
   else
+    step_if has_libfuzzer 'the native fuzzing (libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev)' \
+      fuzz-native "$strict" fuzz_tests native "$fuzz_seconds"
+    step fuzz-java "$strict" fuzz_tests ray-plugin "$fuzz_seconds"
     step soak check soak_test "$minutes"
   fi
 

@@ -96,8 +96,8 @@ struct Stage {
     decoys.push_back(decoy("nvrar", bytes + 4096, group));
     decoys.push_back(decoy("nvrar", kHugeBytes, group));  // sparse: to populate it would take all memory
     decoys.push_back(decoy("another", bytes, group));
-    decoys.push_back(decoy("nvrar", bytes, group, 2));     // another rank's
-    decoys.push_back(decoy("nvrar", bytes, group, 1, 9));  // of an earlier member of that rank
+    decoys.push_back(decoy("nvrar", bytes, group, 0));     // right in all but its rank
+    decoys.push_back(decoy("nvrar", bytes, group, 1, 9));  // in all but its nonce
     int pipes[2];
     require(::pipe2(pipes, O_CLOEXEC) == 0, "a pipe can be made");
     decoys.push_back({::getpid(), pipes[0], bytes, {}});

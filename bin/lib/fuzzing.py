@@ -1,0 +1,78 @@
+"""Runs fuzz targets side by side and writes what came of it as JUnit XML; for native/fuzz/run and ray-plugin/fuzz/run."""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+# A target that ran nothing has tested nothing.
+MIN_EXECUTIONS = 100
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("junit", nargs="?")
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep")
+    parser.add_argument("--built", action="store_true")
+    return parser.parse_args()
+
+
+def build(commands, directory):
+    for command in commands:
+        done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"fuzz: {' '.join(command)} failed:\n{done.stdout}")
+
+
+def limits(options):
+    """What libFuzzer and Jazzer both understand."""
+    return [f"-runs={options.runs}"] if options.runs else [f"-max_total_time={options.seconds}"]
+
+
+def verdict(done):
+    """A sentence, and whether nothing was found."""
+    figure = {name: re.search(pattern, done.stdout) for name, pattern in (
+        ("executions", r"number_of_executed_units: (\d+)"), ("rate", r"average_exec_per_sec:\s+(\d+)"))}
+    if done.returncode == 0 and all(figure.values()) and int(figure["executions"].group(1)) >= MIN_EXECUTIONS:
+        return f"{figure['executions'].group(1)} executions, {figure['rate'].group(1)} a second: nothing found", True
+    return f"FAILED with exit code {done.returncode}", False
+
+
+def run_all(suite_name, targets, command_of, options):
+    """command_of(target, directory for new inputs) is the command; the process ends with the outcome as its exit code."""
+    targets = [target for target in targets if options.only in target]
+    if not targets:
+        sys.exit(f"fuzz: no target's name holds '{options.only}'")
+    suite = ElementTree.Element("testsuite", name=suite_name, tests=str(len(targets)))
+    with tempfile.TemporaryDirectory(prefix="nvrar-fuzz-") as scratch:
+
+        def run(target):
+            name = target.rsplit(".", 1)[-1]
+            new = os.path.join(options.keep or scratch, name)
+            os.makedirs(new, exist_ok=True)
+            return name, subprocess.run(
+                command_of(target, new), cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                check=False)
+
+        ok = True
+        with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
+            for name, done in pool.map(run, targets):
+                sentence, nothing_found = verdict(done)
+                case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=name)
+                if not nothing_found:
+                    ok = False
+                    ElementTree.SubElement(case, "failure", message=sentence).text = done.stdout[-4000:]
+                    print(done.stdout[-4000:])
+                ElementTree.SubElement(case, "system-out").text = sentence
+                print(f"{name:20}  {sentence}", flush=True)
+    if options.junit:
+        ElementTree.ElementTree(suite).write(options.junit, encoding="unicode", xml_declaration=True)
+    sys.exit(0 if ok else 1)
