@@ -2,6 +2,7 @@ package io.nvrar.flight;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.PrivateDirectory;
 import java.io.IOException;
 import java.io.Reader;
@@ -94,7 +95,7 @@ public final class FlightFile {
       try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
         FlightJson.write(record.get(), out);
       }
-      publish(temp);
+      AtomicFiles.publish(temp, path()); // if another was faster after all, what it saw is as good
     } finally {
       Files.deleteIfExists(temp);
       Files.deleteIfExists(claim);
@@ -124,18 +125,6 @@ public final class FlightFile {
       LockSupport.parkNanos(POLL_NANOS);
     }
     return true;
-  }
-
-  private void publish(Path temp) throws IOException {
-    try {
-      Files.createLink(path(), temp); // unlike a rename it replaces nothing
-    } catch (FileAlreadyExistsException e) {
-      // Another member was faster after all, and what it saw is as good.
-    } catch (UnsupportedOperationException e) {
-      if (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)) {
-        Files.move(temp, path());
-      }
-    }
   }
 
   private void prune() throws IOException {

@@ -6,8 +6,6 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
-import java.nio.file.FileAlreadyExistsException;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -146,27 +144,12 @@ final class NativeFiles {
         out.force(true);
       }
       Files.setPosixFilePermissions(temporary, PosixFilePermissions.fromString("r-x------"));
-      publish(temporary, target, bytes);
+      if (!AtomicFiles.publish(temporary, target) && !isIntact(target, bytes)) {
+        Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
+      }
     } finally {
       Files.deleteIfExists(temporary);
     }
-  }
-
-  // A link first, since it fails where a rename replaces: of processes that start together the
-  // first
-  // one's file stays, and none maps a file that has lost its name.
-  private static void publish(Path temporary, Path target, byte[] bytes) throws IOException {
-    try {
-      Files.createLink(target, temporary);
-      return;
-    } catch (FileAlreadyExistsException e) {
-      if (isIntact(target, bytes)) {
-        return;
-      }
-    } catch (FileSystemException | UnsupportedOperationException e) {
-      LOG.debug("{} is renamed, its file system has no links", temporary, e);
-    }
-    Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
   }
 
   private static void sync(Path directory) throws IOException {
