@@ -41,7 +41,8 @@ class HubLifeTest {
     byte[] ticket = Groups.createTicket("hub", 3, impatient(), Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 2, "idle"));
     Future<CollectiveGroup> joining = threads.submit(() -> Groups.join(ticket, 0));
-    try (CollectiveGroup one = Groups.join(ticket, 1)) {
+    try (GroupObserver observer = Groups.observe(ticket);
+        CollectiveGroup one = Groups.join(ticket, 1)) {
       joining.get().close();
       assertThat(one.health().ranks().get(0).closed()).isTrue();
       assertThat(one.health().healthy()).isTrue();
@@ -50,6 +51,13 @@ class HubLifeTest {
       assertThatThrownBy(one::throwIfFailed)
           .isInstanceOfSatisfying(
               PeerLostException.class, lost -> assertThat(lost.lostRank()).isEqualTo(2));
+      await().atMost(Duration.ofSeconds(1)).until(() -> observer.failure() != null);
+      assertThat(observer.failure())
+          .isInstanceOfSatisfying(
+              PeerLostException.class, lost -> assertThat(lost.lostRank()).isEqualTo(2))
+          .message()
+          .as("nobody can say any more what the ranks do")
+          .doesNotContain("made no call");
     }
   }
 
