@@ -83,7 +83,10 @@ public final class GroupConfig {
     return heartbeatLimit;
   }
 
-  /** Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB). */
+  /**
+   * Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB); at least 32
+   * KiB where {@link #gpusPerNode} makes several nodes.
+   */
   public long ringBytes() {
     return ringBytes;
   }

@@ -34,6 +34,12 @@ public final class Groups {
   public static final int MAX_WORLD_SIZE = 8;
 
   /**
+   * The smallest {@code ringBytes} of a group of several nodes ({@code kMinRingBytesOfNodes} of the
+   * native library).
+   */
+  private static final long MIN_RING_BYTES_OF_NODES = 32768;
+
+  /**
    * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,
    * which is bytes, to the socket that waits for its members. An entry goes when rank 0 joins, when
    * the ticket is discarded, or by itself after the join timeout.
@@ -53,7 +59,8 @@ public final class Groups {
    * @param host an address of this machine that all members can reach; the rendezvous listens there
    *     only
    * @return the ticket, under 4 KiB
-   * @throws IllegalArgumentException if an argument is out of range or the host cannot be resolved
+   * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
+   *     for several nodes, or the host cannot be resolved
    * @throws io.nvrar.BackendUnavailableException if the configured backend cannot run here
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
@@ -79,6 +86,7 @@ public final class Groups {
       Function<byte[], byte[]> secretFor) {
     Ticket.checkName(name);
     Ticket.checkWorldSize(worldSize);
+    checkRing(worldSize, config);
     Backend backend = Devices.resolve(config.backend());
     CollectiveException unavailable = Devices.unavailabilityCause(backend);
     if (unavailable != null) {
@@ -90,6 +98,17 @@ public final class Groups {
         host,
         config.rendezvousPort(),
         port -> new Ticket(name, worldSize, uniqueId, host, port, secret, config));
+  }
+
+  /** What the configuration alone cannot check. */
+  private static void checkRing(int worldSize, GroupConfig config) {
+    boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
+    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
+      throw new IllegalArgumentException(
+          "ringBytes is %d, must be 0 or at least %d for several nodes, which %d members are with %d to a node"
+              .formatted(
+                  config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
+    }
   }
 
   /**

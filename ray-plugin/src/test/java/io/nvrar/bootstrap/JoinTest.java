@@ -100,6 +100,24 @@ class JoinTest {
   }
 
   @Test
+  void aRingTooSmallForSeveralNodesIsRefusedBeforeAnythingExists() {
+    GroupConfig.Builder config = Members.config().gpusPerNode(2);
+    GroupConfig small = config.ringBytes(28672).build();
+    // Nor is the address looked up, which is no machine's.
+    assertThatThrownBy(() -> Groups.createTicket("small", 3, small, "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "ringBytes is 28672, must be 0 or at least 32768 for several nodes, which 3 members are with 2 to a node");
+    try (Members oneNode = Members.join("one node", 2, small)) {
+      oneNode.onAll(CollectiveGroup::barrier);
+    }
+    GroupConfig least = config.ringBytes(32768).build();
+    try (Members twoNodes = Members.join("two nodes", 3, least)) {
+      twoNodes.onAll(CollectiveGroup::barrier);
+    }
+  }
+
+  @Test
   void aSecondRankOneThatFailsBeforeItGreetsHarmsNobody() throws Exception {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);
