@@ -59,13 +59,13 @@ public final class RankHealth implements Serializable {
 
   /**
    * Its last call and what became of it, such as {@code allReduce #41 float32[1024] SUM, running};
-   * {@code unknown} where its record cannot be read from here.
+   * {@code no call yet} before its first.
    */
   public String lastCall() {
     return lastCall;
   }
 
-  /** The number of the last collective that it has begun; 0 if none, or unknown. */
+  /** The number of the last collective that it has begun; 0 if none. */
   public long sequence() {
     return sequence;
   }

@@ -28,9 +28,6 @@ final class CommonCalls {
    */
   private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
 
-  /** As many calls as a rank's record holds ({@code NVRAR_FLIGHT_RECORDS}). */
-  private static final int RECORDED_CALLS = 1024;
-
   private final int rank;
   private final int worldSize;
 
@@ -175,6 +172,6 @@ final class CommonCalls {
         return true;
       }
     }
-    return theirs.size() == RECORDED_CALLS && !patienceIsOver;
+    return theirs.size() == NativeCommunicator.FLIGHT_RECORDS && !patienceIsOver;
   }
 }

@@ -19,6 +19,9 @@ import org.jspecify.annotations.Nullable;
  * them.
  */
 public final class NativeCommunicator implements AutoCloseable {
+  /** As many calls as a rank's record holds. */
+  public static final int FLIGHT_RECORDS = NvrarBinding.FLIGHT_RECORDS;
+
   private final int rank;
   private final int worldSize;
   private final byte[] descriptor;
@@ -290,8 +293,9 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * A rank\'s last calls, oldest first, at most 1,024, as that rank wrote them; also after {@link
-   * #abort} and after the rank\'s death. Empty before {@link #connect} and after {@link #close}.
+   * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank wrote them;
+   * also after {@link #abort} and after the rank's death. Empty before {@link #connect} and after
+   * {@link #close}.
    */
   public List<CallRecord> flightRecord(int ofRank) {
     return member.flightRecord(ofRank);

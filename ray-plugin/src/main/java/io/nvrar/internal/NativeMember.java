@@ -20,8 +20,7 @@ final class NativeMember {
   private static final long CLOSE_WAIT_NANOS = TimeUnit.SECONDS.toNanos(10);
 
   // The states of the one-call-at-a-time rule. Whoever leaves CLOSING or takes IDLE to CLOSED frees
-  // the native member, so a
-  // running call never sees its memory go.
+  // the native member, so a running call never sees its memory go.
   private static final int IDLE = 0;
   private static final int RUNNING = 1;
   private static final int CLOSING = 2;
