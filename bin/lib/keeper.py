@@ -30,7 +30,10 @@ DRIVER_STOP_S = 3.0
 # (integration-tests' DriverFiles.java has the same pattern.)
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
 STARTED = "Ray runtime started"
-ADDRESS = re.compile(r"--address='([^']+)'")
+NODE = re.compile(r"Local node IP: (\S+)")
+# `ray start` replaces --node-ip-address=127.0.0.1 by an address that others can reach. With this, which is its default on macOS, it takes
+# 127.0.0.1 by itself, and its processes, whose ports have no password, listen there only.
+LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def prctl(option, value):
@@ -117,9 +120,10 @@ class Cluster:
     def __init__(self, options):
         self.directory = options.directory
         self.log = os.path.join(self.directory, "start.log")
+        self.port = free_port()
         # A port of its own for everything that Ray would otherwise take from a fixed number or range: other clusters run here too.
         command = [
-            options.ray, "start", "--head", "--block", f"--port={free_port()}", f"--num-cpus={options.cpus}", f"--num-gpus={options.gpus}",
+            options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={options.gpus}",
             "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
         ]
@@ -127,14 +131,14 @@ class Cluster:
             command.append("--include-log-monitor=false")  # It serves Python drivers only, and takes time to start.
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env={**os.environ, **LOOPBACK_ONLY},
                 preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
 
     def address(self):
         """HOST:PORT once the cluster is up, else None."""
         text = read(self.log)
-        match = ADDRESS.search(text)
-        return match.group(1) if match and STARTED in text else None
+        match = NODE.search(text)
+        return f"{match.group(1)}:{self.port}" if match and STARTED in text else None
 
     def tail(self):
         lines = [line.rstrip() for line in read(self.log).splitlines() if line.strip()]

@@ -70,6 +70,8 @@ run_ray() {
   await_cluster
   if [[ -z "$address" ]]; then
     set -- --address "$cluster_address" "$@"
+    # Else the driver would look for the node at an address of this machine that others can reach, where nothing listens.
+    options+=("-Dray.node-ip=${cluster_address%:*}")
   fi
 
   start_error_streams

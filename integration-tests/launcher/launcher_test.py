@@ -28,6 +28,9 @@ COMMAND_S = 90
 # Ray stops within 8 s, else is killed; see keeper.py.
 GONE_S = 30
 PR_SET_CHILD_SUBREAPER = 36
+LISTEN = "0A"
+# 127.0.0.1, the same as an IPv6 address, and ::1.
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/")
 LONG_DECODE = ["decode", "--max-tokens", "490", "--ignore-eos"] + [
     word for prompt in ("It was", "She said", "The house", "On Monday") for word in ("--prompt", prompt)]
@@ -57,6 +60,18 @@ def descendants():
 
 def command_line(pid):
     return read(f"/proc/{pid}/cmdline").split("\0")
+
+
+def listening(pid):
+    """The addresses on which a process listens, as the kernel prints them: hexadecimal, in words of the machine's byte order."""
+    sockets = set()
+    for entry in os.listdir(f"/proc/{pid}/fd") if os.path.isdir(f"/proc/{pid}/fd") else []:
+        try:
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{entry}"))
+        except OSError:
+            pass
+    lines = [line.split() for name in ("tcp", "tcp6") for line in read(f"/proc/{pid}/net/{name}").splitlines()[1:]]
+    return {words[1].split(":")[0] for words in lines if words[3] == LISTEN and f"socket:[{words[9]}]" in sockets}
 
 
 def wait_until(condition, seconds, what):
@@ -240,8 +255,16 @@ class LauncherTest(unittest.TestCase):
     def test_12_an_interrupted_launcher_leaves_nothing(self):
         self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGINT, 128 + signal.SIGINT)
 
-    def test_13_a_terminated_launcher_leaves_nothing(self):
-        self.end_while_decoding(lambda launcher: launcher.process.pid, signal.SIGTERM, 128 + signal.SIGTERM)
+    def test_13_a_command_listens_to_this_machine_only_and_leaves_nothing_when_terminated(self):
+        def look(launcher):
+            listeners = {pid: addresses for pid in descendants() if (addresses := listening(pid))}
+            # The GCS, the raylet, the driver, four actors, of which rank 0 has the rendezvous too.
+            self.assertGreaterEqual(len(listeners), 7, listeners)
+            open_to_all = {(command_line(pid)[0], *addresses - LOOPBACK) for pid, addresses in listeners.items() if addresses - LOOPBACK}
+            self.assertEqual(open_to_all, set())
+            return launcher.process.pid
+
+        self.end_while_decoding(look, signal.SIGTERM, 128 + signal.SIGTERM)
 
     def test_14_bench_measures_c_and_java_in_one_run_and_finds_nothing_wrong(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -116,6 +116,8 @@ final class RayCluster implements AutoCloseable {
   List<String> driverProperties() {
     List<String> properties = new ArrayList<>();
     properties.add("ray.address=" + address);
+    // Else a driver looks for the node at an address that other machines can reach.
+    properties.add("ray.node-ip=" + address.substring(0, address.lastIndexOf(':')));
     properties.add("ray.logging.level=WARN");
     properties.add("ray.job.code-search-path=" + codeSearchPath());
     for (int i = 0; i < JVM_OPTIONS.size(); i++) {
