@@ -58,8 +58,8 @@ public final class RankHealth implements Serializable {
   }
 
   /**
-   * Its last call and what became of it, such as {@code allReduce #41 float32[1024] SUM, running};
-   * {@code no call yet} before its first.
+   * Its last call and what became of it, such as {@code allReduce #41 float32[1024] SUM (one-shot),
+   * running}; {@code no call yet} before its first.
    */
   public String lastCall() {
     return lastCall;
