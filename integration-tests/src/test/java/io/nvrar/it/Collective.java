@@ -1,7 +1,11 @@
 package io.nvrar.it;
 
 import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /** Each collective as a member calls it and checks what it got. */
 public enum Collective {
@@ -155,13 +159,29 @@ public enum Collective {
         return wrongPartOfEveryRank(group, call, recv);
       }
     }
+  },
+
+  /** Whether nobody leaves before all have entered, each rank being the last to enter once. */
+  BARRIER(Kind.NO_DATA, false) {
+    @Override
+    String wrong(CollectiveGroup group, Call call) {
+      StringBuilder wrong = new StringBuilder();
+      for (int late = 0; late < group.worldSize(); late++) {
+        wrong.append(leftTooEarly(group, late));
+      }
+      return wrong.toString();
+    }
   };
 
   private enum Kind {
     REDUCTION,
     MOVEMENT,
-    TRANSFER
+    TRANSFER,
+    NO_DATA
   }
+
+  /** Many times what tasks that are started together begin apart. */
+  private static final long LATE_NANOS = 3_000_000;
 
   private final Kind kind;
   private final boolean rooted;
@@ -183,7 +203,7 @@ public enum Collective {
 
   /** Whether a call has two buffers whose counts must fit each other. */
   boolean fits() {
-    return kind != Kind.TRANSFER;
+    return kind == Kind.REDUCTION || kind == Kind.MOVEMENT;
   }
 
   int leastWorldSize() {
@@ -220,6 +240,28 @@ public enum Collective {
     DeviceBuffer buffer = empty(group, call, count);
     Values.write(buffer, i -> Values.given(group.rank(), i, call.op));
     return buffer;
+  }
+
+  /** The ranks that this rank's barrier did not wait for. */
+  private static String leftTooEarly(CollectiveGroup group, int late) {
+    try (DeviceBuffer own = group.device().allocate(DataType.INT64, 1);
+        DeviceBuffer all = group.device().allocate(DataType.INT64, group.worldSize())) {
+      if (group.rank() == late) {
+        LockSupport.parkNanos(LATE_NANOS);
+      }
+      // One clock for all: on Linux it is the host's, and the members are on one.
+      long entered = System.nanoTime();
+      group.barrier();
+      long left = System.nanoTime();
+      own.copyFrom(new long[] {entered});
+      group.allGather(own, all);
+      long[] entries = new long[group.worldSize()];
+      all.copyTo(entries);
+      return IntStream.range(0, entries.length)
+          .filter(rank -> entries[rank] - left > 0)
+          .mapToObj(rank -> "rank %d was not awaited. ".formatted(rank))
+          .collect(Collectors.joining());
+    }
   }
 
   /** Part r should be rank r's part for this rank. */
