@@ -6,12 +6,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveFatalException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.GroupHealth;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
+import io.nvrar.RankHealth;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -160,6 +164,8 @@ class FaultsIT {
             new PeerLostException("rank 3 is lost", 3, "node-b", 4711),
             new CollectiveTimeoutException("ranks 1 and 2 are missing", 1, 2),
             new GroupMismatchException("rank 0 has 4, rank 1 has 5"),
+            new BackendUnavailableException("no library", new IllegalStateException("inner")),
+            new CollectiveFatalException("this process must end"),
             new CollectiveException("outer", new IllegalStateException("inner")));
     for (RuntimeException sent : exceptions) {
       Throwable received = Calls.failure(actor.task(Probe::raise, sent).remote());
@@ -173,6 +179,43 @@ class FaultsIT {
       }
       received.addSuppressed(new CollectiveException("can still be added to"));
       assertThat(received.getSuppressed()).hasSize(1);
+    }
+  }
+
+  @Test
+  void theHealthOfAGroupArrivesAtTheDriverWhole(RayCluster cluster) {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    List<Long> pids = all(actors, actor -> actor.task(Probe::pid).remote());
+    try (RayCollectiveGroup group = RayCollectives.createGroup("healthy", actors)) {
+      assertThat(Calls.wrong(actors, "healthy", SUM)).containsOnly("");
+      GroupHealth health = actors.get(1).task(Probe::health, "healthy").remote().get();
+      assertThat(health.failure()).isNull();
+      assertThat(health.ranks()).extracting(RankHealth::rank).containsExactly(0, 1, 2, 3);
+      assertThat(health.ranks()).extracting(RankHealth::pid).isEqualTo(pids);
+      assertThat(health.ranks())
+          .allSatisfy(
+              rank -> {
+                assertThat(rank.host()).isNotEmpty();
+                assertThat(rank.lastCall())
+                    .startsWith("allReduce #1 float32[500] SUM")
+                    .endsWith(", done");
+                assertThat(rank.sequence()).isEqualTo(1);
+                assertThat(rank.closed()).isFalse();
+                assertThat(health.toString()).contains(rank.toString());
+              });
+      assertThat(health.ranks().get(0).silentMillis()).isGreaterThanOrEqualTo(0);
+      assertThat(health.ranks()).extracting(RankHealth::silentMillis).endsWith(0L, -1L, -1L);
+      group.abort("the user has seen enough");
+      await()
+          .untilAsserted(
+              () ->
+                  assertThat(all(actors, actor -> actor.task(Probe::health, "healthy").remote()))
+                      .allSatisfy(
+                          seen -> {
+                            assertThat(seen.healthy()).isFalse();
+                            assertThat(seen.failure()).contains("the user has seen enough");
+                            assertThat(seen.ranks()).hasSize(4);
+                          }));
     }
   }
 

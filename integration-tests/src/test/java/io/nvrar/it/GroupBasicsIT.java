@@ -82,6 +82,20 @@ class GroupBasicsIT {
   }
 
   @Test
+  void theHalvesOfASplitWorkByThemselvesAndTheGroupAfterwards() {
+    try (RayCollectiveGroup group = RayCollectives.createGroup("whole", actors)) {
+      // Rank r gives 2 to the power r, and the higher rank of a half becomes its rank 0.
+      assertThat(all(actors, actor -> actor.task(Probe::sumOfHalf, group.name()).remote()))
+          .containsExactly(
+              "rank 1 of 2 in whole/0 has 5",
+              "rank 1 of 2 in whole/1 has 10",
+              "rank 0 of 2 in whole/0 has 5",
+              "rank 0 of 2 in whole/1 has 10");
+      assertThat(Calls.wrong(actors, group.name(), SUM)).containsOnly("");
+    }
+  }
+
+  @Test
   void theWorldSizeOfAnUnknownGroupIsMinusOne() {
     try (RayCollectiveGroup group =
         RayCollectives.createGroup("size", actors.subList(0, 2), GroupConfig.defaults())) {

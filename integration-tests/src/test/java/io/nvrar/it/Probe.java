@@ -3,6 +3,7 @@ package io.nvrar.it;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupHealth;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
 import java.io.File;
@@ -64,6 +65,28 @@ public class Probe implements CollectiveActor {
       throw new IllegalArgumentException("not kept: " + name);
     }
     return call.collective.wrong(group, call);
+  }
+
+  /**
+   * Splits the group into its even and its odd ranks, in reverse order, and says which of these
+   * this member is in and what its sum of 2 to the power of the ranks is.
+   */
+  public String sumOfHalf(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
+    try (CollectiveGroup half =
+            Objects.requireNonNull(group.split(group.rank() % 2, -group.rank()));
+        DeviceBuffer buffer = half.device().allocate(DataType.INT32, 1)) {
+      int[] sum = {1 << group.rank()};
+      buffer.copyFrom(sum);
+      half.allReduce(buffer);
+      buffer.copyTo(sum);
+      return "rank %d of %d in %s has %d"
+          .formatted(half.rank(), half.worldSize(), half.name(), sum[0]);
+    }
+  }
+
+  public GroupHealth health(String name) {
+    return RayCollectives.group(name).health();
   }
 
   /** All-reduces until the group fails, and throws that. */
