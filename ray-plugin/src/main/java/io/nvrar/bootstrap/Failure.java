@@ -6,6 +6,7 @@ import io.nvrar.CollectiveFatalException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
+import io.nvrar.internal.Printable;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.stream.IntStream;
@@ -29,7 +30,7 @@ record Failure(
     implements Message {
 
   /** Far more than a sentence; a user's reason must not exceed a frame. */
-  private static final int MAX_MESSAGE_CHARS = 8192;
+  static final int MAX_MESSAGE_CHARS = 8192;
 
   private static final int[] NONE = {};
 
@@ -47,12 +48,14 @@ record Failure(
 
   Failure {
     Objects.requireNonNull(kind, "kind");
-    Objects.requireNonNull(message, "message");
-    if (message.length() > MAX_MESSAGE_CHARS) {
-      message = message.substring(0, MAX_MESSAGE_CHARS) + "...";
+    // The hub sends it on with more words, so it must fit whatever the first one to send it said.
+    message = Printable.of(message, MAX_MESSAGE_CHARS);
+    host = Printable.of(host, ProcessIdentity.MAX_CHARS);
+    if (missing.length > Groups.MAX_WORLD_SIZE) {
+      throw new IllegalArgumentException(
+          "a failure with %d missing ranks, the limit is %d"
+              .formatted(missing.length, Groups.MAX_WORLD_SIZE));
     }
-    Objects.requireNonNull(host, "host");
-    Objects.requireNonNull(missing, "missing");
   }
 
   static Failure of(Kind kind, String message) {

@@ -51,9 +51,18 @@ final class FramedChannel implements Closeable {
     return localHost;
   }
 
-  /** Queues a message and writes as much as the socket takes. */
+  /**
+   * Queues a message and writes as much as the socket takes.
+   *
+   * @throws IOException if nothing can be sent any more, or not this
+   */
   void send(Message message) throws IOException {
-    byte[] body = wire.write(message);
+    byte[] body;
+    try {
+      body = wire.write(message);
+    } catch (IllegalArgumentException e) {
+      throw new IOException("what it was to be told does not fit: " + e.getMessage(), e);
+    }
     ByteBuffer frame = ByteBuffer.allocate(body.length + FRAME_OVERHEAD);
     frame.putInt(body.length).put(body);
     frame.put(mac(sendMac, sent++, frame.array(), 4 + body.length), 0, FRAME_MAC_BYTES).flip();

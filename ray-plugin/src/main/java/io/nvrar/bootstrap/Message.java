@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.internal.Printable;
 import java.util.Objects;
 
 /** What travels on an authenticated control channel. */
@@ -28,6 +29,9 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
           SplitPlaces,
           SplitRendezvous {}
 
+  /** Of each text in {@link Hello}; a configuration has some 200. */
+  int MAX_FACT_CHARS = 1024;
+
   /** Member to hub: what must be the same on all members. */
   record Hello(
       ProcessIdentity process,
@@ -39,11 +43,20 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
       implements Greeting {
     public Hello {
       Objects.requireNonNull(process, "process");
-      Objects.requireNonNull(libraryVersion, "library version");
-      Objects.requireNonNull(nativeBuild, "native build");
-      Objects.requireNonNull(backend, "backend");
-      Objects.requireNonNull(config, "config");
+      libraryVersion = checked("a library version", libraryVersion, MAX_FACT_CHARS);
+      nativeBuild = checked("a native build", nativeBuild, MAX_FACT_CHARS);
+      backend = checked("a backend", backend, MAX_FACT_CHARS);
+      config = checked("a configuration", config, MAX_FACT_CHARS);
     }
+  }
+
+  /** What the hub quotes to others or sends on must fit where it puts it. */
+  private static String checked(String what, String text, int maxChars) {
+    if (text.length() > maxChars) {
+      throw new IllegalArgumentException(
+          "%s of %d characters, the limit is %d".formatted(what, text.length(), maxChars));
+    }
+    return Printable.of(text);
   }
 
   /** Observer to hub. */
@@ -106,7 +119,7 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
   /** Hub to observers, every now and then: what each rank is doing. */
   record Activity(String sentence) implements Notice {
     public Activity {
-      Objects.requireNonNull(sentence, "sentence");
+      sentence = Printable.of(sentence, Failure.MAX_MESSAGE_CHARS);
     }
   }
 
@@ -135,9 +148,13 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
   record SplitRendezvous(int number, byte[] uniqueId, String host, int port, String problem)
       implements Notice {
     public SplitRendezvous {
-      Objects.requireNonNull(uniqueId, "unique id");
-      Objects.requireNonNull(host, "host");
-      Objects.requireNonNull(problem, "problem");
+      if (uniqueId.length > MAX_DESCRIPTOR_BYTES) {
+        throw new IllegalArgumentException(
+            "a unique id of %d bytes, the limit is %d"
+                .formatted(uniqueId.length, MAX_DESCRIPTOR_BYTES));
+      }
+      host = checked("a host", host, ProcessIdentity.MAX_CHARS);
+      problem = Printable.of(problem, Failure.MAX_MESSAGE_CHARS);
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.internal.Printable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,7 +17,7 @@ import org.jspecify.annotations.Nullable;
 record ProcessIdentity(String host, long pid, String bootId) {
 
   /** The longest name that the domain name system knows; a boot id has 36. */
-  private static final int MAX_CHARS = 255;
+  static final int MAX_CHARS = 255;
 
   ProcessIdentity {
     if (host.length() > MAX_CHARS || bootId.length() > MAX_CHARS) {
@@ -24,6 +25,8 @@ record ProcessIdentity(String host, long pid, String bootId) {
           "a host name of %d and a boot id of %d characters, the limit is %d"
               .formatted(host.length(), bootId.length(), MAX_CHARS));
     }
+    host = Printable.of(host);
+    bootId = Printable.of(bootId);
   }
 
   /** Rank 0's, whose host alone is known before {@code members} are. */

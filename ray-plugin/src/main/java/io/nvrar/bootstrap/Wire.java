@@ -8,6 +8,7 @@ import com.esotericsoftware.kryo.kryo5.io.Input;
 import com.esotericsoftware.kryo.kryo5.io.Output;
 import com.esotericsoftware.kryo.kryo5.util.DefaultClassResolver;
 import io.nvrar.GroupConfig;
+import io.nvrar.internal.Printable;
 import java.lang.reflect.Array;
 import java.nio.charset.StandardCharsets;
 
@@ -59,10 +60,21 @@ final class Wire {
     kryo.register(Message.SplitRendezvous.class, 36);
   }
 
-  /** The bytes of {@code value}, at most {@link #MAX_BYTES}. */
+  /**
+   * The bytes of {@code value}.
+   *
+   * @throws IllegalArgumentException if they are more than {@link #MAX_BYTES}
+   */
   byte[] write(Object value) {
     output.reset();
-    kryo.writeClassAndObject(output, value);
+    try {
+      kryo.writeClassAndObject(output, value);
+    } catch (KryoException e) {
+      throw new IllegalArgumentException(
+          "a %s that takes more than %d bytes"
+              .formatted(value.getClass().getSimpleName(), MAX_BYTES),
+          e);
+    }
     return output.toBytes();
   }
 
@@ -102,10 +114,7 @@ final class Wire {
         message == null
             ? e.getClass().getSimpleName()
             : message.lines().findFirst().orElse("no reason given");
-    String printable = line.replaceAll("\\p{Cc}", "?");
-    return printable.length() <= MAX_REASON_CHARS
-        ? printable
-        : printable.substring(0, MAX_REASON_CHARS) + "...";
+    return Printable.of(line, MAX_REASON_CHARS);
   }
 
   /** The length that comes next, if that many items of {@code itemBytes} or more can follow. */

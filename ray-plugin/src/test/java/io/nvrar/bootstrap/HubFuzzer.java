@@ -8,8 +8,6 @@ import io.nvrar.GroupConfig;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.SelectionKey;
-import java.nio.channels.Selector;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -115,42 +113,6 @@ public final class HubFuzzer {
     } catch (IllegalArgumentException e) {
       sentence(e);
       return null;
-    }
-  }
-
-  /** The hub's decisions do not look at it. */
-  private static final class NoKey extends SelectionKey {
-    @Override
-    public java.nio.channels.SelectableChannel channel() {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public Selector selector() {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public boolean isValid() {
-      return true;
-    }
-
-    @Override
-    public void cancel() {}
-
-    @Override
-    public int interestOps() {
-      return 0;
-    }
-
-    @Override
-    public SelectionKey interestOps(int ops) {
-      return this;
-    }
-
-    @Override
-    public int readyOps() {
-      return 0;
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import java.io.ByteArrayOutputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -8,7 +9,9 @@ import java.net.SocketOption;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.channels.spi.SelectorProvider;
+import java.util.Objects;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A connection without a network: what the other end has sent is given, and comes in pieces of a
@@ -21,6 +24,7 @@ final class ScriptedChannel extends SocketChannel {
   private final int pieceBytes;
   long bytesRead;
   long bytesWritten;
+  private @Nullable ByteArrayOutputStream written;
 
   /**
    * @param incoming what comes, then the end of the stream
@@ -30,6 +34,16 @@ final class ScriptedChannel extends SocketChannel {
     super(SelectorProvider.provider());
     this.incoming = ByteBuffer.wrap(incoming);
     this.pieceBytes = pieceBytes;
+  }
+
+  /** Has what is written from here on kept, for {@link #written}. */
+  ScriptedChannel keepWritten() {
+    written = new ByteArrayOutputStream();
+    return this;
+  }
+
+  byte[] written() {
+    return Objects.requireNonNull(written).toByteArray();
   }
 
   @Override
@@ -48,8 +62,12 @@ final class ScriptedChannel extends SocketChannel {
   @Override
   public int write(ByteBuffer from) {
     int count = from.remaining();
-    from.position(from.limit());
+    byte[] bytes = new byte[count];
+    from.get(bytes);
     bytesWritten += count;
+    if (written != null) {
+      written.writeBytes(bytes);
+    }
     return count;
   }
 

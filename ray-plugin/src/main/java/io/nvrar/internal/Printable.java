@@ -1,0 +1,20 @@
+package io.nvrar.internal;
+
+import java.util.regex.Pattern;
+
+/** Text that somebody else wrote, made fit for a message, a log or a terminal. */
+public final class Printable {
+  private static final Pattern CONTROL = Pattern.compile("\\p{Cc}");
+
+  private Printable() {}
+
+  /** {@code text} with a question mark for each control character, line ends included. */
+  public static String of(String text) {
+    return CONTROL.matcher(text).replaceAll("?");
+  }
+
+  /** {@link #of(String)} of at most {@code maxChars} characters, and "..." if there are more. */
+  public static String of(String text, int maxChars) {
+    return of(text.length() <= maxChars ? text : text.substring(0, maxChars) + "...");
+  }
+}
