@@ -7,6 +7,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.stream.JsonWriter;
 import io.nvrar.internal.CallRecord;
+import io.nvrar.internal.Printable;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.Reader;
@@ -206,8 +207,9 @@ final class FlightJson {
     throw new IllegalArgumentException("line %d has no call state".formatted(number));
   }
 
+  /** Who has a file printed has its terminal written to. */
   private static String text(JsonObject line, String name) {
-    return value(line, name).getAsString();
+    return Printable.of(value(line, name).getAsString());
   }
 
   private static int integer(JsonObject line, String name) {

@@ -60,6 +60,24 @@ class FlightFileTest {
   }
 
   @Test
+  void noControlCharacterOfAFileReachesWhoReadsIt() throws IOException {
+    FlightFile file = file("tp");
+    file.write(() -> RECORD);
+    String text = Files.readString(file.path());
+    for (String name : List.of("group", "message", "build", "call", "host")) {
+      String hostile =
+          text.replaceAll(
+              "\"" + name + "\":\"(?:[^\"\\\\]|\\\\.)*\"",
+              "\"" + name + "\":\"a\\\\n\\\\u001b[2Jb\u0085c\"");
+      assertThat(hostile).isNotEqualTo(text);
+      Files.writeString(file.path(), hostile);
+      assertThat(FlightFile.read(file.path()).toString())
+          .contains("a??[2Jb?c")
+          .doesNotContainPattern("\\p{Cc}");
+    }
+  }
+
+  @Test
   void theFirstMemberWinsAndTheOthersDoNotEvenAskForTheCalls() throws Exception {
     AtomicInteger asked = new AtomicInteger();
     ExecutorService threads = Executors.newCachedThreadPool();
