@@ -22,6 +22,9 @@ final class FramedChannel implements Closeable {
   /** A peer that leaves this much unread is as good as gone. */
   private static final int MAX_UNSENT_BYTES = 1 << 20;
 
+  /** Of a turn, unless its first message is longer. The smallest message has some 22. */
+  static final int TURN_BYTES = 8 * 1024;
+
   private final SocketChannel channel;
   private final String localHost;
   private final Wire wire = new Wire();
@@ -96,16 +99,36 @@ final class FramedChannel implements Closeable {
   }
 
   /**
-   * Hands over every message that has arrived.
+   * Hands over every message that has arrived, for as long as more come.
    *
    * @return false at the end of the stream
    * @throws IOException if the connection broke or what arrived is not from the other end
    */
   boolean receive(Consumer<Message> handler) throws IOException {
-    while (true) {
+    return receive(handler, Long.MAX_VALUE);
+  }
+
+  /**
+   * Hands over what has arrived, one message or more but no more than some hundreds, so that one
+   * who sends without pause has no more of the caller's time than others. What is left is in the
+   * socket, never here, and so makes that readable.
+   *
+   * @return false at the end of the stream
+   * @throws IOException if the connection broke or what arrived is not from the other end
+   */
+  boolean receiveTurn(Consumer<Message> handler) throws IOException {
+    return receive(handler, TURN_BYTES);
+  }
+
+  private boolean receive(Consumer<Message> handler, long enoughBytes) throws IOException {
+    boolean heard = false;
+    for (long bytes = 0; !heard || bytes < enoughBytes; ) {
+      in.limit(Math.min(in.capacity(), in.position() + TURN_BYTES));
       int count = channel.read(in);
+      bytes += count;
       in.flip();
       for (Message message = next(); message != null; message = next()) {
+        heard = true;
         handler.accept(message);
         if (!channel.isOpen()) {
           return true;
@@ -116,6 +139,7 @@ final class FramedChannel implements Closeable {
         return count == 0;
       }
     }
+    return true;
   }
 
   private @org.jspecify.annotations.Nullable Message next() throws IOException {

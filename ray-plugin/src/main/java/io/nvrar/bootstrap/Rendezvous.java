@@ -40,6 +40,9 @@ final class Rendezvous {
   private static final int BACKLOG = 256;
   private static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
+  /** Of one that has gone: far more than a member says in the longest pause of the hub. */
+  private static final int LAST_TURNS = 32;
+
   /** How long the end waits for last words to be read. */
   private static final long FAREWELL_NANOS = TimeUnit.SECONDS.toNanos(1);
 
@@ -268,7 +271,7 @@ final class Rendezvous {
 
   private void receive(Peer peer, long now) {
     try {
-      boolean open = peer.channel.receive(message -> heard(peer, message, now));
+      boolean open = peer.channel.receiveTurn(message -> heard(peer, message, now));
       if (!open) {
         remove(peer, "connection closed", now);
       }
@@ -330,7 +333,9 @@ final class Rendezvous {
 
   /** Nothing can be sent to it any more, but what it said before it left may have come since. */
   private void breakOff(Peer peer, String why, long now) {
-    receive(peer, now);
+    for (int turn = 0; turn < LAST_TURNS && peer.key.isValid(); turn++) {
+      receive(peer, now);
+    }
     if (peer.key.isValid()) {
       remove(peer, why, now);
     }

@@ -36,6 +36,19 @@ final class RawClient implements AutoCloseable {
     }
   }
 
+  /** Proves that it knows the secret, and returns what to sign its frames with. */
+  Handshake.Keys prove(Ticket ticket, Handshake.Role role, int rank) throws IOException {
+    Handshake handshake = new Handshake(ticket);
+    byte[] hello = handshake.clientHello(role, rank);
+    write(hello);
+    byte[] answer = read(Handshake.SERVER_HELLO_BYTES);
+    write(handshake.clientProof(hello, answer));
+    if (!handshake.isAdmission(hello, answer, read(Handshake.ADMISSION_BYTES))) {
+      throw new IOException("not admitted");
+    }
+    return handshake.keys(hello, answer);
+  }
+
   /** An authenticated channel that greets as somebody else. */
   static FramedChannel admitted(Ticket ticket, int rank, Message.Hello hello) throws IOException {
     FramedChannel channel =
