@@ -10,6 +10,9 @@ final class Peer {
   final SelectionKey key;
   final Handshake.Claim claim;
 
+  /** When it was admitted. */
+  final long sinceNanos;
+
   long lastHeardNanos;
 
   /** Null until the peer has said who it is; it has no place in the group before. */
@@ -33,6 +36,7 @@ final class Peer {
     this.channel = channel;
     this.key = key;
     this.claim = claim;
+    sinceNanos = nowNanos;
     lastHeardNanos = nowNanos;
   }
 

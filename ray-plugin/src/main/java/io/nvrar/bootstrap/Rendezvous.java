@@ -3,12 +3,9 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.net.StandardSocketOptions;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.ServerSocketChannel;
-import java.nio.channels.SocketChannel;
-import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -20,25 +17,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The hub of a group, in rank 0's process: one thread that accepts, authenticates, carries messages
- * between {@link Peer}s and the {@link Coordinator}, and watches for silence. It never blocks but
- * in select, so no peer can hold up another.
- *
- * <p>A stranger costs a socket and {@link PendingPeer}'s few bytes for at most {@link
- * #HANDSHAKE_NANOS}; there are at most {@link #MAX_PENDING} of them, the oldest makes room. A
- * member that is pushed out that way tries again.
+ * The hub of a group, in rank 0's process: one thread that lets members in ({@link Admission}),
+ * carries messages between {@link Peer}s and the {@link Coordinator}, and watches for silence. It
+ * never blocks but in select, and no peer can hold up another.
  */
 final class Rendezvous {
-  static final int MAX_PENDING = 64;
-
-  /** How many connections the hub takes before it looks after its members again. */
-  static final int MAX_ACCEPTS = 32;
-
-  static final long HANDSHAKE_NANOS = TimeUnit.SECONDS.toNanos(5);
-
   private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
   private static final int BACKLOG = 256;
-  private static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
+  static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
   /** Of one that has gone: far more than a member says in the longest pause of the hub. */
   private static final int LAST_TURNS = 32;
@@ -49,10 +35,9 @@ final class Rendezvous {
   private final Ticket ticket;
   private final ServerSocketChannel server;
   private final Selector selector;
-  private final Handshake handshake;
+  private final Admission admission;
   private final Heartbeats heartbeats;
   private final Coordinator coordinator;
-  private final ArrayDeque<PendingPeer> pending = new ArrayDeque<>();
   private final CountDownLatch shut = new CountDownLatch(1);
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile @Nullable Failure discarded;
@@ -62,7 +47,7 @@ final class Rendezvous {
     this.ticket = ticket;
     this.server = server;
     this.selector = selector;
-    handshake = new Handshake(ticket);
+    admission = new Admission(ticket, server, selector);
     heartbeats = new Heartbeats(ticket.config());
     coordinator = new Coordinator(ticket, () -> activities.get(), System.nanoTime());
   }
@@ -182,7 +167,7 @@ final class Rendezvous {
         sweep(now, !heartbeats.isPause(now - lastTurnNanos));
         lastTurnNanos = now;
         if (coordinator.isOpen()) {
-          acceptAgain(acceptKey);
+          admission.acceptAgain(acceptKey, now);
         } else if (server.isOpen()) {
           shut(); // the port can be used again while the others still work or leave
         }
@@ -207,7 +192,7 @@ final class Rendezvous {
         continue;
       }
       if (key.channel() == server) {
-        accept(key, now);
+        admission.accept(key, now);
       } else if (key.attachment() instanceof PendingPeer stranger) {
         admit(stranger, key, now);
       } else if (key.attachment() instanceof Peer peer) {
@@ -216,56 +201,17 @@ final class Rendezvous {
     }
   }
 
-  private void accept(SelectionKey acceptKey, long now) {
-    try {
-      // The rest waits in the backlog, so that a storm of strangers neither keeps the members
-      // waiting nor piles up sockets: that of a stranger who was dropped goes with the next select.
-      for (int i = 0; i < MAX_ACCEPTS; i++) {
-        SocketChannel channel = server.accept();
-        if (channel == null) {
-          return;
-        }
-        if (pending.size() == MAX_PENDING) {
-          drop(pending.removeFirst());
-        }
-        PendingPeer stranger = new PendingPeer(channel, handshake, now);
-        pending.addLast(stranger);
-        channel.configureBlocking(false);
-        channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        channel.register(selector, SelectionKey.OP_READ, stranger);
-      }
-    } catch (IOException e) {
-      // Out of file descriptors: the connection stays in the backlog, and asking for it in a loop
-      // would starve the members. The next tick asks again.
-      LOG.debug("the hub of {} cannot accept", ticket.label(), e);
-      acceptKey.interestOps(0);
-    }
-  }
-
-  private static void acceptAgain(SelectionKey acceptKey) {
-    if (acceptKey.isValid()) {
-      acceptKey.interestOps(SelectionKey.OP_ACCEPT);
-    }
-  }
-
   private void admit(PendingPeer stranger, SelectionKey key, long now) {
-    try {
-      Handshake.Claim claim = stranger.advance();
-      if (claim == null) {
-        return;
-      }
-      pending.remove(stranger);
-      Handshake.Keys keys = stranger.keys();
-      FramedChannel channel =
-          new FramedChannel(stranger.channel(), keys.toClient(), keys.toServer());
-      Peer peer = new Peer(channel, key, claim, now);
-      key.attach(peer);
+    Peer peer = admission.admit(stranger, key, now);
+    if (peer == null) {
+      return;
+    }
+    Peer tooMuch = admission.tooMuch(selector.keys());
+    if (tooMuch != null) {
+      remove(tooMuch, "it made room for another", now);
+    }
+    if (tooMuch != peer) {
       receive(peer, now);
-    } catch (IOException e) {
-      // Whoever it was did not know the secret or went away: no member is concerned.
-      LOG.debug("the hub of {} refused a connection: {}", ticket.label(), e.getMessage());
-      pending.remove(stranger);
-      drop(stranger);
     }
   }
 
@@ -297,9 +243,7 @@ final class Rendezvous {
 
   /** Everything that no event announces: silence, broken connections, unfinished handshakes. */
   private void sweep(long now, boolean mayExpel) {
-    while (!pending.isEmpty() && now - pending.getFirst().sinceNanos() > HANDSHAKE_NANOS) {
-      drop(pending.removeFirst());
-    }
+    admission.sweep(now);
     for (SelectionKey key : selector.keys().toArray(new SelectionKey[0])) {
       if (!(key.attachment() instanceof Peer peer) || !key.isValid()) {
         continue;
@@ -313,6 +257,8 @@ final class Rendezvous {
           && coordinator.watches(peer)
           && heartbeats.isSilent(peer.lastHeardNanos, now)) {
         expel(peer, now);
+      } else if (mayExpel && admission.isOverdue(peer, now)) {
+        remove(peer, "it did not greet", now);
       } else {
         key.interestOps(
             peer.channel.hasUnsent()
@@ -361,10 +307,6 @@ final class Rendezvous {
     coordinator.gone(peer, why, now);
   }
 
-  private static void drop(PendingPeer stranger) {
-    CloseHelper.closeQuietly(stranger.channel());
-  }
-
   private void shut() throws IOException {
     CloseHelper.closeQuietly(server);
     selector.selectNow(); // only now is the server socket of a cancelled key really closed
@@ -374,7 +316,7 @@ final class Rendezvous {
   private void end(Runnable onEnd) {
     try {
       shut(); // first the port, so that it can be used again; then the last words
-      pending.forEach(Rendezvous::drop);
+      admission.close();
       farewell();
     } catch (IOException e) {
       LOG.debug("the hub of {} could not end in order", ticket.label(), e);

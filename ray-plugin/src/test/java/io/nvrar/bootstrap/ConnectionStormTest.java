@@ -50,9 +50,9 @@ class ConnectionStormTest {
             most = Math.max(most, openFiles(hub.pid()));
           }
         }
-        assertThat(connections.get()).isGreaterThan(10L * Rendezvous.MAX_PENDING);
+        assertThat(connections.get()).isGreaterThan(10L * Admission.MAX_PENDING);
         assertThat(most - before)
-            .isLessThanOrEqualTo(Rendezvous.MAX_PENDING + Rendezvous.MAX_ACCEPTS + 2);
+            .isLessThanOrEqualTo(Admission.MAX_PENDING + Admission.MAX_ACCEPTS + 2);
       } finally {
         calm = true;
         for (Thread stranger : strangers) {

@@ -106,8 +106,7 @@ class FramedChannelTest {
   })
   void aFrameOutOfItsTurnIsRefused(String order, int heardBefore) throws IOException {
     List<byte[]> frames =
-        frames(
-            new Message.Heartbeat(), new Message.Closing(1, 2), new Message.Heartbeat());
+        frames(new Message.Heartbeat(), new Message.Closing(1, 2), new Message.Heartbeat());
     List<byte[]> stream =
         Stream.of(order.split(" ")).map(number -> frames.get(Integer.parseInt(number))).toList();
     try (FramedChannel server = server(socket(1 << 20, stream))) {

@@ -5,6 +5,8 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.SocketException;
+import java.net.SocketTimeoutException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -31,7 +33,20 @@ final class RawClient implements AutoCloseable {
     InputStream in = socket.getInputStream();
     try {
       return in.read() < 0;
-    } catch (java.net.SocketException e) {
+    } catch (SocketException e) {
+      return true;
+    }
+  }
+
+  /** Whether the other end has closed, whatever it said before; looks for a moment. */
+  boolean hasEnded() throws IOException {
+    socket.setSoTimeout(20);
+    try {
+      socket.getInputStream().readAllBytes();
+      return true;
+    } catch (SocketTimeoutException e) {
+      return false;
+    } catch (SocketException e) {
       return true;
     }
   }

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
@@ -70,6 +71,60 @@ class TicketHolderTest {
       Thread.sleep(limit.toMillis());
       members.onAll(CollectiveGroup::throwIfFailed);
       assertThat(calls).isPositive();
+    }
+  }
+
+  @Test
+  void manyWhoProveThatTheyHoldTheTicketMakeRoomForEachOtherAndNotAtTheMembersCost()
+      throws Exception {
+    byte[] bytes = ticket(Members.config());
+    Ticket ticket = TicketCodec.decode(bytes);
+    int room = Admission.maxPeers(2) - 2;
+    try (Members members = join(bytes)) {
+      for (int i = 0; i < room + 10; i++) {
+        connect(ticket).prove(ticket, Handshake.Role.MEMBER, i % 2);
+      }
+      try (GroupObserver observer = Groups.observe(bytes)) {
+        await()
+            .atMost(Duration.ofSeconds(2))
+            .untilAsserted(
+                () -> {
+                  List<Boolean> ended = new ArrayList<>();
+                  for (RawClient client : clients) {
+                    ended.add(client.hasEnded());
+                  }
+                  assertThat(ended.subList(0, 11)).containsOnly(true);
+                  assertThat(ended.subList(11, ended.size())).containsOnly(false);
+                });
+        members.onAll(CollectiveGroup::barrier);
+        assertThat(observer.failure()).isNull();
+      }
+    }
+  }
+
+  @Test
+  void whoDoesNotGreetHasToGo() throws Exception {
+    Duration limit = Duration.ofSeconds(3);
+    byte[] bytes = ticket(Members.config().joinTimeout(limit));
+    Ticket ticket = TicketCodec.decode(bytes);
+    try (Members members = join(bytes);
+        FramedChannel silent =
+            new Dialer(ticket, Handshake.Role.MEMBER, 1)
+                .dial(System.nanoTime() + limit.toNanos())) {
+      long start = System.nanoTime();
+      boolean open = true;
+      while (open && System.nanoTime() - start < TimeUnit.SECONDS.toNanos(10)) {
+        Thread.sleep(50);
+        try {
+          silent.send(new Message.Heartbeat());
+          open = silent.receive(message -> {});
+        } catch (IOException e) {
+          open = false;
+        }
+      }
+      assertThat(Duration.ofNanos(System.nanoTime() - start))
+          .isBetween(limit.minusMillis(500), limit.plusSeconds(3));
+      members.onAll(CollectiveGroup::barrier);
     }
   }
 
