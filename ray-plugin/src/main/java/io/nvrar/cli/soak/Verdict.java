@@ -123,7 +123,10 @@ final class Verdict {
       return outcome.end() == Outcome.End.DIED || outcome.end() == Outcome.End.COMPLETE;
     }
     return outcome.end() == Outcome.End.COMPLETE
-        || (!victims.isEmpty() && (namesLost(outcome, victims) || missedJoin(outcome, victims)));
+        || (!victims.isEmpty()
+            && (namesLost(outcome, victims)
+                || missedJoin(outcome, victims)
+                || hearsOfAClose(outcome)));
   }
 
   private boolean afterLongStop(GroupPlan group, int rank, Outcome outcome) {
@@ -142,7 +145,8 @@ final class Verdict {
     }
     return namesLost(outcome, victims)
         || namesMissing(outcome, victims)
-        || missedJoin(outcome, victims);
+        || missedJoin(outcome, victims)
+        || hearsOfAClose(outcome);
   }
 
   private boolean namesLost(Outcome outcome, List<Integer> victims) {
@@ -152,6 +156,14 @@ final class Verdict {
     // In a group that was split off the ranks are others.
     boolean isVictim = victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
     return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
+  }
+
+  /**
+   * A member whose split failed by the loss closes the first group, too, and it may do so before
+   * that group's own channel has heard of the loss.
+   */
+  private boolean hearsOfAClose(Outcome outcome) {
+    return fault.phase() == Phase.SPLIT && ends(outcome, " closed the group after its call #");
   }
 
   private static boolean namesMissing(Outcome outcome, List<Integer> victims) {
