@@ -72,7 +72,8 @@ TEST_P(ProcessesOfTopology, AllCollectivesAreExact) {
 INSTANTIATE_TEST_SUITE_P(Topologies, ProcessesOfTopology,
                          ::testing::Values(TestTopology{1, 0}, TestTopology{2, 0}, TestTopology{3, 0},
                                            TestTopology{4, 0}, TestTopology{8, 0}, TestTopology{4, 2},
-                                           TestTopology{5, 3}, TestTopology{8, 4}));
+                                           TestTopology{5, 3}, TestTopology{6, 2}, TestTopology{8, 2},
+                                           TestTopology{8, 4}));
 
 TEST(Processes, SurvivorsOfAKillTimeOutAndNameTheDead) {
   const size_t names_before = entries("/dev/shm");

@@ -107,7 +107,7 @@ TEST_P(PointToPointOfWorld, ThousandsOfRandomBatchesBetweenCollectivesStayExact)
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, PointToPointOfWorld, ::testing::Values(1, 2, 3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Worlds, PointToPointOfWorld, ::testing::Range(1, 9));
 
 // The receiver is late: the sender fills the ring and must stop there.
 TEST(Invariant16_Credits, ASenderNeverOverrunsALateReceiver) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "support/summary.h"
 
 namespace nvrar::test {
 namespace {
@@ -51,6 +52,7 @@ nvrar_status RankBatch::run(nvrar_comm* comm) const {
 }
 
 std::string RankBatch::fault() const {
+  count_checked_call();
   for (const Part& part : parts_) {
     const std::vector<uint8_t> expected = bytes_of(part.message);
     std::string fault = difference(part.buffer->data(), expected.data(), expected.size());
