@@ -6,6 +6,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -27,7 +28,7 @@ final class SecretsMain {
   public static void main(String[] args) throws Exception {
     Path tickets = Path.of(args[0]);
     ExecutorService threads = Executors.newCachedThreadPool();
-    lives(threads, kept(tickets, "lives"));
+    lives(threads, kept(tickets, "lives"), tickets.resolve("split"));
     fails(threads, kept(tickets, "fails"));
     refuses(kept(tickets, "refuses"));
     threads.shutdownNow();
@@ -44,21 +45,27 @@ final class SecretsMain {
     return ticket;
   }
 
-  private static void lives(ExecutorService threads, byte[] bytes) throws Exception {
+  private static void lives(ExecutorService threads, byte[] bytes, Path split) throws Exception {
     Ticket ticket = TicketCodec.decode(bytes);
     say(ticket, new Handshake(ticket), new Dialer(ticket, Handshake.Role.MEMBER, 1));
     try (GroupObserver observer = Groups.observe(bytes)) {
-      Members.getAll(threads, List.of(() -> member(bytes, 0), () -> member(bytes, 1)));
+      Members.getAll(
+          threads, List.of(() -> member(bytes, 0, split), () -> member(bytes, 1, split)));
       say(observer);
     }
   }
 
-  private static Void member(byte[] bytes, int rank) throws IOException {
+  private static Void member(byte[] bytes, int rank, Path split) throws Exception {
     try (CollectiveGroup group = Groups.join(bytes, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8)) {
       group.allReduce(buffer);
       CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
       half.barrier();
+      if (rank == 0) {
+        Field ticket = MemberGroup.class.getDeclaredField("ticket");
+        ticket.setAccessible(true);
+        Files.write(split, TicketCodec.encode((Ticket) ticket.get(half)));
+      }
       say(group, half, buffer, group.device(), group.config(), group.health(), half.health());
       half.close();
     }
