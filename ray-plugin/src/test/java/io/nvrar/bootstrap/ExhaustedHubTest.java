@@ -69,7 +69,7 @@ class ExhaustedHubTest {
       for (Path task : tasks.toList()) {
         if (Files.readString(task.resolve("comm")).strip().equals("nvrar-fds-hub")) {
           String stat = Files.readString(task.resolve("stat"));
-          String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
+          String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ", -1);
           return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
         }
       }

@@ -108,7 +108,9 @@ class FramedChannelTest {
     List<byte[]> frames =
         frames(new Message.Heartbeat(), new Message.Closing(1, 2), new Message.Heartbeat());
     List<byte[]> stream =
-        Stream.of(order.split(" ")).map(number -> frames.get(Integer.parseInt(number))).toList();
+        Stream.of(order.split(" ", -1))
+            .map(number -> frames.get(Integer.parseInt(number)))
+            .toList();
     try (FramedChannel server = server(socket(1 << 20, stream))) {
       assertThatThrownBy(() -> server.receive(heard::add))
           .isInstanceOf(IOException.class)

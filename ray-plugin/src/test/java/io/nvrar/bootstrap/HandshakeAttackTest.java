@@ -229,7 +229,7 @@ class HandshakeAttackTest {
     AtomicBoolean calm = new AtomicBoolean();
     ExecutorService threads = Executors.newCachedThreadPool();
     try {
-      threads.submit(
+      threads.execute(
           () -> {
             while (!calm.get()) {
               wave(connections);
