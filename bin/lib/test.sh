@@ -122,9 +122,9 @@ has_libfuzzer() {
   [[ -e "$(clang++-14 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]]
 }
 
-# fuzz_tests DIRECTORY MODULE SECONDS: each target so long.
+# fuzz_tests DIRECTORY MODULE SECONDS: each target so long, two sharing a core, or they would take a third of all the time.
 fuzz_tests() {
-  PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$2/fuzz/run" --seconds "$3" "$1/fuzz.xml"
+  PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$2/fuzz/run" --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
 }
 
 # soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.

@@ -93,7 +93,10 @@ final class Joining {
         member.leave();
         member.awaitFreed(0);
       }
-      endHub(hub, ticket);
+      // Of any other port the hub ends by itself: it stays a moment for those who come late.
+      if (member == null || config.rendezvousPort() != 0) {
+        endHub(hub, ticket);
+      }
       throw e;
     }
   }
