@@ -46,17 +46,6 @@ class JoinTest {
     return Groups.createTicket("join", worldSize, Members.config().build(), Members.HOST);
   }
 
-  /** What an honest member of this process would say. */
-  private static Message.Hello hello(Ticket ticket) {
-    return new Message.Hello(
-        ProcessIdentity.current(),
-        "unpackaged",
-        NativeCommunicator.buildId(),
-        ticket.worldSize(),
-        "CPU",
-        ticket.config().toString());
-  }
-
   @Test
   void aPortInUseIsNamedAndFreeAfterwards() throws Exception {
     try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
@@ -252,7 +241,7 @@ class JoinTest {
   @Test
   void anotherBuildFailsAllAndBothAreNamed() throws Exception {
     Ticket ticket = TicketCodec.decode(ticketToDiscard());
-    Message.Hello own = hello(ticket);
+    Message.Hello own = RawClient.hello(ticket);
     mismatch(
         new Message.Hello(
             own.process(), own.libraryVersion(), "0123-other", 3, own.backend(), own.config()),
@@ -265,7 +254,7 @@ class JoinTest {
   @Test
   void anotherWorldSizeFailsAll() throws Exception {
     Ticket ticket = TicketCodec.decode(ticketToDiscard());
-    Message.Hello own = hello(ticket);
+    Message.Hello own = RawClient.hello(ticket);
     mismatch(
         new Message.Hello(
             own.process(), own.libraryVersion(), own.nativeBuild(), 5, own.backend(), own.config()),
@@ -276,7 +265,7 @@ class JoinTest {
   @Test
   void anotherConfigurationFailsAll() throws Exception {
     Ticket ticket = TicketCodec.decode(ticketToDiscard());
-    Message.Hello own = hello(ticket);
+    Message.Hello own = RawClient.hello(ticket);
     mismatch(
         new Message.Hello(
             own.process(),
@@ -300,7 +289,7 @@ class JoinTest {
     byte[] bytes = Groups.createTicket("join", 2, Members.config().build(), Members.HOST);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    try (FramedChannel one = RawClient.admitted(ticket, 1, hello(ticket))) {
+    try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
       one.send(
           Failure.of(
               Failure.Kind.ABORTED,
@@ -316,7 +305,7 @@ class JoinTest {
     byte[] bytes = ticket(3);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    try (FramedChannel one = RawClient.admitted(ticket, 1, hello(ticket))) {
+    try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
       one.send(Failure.of(Failure.Kind.ABORTED, "rank 1 has no room"));
     }
     long start = System.nanoTime();
@@ -330,7 +319,7 @@ class JoinTest {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    Message.Hello own = hello(ticket);
+    Message.Hello own = RawClient.hello(ticket);
     Message.Hello elsewhere =
         new Message.Hello(
             new ProcessIdentity("faraway", 99, "another-boot"),
@@ -365,7 +354,7 @@ class JoinTest {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    FramedChannel one = RawClient.admitted(ticket, 1, hello(ticket));
+    FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
     Thread.sleep(200);
     one.close();
     assertThat(Members.failureOf(zero))

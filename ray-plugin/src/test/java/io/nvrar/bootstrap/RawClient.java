@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.internal.NativeCommunicator;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -26,6 +27,17 @@ final class RawClient implements AutoCloseable {
 
   byte[] read(int bytes) throws IOException {
     return socket.getInputStream().readNBytes(bytes);
+  }
+
+  /** What an honest member of this process would say. */
+  static Message.Hello hello(Ticket ticket) {
+    return new Message.Hello(
+        ProcessIdentity.current(),
+        "unpackaged",
+        NativeCommunicator.buildId(),
+        ticket.worldSize(),
+        "CPU",
+        ticket.config().toString());
   }
 
   /** Whether the other end closes without another byte. */

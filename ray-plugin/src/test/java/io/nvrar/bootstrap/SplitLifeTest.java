@@ -189,16 +189,8 @@ class SplitLifeTest {
   void aMemberThatClosesInASplitKeepsTheOthersNotWaiting() throws Exception {
     byte[] bytes = Groups.createTicket("parent", 3, Members.config().build(), Members.HOST);
     Ticket ticket = TicketCodec.decode(bytes);
-    Message.Hello hello =
-        new Message.Hello(
-            ProcessIdentity.current(),
-            "unpackaged",
-            NativeCommunicator.buildId(),
-            3,
-            "CPU",
-            ticket.config().toString());
     // Rank 1 agrees to be rank 0 of the new group, and never opens its rendezvous.
-    try (FramedChannel one = RawClient.admitted(ticket, 1, hello);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
         NativeCommunicator prepared =
             NativeCommunicator.prepare(Backend.CPU, 0, 1, 3, ticket.uniqueId(), ticket.config())) {
       Future<CollectiveGroup> zero = threads.submit(() -> Groups.join(bytes, 0));
