@@ -230,6 +230,7 @@ final class Coordinator {
 
   private void destroys(Peer observer, long nowNanos) {
     if (wasFormed) {
+      splits.end();
       sendToMembers(new Message.Destroy()); // frees the members of a failed group, too
     } else if (phase != Phase.CLOSED) {
       fail(

@@ -26,6 +26,7 @@ final class SplitBoard {
 
   private int number = 1;
   private int closedRank = -1;
+  private boolean isOver;
   private long deadlineNanos;
 
   /**
@@ -105,11 +106,16 @@ final class SplitBoard {
     }
   }
 
+  /** The driver has all close: who waits hears that, not that another has closed. */
+  void end() {
+    isOver = true;
+  }
+
   /** A member makes no more calls. */
   @Nullable Failure closed(int rank) {
     closedRank = rank;
     int[] present = present();
-    return present.length == 0
+    return isOver || present.length == 0
         ? null
         : Failure.of(
             Failure.Kind.ABORTED,

@@ -244,6 +244,43 @@ class SplitLifeTest {
     }
   }
 
+  /** Adds what comes until there is a message of this kind, or a failure. */
+  private static void hear(
+      FramedChannel channel, Class<? extends Message> kind, List<Message> heard) {
+    await()
+        .pollInterval(Duration.ofMillis(5))
+        .until(
+            () -> {
+              channel.receive(heard::add);
+              return heard.stream().anyMatch(m -> kind.isInstance(m) || m instanceof Failure);
+            });
+  }
+
+  @Test
+  void whoWaitsInASplitHearsOfTheDestructionAloneAlsoWhenAnotherClosesFirst() throws Exception {
+    byte[] bytes = Groups.createTicket("parent", 2, Members.config().build(), Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
+        GroupObserver observer = Groups.observe(bytes);
+        NativeCommunicator prepared =
+            NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, ticket.uniqueId(), ticket.config())) {
+      Future<CollectiveGroup> zero = threads.submit(() -> Groups.join(bytes, 0));
+      one.send(new Message.Descriptor(prepared.descriptor()));
+      one.send(new Message.Connected());
+      worlds.add(zero.get());
+      one.send(new Message.Split(1, 0, -1, 0));
+      Future<?> destroying = threads.submit(observer::destroy);
+      List<Message> heard = new ArrayList<>();
+      hear(one, Message.Closing.class, heard);
+      one.send(new Message.Closing(1, 0));
+      hear(one, Message.AllClosed.class, heard);
+      one.send(new Message.Goodbye());
+      assertThat(heard).hasAtLeastOneElementOfType(Message.Destroy.class);
+      assertThat(heard).doesNotHaveAnyElementsOfTypes(Failure.class);
+      destroying.get();
+    }
+  }
+
   @Test
   void whatTheDriverAbortsIncludesTheChildren() throws Exception {
     byte[] ticket = Groups.createTicket("all", WORLD_SIZE, Members.config().build(), Members.HOST);
