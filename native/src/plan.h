@@ -34,9 +34,8 @@ struct Plan {
 };
 
 // Built-in choice: up to so many bytes an all-reduce of that world size is one-shot. Measured with float32 and
-// processes on two cores, where the two algorithms cross (between 32 and 128 KB for 2 ranks, 4 and 16 KB for 4, 2 and 8
-// KB for 8).
-constexpr uint64_t kOneShotBytesMax[protocol::kMaxRanks + 1] = {0, 0, 65536, 8192, 8192, 4096, 4096, 4096, 4096};
+// processes on two cores, where the two algorithms cross (between 2 and 16 KB for up to 4 ranks, 4 and 8 KB for 6).
+constexpr uint64_t kOneShotBytesMax[protocol::kMaxRanks + 1] = {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096};
 
 // What passes through the rings twice goes in launches that use no more than this of an area: then all that a launch
 // touches stays in a core's cache. Measured: half the time from 1 MB on, against launches of a whole area of 1 MB.

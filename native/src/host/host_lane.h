@@ -38,14 +38,7 @@ class HostLane {
         waiter_(waiter),
         reduction_(reduction) {}
 
-  NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) {
-#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
-    if (++test_puts_ % 509 == 0) ::sched_yield();
-#endif
-    protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
-    announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
-    store_packet(ranks_[peer].rings + slot, packet);
-  }
+  NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) { put(ranks_[peer], slot, packet); }
 
   template <class Packets>
   NVRAR_HD bool take(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
@@ -112,10 +105,34 @@ class HostLane {
 
  private:
   static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
+  static constexpr uint32_t kLinePackets = kCacheLineBytes / protocol::kPacketBytes;
 
+  // By value: a reference would be read again for each packet, because a packet's store may have changed it.
+  NVRAR_HD void put(MappedRank peer, uint64_t slot, Packet packet) {
+#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
+    if (++test_puts_ % 509 == 0) ::sched_yield();
+#endif
+    protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
+    announce_packet_sent(peer.rings_name + slot * protocol::kPacketBytes);
+    store_packet(peer.rings + slot, packet);
+  }
+
+  // visit(i) for the packets of a run until one says false; a line of them a turn, because a turn costs as many
+  // instructions as a packet does.
+  template <class Visit>
+  static NVRAR_HD bool each_packet(size_t packets, Visit visit) {
+    size_t i = 0;
+    static_assert(kLinePackets == 4);
+    for (; i + kLinePackets <= packets; i += kLinePackets) {
+      if (!visit(i) || !visit(i + 1) || !visit(i + 2) || !visit(i + 3)) return false;
+    }
+    for (; i < packets; ++i) {
+      if (!visit(i)) return false;
+    }
+    return true;
+  }
   template <class Visit>
   static NVRAR_HD void each_line(const Packet* first, Visit visit) {
-    constexpr uint32_t kLinePackets = kCacheLineBytes / protocol::kPacketBytes;
     for (uint32_t i = 0; i < protocol::kRunPackets; i += kLinePackets) visit(first + i);
   }
 
@@ -127,16 +144,19 @@ class HostLane {
   template <class Packets>
   void push_bytes(uint32_t peer, uint64_t slot, const uint8_t* from, uint32_t bytes, uint64_t epoch) {
     constexpr uint32_t kBytes = Packets::kPayloadBytes;
+    const MappedRank to = ranks_[peer];
     const uint32_t whole = bytes / kBytes;
-    for (uint32_t i = 0; i < whole; ++i) {
-      Packet payload{};
-      __builtin_memcpy(&payload, from + i * kBytes, kBytes);
-      put(peer, slot + i, Packets::seal(payload, epoch));
-    }
+    each_packet(
+        whole, [&](size_t i) __attribute__((always_inline)) {
+          Packet payload{};
+          __builtin_memcpy(&payload, from + i * kBytes, kBytes);
+          put(to, slot + i, Packets::seal(payload, epoch));
+          return true;
+        });
     if (const uint32_t rest = bytes % kBytes; rest != 0) {
       Packet payload{};
       std::memcpy(&payload, from + whole * kBytes, rest);
-      put(peer, slot + whole, Packets::seal(payload, epoch));
+      put(to, slot + whole, Packets::seal(payload, epoch));
     }
   }
 
@@ -146,21 +166,26 @@ class HostLane {
   NVRAR_HD bool await(uint64_t slot, uint32_t source, uint64_t epoch, uint32_t packets) {
     protocol::pass_moment(rank_, protocol::Moment::kWaits, slot);
     const Packet* const first = own_rings_ + slot;
-    for (uint32_t i = 0; i < packets; ++i) {
-      if (!packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
-        if (!wait<Packets>(first + i, source, epoch)) return false;
-      }
-      announce_packet_taken(ranks_[rank_].rings_name + (slot + i) * protocol::kPacketBytes);
-    }
-    return true;
+    return each_packet(
+        packets, [&](size_t i) __attribute__((always_inline)) {
+          if (!packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
+            if (!wait<Packets>(first + i, source, epoch)) return false;
+          }
+          announce_packet_taken(ranks_[rank_].rings_name + (slot + i) * protocol::kPacketBytes);
+          return true;
+        });
   }
 
   template <class Packets>
   NVRAR_HD void release([[maybe_unused]] uint64_t slot, [[maybe_unused]] uint32_t packets) {
     if constexpr (Packets::kMustClear) {
       if (protocol::planted(protocol::Defect::kKeptSlots)) return;
-      const Packet empty = Packets::empty();
-      for (uint32_t i = 0; i < packets; ++i) store_packet(own_rings_ + slot + i, empty);
+      Packet* const first = own_rings_ + slot;
+      each_packet(
+          packets, [&](size_t i) __attribute__((always_inline)) {
+            store_packet(first + i, Packets::empty());
+            return true;
+          });
     }
   }
 
@@ -170,10 +195,13 @@ class HostLane {
     if constexpr (Packets::kPayloadBytes == protocol::kPacketBytes) {
       return reinterpret_cast<const uint8_t*>(own_rings_ + slot);
     } else {
-      for (uint32_t i = 0; i < packets; ++i) {
-        const Packet packet = load_packet(own_rings_ + slot + i);
-        __builtin_memcpy(room + i * Packets::kPayloadBytes, &packet, Packets::kPayloadBytes);
-      }
+      const Packet* const first = own_rings_ + slot;
+      each_packet(
+          packets, [&](size_t i) __attribute__((always_inline)) {
+            const Packet packet = load_packet(first + i);
+            __builtin_memcpy(room + i * Packets::kPayloadBytes, &packet, Packets::kPayloadBytes);
+            return true;
+          });
       if (packets % 2 != 0) std::memset(room + packets * Packets::kPayloadBytes, 0, Packets::kPayloadBytes);
       return room;
     }
@@ -270,13 +298,16 @@ bool HostLane::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
   const uint32_t packets = packets_of<Packets>(bytes);
   if (!await<Packets>(slot, source, epoch, packets)) return false;
+  const Packet* const first = own_rings_ + slot;
   const uint32_t whole = bytes / kBytes;
-  for (uint32_t i = 0; i < whole; ++i) {
-    const Packet packet = load_packet(own_rings_ + slot + i);
-    __builtin_memcpy(to + i * kBytes, &packet, kBytes);
-  }
+  each_packet(
+      whole, [&](size_t i) __attribute__((always_inline)) {
+        const Packet packet = load_packet(first + i);
+        __builtin_memcpy(to + i * kBytes, &packet, kBytes);
+        return true;
+      });
   if (const uint32_t rest = bytes % kBytes; rest != 0 && !protocol::planted(protocol::Defect::kDroppedRest)) {
-    const Packet packet = load_packet(own_rings_ + slot + whole);
+    const Packet packet = load_packet(first + whole);
     std::memcpy(to + whole * kBytes, &packet, rest);
   }
   release<Packets>(slot, packets);

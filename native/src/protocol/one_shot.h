@@ -17,7 +17,7 @@ NVRAR_HD bool reduce_message(Lane& lane, const Launch& launch, const uint8_t* ow
     const uint32_t bytes = runs.length(j);
     const Sources sources{slot, 0, launch.topology().world, launch.rank};
     if (j + kAhead < runs.count()) soon_reduced<Packets>(lane, sources, kAhead * flat.stride());
-    const auto own_run = lane.template load<Packets>(own + runs.offset(planted(Defect::kNoOwnData) ? 0 : j), bytes);
+    const auto own_run = lane.template load<Packets>(own + runs.offset(planted(Defect::kStuckOwnData) ? 0 : j), bytes);
     typename Lane::Run result;
     if (!lane.template reduce<Packets>(sources, own_run, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
       return false;

@@ -60,17 +60,13 @@ struct SentinelPacket {
 #if defined(__CUDACC__)
     if (payload[3] == kEmptyWord) payload[3] = kCanonicalWord;
     return payload;
-#else  // the same without a branch: a word that is all ones, plus all ones, is one less
-    const Packet last = {0, 0, 0, kEmptyWord};
-    return payload + (reinterpret_cast<Packet>(payload == empty()) & last);
+#else  // the same in one instruction: unsigned minima, of which only the last word's has an effect
+    const Packet most = {kEmptyWord, kEmptyWord, kEmptyWord, kCanonicalWord};
+    return payload < most ? payload : most;
 #endif
   }
   static NVRAR_HD bool arrived(Packet packet, uint64_t) { return packet[3] != kEmptyWord; }
-  static NVRAR_HD Packet empty() {
-    Packet packet;
-    packet[0] = packet[1] = packet[2] = packet[3] = kEmptyWord;
-    return packet;
-  }
+  static NVRAR_HD Packet empty() { return Packet{kEmptyWord, kEmptyWord, kEmptyWord, kEmptyWord}; }
 };
 
 }  // namespace nvrar::protocol

@@ -20,7 +20,7 @@ enum class Defect : uint32_t {
   kNoHeaderWait,      // 3: a rank leaves without evidence that all have entered
   kShortEpochs,       // 4: epochs are counted in 32 bits
   kNoBusyGuard,       // 5: a second thread may enter
-  kNoOwnData,         // 7: a rank adds the first part of its own data to every part
+  kStuckOwnData,      // 7: a rank adds the first part of its own data to every part
   kNextOwner,         // 8: slices go to the rank behind their owner
   kSwappedNodes,      // 9: nodes' sums are combined in another order
   kOwnFirst,          // 10: a sum begins with the own value

@@ -21,7 +21,7 @@ constexpr Named kDefects[] = {
     {"no_header_wait", Defect::kNoHeaderWait},
     {"short_epochs", Defect::kShortEpochs},
     {"no_busy_guard", Defect::kNoBusyGuard},
-    {"no_own_data", Defect::kNoOwnData},
+    {"stuck_own_data", Defect::kStuckOwnData},
     {"next_owner", Defect::kNextOwner},
     {"swapped_nodes", Defect::kSwappedNodes},
     {"own_first", Defect::kOwnFirst},
