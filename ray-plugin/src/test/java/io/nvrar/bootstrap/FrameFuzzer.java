@@ -34,7 +34,20 @@ public final class FrameFuzzer {
     boolean signed = data[0] < 0;
     int pieceBytes = 1 + (data[0] & 0x7f) * 16;
     byte[] stream = signed ? signed(rest) : rest;
-    withinMemory(MAX_BYTES + 8L * stream.length, () -> receive(stream, pieceBytes));
+    List<Message> messages = new ArrayList<>();
+    withinMemory(
+        MAX_BYTES + 8L * stream.length,
+        () -> {
+          messages.clear();
+          receive(stream, pieceBytes, messages);
+        });
+    Wire wire = new Wire();
+    for (Message message : messages) {
+      byte[] bytes = wire.write(message);
+      Message again = wire.read(bytes, 0, bytes.length, Message.class);
+      holds(again.getClass() == message.getClass(), "another message");
+      holds(message.toString() != null, "no text");
+    }
   }
 
   static byte[] signed(byte[] frames) {
@@ -52,21 +65,14 @@ public final class FrameFuzzer {
     return stream.toByteArray();
   }
 
-  private static void receive(byte[] stream, int pieceBytes) throws IOException {
-    List<Message> messages = new ArrayList<>();
+  private static void receive(byte[] stream, int pieceBytes, List<Message> messages)
+      throws IOException {
     ScriptedChannel socket = new ScriptedChannel(stream, pieceBytes);
     FramedChannel channel = new FramedChannel(socket, KEY, KEY);
     try {
       channel.receive(messages::add);
     } catch (IOException e) {
       sentence(e);
-    }
-    Wire wire = new Wire();
-    for (Message message : messages) {
-      byte[] bytes = wire.write(message);
-      Message again = wire.read(bytes, 0, bytes.length, Message.class);
-      holds(again.getClass() == message.getClass(), "another message");
-      holds(message.toString() != null, "no text");
     }
   }
 }
