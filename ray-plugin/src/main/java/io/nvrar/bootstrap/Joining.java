@@ -148,7 +148,7 @@ final class Joining {
           "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
     }
     member.throwIfFailed();
-    if (given == null && member.isClosing()) {
+    if (member.isClosing()) {
       throw member.closed(); // destroyed before it was complete
     }
     if (given == null) {

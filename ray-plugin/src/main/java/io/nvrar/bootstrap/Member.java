@@ -195,7 +195,8 @@ final class Member implements ControlChannel.Listener {
     }
     NativeCommunicator comm = communicator;
     boolean mustSayClosing = closing && !saidClosing;
-    if (mustSayClosing && callers.get() == 0) {
+    // Before there is a communicator there is nothing to say, but there may be one in a moment.
+    if (mustSayClosing && comm != null && callers.get() == 0) {
       saidClosing = true;
       mustSayClosing = false;
       sayClosing(comm);
@@ -212,10 +213,8 @@ final class Member implements ControlChannel.Listener {
   }
 
   /** No call runs here, and none can begin: the number of the last one is final. */
-  private void sayClosing(@Nullable NativeCommunicator comm) {
-    if (comm != null) {
-      channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
-    }
+  private void sayClosing(NativeCommunicator comm) {
+    channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
     if (monitor.locked(() -> hasFailed() || hubGone)) {
       channel.leave();
     }

@@ -20,6 +20,7 @@ import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -278,6 +279,34 @@ class SplitLifeTest {
       assertThat(heard).hasAtLeastOneElementOfType(Message.Destroy.class);
       assertThat(heard).doesNotHaveAnyElementsOfTypes(Failure.class);
       destroying.get();
+    }
+  }
+
+  @Test
+  void aGroupThatIsDestroyedWhileItIsSplitEndsAtOnceWhereverItWas() throws Exception {
+    GroupConfig config = Members.config().build();
+    for (int microseconds = 0; microseconds < 2000; microseconds += 20) {
+      byte[] ticket = Groups.createTicket("alone", 1, config, Members.HOST);
+      try (GroupObserver observer = Groups.observe(ticket)) {
+        CollectiveGroup world = Groups.join(ticket, 0);
+        Future<?> splitting =
+            threads.submit(
+                () -> {
+                  try (CollectiveGroup half = Objects.requireNonNull(world.split(0, 0))) {
+                    while (true) {
+                      half.barrier();
+                    }
+                  }
+                });
+        LockSupport.parkNanos(microseconds * 1000L);
+        long start = System.nanoTime();
+        observer.destroy();
+        assertThat(Members.failureOf(splitting)).hasMessageContaining("destroyed by the driver");
+        world.close();
+        assertThat(Duration.ofNanos(System.nanoTime() - start))
+            .as("destroyed after %d us", microseconds)
+            .isLessThan(Duration.ofSeconds(4));
+      }
     }
   }
 
