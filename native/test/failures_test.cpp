@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "call.h"
@@ -208,6 +210,31 @@ TEST(Invariant14_WaitsEnd, AnAbortEndsASleepingCallOnEveryRankAtOnce) {
   other.join();
   EXPECT_LT(last_left - aborted_at, 0.05);
   EXPECT_EQ(nvrar_async_error(group.comm(3)), NVRAR_ABORTED);
+}
+
+TEST(Invariant14_WaitsEnd, AnAbortEndsALongCallInWhichNobodyWaitsForLong) {
+  constexpr uint64_t kCount = uint64_t{1} << 28;  // never touched but for the part that is summed until the abort
+  ThreadGroup group(2);
+  std::atomic<int> begun{0};
+  double aborted_at = 0;
+  std::atomic<double> last_left{0};
+  std::thread other([&] {
+    while (begun != 2) ::usleep(100);
+    ::usleep(10'000);
+    aborted_at = seconds_now();
+    EXPECT_EQ(nvrar_abort(group.comm(1)), NVRAR_OK);
+  });
+  group.run([&](int, nvrar_comm* comm) {
+    const std::unique_ptr<void, decltype(&std::free)> zeros(std::calloc(kCount, sizeof(float)), &std::free);
+    ASSERT_NE(zeros, nullptr);
+    const auto address = reinterpret_cast<uint64_t>(zeros.get());
+    ++begun;
+    EXPECT_EQ(nvrar_all_reduce(comm, address, address, kCount, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0),
+              NVRAR_ABORTED);
+    last_left = std::max(last_left.load(), seconds_now());
+  });
+  other.join();
+  EXPECT_LT(last_left - aborted_at, 0.2) << "the whole call takes longer";
 }
 
 TEST(Usage, CallsBeforeConnectAreRefused) {

@@ -32,9 +32,12 @@ struct Poison {
   uint64_t pack() const noexcept {
     return static_cast<uint64_t>(status) | uint64_t{origin} << 8 | uint64_t{ranks} << 16 | sequence << 24;
   }
+  // A word that this library did not write is a failure, too.
   static Poison unpack(uint64_t word) noexcept {
-    return {static_cast<nvrar_status>(word & 0xFF), static_cast<uint32_t>(word >> 8 & 0xFF),
-            static_cast<uint8_t>(word >> 16 & 0xFF), word >> 24};
+    const auto status = static_cast<uint32_t>(word & 0xFF);
+    const bool is_failure = status != NVRAR_OK && status <= NVRAR_INTERNAL;
+    return {word == 0 || is_failure ? static_cast<nvrar_status>(status) : NVRAR_INTERNAL,
+            static_cast<uint32_t>(word >> 8 & 0xFF), static_cast<uint8_t>(word >> 16 & 0xFF), word >> 24};
   }
 };
 
@@ -54,8 +57,8 @@ struct ControlBlock {
   alignas(kCacheLineBytes) std::atomic<uint32_t> doorbell{0};
   std::atomic<uint32_t> sleeping{0};
 
-  // Whom the owner waits for, rank + 1 (0: for nobody, or for any of several), and when it last looked. Stays as it is
-  // when the wait ends without what it was for. A peer that gives up finds by it who is really missing.
+  // Whom the owner waits for, a bit per rank, and when it last looked. Stays as it is when the wait ends without what
+  // it was for. A peer that gives up finds by it who is really missing.
   alignas(kCacheLineBytes) std::atomic<uint32_t> waits_for{0};
   std::atomic<uint64_t> looked_ns{0};
 

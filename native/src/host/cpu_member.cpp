@@ -63,6 +63,11 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
       protocol::header_hash({sequence, call.collective, call.data_type, call.op, call.root, call.count,
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   for (uint64_t i = 0; i < plan.launches; ++i) {
+    // A call that never waits must see an abort too.
+    if (own().poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+      flight.end(number, NVRAR_CALL_FAILED);
+      return poisoned();
+    }
     const uint64_t first = i * plan.elements_per_launch;
     ++epoch_;
     waiter_.restart();
@@ -90,6 +95,7 @@ Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uin
   TransferLane lane(ranks_.data(), rank_);
   *result = point_to_point_.run(lane, waiter_, own(), own().flight);
   if (result->status == NVRAR_OK) return {};
+  if (result->status == NVRAR_TIMEOUT) result->ranks = really_missing(result->ranks);
   if (result->status != NVRAR_ABORTED) poison({result->status, rank_, result->ranks, result->call.sequence});
   return poisoned();
 }
@@ -103,8 +109,8 @@ Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noex
   return {NVRAR_TIMEOUT, rank_, really_missing(late), sequence};
 }
 
-// A rank that is late may itself be waiting, for an owner's result or another node's sum: then the one it waits for is
-// to blame, and so on to ranks that do not wait.
+// A rank that is late may itself be waiting, for an owner's result, another node's sum or a peer's transfer: then those
+// that it waits for are to blame, and so on to ranks that do not wait.
 uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
   const uint64_t now_ns = monotonic_ns();
   uint8_t missing = 0;
@@ -113,14 +119,13 @@ uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
     const auto rank = static_cast<uint32_t>(__builtin_ctz(open));
     open = static_cast<uint8_t>(open & (open - 1));
     const ControlBlock& control = segments_[rank].control();
-    const uint32_t waits_for = control.waits_for.load(std::memory_order_acquire);
+    const uint32_t waits_for = control.waits_for.load(std::memory_order_acquire) & ((1u << world()) - 1);
     const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
-    const bool waits = waits_for != 0 && waits_for <= world() && looked_ns + Waiter::fresh_ns(timeout_ns_) > now_ns;
-    if (!waits) {
+    if (waits_for == 0 || looked_ns + Waiter::fresh_ns(timeout_ns_) <= now_ns) {
       missing |= static_cast<uint8_t>(1u << rank);
-    } else if (const auto next = static_cast<uint8_t>(1u << (waits_for - 1)); (seen & next) == 0) {
-      seen |= next;
-      open |= next;
+    } else {
+      open |= static_cast<uint8_t>(waits_for & ~uint32_t{seen});
+      seen |= static_cast<uint8_t>(waits_for);
     }
   }
   return missing != 0 ? missing : late;

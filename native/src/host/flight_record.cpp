@@ -39,7 +39,7 @@ void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noe
   version_.store(whole(lap), std::memory_order_release);
 }
 
-bool FlightEntry::read(const TickClock& clock, uint64_t lap, nvrar_call* call) const noexcept {
+bool FlightEntry::read(const TickClock::Look& look, uint64_t lap, nvrar_call* call) const noexcept {
   if (version_.load(std::memory_order_acquire) != whole(lap)) return false;
   call->transfers = transfers_.load(std::memory_order_acquire);
   const uint64_t what = what_.load(std::memory_order_acquire);
@@ -56,18 +56,19 @@ bool FlightEntry::read(const TickClock& clock, uint64_t lap, nvrar_call* call) c
   call->root = byte_of(what, 3);
   call->algorithm = byte_of(what, 4);
   call->state = static_cast<int32_t>(end & kStateMask);
-  call->begin_ns = clock.to_ns(begin);
-  call->end_ns = call->state == NVRAR_CALL_RUNNING ? 0 : clock.to_ns(end & ~kStateMask);
+  call->begin_ns = look.to_ns(begin);
+  call->end_ns = call->state == NVRAR_CALL_RUNNING ? 0 : look.to_ns(end & ~kStateMask);
   return true;
 }
 
 nvrar_call FlightRecord::last(const TickClock& clock) const noexcept {
   nvrar_call call = empty_call();
+  const TickClock::Look look = clock.look();
   for (int tries = 0; tries < kTries; ++tries) {
     const uint64_t written = written_.load(std::memory_order_acquire);
     if (written == 0) break;
     const auto read = [&](uint64_t number, nvrar_call* to) {
-      return entries_[number % NVRAR_FLIGHT_RECORDS].read(clock, number / NVRAR_FLIGHT_RECORDS, to);
+      return entries_[number % NVRAR_FLIGHT_RECORDS].read(look, number / NVRAR_FLIGHT_RECORDS, to);
     };
     if (!read(written - 1, &call)) continue;
     // All earlier calls and batches have ended well: what has not is of this batch.
@@ -85,10 +86,11 @@ uint32_t FlightRecord::read(const TickClock& clock, nvrar_call* out, uint32_t ca
   const uint64_t written = written_.load(std::memory_order_acquire);
   const uint64_t kept = std::min<uint64_t>({written, NVRAR_FLIGHT_RECORDS, capacity});
   uint32_t filled = 0;
+  const TickClock::Look look = clock.look();
   for (uint64_t number = written - kept; number < written; ++number) {
     nvrar_call call = empty_call();
     const FlightEntry& entry = entries_[number % NVRAR_FLIGHT_RECORDS];
-    if (entry.read(clock, number / NVRAR_FLIGHT_RECORDS, &call)) out[filled++] = call;
+    if (entry.read(look, number / NVRAR_FLIGHT_RECORDS, &call)) out[filled++] = call;
   }
   return filled;
 }

@@ -20,7 +20,7 @@ class alignas(64) FlightEntry {
   void end(int32_t state) noexcept { end_.store(stamp(ticks_now(), state), std::memory_order_release); }
   // Does not fill size. False if the entry is another lap's or is being written: its writer died half way, or is faster
   // than this look.
-  bool read(const TickClock& clock, uint64_t lap, nvrar_call* call) const noexcept;
+  bool read(const TickClock::Look& look, uint64_t lap, nvrar_call* call) const noexcept;
 
  private:
   // The state shares a word with the time of the end, so both change at once.

@@ -270,7 +270,8 @@ class HostLane {
 
   template <class Packets>
   __attribute__((noinline)) bool wait(const Packet* slot, uint32_t source, uint64_t epoch) {
-    result_ = waiter_->wait(source, [&] { return Packets::arrived(load_packet(slot), epoch); });
+    result_ =
+        waiter_->wait(static_cast<uint8_t>(1u << source), [&] { return Packets::arrived(load_packet(slot), epoch); });
     waiting_for_ = source;
     return result_ == WaitResult::kArrived;
   }

@@ -105,6 +105,12 @@ bool PointToPoint::any_can_move(TransferLane& lane) noexcept {
   });
 }
 
+uint8_t PointToPoint::active_peers() const noexcept {
+  uint32_t peers = 0;
+  for (uint32_t i = 0; i < active_count_; ++i) peers |= 1u << active_[i]->end.peer;
+  return static_cast<uint8_t>(peers);
+}
+
 BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, const ControlBlock& own,
                               FlightRecord& flight) noexcept {
   copy_own(flight);
@@ -138,7 +144,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, const ControlB
       waiter.restart();
       continue;
     }
-    switch (waiter.wait(Waiter::kAnyRank, [&] { return any_can_move(lane); })) {
+    switch (waiter.wait(active_peers(), [&] { return any_can_move(lane); })) {
       case WaitResult::kArrived:
         break;
       case WaitResult::kPoisoned:
@@ -157,12 +163,11 @@ BatchResult PointToPoint::fail(FlightRecord& flight, nvrar_status status, const 
   for (uint32_t i = 0; i < active_count_; ++i) {
     Queue& active = *active_[i];
     flight.end(items_[active.first].flight_number, NVRAR_CALL_FAILED);
-    if (queue == nullptr) {
-      result.ranks |= static_cast<uint8_t>(1u << active.end.peer);
-      failed = std::min(failed, active.first);
-    }
+    if (queue == nullptr) failed = std::min(failed, active.first);
   }
-  if (queue != nullptr) {
+  if (queue == nullptr) {
+    result.ranks = active_peers();
+  } else {
     result.ranks = static_cast<uint8_t>(1u << queue->end.peer);
     failed = queue->first;
   }

@@ -55,6 +55,7 @@ class PointToPoint {
   bool begin_first(Queue& queue, FlightRecord& flight) noexcept;
   protocol::Step step(TransferLane& lane, Queue& queue, FlightRecord& flight) noexcept;
   bool any_can_move(TransferLane& lane) noexcept;
+  uint8_t active_peers() const noexcept;  // a bit per rank
   BatchResult fail(FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
 
   uint32_t rank_ = 0;

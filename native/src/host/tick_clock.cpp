@@ -19,17 +19,40 @@ bool counter_is_steady() noexcept {
 
 }  // namespace
 
-TickClock::TickClock() noexcept : steady_(counter_is_steady()), ticks_(ticks_now()), ns_(monotonic_ns()) {}
+// Whoever is interrupted between the two looks would shift all that is told by them: the closest of a few.
+Moments Moments::now() noexcept {
+  constexpr int kTries = 4;
+  Moments best{};
+  uint64_t least = ~uint64_t{0};
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = ticks_now();
+    const uint64_t ns = monotonic_ns();
+    const uint64_t after = ticks_now();
+    if (after - before < least) {
+      least = after - before;
+      best = {before + least / 2, ns};
+    }
+  }
+  return best;
+}
 
-uint64_t TickClock::to_ns(uint64_t ticks) const noexcept {
-  if (!steady_ || ticks == 0) return 0;
-  const uint64_t now_ticks = ticks_now();
-  const uint64_t now_ns = monotonic_ns();
-  if (now_ticks <= ticks_) return now_ns;
-  const double ns_per_tick = static_cast<double>(now_ns - ns_) / static_cast<double>(now_ticks - ticks_);
+TickClock::TickClock() noexcept : steady_(counter_is_steady()), begin_(Moments::now()) {}
+
+TickClock::Look TickClock::look() const noexcept {
+  Look look;
+  look.now_ = Moments::now();
+  const bool measurable = steady_ && look.now_.ticks > begin_.ticks;
+  look.ns_per_tick_ =
+      measurable ? static_cast<double>(look.now_.ns - begin_.ns) / static_cast<double>(look.now_.ticks - begin_.ticks)
+                 : 0;
+  return look;
+}
+
+uint64_t TickClock::Look::to_ns(uint64_t ticks) const noexcept {
+  if (ns_per_tick_ == 0 || ticks == 0) return 0;
   // From now backwards: what is asked for is mostly recent, and errors of the rate grow with the distance.
-  const double ago_ns = static_cast<double>(static_cast<int64_t>(now_ticks - ticks)) * ns_per_tick;
-  return now_ns - static_cast<uint64_t>(static_cast<int64_t>(ago_ns));
+  const double ago_ns = static_cast<double>(static_cast<int64_t>(now_.ticks - ticks)) * ns_per_tick_;
+  return now_.ns - static_cast<uint64_t>(static_cast<int64_t>(ago_ns));
 }
 
 }  // namespace nvrar::host

@@ -10,17 +10,34 @@ namespace nvrar::host {
 
 inline uint64_t ticks_now() noexcept { return __builtin_ia32_rdtsc(); }
 
+// The counter and CLOCK_MONOTONIC at one moment.
+struct Moments {
+  uint64_t ticks;
+  uint64_t ns;
+  static Moments now() noexcept;
+};
+
 class TickClock {
  public:
-  // Looks at both clocks; to_ns() looks again, so the longer a group lives the better it knows the counter's rate.
+  // Turns ticks into nanoseconds by one look at both clocks: what it says of two ticks is in their order.
+  class Look {
+   public:
+    // CLOCK_MONOTONIC of that tick; 0 if ticks is 0 or the counter does not run at one rate in all power states.
+    uint64_t to_ns(uint64_t ticks) const noexcept;
+
+   private:
+    friend class TickClock;
+    Moments now_;
+    double ns_per_tick_;  // 0: not steady
+  };
+
   TickClock() noexcept;
-  // CLOCK_MONOTONIC of that tick; 0 if ticks is 0 or the counter does not run at one rate in all power states.
-  uint64_t to_ns(uint64_t ticks) const noexcept;
+  // The longer after the construction, the better the counter's rate is known.
+  Look look() const noexcept;
 
  private:
   bool steady_;
-  uint64_t ticks_;
-  uint64_t ns_;
+  Moments begin_;
 };
 
 }  // namespace nvrar::host

@@ -28,20 +28,19 @@ class Waiter {
   void restart() noexcept { first_miss_ns_ = 0; }
   uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : monotonic_ns() - first_miss_ns_; }
 
-  // What is waited for comes from that rank, or from any.
-  static constexpr uint32_t kAnyRank = ~uint32_t{0};
   // A rank that waits has looked so recently; one that has not is dead or stopped.
   static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
 
+  // What is waited for comes from any of these ranks, a bit each.
   template <class Arrived>
-  WaitResult wait(uint32_t source, Arrived arrived) noexcept {
+  WaitResult wait(uint8_t sources, Arrived arrived) noexcept {
     for (uint32_t i = 0; i < spins_; ++i) {
       if (arrived()) return WaitResult::kArrived;
       cpu_relax();
     }
     const uint64_t begin_ns = monotonic_ns();
     if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
-    own_->waits_for.store(source + 1, std::memory_order_release);
+    own_->waits_for.store(sources, std::memory_order_release);
     const WaitResult result = wait_on(arrived, begin_ns);
     if (result == WaitResult::kArrived) own_->waits_for.store(0, std::memory_order_release);
     return result;
