@@ -213,7 +213,11 @@ final class Coordinator {
   private void closes(Peer peer, Message.Closing closingCall, long nowNanos) {
     peer.isLeaving = true;
     closing.set(peer.claim.rank());
-    Message.Closing notice = new Message.Closing(peer.claim.rank(), closingCall.sequence());
+    Message.Closing notice =
+        new Message.Closing(peer.claim.rank(), closingCall.sequence(), closingCall.destroyed());
+    if (closingCall.destroyed()) {
+      splits.end();
+    }
     for (Peer other : members) {
       if (other != null && other != peer) {
         other.send(notice);

@@ -52,6 +52,9 @@ final class Member implements ControlChannel.Listener {
   private volatile boolean closing;
   private volatile boolean destroyed;
 
+  /** Whether another member has closed because the driver wants it of all. */
+  private volatile boolean allDestroyed;
+
   /** The threads between {@link #enterCall} and {@link #leaveCall}. */
   private final AtomicInteger callers = new AtomicInteger();
 
@@ -138,6 +141,10 @@ final class Member implements ControlChannel.Listener {
             failure.formed(Objects.requireNonNull(members));
           });
     } else if (message instanceof Message.Closing peer) {
+      if (peer.destroyed()) {
+        allDestroyed = true;
+        failure.expectEnd();
+      }
       monitor.update(() -> calls.closed(peer.rank(), peer.sequence()));
     } else if (message instanceof Message.AllClosed) {
       monitor.update(() -> allClosed = true);
@@ -214,7 +221,7 @@ final class Member implements ControlChannel.Listener {
 
   /** No call runs here, and none can begin: the number of the last one is final. */
   private void sayClosing(NativeCommunicator comm) {
-    channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
+    sayLastCall(comm);
     if (monitor.locked(() -> hasFailed() || hubGone)) {
       channel.leave();
     }
@@ -297,7 +304,7 @@ final class Member implements ControlChannel.Listener {
   }
 
   private Failure closedBy(CommonCalls.Obstacle obstacle) {
-    if (destroyed) {
+    if (destroyed || allDestroyed) {
       return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
     }
     Message.Members all = members();
@@ -370,9 +377,13 @@ final class Member implements ControlChannel.Listener {
   private void leaveFailed() {
     NativeCommunicator comm = communicator;
     if (comm != null && isReady()) {
-      channel.send(new Message.Closing(rank, comm.call(rank).groupSequence()));
+      sayLastCall(comm);
     }
     channel.leave();
+  }
+
+  private void sayLastCall(NativeCommunicator comm) {
+    channel.send(new Message.Closing(rank, comm.call(rank).groupSequence(), destroyed));
   }
 
   void throwIfFailed() {

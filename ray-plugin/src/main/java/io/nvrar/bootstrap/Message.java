@@ -104,8 +104,13 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
   /** Both ways: still here. */
   record Heartbeat() implements Notice {}
 
-  /** Member to hub to all: this rank makes no call after number {@code sequence}. */
-  record Closing(int rank, long sequence) implements Notice {}
+  /**
+   * Member to hub to all: this rank makes no call after number {@code sequence}.
+   *
+   * @param destroyed the driver wants it, also of the others: they may hear of it from each other
+   *     before they hear it from the driver
+   */
+  record Closing(int rank, long sequence, boolean destroyed) implements Notice {}
 
   /** Hub to all: every member is closing. */
   record AllClosed() implements Notice {}

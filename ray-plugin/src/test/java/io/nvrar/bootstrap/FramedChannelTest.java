@@ -56,7 +56,7 @@ class FramedChannelTest {
     int count = 2000;
     Message[] sent = new Message[count];
     for (int i = 0; i < count; i++) {
-      sent[i] = i % 500 == 300 ? LONG : new Message.Closing(1, i);
+      sent[i] = i % 500 == 300 ? LONG : new Message.Closing(1, i, false);
     }
     ScriptedChannel socket = socket(pieceBytes, frames(sent));
     long most = 0;
@@ -106,7 +106,7 @@ class FramedChannelTest {
   })
   void aFrameOutOfItsTurnIsRefused(String order, int heardBefore) throws IOException {
     List<byte[]> frames =
-        frames(new Message.Heartbeat(), new Message.Closing(1, 2), new Message.Heartbeat());
+        frames(new Message.Heartbeat(), new Message.Closing(1, 2, false), new Message.Heartbeat());
     List<byte[]> stream =
         Stream.of(order.split(" ", -1))
             .map(number -> frames.get(Integer.parseInt(number)))

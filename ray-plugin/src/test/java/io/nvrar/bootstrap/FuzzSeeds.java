@@ -73,7 +73,7 @@ final class FuzzSeeds {
     messages.add(new Message.Connected());
     messages.add(new Message.Ready());
     messages.add(new Message.Heartbeat());
-    messages.add(new Message.Closing(1, 41));
+    messages.add(new Message.Closing(1, 41, false));
     messages.add(new Message.AllClosed());
     messages.add(new Message.Goodbye());
     messages.add(new Message.Destroy());

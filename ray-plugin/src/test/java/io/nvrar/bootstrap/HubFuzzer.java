@@ -97,7 +97,7 @@ public final class HubFuzzer {
         case 1 -> new Message.ObserverHello(PROCESS);
         case 2 -> new Message.Descriptor(new byte[next(in)]);
         case 3 -> new Message.Connected();
-        case 4 -> new Message.Closing((byte) next(in), next(in));
+        case 4 -> new Message.Closing((byte) next(in), next(in), next(in) % 2 == 1);
         case 5 -> new Message.Goodbye();
         case 6 -> new Message.Destroy();
         case 7 -> Failure.of(Failure.Kind.ABORTED, "failed");

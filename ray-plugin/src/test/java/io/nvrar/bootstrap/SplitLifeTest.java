@@ -273,7 +273,7 @@ class SplitLifeTest {
       Future<?> destroying = threads.submit(observer::destroy);
       List<Message> heard = new ArrayList<>();
       hear(one, Message.Closing.class, heard);
-      one.send(new Message.Closing(1, 0));
+      one.send(new Message.Closing(1, 0, true));
       hear(one, Message.AllClosed.class, heard);
       one.send(new Message.Goodbye());
       assertThat(heard).hasAtLeastOneElementOfType(Message.Destroy.class);
