@@ -38,7 +38,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  private RayActorGroup(PlacementGroup placement, List<ActorHandle<A>> handles) {
+  RayActorGroup(PlacementGroup placement, List<ActorHandle<A>> handles) {
     this.placement = placement;
     this.handles = List.copyOf(handles);
   }
@@ -114,7 +114,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     return handles.stream().map(task).toList();
   }
 
-  /** Kills the actors and gives their room back. Idempotent; does not wait for their processes. */
+  /**
+   * Kills the actors and gives their room back. Idempotent; does not wait for their processes.
+   * After {@code Ray.shutdown()}, which ends them too, it does nothing.
+   */
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
@@ -148,6 +151,9 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   private static void release(
       PlacementGroup placement, List<? extends ActorHandle<? extends CollectiveActor>> handles) {
+    if (!Ray.isInitialized()) {
+      return; // they have gone with their job
+    }
     List<Runnable> steps = new ArrayList<>();
     if (!Ray.getRuntimeContext().isLocalMode()) {
       handles.forEach(handle -> steps.add(handle::kill));
