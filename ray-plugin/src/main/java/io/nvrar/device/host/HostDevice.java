@@ -53,7 +53,7 @@ public final class HostDevice implements Device {
     try {
       work.run();
     } catch (Throwable e) {
-      recorder.endCapture();
+      recorder.dropCapture();
       throw e;
     }
     return new HostGraph(recorder.endCapture());

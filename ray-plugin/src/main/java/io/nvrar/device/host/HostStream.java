@@ -14,9 +14,8 @@ import org.jspecify.annotations.Nullable;
 public final class HostStream implements DeviceStream {
   private final HostDevice device;
 
+  // Both written under the lock of this stream; recording is null while not capturing.
   private volatile boolean closed;
-
-  // Written under the lock of this stream; null while not capturing.
   private volatile @Nullable List<Runnable> recording;
 
   HostStream(HostDevice device) {
@@ -75,10 +74,11 @@ public final class HostStream implements DeviceStream {
     }
   }
 
-  /** {@inheritDoc} A capture that is going on ends, and its result is dropped. */
+  /** {@inheritDoc} A capture that is going on ends and fails: what it has recorded is dropped. */
   @Override
-  public void close() {
+  public synchronized void close() {
     closed = true;
+    recording = null;
   }
 
   /** Whether {@link #close} was called. */
@@ -95,13 +95,19 @@ public final class HostStream implements DeviceStream {
     recording = new ArrayList<>();
   }
 
+  /** Ends the capture; what it has recorded. */
   synchronized List<Runnable> endCapture() {
     List<Runnable> recorded = recording;
-    recording = null;
     if (recorded == null) {
-      throw new IllegalStateException("the stream was not capturing");
+      throw new IllegalStateException(
+          "the stream was closed while it was capturing; what it had recorded is dropped");
     }
+    recording = null;
     return recorded;
+  }
+
+  synchronized void dropCapture() {
+    recording = null;
   }
 
   void requireOpen(String what) {
@@ -112,6 +118,7 @@ public final class HostStream implements DeviceStream {
 
   // False if the capture ended between the caller's look and the lock.
   private synchronized boolean record(Runnable work) {
+    requireOpen("submit");
     List<Runnable> open = recording;
     return open != null && open.add(work);
   }

@@ -127,6 +127,39 @@ class HostGraphTest {
   }
 
   @Test
+  void closingAStreamEndsItsCaptureAndDropsWhatItRecorded() {
+    HostStream stream = HOST.createStream();
+    assertThatThrownBy(
+            () ->
+                HOST.capture(
+                    stream,
+                    () -> {
+                      stream.submit(() -> log.add("never"));
+                      stream.close();
+                      assertThat(stream.isCapturing()).isFalse();
+                    }))
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessage(
+            "the stream was closed while it was capturing; what it had recorded is dropped");
+    assertThat(log).isEmpty();
+  }
+
+  @Test
+  void workThatClosesItsStreamAndThrowsIsHeardAsItThrew() {
+    HostStream stream = HOST.createStream();
+    assertThatThrownBy(
+            () ->
+                HOST.capture(
+                    stream,
+                    () -> {
+                      stream.close();
+                      stream.submit(() -> log.add("never"));
+                    }))
+        .hasMessage("submit was called on a closed stream");
+    assertThat(log).isEmpty();
+  }
+
+  @Test
   void closedStreamsAndGraphsAreRefused() {
     HostStream stream = HOST.createStream();
     HostStream open = HOST.createStream();
