@@ -249,8 +249,8 @@ public interface CollectiveGroup extends AutoCloseable {
    * received into may overlap another of the batch.
    *
    * @param transfers calls {@link #send}, {@link #recv} and {@link #sendReceive} of this group, and
-   *     no other: they are an {@link IllegalStateException}. If it throws, nothing is sent or
-   *     received, and the exception goes on
+   *     no other, nor by a graph: they are an {@link IllegalStateException}. If it throws, nothing
+   *     is sent or received, and the exception goes on
    * @param stream a stream of {@link #device()}; while it captures, the batch is recorded as one
    */
   void batch(Runnable transfers, DeviceStream stream);

@@ -7,15 +7,22 @@ import io.nvrar.device.host.HostMemory;
 import io.nvrar.device.host.HostStream;
 import io.nvrar.internal.NativeCommunicator;
 import io.nvrar.internal.TransferList;
+import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The way into and out of the native library that every call takes: looks whether the group still
- * makes calls, and keeps the buffers allocated, whoever closes them. Allocates nothing.
+ * makes calls and this thread makes no batch, and keeps the buffers allocated, whoever closes them.
+ * Allocates nothing.
  */
 final class CallGate {
   private final Member member;
   private final NativeCommunicator communicator;
+
+  /** The thread that has a batch; the next field is its own. */
+  private final AtomicReference<@Nullable Thread> batcher = new AtomicReference<>();
+
+  private boolean collects;
 
   CallGate(Member member, NativeCommunicator communicator) {
     this.member = member;
@@ -26,8 +33,45 @@ final class CallGate {
     return communicator;
   }
 
-  /** Throws if no further collective can be made. */
-  void checkCallable() {
+  /** Makes this thread the one that has a batch, and collects; false if another is. */
+  boolean beginBatch() {
+    if (!batcher.compareAndSet(null, Thread.currentThread())) {
+      return false;
+    }
+    collects = true;
+    return true;
+  }
+
+  /** From here on this thread's batch may run. */
+  void endCollecting() {
+    collects = false;
+  }
+
+  void endBatch() {
+    collects = false;
+    batcher.set(null);
+  }
+
+  /** Whether this thread collects the transfers of a batch. */
+  boolean isCollecting() {
+    return batcher.get() == Thread.currentThread() && collects;
+  }
+
+  /** Throws if this thread collects a batch, in which {@code call} has no place. */
+  void refuseInBatch(String call) {
+    if (isCollecting()) {
+      throw misplaced(call + " was called");
+    }
+  }
+
+  private static IllegalStateException misplaced(String what) {
+    return new IllegalStateException(
+        what + " inside a batch, which takes send, recv and sendReceive only");
+  }
+
+  /** Throws if no further collective can be made, or none here. */
+  void checkCallable(String call) {
+    refuseInBatch(call);
     member.checkCallable(communicator);
   }
 
@@ -38,14 +82,23 @@ final class CallGate {
 
   /** Begins a collective; {@link #leave} must follow if this returns. */
   void enter(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+    refuseReplayInBatch();
     member.enterCall(communicator);
     retain(send, recv);
   }
 
   /** Begins a transfer; {@link #leave} must follow if this returns. */
   void enterTransfer(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+    refuseReplayInBatch();
     member.enterTransfer();
     retain(send, recv);
+  }
+
+  // What is called has been refused before it comes here; what a graph has recorded has not.
+  private void refuseReplayInBatch() {
+    if (isCollecting()) {
+      throw misplaced("a graph with calls of this group was launched");
+    }
   }
 
   private void retain(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
@@ -64,6 +117,7 @@ final class CallGate {
 
   /** Begins a batch; {@link #leave(TransferList)} must follow if this returns. */
   void enterTransfers(TransferList transfers) {
+    refuseReplayInBatch();
     member.enterTransfer();
     try {
       HostMemory.retainAll(transfers);

@@ -29,7 +29,7 @@ final class MemberCalls {
 
   void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("allReduce");
     checks.allReduce(send, recv, op, algorithm, on);
     if (on.isCapturing()) {
       CallGate.record(on, () -> allReduceNow(send, recv, op, algorithm, on));
@@ -60,7 +60,7 @@ final class MemberCalls {
 
   void reduce(
       DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("reduce");
     checks.reduce(send, recv, op, root, on);
     DeviceBuffer target = rank == root ? recv : null;
     if (on.isCapturing()) {
@@ -91,7 +91,7 @@ final class MemberCalls {
   }
 
   void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("reduceScatter");
     checks.reduceScatter(send, recv, op, on);
     if (on.isCapturing()) {
       CallGate.record(on, () -> reduceScatterNow(send, recv, op, on));
@@ -120,7 +120,7 @@ final class MemberCalls {
   }
 
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("allGather");
     checks.allGather(send, recv, on);
     if (on.isCapturing()) {
       CallGate.record(on, () -> allGatherNow(send, recv, on));
@@ -143,7 +143,7 @@ final class MemberCalls {
   }
 
   void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("allToAll");
     checks.allToAll(send, recv, on);
     if (on.isCapturing()) {
       CallGate.record(on, () -> allToAllNow(send, recv, on));
@@ -170,7 +170,7 @@ final class MemberCalls {
   }
 
   void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("broadcast");
     checks.broadcast(send, recv, root, on);
     DeviceBuffer source = rank == root ? send : recv;
     if (on.isCapturing()) {
@@ -199,7 +199,7 @@ final class MemberCalls {
   }
 
   void barrier(DeviceStream on) {
-    gate.checkCallable();
+    gate.checkCallable("barrier");
     checks.barrier(on);
     if (on.isCapturing()) {
       CallGate.record(on, () -> barrierNow(on));

@@ -20,6 +20,7 @@ final class MemberGroup implements CollectiveGroup {
   private final Device device;
   private final DeviceStream stream;
   private final Member member;
+  private final CallGate gate;
   private final MemberCalls calls;
   private final MemberTransfers transfers;
   private final @Nullable Rendezvous hub;
@@ -44,7 +45,7 @@ final class MemberGroup implements CollectiveGroup {
     stream = device.createStream();
     int worldSize = ticket.worldSize();
     DeviceChecks deviceChecks = new DeviceChecks(device);
-    CallGate gate = new CallGate(member, communicator);
+    gate = new CallGate(member, communicator);
     calls =
         new MemberCalls(
             rank,
@@ -94,44 +95,37 @@ final class MemberGroup implements CollectiveGroup {
   @Override
   public void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
-    transfers.refuseInBatch("allReduce");
     calls.allReduce(send, recv, op, algorithm, on);
   }
 
   @Override
   public void reduce(
       DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream on) {
-    transfers.refuseInBatch("reduce");
     calls.reduce(send, recv, op, root, on);
   }
 
   @Override
   public void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    transfers.refuseInBatch("reduceScatter");
     calls.reduceScatter(send, recv, op, on);
   }
 
   @Override
   public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    transfers.refuseInBatch("allGather");
     calls.allGather(send, recv, on);
   }
 
   @Override
   public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    transfers.refuseInBatch("allToAll");
     calls.allToAll(send, recv, on);
   }
 
   @Override
   public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream on) {
-    transfers.refuseInBatch("broadcast");
     calls.broadcast(send, recv, root, on);
   }
 
   @Override
   public void barrier(DeviceStream on) {
-    transfers.refuseInBatch("barrier");
     calls.barrier(on);
   }
 
@@ -173,7 +167,7 @@ final class MemberGroup implements CollectiveGroup {
 
   @Override
   public @Nullable CollectiveGroup split(int color, int key) {
-    transfers.refuseInBatch("split");
+    gate.refuseInBatch("split");
     return member.split(color, key, device.ordinal());
   }
 

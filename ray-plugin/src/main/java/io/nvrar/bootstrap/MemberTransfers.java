@@ -4,7 +4,6 @@ import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.TransferList;
-import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /** A member's sends and recvs: each at once, or collected by the thread that makes a batch. */
@@ -13,9 +12,7 @@ final class MemberTransfers {
   private final TransferChecks checks;
   private final DeviceStream ownStream;
 
-  /** The thread that makes a batch; the next two fields are its own. */
-  private final AtomicReference<@Nullable Thread> collector = new AtomicReference<>();
-
+  // Of the thread that has the batch.
   private final TransferList collected = new TransferList();
   private @Nullable DeviceStream batchStream;
 
@@ -25,26 +22,14 @@ final class MemberTransfers {
     this.ownStream = ownStream;
   }
 
-  /** Throws if this thread makes a batch, in which {@code call} has no place. */
-  void refuseInBatch(String call) {
-    if (isCollecting()) {
-      throw new IllegalStateException(
-          call + " was called inside a batch, which takes send, recv and sendReceive only");
-    }
-  }
-
-  private boolean isCollecting() {
-    return collector.get() == Thread.currentThread();
-  }
-
   /** What a transfer runs on whose caller names no stream. */
   DeviceStream defaultStream() {
-    DeviceStream ofBatch = isCollecting() ? batchStream : null;
+    DeviceStream ofBatch = gate.isCollecting() ? batchStream : null;
     return ofBatch == null ? ownStream : ofBatch;
   }
 
   void send(DeviceBuffer buffer, int peer, DeviceStream on) {
-    if (isCollecting()) {
+    if (gate.isCollecting()) {
       checkBatchStream("send", on);
       checks.collected("buffer", buffer, "peer", peer);
       collected.addSend(buffer, peer);
@@ -73,7 +58,7 @@ final class MemberTransfers {
   }
 
   void recv(DeviceBuffer buffer, int peer, DeviceStream on) {
-    if (isCollecting()) {
+    if (gate.isCollecting()) {
       checkBatchStream("recv", on);
       checks.collected("buffer", buffer, "peer", peer);
       collected.addRecv(buffer, peer);
@@ -102,7 +87,7 @@ final class MemberTransfers {
 
   void sendReceive(
       DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream on) {
-    if (isCollecting()) {
+    if (gate.isCollecting()) {
       checkBatchStream("sendReceive", on);
       checks.collected("send", send, "destination", destination);
       checks.collected("recv", recv, "source", source);
@@ -132,21 +117,21 @@ final class MemberTransfers {
   }
 
   void batch(Runnable transfers, DeviceStream on) {
-    Thread thread = Thread.currentThread();
-    refuseInBatch("batch");
+    gate.refuseInBatch("batch");
     gate.checkTransferable();
     checks.checkStream(on);
     if (transfers == null) {
       throw new IllegalArgumentException(
           "transfers is null, batch needs a Runnable that names them");
     }
-    if (!collector.compareAndSet(null, thread)) {
+    if (!gate.beginBatch()) {
       throw new IllegalStateException(
           "batch was called while another thread makes a batch of the same group");
     }
     try {
       batchStream = on;
       transfers.run();
+      gate.endCollecting();
       if (on.isCapturing()) {
         TransferList recorded = collected.copy();
         CallGate.record(on, () -> batchNow(recorded, on));
@@ -156,7 +141,7 @@ final class MemberTransfers {
     } finally {
       collected.clear();
       batchStream = null;
-      collector.set(null);
+      gate.endBatch();
     }
   }
 

@@ -7,7 +7,9 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -222,6 +224,28 @@ class TransferChecksTest {
     misused(() -> group.batch(group::barrier), "barrier" + tail);
     misused(() -> group.batch(() -> group.split(0, 0)), "split" + tail);
     misused(() -> group.batch(() -> group.batch(() -> {})), "batch" + tail);
+  }
+
+  @Test
+  void theLaunchOfAGraphInABatchRunsNoneOfItsCalls() {
+    String sentence =
+        "a graph with calls of this group was launched inside a batch, which takes send, recv and sendReceive only";
+    DeviceBuffer target = eight.slice(4, 4);
+    target.copyFrom(new float[] {0, 0, 0, 0});
+    four.copyFrom(new float[] {1, 2, 3, 4});
+    for (Runnable recorded :
+        List.<Runnable>of(
+            () -> group.sendReceive(four, 1, target, 1),
+            () -> group.batch(() -> group.sendReceive(four, 1, target, 1)),
+            () -> group.allReduce(four.slice(0, 0)))) {
+      try (DeviceStream stream = device.createStream();
+          DeviceGraph graph = device.capture(group.stream(), recorded)) {
+        misused(() -> group.batch(() -> graph.launch(stream)), sentence);
+      }
+    }
+    float[] untouched = new float[4];
+    target.copyTo(untouched);
+    assertThat(untouched).containsOnly(0);
   }
 
   @Test
