@@ -3,6 +3,7 @@ package io.nvrar.bootstrap;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -53,12 +54,17 @@ final class ForkedMember implements AutoCloseable {
 
   static ForkedMember join(byte[] ticket, int rank, String mode, String... jvmOptions)
       throws IOException {
-    return new ForkedMember(
-        List.of(jvmOptions),
-        "ticket",
-        Base64.getEncoder().encodeToString(ticket),
-        Integer.toString(rank),
-        mode);
+    ForkedMember member =
+        new ForkedMember(List.of(jvmOptions), "ticket", Integer.toString(rank), mode);
+    member.give(Base64.getEncoder().encodeToString(ticket));
+    return member;
+  }
+
+  /** Not as an argument, which every user of the host can read. Its input stays open. */
+  private void give(String ticket) throws IOException {
+    Writer input = process.outputWriter(StandardCharsets.UTF_8);
+    input.write(ticket + "\n");
+    input.flush();
   }
 
   static ForkedMember observe(byte[] ticket) throws IOException {

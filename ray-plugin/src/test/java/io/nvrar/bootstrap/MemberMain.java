@@ -4,7 +4,10 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.PeerLostException;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
@@ -14,10 +17,10 @@ import java.util.Objects;
  * A member, or an observer, as a process of its own. Says on standard output what happens, one line
  * each: TICKET, JOINED, SUM, FAILED, CLOSED.
  *
- * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>} or {@code ticket <base64>},
- * then {@code <rank> once|loop|observe}, or what the member does after {@link #CALLS} calls: {@code
- * differ}, {@code absent} or {@code abort}; {@code idle} to make none; {@code split} to loop in a
- * group of two.
+ * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>}, or {@code ticket} for one in
+ * Base64 on the first line of standard input; then {@code <rank> once|loop|observe}, or what the
+ * member does after {@link #CALLS} calls: {@code differ}, {@code absent} or {@code abort}; {@code
+ * idle} to make none; {@code split} to loop in a group of two.
  */
 final class MemberMain {
   /** How many calls a member makes before it does something else. */
@@ -25,7 +28,7 @@ final class MemberMain {
 
   private MemberMain() {}
 
-  public static void main(String[] args) {
+  public static void main(String[] args) throws IOException {
     byte[] ticket;
     int next;
     if (args[0].equals("create")) {
@@ -41,8 +44,11 @@ final class MemberMain {
       say("TICKET " + Base64.getEncoder().encodeToString(ticket));
       next = 4;
     } else {
-      ticket = Base64.getDecoder().decode(args[1]);
-      next = 2;
+      // Of what follows only the end is of interest, so it may be buffered.
+      BufferedReader input =
+          new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+      ticket = Base64.getDecoder().decode(input.readLine());
+      next = 1;
     }
     int rank = Integer.parseInt(args[next]);
     if (args[next + 1].equals("observe")) {
