@@ -27,7 +27,8 @@ import org.jspecify.annotations.Nullable;
  * <p><b>Errors.</b> A bad argument is an {@link IllegalArgumentException} and changes nothing; a
  * closed group is an {@link IllegalStateException}. {@link CollectiveException} and its subclasses
  * are final for the group: after one, every later call throws the same failure, and the only useful
- * call left is {@link #close}.
+ * call left is {@link #close}. {@link #split} alone may throw one that is the new group's, and
+ * leaves this one whole.
  */
 public interface CollectiveGroup extends AutoCloseable {
 
@@ -261,19 +262,24 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * <p>The new group is named after this one and the color, {@code tp/0}, and has this one's
    * configuration, except that {@link GroupConfig#gpusPerNode} follows from where its members
-   * stand: the length of their runs in one node if these are equal, else 0. It is closed by itself
-   * and lives on when this one is closed or fails. Only what the driver does to this group, and the
-   * loss of the driver or of this group's rank 0, ends it too.
+   * stand: where each of several nodes has one run of them, all of one length but for the last,
+   * which may be shorter, it is that length, else 0. It is closed by itself and lives on when this
+   * one is closed or fails. Only what the driver does to this group, and the loss of the driver or
+   * of this group's rank 0, ends it too.
    *
    * <p>Members that do not come within the join timeout, or come at different points of their
    * calls, fail this group. What goes wrong later, as the new group is made, fails the split on its
-   * members and leaves this group whole.
+   * members and leaves this group whole: {@link #throwIfFailed} tells whether this one has failed.
    *
    * @param color 0 or more; negative for a member that joins no new group
    * @param key decides the ranks in the new group: ascending, equal keys by the rank in this one
    * @return this member of the new group; null if {@code color} is negative
-   * @throws CollectiveTimeoutException if a member did not call split within the join timeout
-   * @throws GroupMismatchException if members call it at different points
+   * @throws CollectiveTimeoutException if a member did not call split within the join timeout,
+   *     which fails this group; or did not join the new group within as much again, which does not
+   * @throws GroupMismatchException if members call it at different points, which fails this group
+   * @throws CollectiveException if this group fails or has failed; or if the new one could not be
+   *     made, or lost a member while it was
+   * @throws IllegalStateException if this group is closed, or another split of it runs here
    */
   @Nullable CollectiveGroup split(int color, int key);
 
