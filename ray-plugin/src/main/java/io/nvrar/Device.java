@@ -24,13 +24,16 @@ public interface Device {
   DeviceStream createStream();
 
   /**
-   * Runs {@code work} once while {@code stream} records what is submitted to it instead of
-   * executing it.
+   * Runs {@code work} once while {@code stream} records what is submitted to it, by any thread,
+   * instead of executing it.
    *
    * @param stream a stream of this device that is not capturing
    * @param work submits to {@code stream}; if it throws, the capture is dropped and the exception
    *     goes on
    * @return what was recorded; launch it as often as you like
+   * @throws IllegalArgumentException if the stream is one of another device
+   * @throws IllegalStateException if the stream is closed, is capturing already, or is closed
+   *     before {@code work} returns
    */
   DeviceGraph capture(DeviceStream stream, Runnable work);
 }

@@ -2,11 +2,23 @@ package io.nvrar;
 
 /**
  * Work recorded by {@link Device#capture}, to be launched many times. The buffers it uses must stay
- * open.
+ * open. Any thread may launch and close it; but a group runs one call at a time, and refuses one
+ * that a second launch makes meanwhile.
  */
 public interface DeviceGraph extends AutoCloseable {
 
-  /** Submits the recorded work, in its order, to a stream of the device it was captured on. */
+  /**
+   * Submits the recorded work, in its order, to a stream of the device it was captured on. While
+   * that stream captures, the launch is recorded.
+   *
+   * <p>On the host the work runs here, and this throws what a piece of it throws: of a group's
+   * calls what {@link CollectiveGroup} says, such as a {@link CollectiveException} if the group has
+   * failed and an {@link IllegalStateException} if it, or a buffer, is closed. The pieces after
+   * that one do not run; the next launch begins with the first again.
+   *
+   * @throws IllegalArgumentException if the stream is one of another device
+   * @throws IllegalStateException if the graph or the stream is closed
+   */
   void launch(DeviceStream stream);
 
   /** Releases the graph. Idempotent. */

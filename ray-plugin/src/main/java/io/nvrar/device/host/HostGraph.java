@@ -4,10 +4,7 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import java.util.List;
 
-/**
- * Recorded work, replayed in its order. If one piece throws, those after it do not run. Launching
- * allocates nothing.
- */
+/** Recorded work, replayed in its order. Launching allocates nothing. */
 final class HostGraph implements DeviceGraph {
   private final Runnable[] work;
   private final Runnable replay = this::replay;
