@@ -305,8 +305,9 @@ public interface CollectiveGroup extends AutoCloseable {
 
   /**
    * Leaves the group in order: waits, at most the join timeout, until all members close, and frees
-   * this member's resources. A failed group is freed without waiting. Idempotent; throws nothing of
-   * the group's failure.
+   * this member's resources. What has not ended by then is ended by force, which takes at most 12 s
+   * more; on rank 0, where the rendezvous ends too, 18 s. A failed group is freed without waiting.
+   * Idempotent; throws nothing of the group's failure.
    */
   @Override
   void close();

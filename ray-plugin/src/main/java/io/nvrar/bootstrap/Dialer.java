@@ -13,11 +13,12 @@ import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SocketChannel;
+import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
  * Reaches the rendezvous and proves to it, and has it prove, that both hold the same ticket. Tries
- * again until the deadline: a rendezvous under attack drops the oldest of its unproven connections,
+ * again until the limit: a rendezvous under attack drops the oldest of its unproven connections,
  * and that may be this one.
  */
 final class Dialer {
@@ -46,7 +47,8 @@ final class Dialer {
     handshake = new Handshake(ticket);
   }
 
-  FramedChannel dial(long deadlineNanos) {
+  FramedChannel dial(Duration limit) {
+    long deadlineNanos = System.nanoTime() + limit.toNanos();
     long pauseMillis = PAUSE_MIN_MILLIS;
     while (true) {
       long left = deadlineNanos - System.nanoTime();
@@ -72,7 +74,7 @@ final class Dialer {
         throw interrupted(e);
       } catch (IOException e) {
         if (deadlineNanos - System.nanoTime() <= TimeUnit.MILLISECONDS.toNanos(pauseMillis)) {
-          throw unreachable(e);
+          throw unreachable(limit, e);
         }
       }
       try {
@@ -137,16 +139,11 @@ final class Dialer {
     return (int) left;
   }
 
-  private CollectiveTimeoutException unreachable(IOException e) {
+  private CollectiveTimeoutException unreachable(Duration limit, IOException e) {
     CollectiveTimeoutException timeout =
         new CollectiveTimeoutException(
             "the rendezvous of %s at %s could not be reached by %s within %s: %s"
-                .formatted(
-                    ticket.label(),
-                    where(),
-                    who(),
-                    Phrases.seconds(ticket.config().joinTimeout()),
-                    e.getMessage()),
+                .formatted(ticket.label(), where(), who(), Phrases.seconds(limit), e.getMessage()),
             0);
     timeout.initCause(e);
     return timeout;

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.CollectiveException;
+import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
@@ -29,9 +30,8 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     this.channel = channel;
   }
 
-  static DriverObserver observe(Ticket ticket) {
-    long deadline = System.nanoTime() + ticket.config().joinTimeout().toNanos();
-    FramedChannel framed = new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(deadline);
+  static DriverObserver observe(Ticket ticket, Duration limit) {
+    FramedChannel framed = new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(limit);
     ControlChannel channel = new ControlChannel(framed, ticket);
     DriverObserver observer = new DriverObserver(ticket, channel);
     channel.send(new Message.ObserverHello(ProcessIdentity.current()));

@@ -37,11 +37,12 @@ public interface GroupObserver extends AutoCloseable {
   /**
    * Asks all members to close in order and waits, at most the join timeout, until they have. A call
    * that all members have entered still completes. A group that cannot be closed in that time is
-   * aborted. Idempotent; members may still call {@code close()}, which then does nothing.
+   * aborted. Ending the connection takes at most 4 s more. Idempotent; members may still call
+   * {@code close()}, which then does nothing.
    */
   void destroy();
 
-  /** Stops observing; the group goes on. Idempotent. */
+  /** Stops observing, in at most 2 s; the group goes on. Idempotent. */
   @Override
   void close();
 }

@@ -7,6 +7,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.NativeCommunicator;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
@@ -167,12 +168,24 @@ public final class Groups {
 
   /**
    * Observes a group from a process that is no member. May be called before, while and after the
-   * members join.
+   * members join. Tries to reach the rendezvous for at most the join timeout.
    *
    * @throws IllegalArgumentException if these bytes are no ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(byte[] ticket) {
-    return DriverObserver.observe(TicketCodec.decode(ticket));
+    Ticket decoded = TicketCodec.decode(ticket);
+    return DriverObserver.observe(decoded, decoded.config().joinTimeout());
+  }
+
+  /**
+   * {@link #observe(byte[])} in another time than the join timeout.
+   *
+   * @param limit how long to try to reach the rendezvous
+   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws CollectiveException if the rendezvous cannot be reached or is closed
+   */
+  public static GroupObserver observe(byte[] ticket, Duration limit) {
+    return DriverObserver.observe(TicketCodec.decode(ticket), limit);
   }
 }

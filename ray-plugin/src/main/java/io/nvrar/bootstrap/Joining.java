@@ -7,6 +7,7 @@ import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.NativeCommunicator;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -69,12 +70,12 @@ final class Joining {
   }
 
   MemberGroup join() {
-    long start = System.nanoTime();
     GroupConfig config = ticket.config();
-    long deadline = start + config.joinTimeout().toNanos() + GRACE_NANOS;
+    Duration limit = config.joinTimeout().plusNanos(GRACE_NANOS);
+    long deadline = System.nanoTime() + limit.toNanos();
     Member member = null;
     try {
-      FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(deadline);
+      FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(limit);
       member =
           new Member(
               ticket,

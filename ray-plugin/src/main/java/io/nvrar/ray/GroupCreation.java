@@ -29,8 +29,11 @@ final class GroupCreation {
   /** What the tasks may take to reach their actors, on top of the join timeout. */
   static final int MARGIN_SECONDS = 10;
 
-  /** How long a failed creation waits for its own undoing. Members that hang longer do it later. */
-  private static final int UNDO_MILLIS = 5_000;
+  /** How long a failed creation waits for its members to leave. Who hangs longer does it later. */
+  private static final int LEAVE_SECONDS = 5;
+
+  /** The same, and what closing the observer may take. */
+  static final int UNDO_SECONDS = LEAVE_SECONDS + 2;
 
   private final String name;
   private final List<ActorHandle<? extends CollectiveActor>> actors;
@@ -103,13 +106,14 @@ final class GroupCreation {
         break;
       }
       for (ObjectRef<Object> done : result.getReady()) {
-        take(done, done == ticketTask, joins);
+        take(done, done == ticketTask, joins, deadline);
       }
       pending = result.getUnready();
     }
   }
 
-  private void take(ObjectRef<Object> done, boolean isTicket, List<ObjectRef<Object>> joins) {
+  private void take(
+      ObjectRef<Object> done, boolean isTicket, List<ObjectRef<Object>> joins, long deadlineNanos) {
     Object value;
     try {
       value = done.get();
@@ -120,7 +124,9 @@ final class GroupCreation {
     if (isTicket) {
       try {
         // From here on the driver can end the joins, and its own death does.
-        observer = Groups.observe((byte[]) value);
+        observer =
+            Groups.observe(
+                (byte[]) value, Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime())));
       } catch (RuntimeException e) {
         failures.add(e);
       }
@@ -154,7 +160,7 @@ final class GroupCreation {
     }
     // If there is no ticket the tasks fail on their argument, and there is nothing to undo.
     List<ObjectRef<Boolean>> undone = MemberTasks.leave(actors, name, ticket);
-    Ray.wait(undone, undone.size(), UNDO_MILLIS);
+    Ray.wait(undone, undone.size(), 1_000 * LEAVE_SECONDS);
   }
 
   /** Adds the failures of the joins that have ended since the first failure. */

@@ -69,7 +69,8 @@ public final class RayCollectiveGroup implements AutoCloseable {
 
   /**
    * Destroys the group: all members close in order. Works while actors wait in a collective, and
-   * takes at most the group's join timeout. Idempotent. The actors live on.
+   * takes at most the group's join timeout, and 5 s more where members or connections do not end by
+   * themselves. Idempotent. The actors live on.
    */
   @Override
   public void close() {

@@ -22,8 +22,9 @@ public final class RayCollectives {
    *
    * @param name the group's name, not blank; an actor has at most one live group of a name
    * @param actorsInRankOrder the members, 1 to 8 different actors; index is rank
-   * @param config what the members agree on; {@link GroupConfig#joinTimeout} bounds this call, give
-   *     or take {@value GroupCreation#MARGIN_SECONDS} s for tasks to reach their actors
+   * @param config what the members agree on; {@link GroupConfig#joinTimeout} bounds the joins. This
+   *     call takes at most {@value GroupCreation#MARGIN_SECONDS} s more, for tasks to reach their
+   *     actors; if it fails, another {@value GroupCreation#UNDO_SECONDS} s, to undo what was done
    * @return the driver's handle; close it to destroy the group
    * @throws io.nvrar.CollectiveException what went wrong in the actors: the most telling of their
    *     failures, with the others suppressed

@@ -57,6 +57,25 @@ class JoinTest {
   }
 
   @Test
+  void anObserverThatGetsNoAnswerTriesNoLongerThanItWasTold() throws Exception {
+    try (ServerSocket mute = new ServerSocket(0, 9, InetAddress.getLoopbackAddress())) {
+      Ticket ticket =
+          new Ticket(
+              "mute",
+              1,
+              NativeCommunicator.uniqueId(Backend.CPU),
+              Members.HOST,
+              mute.getLocalPort(),
+              Crypto.random(Ticket.SECRET_BYTES),
+              Members.config().joinTimeout(Duration.ofHours(1)).build());
+      byte[] bytes = TicketCodec.encode(ticket);
+      assertThatThrownBy(() -> Groups.observe(bytes, Duration.ofSeconds(1)))
+          .isInstanceOf(CollectiveTimeoutException.class)
+          .hasMessageContaining("could not be reached by an observer within 1 s");
+    }
+  }
+
+  @Test
   void aFixedPortAndANameCanBeUsedAgainAtOnce() throws Exception {
     int port;
     try (ServerSocket free = new ServerSocket(0)) {
@@ -115,7 +134,7 @@ class JoinTest {
     CollectiveGroup zero = joining.get();
     CollectiveGroup one = joiningToo.get();
     try (FramedChannel second =
-        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(System.nanoTime() + 5_000_000_000L)) {
+        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
       second.send(Failure.of(Failure.Kind.UNAVAILABLE, "no library here"));
       second.send(new Message.Goodbye());
       Thread.sleep(500);

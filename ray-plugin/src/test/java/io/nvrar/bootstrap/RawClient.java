@@ -8,6 +8,7 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketException;
 import java.net.SocketTimeoutException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -79,7 +80,7 @@ final class RawClient implements AutoCloseable {
   /** An authenticated channel that greets as somebody else. */
   static FramedChannel admitted(Ticket ticket, int rank, Message.Hello hello) throws IOException {
     FramedChannel channel =
-        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(System.nanoTime() + 5_000_000_000L);
+        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(Duration.ofSeconds(5));
     channel.send(hello);
     return channel;
   }

@@ -109,7 +109,7 @@ final class SecretsMain {
     damaged[damaged.length - 1] ^= 1;
     attempt(() -> Groups.join(damaged, 1));
     try (FramedChannel channel =
-        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(System.nanoTime() + 5_000_000_000L)) {
+        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
       say(channel, channel.channel());
       ProcessIdentity process = ProcessIdentity.current();
       channel.send(new Message.Hello(process, "1", "another build", 3, "CPU", "config"));
