@@ -54,7 +54,7 @@ class ArchitectureTest {
           .whereLayer("tuning")
           .mayOnlyBeAccessedByLayers("ray", "cli")
           .whereLayer("internal")
-          .mayOnlyBeAccessedByLayers("device", "flight", "bootstrap", "ray", "cli");
+          .mayOnlyBeAccessedByLayers("device", "flight", "tuning", "bootstrap", "ray", "cli");
 
   @ArchTest
   static final ArchRule packagesFormNoCycle =

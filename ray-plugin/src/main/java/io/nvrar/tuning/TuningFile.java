@@ -6,6 +6,7 @@ import com.google.gson.stream.MalformedJsonException;
 import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.TuningTable;
+import io.nvrar.internal.Printable;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -102,15 +103,9 @@ public final class TuningFile {
     // "JsonReader at line 3 column 7 path $.rules[0].algorithm"
     String at = json.toString().replaceFirst("^\\w+ at ", "").replace(" path ", " at ");
     return new IllegalArgumentException(
-        "the tuning file %s cannot be used: %s (%s)".formatted(file, why, brief(at)), cause);
-  }
-
-  /** So much of what the file says as a sentence can bear. */
-  private static String brief(String text) {
-    String printable = text.replaceAll("\\p{Cc}", "?");
-    return printable.length() <= MAX_QUOTED_CHARS
-        ? printable
-        : printable.substring(0, MAX_QUOTED_CHARS) + "...";
+        "the tuning file %s cannot be used: %s (%s)"
+            .formatted(file, why, Printable.of(at, MAX_QUOTED_CHARS)),
+        cause);
   }
 
   private static TuningTable table(JsonReader json) throws IOException {
@@ -234,7 +229,7 @@ public final class TuningFile {
 
   private static IllegalArgumentException unknown(String name, String known) {
     return new IllegalArgumentException(
-        "there is no '%s' but only %s".formatted(brief(name), known));
+        "there is no '%s' but only %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
   }
 
   private static void expect(JsonReader json, JsonToken wanted) throws IOException {
@@ -270,7 +265,8 @@ public final class TuningFile {
     try {
       return Long.parseLong(digits);
     } catch (NumberFormatException e) {
-      throw new IllegalArgumentException("%s is no integer of 64 bits".formatted(brief(digits)), e);
+      throw new IllegalArgumentException(
+          "%s is no integer of 64 bits".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
     }
   }
 
@@ -283,6 +279,8 @@ public final class TuningFile {
       }
     }
     throw new IllegalArgumentException(
-        "'%s' is none of %s".formatted(brief(name), Arrays.toString(type.getEnumConstants())));
+        "'%s' is none of %s"
+            .formatted(
+                Printable.of(name, MAX_QUOTED_CHARS), Arrays.toString(type.getEnumConstants())));
   }
 }
