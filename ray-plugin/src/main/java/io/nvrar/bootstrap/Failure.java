@@ -114,8 +114,7 @@ record Failure(
         IntStream.range(0, ranks.length)
             .filter(r -> IntStream.of(missing).anyMatch(old -> old == ranks[r]))
             .toArray();
-    int rankThere =
-        IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst().orElse(-1);
+    int rankThere = Splitting.newRank(rank, ranks).orElse(-1);
     return new Failure(kind, newMessage, rankThere, host, pid, missingThere, namesCalls);
   }
 

@@ -35,10 +35,10 @@ public final class Groups {
   public static final int MAX_WORLD_SIZE = 8;
 
   /**
-   * The smallest {@code ringBytes} of a group of several nodes ({@code kMinRingBytesOfNodes} of the
-   * native library).
+   * The smallest {@code ringBytes} of a group of several nodes, but for 0 ({@code
+   * kMinRingBytesOfNodes} of the native library).
    */
-  private static final long MIN_RING_BYTES_OF_NODES = 32768;
+  public static final int MIN_RING_BYTES_OF_NODES = 32768;
 
   /**
    * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,

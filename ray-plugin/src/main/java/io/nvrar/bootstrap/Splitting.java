@@ -2,6 +2,7 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
+import java.util.OptionalInt;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
@@ -77,8 +78,7 @@ final class Splitting {
   private MemberGroup join(int[] ranks, int color, int deviceOrdinal) {
     String name = ticket.name() + "/" + color;
     GroupConfig config = childConfig(ranks);
-    int newRank =
-        IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst().orElseThrow();
+    int newRank = newRank(rank, ranks).orElseThrow();
     Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
     Ticket child = hub != null ? hub.ticket() : meet(name, ranks.length, config);
     try {
@@ -89,6 +89,16 @@ final class Splitting {
       member.throwIfFailed(); // which is why the others do not come, and says more
       throw e;
     }
+  }
+
+  /**
+   * The rank that a member of a group has in one that is split from it.
+   *
+   * @param ranks the new group's members by their old rank, in the order of their new ranks
+   * @return empty if it is none of them
+   */
+  static OptionalInt newRank(int rank, int... ranks) {
+    return IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst();
   }
 
   private Rendezvous open(String name, int worldSize, GroupConfig config) {

@@ -4,18 +4,15 @@ import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.TuningTable;
+import io.nvrar.bootstrap.Groups;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
 /** Draws one group: its shape, limits, processes, calls, and the moment of its fault. */
 final class GroupDraw {
-  private static final int MAX_WORLD_SIZE = 8;
   private static final double SPLITS = 0.3;
   private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
-
-  /** The library's least for a group of several nodes. */
-  private static final int RING_BYTES_MIN_OF_NODES = 32768;
 
   private static final List<Algorithm> ALGORITHMS =
       List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT, Algorithm.HIERARCHICAL);
@@ -50,7 +47,7 @@ final class GroupDraw {
     this.workers = workers;
     this.kind = kind;
     this.ofRound = ofRound;
-    worldSize = dice.between(kind.leastWorldSize, MAX_WORLD_SIZE);
+    worldSize = dice.between(kind.leastWorldSize, Groups.MAX_WORLD_SIZE);
     shape = new Shape(worldSize, dice.chance(0.5) ? 0 : dice.between(1, worldSize));
   }
 
@@ -124,7 +121,8 @@ final class GroupDraw {
     CallSpec first = calls.get(step).joiningAll();
     CallSpec second = calls.get(step + 1).joiningAll();
     calls.set(step, first);
-    calls.set(step + 1, first.looksLike(second) ? second.differing(0, MAX_WORLD_SIZE) : second);
+    calls.set(
+        step + 1, first.looksLike(second) ? second.differing(0, Groups.MAX_WORLD_SIZE) : second);
     return step;
   }
 
@@ -155,7 +153,9 @@ final class GroupDraw {
     if (timeout.equals(SHORT_TIMEOUT)) {
       return 0; // a small ring makes a large call a thousand hand-overs between processes
     }
-    return bytes == 0 || shape.isOneNode() ? bytes : Math.max(bytes, RING_BYTES_MIN_OF_NODES);
+    return bytes == 0 || shape.isOneNode()
+        ? bytes
+        : Math.max(bytes, Groups.MIN_RING_BYTES_OF_NODES);
   }
 
   private TuningTable drawTuning() {

@@ -34,11 +34,8 @@ final class LeakCheck {
   /** By process id, in the order of the first check. */
   private final Map<Long, List<Holdings>> history = new LinkedHashMap<>();
 
-  private int checks;
-
   /** Returns what is held and should not be, one sentence per process. */
   List<String> check(Pool pool) throws InterruptedException {
-    checks++;
     List<String> complaints = new ArrayList<>();
     for (WorkerProcess worker : pool.workers()) {
       String complaint = check(worker);
@@ -146,10 +143,6 @@ final class LeakCheck {
 
   private static long median(List<Holdings> samples, ToLongFunction<Holdings> of) {
     return samples.stream().mapToLong(of).sorted().toArray()[samples.size() / 2];
-  }
-
-  int checks() {
-    return checks;
   }
 
   /** One line for each of the processes that lived longest. */
