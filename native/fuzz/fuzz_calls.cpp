@@ -11,7 +11,7 @@
 #include "error.h"
 #include "plan.h"
 #include "property.h"
-#include "protocol/slices.h"
+#include "support/launch_fits.h"
 
 namespace nvrar::fuzz {
 namespace {
@@ -56,40 +56,13 @@ void require_memory(const Call& call, uint32_t rank, uint32_t world) {
   const Wide received = receives ? part * (many_received ? world : 1) : 0;
   require(sent == 0 || (call.send != 0 && call.send + sent < kAddresses + 1), "send is memory");
   require(received == 0 || (call.recv != 0 && call.recv + received < kAddresses + 1), "recv is memory");
-  require((call.send | call.recv) % element_bytes(call.data_type) == 0 || sent == 0 || received == 0,
-          "buffers are aligned to their elements");
+  const uint64_t size = element_bytes(call.data_type);
+  require(sent == 0 || call.send % size == 0, "send is aligned to its elements");
+  require(received == 0 || call.recv % size == 0, "recv is aligned to its elements");
   if (sent == 0 || received == 0 || !meet(call.send, sent, call.recv, received)) return;
   const Wide send_place = Wide{call.send} + (many_sent && !many_received ? part * rank : 0);
   const Wide recv_place = Wide{call.recv} + (many_received && !many_sent ? part * rank : 0);
   require(send_place == recv_place, "buffers that overlap are in place");
-}
-
-void require_runs(const Plan& plan, const Call& call, const RingLayout& layout) {
-  const uint64_t size = element_bytes(call.data_type);
-  const uint64_t run_bytes = plan.packet_kind == PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
-                                                                       : protocol::EpochPacket::kRunBytes;
-  const uint64_t runs = (plan.elements_per_launch * size + run_bytes - 1) / run_bytes;
-  const uint64_t room = layout.area_runs(plan.packet_kind);
-  const Topology& topology = layout.topology;
-  const uint64_t last = runs - 1;
-  if (plan.algorithm == Algorithm::kTwoShot) {
-    const protocol::TwoShotRuns slices{topology};
-    require(slices.data_run(last, topology.world - 1) < room && slices.result_run(last) < room, "a launch fits");
-  } else if (plan.algorithm == Algorithm::kHierarchical) {
-    const protocol::HierarchicalRuns slices{topology, partial_parts(call.data_type)};
-    for (uint32_t node = 0; node < topology.nodes(); ++node) {
-      const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
-      // The last of each slice: an owner of several has them one after the other.
-      for (uint64_t j = last; j + slices.slices() > last; --j) {
-        require(slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&
-                    slices.exchange_run(j, node, topology.nodes() - 1) + slices.parts <= room,
-                "a launch fits");
-        if (j == 0) break;
-      }
-    }
-  } else {
-    require(protocol::FlatRuns{topology}.data_run(last, topology.world - 1) < room, "a launch fits");
-  }
 }
 
 void require_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning) {
@@ -98,7 +71,7 @@ void require_plan(const Call& call, const RingLayout& layout, const TuningTable&
   require(plan.elements_per_launch > 0, "a launch carries something");
   require(Wide{plan.launches} * plan.elements_per_launch >= call.count, "the launches carry all elements");
   require(plan.launches == 0 || Wide{plan.launches - 1} * plan.elements_per_launch < call.count, "no launch is empty");
-  require_runs(plan, call, layout);
+  require(test::launch_fits(plan, call, layout), "a launch fits");
 }
 
 RingLayout layout_of(FuzzedDataProvider& input) {

@@ -20,6 +20,7 @@
 #include "support/collective_case.h"
 #include "support/group.h"
 #include "support/pool.h"
+#include "support/topologies.h"
 
 namespace nvrar::test {
 namespace {
@@ -113,14 +114,6 @@ TEST(Invariant01_PacketsValidateThemselves, AnEpochPacketArrivesForItsOwnEpochOn
   EXPECT_FALSE(EpochPacket::arrived(packet, epoch - 2));
   EXPECT_FALSE(EpochPacket::arrived(packet, 2)) << "the high half counts";
   EXPECT_FALSE(EpochPacket::arrived(Packet{}, 1)) << "memory as the kernel gives it is empty";
-}
-
-constexpr Topology kTopologies[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {7, 7}, {8, 8}, {2, 1},
-                                    {3, 2}, {4, 1}, {4, 2}, {5, 2}, {5, 3}, {6, 2}, {7, 1}, {7, 3},
-                                    {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}};
-
-uint64_t small_ring(const Topology& topology) {
-  return topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
 }
 
 TEST(Invariant02_Rings, NoTwoPacketsShareASlotAndAllAreInside) {

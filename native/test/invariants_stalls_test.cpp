@@ -1,10 +1,11 @@
-// Each rank in turn waits, or dies, at each moment of a call: before its first packet of each hop, and before its first
-// wait in each. Only a test build has such moments.
+// Each rank in turn waits, dies or is stopped at each moment of a call: before its first packet of each hop, and before
+// its first wait in each. Only a test build has such moments.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <tuple>
 
 #include "protocol/ring_layout.h"
@@ -57,6 +58,17 @@ void stall(uint32_t rank, Moment moment, uint64_t slot) {
 
 void die(uint32_t rank, Moment moment, uint64_t slot) {
   if (at_target(rank, moment, slot)) ::raise(SIGKILL);
+}
+
+// Marks on the board: a rank has stopped, and how many have made their calls.
+constexpr int kStopped = 6;
+constexpr int kEnded = 7;
+Board* board_here = nullptr;
+
+void stop(uint32_t rank, Moment moment, uint64_t slot) {
+  if (!at_target(rank, moment, slot)) return;
+  ++board_here->marks[kStopped];
+  ::raise(SIGSTOP);
 }
 
 class Hook {
@@ -134,16 +146,23 @@ TEST(Invariant14_WaitsEnd, TheLimitCountsAnewForEachLaunchOfACall) {
   });
 }
 
-// Whatever the dead rank has sent, the others' results are right until one of them times out, and that ends all.
-TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongResult) {
+// Of groups of processes: what the ranks' calls end with, and what the test does meanwhile.
+struct Fault {
+  void (*at_moment)(uint32_t, Moment, uint64_t);
+  uint64_t timeout_ns;
+  nvrar_status ends_with;
+  std::function<void(ProcessGroup&, int world)> meanwhile;
+};
+
+// Rank 1 meets the fault at each moment; whatever it has sent until then, no rank has a wrong result.
+void meet_at_each_moment(const Fault& fault) {
   struct Setting {
     TestTopology topology;
     Way way;
   };
   const Setting settings[] = {{{4, 2}, kWays[2]}, {{3, 0}, kWays[1]}, {{3, 0}, kWays[5]}};
-  const Hook hook(die);
+  const Hook hook(fault.at_moment);
   uint64_t number = 0;
-  int deaths = 0;
   for (const auto& [topology, way] : settings) {
     const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, topology.world, kPoolElements, 37, topology.ranks_per_node);
     for (Part part : kParts) {
@@ -152,11 +171,11 @@ TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongRes
         if (part == Part::kResult && !summed) continue;
         if (part == Part::kExchange && way.algorithm != NVRAR_ALGORITHM_HIERARCHICAL) continue;
         if (!runs_case(++number, 0)) continue;
-        ++deaths;
         target = {layout_of(topology), 1, part, moment};
         const GroupOptions options{
-            .ring_bytes = ring_of(topology), .timeout_ns = 400 * kMs, .ranks_per_node = topology.ranks_per_node};
+            .ring_bytes = ring_of(topology), .timeout_ns = fault.timeout_ns, .ranks_per_node = topology.ranks_per_node};
         ProcessGroup group(topology.world, options, [&](int rank, nvrar_comm* comm, Board* board) {
+          board_here = board;
           CollectiveCase c{way.collective, {NVRAR_FLOAT32, NVRAR_SUM}, way.algorithm, 1500};
           for (; c.first < 5; ++c.first) run_case(rank, topology.world, comm, pool, c);
           armed = true;
@@ -164,15 +183,40 @@ TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongRes
           for (; status == NVRAR_OK && c.first < 20; ++c.first) {
             status = try_case(rank, topology.world, comm, pool, c);
           }
-          EXPECT_EQ(status, NVRAR_TIMEOUT) << nvrar_last_error();
-          ++board->marks[7];
+          EXPECT_EQ(status, fault.ends_with) << nvrar_last_error();
+          ++board->marks[kEnded];
         });
-        ASSERT_TRUE(group.join(20, 1)) << "death at " << kPartNames[static_cast<int>(part)];
-        ASSERT_EQ(group.board().marks[7], topology.world - 1) << "rank 1 lives";
+        fault.meanwhile(group, topology.world);
+        ASSERT_FALSE(::testing::Test::HasFailure()) << "at " << kPartNames[static_cast<int>(part)];
       }
     }
   }
-  RecordProperty("deaths", deaths);
+  ::testing::Test::RecordProperty("faults", static_cast<int>(number));
+}
+
+TEST(Invariant14_WaitsEnd, ADeathAtEachMomentOfACallEndsTheGroupWithoutAWrongResult) {
+  meet_at_each_moment({die, 400 * kMs, NVRAR_TIMEOUT, [](ProcessGroup& group, int world) {
+                         EXPECT_TRUE(group.join(20, 1));
+                         EXPECT_EQ(group.board().marks[kEnded], world - 1) << "rank 1 lives";
+                       }});
+}
+
+TEST(Invariant14_WaitsEnd, AStopBeyondTheLimitAtEachMomentOfACallEndsTheGroupWithoutAWrongResult) {
+  meet_at_each_moment({stop, 400 * kMs, NVRAR_TIMEOUT, [](ProcessGroup& group, int world) {
+                         EXPECT_TRUE(group.wait_marks({kStopped}, 1, 20));
+                         EXPECT_TRUE(group.wait_marks({kEnded}, world - 1, 20));
+                         group.send_signal(1, SIGCONT);
+                         EXPECT_TRUE(group.join(20));
+                       }});
+}
+
+TEST(Invariant14_WaitsEnd, AStopWithinTheLimitAtEachMomentOfACallChangesNothing) {
+  meet_at_each_moment({stop, 20'000 * kMs, NVRAR_OK, [](ProcessGroup& group, int) {
+                         EXPECT_TRUE(group.wait_marks({kStopped}, 1, 20));
+                         ::usleep(50'000);
+                         group.send_signal(1, SIGCONT);
+                         EXPECT_TRUE(group.join(40));
+                       }});
 }
 
 }  // namespace

@@ -110,6 +110,17 @@ TEST_F(Invariant14_WaitsEnd, ADeathDuringConnectIsAnErrorThereOrATimeOutOfTheFir
   EXPECT_EQ(open_descriptors(), before);
 }
 
+// A connect waits for nobody: it is the first call that finds out.
+TEST_F(Invariant14_WaitsEnd, OfAStopBeforeConnectTheFirstCallIsTold) {
+  prepare_both();
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_EQ(::kill(child_, SIGSTOP), 0);
+  ASSERT_EQ(connect(), NVRAR_OK) << nvrar_last_error();
+  EXPECT_EQ(nvrar_barrier(comm_, 0), NVRAR_TIMEOUT);
+  EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
+  destroy();
+}
+
 TEST_F(Invariant14_WaitsEnd, AfterADeathOrAStopOfAPeerAGroupStillClosesAtOnce) {
   for (int signal : {SIGKILL, SIGSTOP}) {
     prepare_both();
@@ -124,7 +135,7 @@ TEST_F(Invariant14_WaitsEnd, AfterADeathOrAStopOfAPeerAGroupStillClosesAtOnce) {
   }
 }
 
-// A rank that is killed while it closes: those that have not closed yet see no failure, and can close.
+// A rank that is killed after its last call: those that have not closed yet see no failure, and can close.
 TEST(Processes, ADeathAfterTheLastCallDoesNotDisturbThoseThatStillClose) {
   ProcessGroup group(3, {.timeout_ns = 500 * kMs}, [](int rank, nvrar_comm* comm, Board* board) {
     for (int i = 0; i < 20; ++i) ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();

@@ -9,9 +9,12 @@
 
 #include "call.h"
 #include "error.h"
+#include "host/reduction.h"
 #include "plan.h"
 #include "protocol/call_header.h"
+#include "support/launch_fits.h"
 #include "support/pool.h"
+#include "support/topologies.h"
 
 namespace nvrar::test {
 namespace {
@@ -21,17 +24,16 @@ using protocol::PacketKind;
 using protocol::RingLayout;
 using protocol::Topology;
 
-constexpr Topology kTopologies[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {7, 7}, {8, 8}, {2, 1},
-                                    {3, 2}, {4, 1}, {4, 2}, {5, 2}, {5, 3}, {6, 2}, {7, 1}, {7, 3},
-                                    {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}};
-
-uint64_t small_ring(const Topology& topology) {
-  return topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
-}
-
 Call call_of(int32_t collective, uint64_t count, int32_t type, int32_t algorithm = NVRAR_ALGORITHM_AUTO) {
   const bool sums = collective == NVRAR_ALL_REDUCE || collective == NVRAR_REDUCE || collective == NVRAR_REDUCE_SCATTER;
   return {collective, 0, 0, count, type, sums ? NVRAR_SUM : kNoOp, 0, algorithm};
+}
+
+std::vector<int32_t> algorithms_of(int32_t collective, const Topology& topology) {
+  if (collective != NVRAR_ALL_REDUCE) return {NVRAR_ALGORITHM_AUTO};
+  std::vector<int32_t> all = {NVRAR_ALGORITHM_AUTO, NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
+  if (topology.nodes() > 1) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
+  return all;
 }
 
 TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
@@ -44,14 +46,28 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
         for (int32_t type : kTypes) {
           for (uint64_t count : {uint64_t{1}, uint64_t{16}, uint64_t{17}, uint64_t{33}, uint64_t{1000},
                                  uint64_t{100000}, uint64_t{1} << 33}) {
-            const Plan plan = make_plan(call_of(collective, count, type), layout, {});
-            ASSERT_GE(plan.launches * plan.elements_per_launch, count);
-            ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
-            const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
-            ASSERT_EQ(plan.elements_per_launch * element_bytes(type) % run_bytes, 0u) << "launches begin with a run";
+            for (int32_t algorithm : algorithms_of(collective, topology)) {
+              const Call call = call_of(collective, count, type, algorithm);
+              const Plan plan = make_plan(call, layout, {});
+              ASSERT_GE(plan.launches * plan.elements_per_launch, count);
+              ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
+              const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
+              ASSERT_EQ(plan.elements_per_launch * element_bytes(type) % run_bytes, 0u) << "launches begin with a run";
+              ASSERT_TRUE(launch_fits(plan, call, layout))
+                  << collective << " of " << count << " of type " << type << " in " << ring_bytes;
+            }
           }
         }
       }
+    }
+  }
+}
+
+TEST(Invariant12_ThePlanIsPure, ItCountsAsManyPartialSumsAsTheReductionsWrite) {
+  for (int32_t type : kTypes) {
+    for (int32_t op : {NVRAR_SUM, NVRAR_PRODUCT, NVRAR_MAX, NVRAR_MIN, NVRAR_AVG}) {
+      if (op == NVRAR_AVG && type <= NVRAR_INT64) continue;  // averages are for floats
+      EXPECT_EQ(partial_parts(type), host::reduction_of(type, op).parts) << "type " << type << ", op " << op;
     }
   }
 }

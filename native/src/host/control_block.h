@@ -45,7 +45,6 @@ struct ControlBlock {
   uint64_t magic = kSegmentMagic;
   uint64_t segment_bytes = 0;
   uint8_t nonce[kNonceBytes] = {};
-  uint32_t abi_version = 0;
   uint32_t rank = 0;
   uint64_t group_hash = 0;  // of the group's unique id
   uint64_t owner_base = 0;  // where the owner mapped it: the thread sanitizer's name for these bytes

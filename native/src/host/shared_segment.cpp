@@ -11,7 +11,6 @@
 
 #include "error.h"
 #include "host/memory_room.h"
-#include "version.h"
 
 namespace nvrar::host {
 namespace {
@@ -74,7 +73,6 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
 
   auto* control = new (segment.mapping_.base()) ControlBlock;
   control->segment_bytes = bytes;
-  control->abi_version = abi_version();
   control->rank = rank;
   control->group_hash = group_hash;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());

@@ -31,7 +31,6 @@ class SharedSegment {
   protocol::Packet* rings() const noexcept {
     return reinterpret_cast<protocol::Packet*>(mapping_.base() + kControlBytes);
   }
-  explicit operator bool() const noexcept { return static_cast<bool>(mapping_); }
 
  private:
   FileDescriptor file_;  // held by the owner for as long as it lives: peers open it through /proc

@@ -1,6 +1,6 @@
 // Reductions of whole packets in registers: the wide form of protocol/element.h, to which a test holds every bit
-// pattern. GNU vectors of 16 bytes, so plain x86-64 is enough and no second instruction set has to be chosen at run
-// time.
+// pattern. GNU vectors of 16 bytes, a packet's: nothing beyond AVX, which the backend asks for anyway, so no second
+// instruction set has to be chosen at run time.
 #ifndef NVRAR_HOST_VECTOR_ELEMENTS_H
 #define NVRAR_HOST_VECTOR_ELEMENTS_H
 
@@ -25,7 +25,7 @@ NVRAR_HD BitsVector select(Mask mask, BitsVector yes, BitsVector no) {
 }
 NVRAR_HD FloatVector floats_of(BitsVector bits) { return reinterpret_cast<FloatVector>(bits); }
 NVRAR_HD BitsVector fill(uint32_t word) { return BitsVector{word, word, word, word}; }
-// Of values without a sign: the signed comparison is the only one that SSE2 has.
+// Of values below 2^31: the signed comparison is the only one that x86 has.
 NVRAR_HD IntVector below(BitsVector a, uint32_t b) {
   return reinterpret_cast<IntVector>(a) < reinterpret_cast<IntVector>(fill(b));
 }
@@ -126,18 +126,8 @@ struct WideOp;
 
 template <class Element, class Vector>
 NVRAR_HD auto less_mask(Vector a, Vector b) {
-  if constexpr (Element::kFloat || Element::kBytes < 8) {
-    typedef typename Element::Accumulator Numbers __attribute__((vector_size(16)));
-    return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
-  } else {
-    // SSE2 compares no 64-bit integers, and element by element it takes ten times as long: the high halves decide, or
-    // where they are equal the sign of the difference.
-    const IntVector high_a = reinterpret_cast<IntVector>(a);
-    const IntVector high_b = reinterpret_cast<IntVector>(b);
-    const IntVector less = (high_a < high_b) | ((high_a == high_b) & reinterpret_cast<IntVector>(a - b));
-    const IntVector sign = less >> 31;
-    return __builtin_shufflevector(sign, sign, 1, 1, 3, 3);
-  }
+  typedef typename Element::Accumulator Numbers __attribute__((vector_size(16)));
+  return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
 }
 
 // a where it is a NaN, else b where it is one, else the number.

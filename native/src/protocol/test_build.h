@@ -12,7 +12,7 @@ namespace nvrar::protocol {
 // Each takes one thing away that an invariant needs (protocol.md has the numbers).
 enum class Defect : uint32_t {
   kNone,
-  kTornPackets,       // 1: a packet is stored in two halves
+  kTornPackets,       // 1: a packet is stored in four parts
   kRawSentinels,      // 1: data that looks like an empty slot is sent as it is
   kOneBuffer,         // 2: both parities share one area
   kSharedHops,        // 2: results lie where contributions do

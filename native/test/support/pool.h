@@ -47,7 +47,6 @@ class Pool {
  public:
   // ranks_per_node: as in nvrar_config, 0 is one node.
   Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed, int ranks_per_node = 0);
-  uint64_t elements() const { return elements_; }
   const uint8_t* input(int rank, uint64_t first) const {
     return inputs_[static_cast<size_t>(rank)].data() + first * size_;
   }

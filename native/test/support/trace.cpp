@@ -123,7 +123,6 @@ void Trace::send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, 
   place.source = rank;
   place.value = value;
   place.sent = own.clock;
-  packets_ += packets;
   if (ranks_[peer].waits && there(peer, ranks_[peer].awaited)) arrived_[peer].notify_one();
 }
 

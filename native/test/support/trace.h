@@ -31,7 +31,6 @@ class Trace {
 
   // Runs the launches on all ranks, on top of what ran before. "" or the first fault.
   std::string run(const std::vector<TracedLaunch>& launches);
-  uint64_t packets() const { return packets_; }
 
  private:
   friend class TraceLane;
@@ -82,7 +81,6 @@ class Trace {
   std::vector<Rank> ranks_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // of rank and epoch: its clock
   uint64_t epoch_ = 0;
-  uint64_t packets_ = 0;
   std::string fault_;
 };
 

@@ -1,0 +1,41 @@
+// Whether the packets of a plan's launches lie in the areas of a ring, by the numbers of the last runs.
+#ifndef NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
+#define NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
+
+#include "call.h"
+#include "plan.h"
+#include "protocol/slices.h"
+
+namespace nvrar::test {
+
+inline bool launch_fits(const Plan& plan, const Call& call, const protocol::RingLayout& layout) {
+  const uint64_t size = element_bytes(call.data_type);
+  const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
+                                                                                 : protocol::EpochPacket::kRunBytes;
+  const uint64_t last = (plan.elements_per_launch * size + run_bytes - 1) / run_bytes - 1;
+  const uint64_t room = layout.area_runs(plan.packet_kind);
+  const protocol::Topology& topology = layout.topology;
+  if (plan.algorithm == Algorithm::kTwoShot) {
+    const protocol::TwoShotRuns slices{topology};
+    return slices.data_run(last, topology.world - 1) < room && slices.result_run(last) < room;
+  }
+  if (plan.algorithm != Algorithm::kHierarchical) {
+    return protocol::FlatRuns{topology}.data_run(last, topology.world - 1) < room;
+  }
+  const protocol::HierarchicalRuns slices{topology, partial_parts(call.data_type)};
+  for (uint32_t node = 0; node < topology.nodes(); ++node) {
+    const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
+    // The last of each slice: an owner of several has them one after the other.
+    const uint64_t first = last + 1 < slices.slices() ? 0 : last + 1 - slices.slices();
+    for (uint64_t j = first; j <= last; ++j) {
+      const bool fits = slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&
+                        slices.exchange_run(j, node, topology.nodes() - 1) + slices.parts <= room;
+      if (!fits) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_LAUNCH_FITS_H

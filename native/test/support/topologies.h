@@ -1,0 +1,19 @@
+// Topologies that every rule of layout and plan is tried in, and the smallest ring that each may have.
+#ifndef NVRAR_TEST_SUPPORT_TOPOLOGIES_H
+#define NVRAR_TEST_SUPPORT_TOPOLOGIES_H
+
+#include "protocol/ring_layout.h"
+
+namespace nvrar::test {
+
+constexpr protocol::Topology kTopologies[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {7, 7}, {8, 8}, {2, 1},
+                                              {3, 2}, {4, 1}, {4, 2}, {5, 2}, {5, 3}, {6, 2}, {7, 1}, {7, 3},
+                                              {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}};
+
+inline uint64_t small_ring(const protocol::Topology& topology) {
+  return topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
+}
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_TOPOLOGIES_H
