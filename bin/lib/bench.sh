@@ -3,21 +3,16 @@
 
 # The second needs MPI, which is for comparison only: where it is missing, the command says so.
 build_bench() {
-  local log="$NVRAR_STATE/bench.log" target targets=(nvrar_bench)
+  local log="$NVRAR_STATE/bench.log" targets=(nvrar_bench)
   mkdir -p "$NVRAR_STATE"
   if command -v mpicxx > /dev/null; then
     targets+=(nvrar_bench_mpi)
   fi
+  # Joined by &&, because set -e does nothing to the left of ||.
   (
-    flock 9
-    cd "$NVRAR_HOME/native"
-    : > "$log"
-    {
-      cmake --preset release
-      for target in "${targets[@]}"; do
-        cmake --build --preset release --target "$target"
-      done
-    } 9>&- >> "$log" 2>&1 < /dev/null
+    flock 9 && cd "$NVRAR_HOME/native" && {
+      cmake --preset release && cmake --build --preset release --target "${targets[@]}"
+    } 9>&- > "$log" 2>&1 < /dev/null
   ) 9> "$NVRAR_STATE/build.lock" || {
     tail -n 25 "$log" >&2
     die "the benchmark's programs could not be built; the last lines are above, all of them in $log"
