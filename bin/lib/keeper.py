@@ -220,6 +220,18 @@ def keep(options, cluster, holder):
             cluster = None
 
 
+def keep_logs(options):
+    """Those of the last cluster that had any: one that did not start, and one that is not ours, has none."""
+    logs = os.path.join(options.directory, "session_latest", "logs")
+    if not os.path.isdir(logs):
+        return
+    try:
+        shutil.rmtree(options.keep_logs, ignore_errors=True)
+        shutil.copytree(logs, options.keep_logs, dirs_exist_ok=True)
+    except OSError as error:
+        print(f"nvrar: not all of the cluster's logs could be copied to {options.keep_logs}: {error}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", required=True, help="temporary directory; removed at the end")
@@ -253,8 +265,7 @@ def main():
         if cluster is not None:
             cluster.stop()
         if options.keep_logs:
-            shutil.rmtree(options.keep_logs, ignore_errors=True)
-            shutil.copytree(os.path.join(options.directory, "session_latest", "logs"), options.keep_logs, dirs_exist_ok=True)
+            keep_logs(options)
         for driver in drivers:
             driver.clean()
         shutil.rmtree(options.directory, ignore_errors=True)

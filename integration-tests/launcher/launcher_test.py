@@ -288,6 +288,28 @@ class LauncherTest(unittest.TestCase):
             self.assert_ends(launcher, 2)
             self.assertEqual(launcher.messages()[0], "nvrar: --op avg is for floating types, --type is int8")
 
+    def keeper_ends(self, name, *options, logs=False):
+        """Has a keeper without a launcher clean up; returns whether it kept logs under that name, and what it said."""
+        with tempfile.TemporaryDirectory() as parent:
+            directory, kept = os.path.join(parent, "cluster"), os.path.join(parent, name)
+            os.makedirs(os.path.join(directory, "session_latest/logs") if logs else directory)
+            with open(os.path.join(parent, "file"), "w", encoding="utf-8"):
+                pass
+            keeper = subprocess.run(
+                [sys.executable, os.path.join(HOME, "bin/lib/keeper.py"), "--directory", directory, "--keep-logs", kept, *options],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+            self.assertEqual(keeper.returncode, 0, keeper.stderr)
+            self.assertFalse(os.path.exists(directory))
+            return os.path.isdir(kept), keeper.stderr
+
+    def test_16_a_keeper_cleans_up_also_where_there_are_no_logs_to_keep(self):
+        self.assertEqual(self.keeper_ends("kept", logs=True), (True, ""))
+        self.assertEqual(self.keeper_ends("kept"), (False, ""))
+        self.assertFalse(self.keeper_ends("kept", "--ray", "/bin/false")[0])
+        kept, said = self.keeper_ends("file/kept", logs=True)
+        self.assertFalse(kept)
+        self.assertRegex(said, r"\Anvrar: not all of the cluster's logs could be copied to \S+/file/kept: .*\n\Z")
+
 
 class Result(unittest.TextTestResult):
     """Also as JUnit XML, with the seconds of each test."""
