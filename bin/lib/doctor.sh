@@ -92,7 +92,7 @@ doctor_tools() {
 
 doctor() {
   if asks_for_help "$@"; then
-    printf 'bin/nvrar doctor: says what was found and what is missing; exits with 0 if the CPU backend can run here.\n'
+    printf 'bin/nvrar doctor: says what was found and what is missing; exits with 0 if nothing is missing and the CPU backend runs.\n'
     return 0
   fi
   doctor_machine
