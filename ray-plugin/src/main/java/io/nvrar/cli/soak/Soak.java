@@ -46,6 +46,9 @@ final class Soak {
   private final Report report = new Report();
   private final LeakCheck leakCheck = new LeakCheck();
 
+  /** From where to repeat what was found. */
+  private int repeatFrom;
+
   Soak(Settings settings, Consumer<String> out) {
     this.settings = settings;
     this.out = out;
@@ -53,16 +56,18 @@ final class Soak {
 
   /** Runs all; returns what was found. */
   Report run() throws IOException, InterruptedException {
-    int next = settings.firstRound();
     Pool pool =
         new Pool(settings.workerClass(), settings.seed(), settings.members(), settings.directory());
     Thread hook = new Thread(pool::killAll, "soak-end");
     Runtime.getRuntime().addShutdownHook(hook);
     try {
-      next = runRounds(pool, next);
+      runRounds(pool);
     } finally {
       pool.end();
       Runtime.getRuntime().removeShutdownHook(hook);
+    }
+    if (report.isClean()) {
+      repeatFrom = settings.firstRound(); // only all rounds together show what follows
     }
     report.leak(leftBehind(pool));
     report.leak(leakCheck.growth());
@@ -70,16 +75,19 @@ final class Soak {
     report.complaints().forEach(complaint -> out.accept("FOUND " + complaint));
     if (!report.isClean()) {
       out.accept(
-          "to repeat: bin/nvrar soak --seed %d --from-round %d; logs are in %s"
-              .formatted(settings.seed(), Math.max(next - 1, 0), settings.directory()));
+          "to repeat: bin/nvrar soak --seed %d --workers %d --from-round %d; logs are in %s"
+              .formatted(settings.seed(), settings.members(), repeatFrom, settings.directory()));
     }
     return report;
   }
 
-  private int runRounds(Pool pool, int first) throws IOException, InterruptedException {
+  private void runRounds(Pool pool) throws IOException, InterruptedException {
     long start = System.nanoTime();
     long lastProgress = start;
+    int first = settings.firstRound();
     int next = first;
+    int lastCheck = first;
+    repeatFrom = first;
     while (report.isClean()
         && next - first < settings.maxRounds()
         && System.nanoTime() - start < settings.time().toNanos()) {
@@ -87,11 +95,17 @@ final class Soak {
       List<String> complaints = runOne(pool, round);
       next++;
       if (!complaints.isEmpty()) {
+        repeatFrom = round.number();
         report.complain(round, complaints);
         break;
       }
       if ((next - first) % settings.roundsPerCheck() == 0) {
         report.leak(leakCheck.check(pool));
+        if (report.isClean()) {
+          // With the rounds before it: a process's first check is what the next is compared with.
+          repeatFrom = lastCheck;
+          lastCheck = next;
+        }
       }
       if (System.nanoTime() - lastProgress > PROGRESS_NANOS) {
         lastProgress = System.nanoTime();
@@ -101,7 +115,6 @@ final class Soak {
     if (report.isClean()) {
       report.leak(leakCheck.check(pool));
     }
-    return next;
   }
 
   private List<String> runOne(Pool pool, Round round) throws IOException, InterruptedException {

@@ -75,6 +75,7 @@ public final class SoakCommand implements NvrarCommand {
   public Integer call() throws IOException, InterruptedException {
     check(minutes > 0, "--minutes is " + minutes + ", must be more than 0");
     check(fromRound >= 0, "--from-round is " + fromRound + ", must be 0 or more");
+    check(rounds == null || rounds > 0, "--rounds is " + rounds + ", must be 1 or more");
     check(slackSeconds >= 0, "--slack is " + slackSeconds + ", must be 0 or more");
     check(
         workers >= MIN_WORKERS && workers <= MAX_WORKERS,

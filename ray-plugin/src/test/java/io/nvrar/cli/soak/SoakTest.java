@@ -2,12 +2,15 @@ package io.nvrar.cli.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 /** That soak passes what works and finds what does not; the workers are real processes. */
 class SoakTest {
@@ -51,13 +54,28 @@ class SoakTest {
     assertThat(said)
         .last()
         .asString()
-        .matches("to repeat: bin/nvrar soak --seed 4 --from-round \\d+; logs are in .*");
+        .isEqualTo(
+            "to repeat: bin/nvrar soak --seed 4 --workers 2 --from-round %d; logs are in %s",
+            report.rounds() - 1, directory);
   }
 
   @Test
-  void aForgottenDescriptorIsFound() throws Exception {
-    assertThat(soak(LeakingWorker.class, 30).complaints())
+  void aForgottenDescriptorIsFoundAndTheRepeatFindsItAgain() throws Exception {
+    Report report = soak(LeakingWorker.class, 30);
+    assertThat(report.complaints())
         .anySatisfy(complaint -> assertThat(complaint).contains("leaks", "descriptors of socket"));
+    // It has 2 rounds without a check of their own before the 2 in which it leaked.
+    assertThat(said).last().asString().contains("--from-round " + (report.rounds() - 4) + ";");
+  }
+
+  @Test
+  void aSoakOfNoRoundsIsRefusedRatherThanPassed() {
+    for (String rounds : List.of("0", "-1")) {
+      StringWriter err = new StringWriter();
+      CommandLine command = new CommandLine(new SoakCommand()).setErr(new PrintWriter(err, true));
+      assertThat(command.execute("--rounds", rounds)).isEqualTo(2);
+      assertThat(err.toString()).startsWith("--rounds is " + rounds + ", must be 1 or more");
+    }
   }
 
   @Test
