@@ -13,6 +13,9 @@ import org.jspecify.annotations.Nullable;
 final class Report {
   private static final int LONGEST_LIVED = 4;
 
+  /** So often in a row no fault comes too late by chance. */
+  private static final int ONE_IS_IN_TIME = 20;
+
   private final Tally tally = new Tally();
   private final Map<Fault.Kind, FaultCount> faults = new EnumMap<>(Fault.Kind.class);
   private final long[] worlds = new long[9];
@@ -26,6 +29,7 @@ final class Report {
   private static final class FaultCount {
     private int drawn;
     private int happened;
+    private int failed;
     private double slowestSeconds;
     private final Map<String, Integer> outcomes = new TreeMap<>();
   }
@@ -51,6 +55,7 @@ final class Report {
         1,
         Integer::sum);
     if (threw && faultNanos != null) {
+      count.failed++;
       count.slowestSeconds = Math.max(count.slowestSeconds, (outcome.atNanos() - faultNanos) / 1e9);
     }
     wrongResults += outcome.end() == Outcome.End.WRONG_RESULT ? 1 : 0;
@@ -72,6 +77,20 @@ final class Report {
   void leak(List<String> sentences) {
     leaks += sentences.size();
     complaints.addAll(sentences);
+  }
+
+  /** Looks at all rounds together: a fault that never made any rank fail was no fault. */
+  void judgeEffects() {
+    faults.forEach(
+        (kind, count) -> {
+          if (Verdict.MAY_COME_TOO_LATE.contains(kind)
+              && count.happened >= ONE_IS_IN_TIME
+              && count.failed == 0) {
+            complaints.add(
+                "%s happened in %d rounds, and no rank of any of them failed"
+                    .formatted(kind, count.happened));
+          }
+        });
   }
 
   List<String> complaints() {

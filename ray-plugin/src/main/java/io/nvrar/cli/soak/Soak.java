@@ -68,6 +68,7 @@ final class Soak {
     }
     if (report.isClean()) {
       repeatFrom = settings.firstRound(); // only all rounds together show what follows
+      report.judgeEffects();
     }
     report.leak(leftBehind(pool));
     report.leak(leakCheck.growth());

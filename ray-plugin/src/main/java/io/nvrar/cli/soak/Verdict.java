@@ -7,6 +7,7 @@ import io.nvrar.PeerLostException;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** What a fault promises to every rank: how it may end, and how soon. */
@@ -20,6 +21,20 @@ final class Verdict {
 
   /** A stop that takes less of a limit than this must do no harm. */
   private static final double HARMLESS = 0.75;
+
+  /**
+   * Kinds that may come when every rank is through: a round that is complete proves nothing then,
+   * but not every round can be.
+   */
+  static final Set<Fault.Kind> MAY_COME_TOO_LATE =
+      Set.of(
+          Fault.Kind.ABORT,
+          Fault.Kind.CLOSE_IN_CALL,
+          Fault.Kind.KILL,
+          Fault.Kind.LONG_STOP,
+          Fault.Kind.OBSERVER_KILL,
+          Fault.Kind.OBSERVER_ABORT,
+          Fault.Kind.OBSERVER_DESTROY);
 
   private final Round round;
   private final Fault fault;
