@@ -75,22 +75,16 @@ record Results(List<Row> rows) {
     return ratios;
   }
 
-  /** What a call costs more from Java than from C++, in us: the median of the small sizes. */
-  static OptionalDouble javaMinusCpp(Part part, long most) {
-    List<Double> differences =
-        sizes(part).stream()
-            .filter(bytes -> bytes <= most)
-            .flatMap(
-                bytes ->
-                    find(part, Implementation.JAVA, bytes, Row.OUT_OF_PLACE)
-                        .flatMap(
-                            java ->
-                                find(part, Implementation.CPP, bytes, Row.OUT_OF_PLACE)
-                                    .map(cpp -> java.timeUs() - cpp.timeUs()))
-                        .stream())
-            .toList();
-    return differences.isEmpty()
-        ? OptionalDouble.empty()
-        : OptionalDouble.of(Medians.of(differences));
+  /** What a call costs more from Java than from C++, in us, by size, of the sizes up to most. */
+  static SortedMap<Long, Double> javaMinusCpp(Part part, long most) {
+    SortedMap<Long, Double> differences = new TreeMap<>();
+    for (long bytes : sizes(part)) {
+      Optional<Row> java = find(part, Implementation.JAVA, bytes, Row.OUT_OF_PLACE);
+      Optional<Row> cpp = find(part, Implementation.CPP, bytes, Row.OUT_OF_PLACE);
+      if (bytes <= most && java.isPresent() && cpp.isPresent()) {
+        differences.put(bytes, java.get().timeUs() - cpp.get().timeUs());
+      }
+    }
+    return differences;
   }
 }

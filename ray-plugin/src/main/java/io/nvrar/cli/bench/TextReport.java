@@ -26,6 +26,9 @@ final class TextReport {
   static final long LEVEL_LEAST_BYTES = 1024;
   static final long LEVEL_MOST_BYTES = 1 << 20;
 
+  /** How much more a call may take from Java, in us. */
+  static final double JAVA_MORE_US = 1;
+
   private TextReport() {}
 
   static void print(Results results, PrintWriter out) {
@@ -91,13 +94,15 @@ final class TextReport {
     against(part, "1 KiB to 1 MiB", LEVEL_LEAST_BYTES, LEVEL_MOST_BYTES, LEVEL_RATIO)
         .ifPresent(sentences::add);
     against(part, "all sizes", 0, Long.MAX_VALUE, WORST_RATIO).ifPresent(sentences::add);
-    OptionalDouble more = Results.javaMinusCpp(part, SMALL_BYTES);
-    if (more.isPresent()) {
+    SortedMap<Long, Double> more = Results.javaMinusCpp(part, SMALL_BYTES);
+    if (!more.isEmpty()) {
       sentences.add(
           String.format(
               Locale.ROOT,
-              "From Java a call takes %.2f us more than from C++ (median of the sizes up to 1 KiB).",
-              more.getAsDouble()));
+              "From Java a call takes %.2f us more than from C++ (median of the sizes up to 1 KiB), above %.2f us %s.",
+              Medians.of(List.copyOf(more.values())),
+              JAVA_MORE_US,
+              beyond(more, JAVA_MORE_US)));
     }
     return sentences;
   }
@@ -108,13 +113,6 @@ final class TextReport {
     if (ratios.isEmpty()) {
       return Optional.empty();
     }
-    String beyond =
-        ratios.entrySet().stream()
-            .filter(entry -> Math.round(entry.getValue() * 100) > Math.round(limit * 100))
-            .map(
-                entry ->
-                    String.format(Locale.ROOT, "%d B (%.2f)", entry.getKey(), entry.getValue()))
-            .collect(Collectors.joining(", "));
     return Optional.of(
         String.format(
             Locale.ROOT,
@@ -123,6 +121,18 @@ final class TextReport {
             Collections.min(ratios.values()),
             Collections.max(ratios.values()),
             limit,
-            beyond.isEmpty() ? "nowhere" : "at " + beyond));
+            beyond(ratios, limit)));
+  }
+
+  /** At which sizes the value is above a limit, as far as two decimals tell. */
+  private static String beyond(SortedMap<Long, Double> values, double limit) {
+    String sizes =
+        values.entrySet().stream()
+            .filter(entry -> Math.round(entry.getValue() * 100) > Math.round(limit * 100))
+            .map(
+                entry ->
+                    String.format(Locale.ROOT, "%d B (%.2f)", entry.getKey(), entry.getValue()))
+            .collect(Collectors.joining(", "));
+    return sizes.isEmpty() ? "nowhere" : "at " + sizes;
   }
 }

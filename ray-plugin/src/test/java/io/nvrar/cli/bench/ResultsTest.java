@@ -96,7 +96,23 @@ class ResultsTest {
         .contains(
             "C++ against Open MPI, 1 KiB to 1 MiB: 0.75 to 1.25 times its time, above 1.00 at 1024 B (1.25).",
             "C++ against Open MPI, all sizes: 0.75 to 1.25 times its time, above 1.50 nowhere.",
-            "From Java a call takes 0.40 us more than from C++ (median of the sizes up to 1 KiB).");
+            "From Java a call takes 0.40 us more than from C++ (median of the sizes up to 1 KiB), above 1.00 us nowhere.");
+  }
+
+  @Test
+  void callThatTakesTooMuchMoreFromJavaIsNamedAtSmallSizesOnly() {
+    Results results =
+        new Results(
+            List.of(
+                row(Implementation.CPP, 512, 5, 0),
+                row(Implementation.CPP, 1024, 5, 0),
+                row(Implementation.CPP, 4096, 5, 0),
+                row(Implementation.JAVA, 512, 6, 0),
+                row(Implementation.JAVA, 1024, 7.25, 0),
+                row(Implementation.JAVA, 4096, 50, 0)));
+    assertThat(TextReport.summary(results.parts().get(0)))
+        .containsExactly(
+            "From Java a call takes 1.63 us more than from C++ (median of the sizes up to 1 KiB), above 1.00 us at 1024 B (2.25).");
   }
 
   @Test
