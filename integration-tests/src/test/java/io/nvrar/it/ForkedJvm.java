@@ -9,11 +9,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /** Another JVM with the tests' class path, ended by {@link #close}. */
 final class ForkedJvm implements AutoCloseable {
+  private static final int LINE_SECONDS = 120;
 
   private final Process process;
   private final BufferedReader output;
@@ -58,14 +60,29 @@ final class ForkedJvm implements AutoCloseable {
 
   /** The next line of output, standard error included, that begins so; without that beginning. */
   String awaitLine(String beginning) throws IOException {
+    // A read has no limit; it ends when nobody is left who could write.
+    CompletableFuture<Void> limit =
+        CompletableFuture.runAsync(
+            this::killAll, CompletableFuture.delayedExecutor(LINE_SECONDS, TimeUnit.SECONDS));
     StringBuilder before = new StringBuilder();
-    for (String line = output.readLine(); line != null; line = output.readLine()) {
-      if (line.startsWith(beginning)) {
-        return line.substring(beginning.length());
+    try {
+      for (String line = output.readLine(); line != null; line = output.readLine()) {
+        if (line.startsWith(beginning)) {
+          return line.substring(beginning.length());
+        }
+        before.append(line).append('\n');
       }
-      before.append(line).append('\n');
+    } finally {
+      limit.cancel(false);
     }
-    throw new AssertionError("ended without a line '" + beginning + "':\n" + before);
+    throw new AssertionError(
+        "ended, or was killed after %d s, without a line '%s':%n%s"
+            .formatted(LINE_SECONDS, beginning, before));
+  }
+
+  private void killAll() {
+    process.descendants().forEach(ProcessHandle::destroyForcibly);
+    kill();
   }
 
   /** What is left of the output, once the process has ended. */
