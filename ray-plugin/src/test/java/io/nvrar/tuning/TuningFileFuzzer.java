@@ -15,6 +15,9 @@ public final class TuningFileFuzzer {
   /** Gson's buffers, and an exception with its stack. */
   private static final long MAX_BYTES = 512 * 1024;
 
+  /** A name may be all of the file, and goes through several hands on its way into a sentence. */
+  private static final long MAX_BYTES_PER_BYTE = 64;
+
   private static final Path FILE = temporaryFile();
 
   private TuningFileFuzzer() {}
@@ -22,7 +25,7 @@ public final class TuningFileFuzzer {
   /** The content of a file. */
   public static void fuzzerTestOneInput(byte[] data) throws IOException {
     Files.write(FILE, data);
-    withinMemory(MAX_BYTES + 16L * data.length, () -> read());
+    withinMemory(MAX_BYTES + MAX_BYTES_PER_BYTE * data.length, () -> read());
   }
 
   private static void read() {
