@@ -108,7 +108,7 @@ typedef struct nvrar_config {
   uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
                           default */
   uint64_t timeout_ns; /* how long a call waits for other ranks without getting on, counted anew for each launch
-                           of a collective and each packet of a transfer; > 0 */
+                          of a collective, and in a batch whenever any of its transfers gets on; > 0 */
 } nvrar_config;
 
 /* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
@@ -156,7 +156,8 @@ typedef struct nvrar_transfer {
 typedef struct nvrar_failure {
   uint32_t size;       /* sizeof(nvrar_failure), set by the caller */
   nvrar_status status; /* NVRAR_OK while nothing failed */
-  uint64_t sequence;   /* of the call that failed, as in nvrar_call; 0 if none was running */
+  uint64_t sequence;   /* of the call that failed, as in nvrar_call; of an abort: of the collective that ran
+                          in the one that aborted, 0 if none did */
   uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT) or differed
                           (NVRAR_MISMATCH) */
 } nvrar_failure;
@@ -246,9 +247,10 @@ NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
  * is none).
  *
  * A transfer to oneself needs its send and its recv, of the same count and type, in one batch. A buffer that is
- * received into overlaps no other buffer of the batch. The deadline is one for the whole batch. A batch is one call
- * (see Threads); transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE)
- * has moved nothing.
+ * received into overlaps no other buffer of the batch. The limit of waiting is one for the batch: it counts anew
+ * whenever any transfer gets on, so one that is stuck shows when all are. A batch is one call (see Threads);
+ * transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has moved
+ * nothing.
  */
 NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
                                    uint64_t stream);
