@@ -41,8 +41,11 @@ def verdict(done):
     """A sentence, and whether nothing was found."""
     figure = {name: re.search(pattern, done.stdout) for name, pattern in (
         ("executions", r"number_of_executed_units: (\d+)"), ("rate", r"average_exec_per_sec:\s+(\d+)"))}
-    if done.returncode == 0 and all(figure.values()) and int(figure["executions"].group(1)) >= MIN_EXECUTIONS:
-        return f"{figure['executions'].group(1)} executions, {figure['rate'].group(1)} a second: nothing found", True
+    if done.returncode == 0 and all(figure.values()):
+        executions = int(figure["executions"].group(1))
+        if executions < MIN_EXECUTIONS:
+            return f"FAILED: {executions} executions try nothing, {MIN_EXECUTIONS} are the least", False
+        return f"{executions} executions, {figure['rate'].group(1)} a second: nothing found", True
     return f"FAILED with exit code {done.returncode}", False
 
 
