@@ -12,8 +12,8 @@ import java.nio.file.Path;
 
 /** Tuning files. */
 public final class TuningFileFuzzer {
-  /** Gson's buffers, and an exception with its stack. */
-  private static final long MAX_BYTES = 512 * 1024;
+  /** Gson's buffers and an exception, some 50 KiB, and what the fuzzer's own hooks allocate. */
+  private static final long MAX_BYTES = 2 * 1024 * 1024;
 
   /** A name may be all of the file, and goes through several hands on its way into a sentence. */
   private static final long MAX_BYTES_PER_BYTE = 64;
