@@ -59,7 +59,9 @@ void try_memory(FlightRecord* record, const host::TickClock& clock, const uint8_
     if (input.ConsumeBool()) rank.call.sequence = input.ConsumeIntegral<uint64_t>();
   }
   const auto own = input.ConsumeIntegralInRange<uint32_t>(0, static_cast<uint32_t>(ranks.size()) - 1);
-  const host::Poison poison = host::Poison::unpack(input.ConsumeIntegral<uint64_t>());
+  const auto word = input.ConsumeIntegral<uint64_t>();
+  const host::Poison poison = host::Poison::unpack(word);
+  require((word == 0) == (poison.status == NVRAR_OK), "a poison word is a failure");
   const std::string running = input.ConsumeBool() ? describe(ranks[own].call) : "";
   const std::string sentence = describe_failure(poison, own, running, input.ConsumeIntegral<uint64_t>(), ranks);
   require_sentence(sentence.c_str());
