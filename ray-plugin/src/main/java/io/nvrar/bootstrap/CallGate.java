@@ -132,9 +132,14 @@ final class CallGate {
     member.leaveCall();
   }
 
-  /** What to throw for what the native library has thrown. */
+  /** What to throw for what the native library has thrown in a collective. */
   RuntimeException failed(CollectiveException e) {
-    return member.callFailed(e);
+    return member.callFailed(e, true);
+  }
+
+  /** The same in a transfer or a batch. */
+  RuntimeException transferFailed(CollectiveException e) {
+    return member.callFailed(e, false);
   }
 
   /** Has a capturing stream record a call. */

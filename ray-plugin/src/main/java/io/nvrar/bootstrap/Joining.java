@@ -180,7 +180,8 @@ final class Joining {
         throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
       }
       if (communicator.failure() != null) {
-        throw member.callFailed(e); // the library knows that the group was ended, the member why
+        throw member.callFailed(
+            e, false); // the library knows that the group was ended, the member why
       }
       awaitLoss(member);
       throw e;

@@ -325,8 +325,12 @@ final class Member implements ControlChannel.Listener {
             : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
   }
 
-  /** What to throw for what the native library has thrown. */
-  RuntimeException callFailed(CollectiveException e) {
+  /**
+   * What to throw for what the native library has thrown.
+   *
+   * @param inCollective of a transfer a rank that has closed may have made its part
+   */
+  RuntimeException callFailed(CollectiveException e, boolean inCollective) {
     if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
       // The library's sentence names every rank's call: nothing to add.
       failure.noteAndReport(e);
@@ -336,7 +340,7 @@ final class Member implements ControlChannel.Listener {
       // Whoever ended the group tells the hub why, which may take it as long as a silence.
       try {
         monitor.await(
-            () -> hasFailed() || ended || isFailedBeyond(),
+            () -> hasFailed() || ended || (inCollective && isFailedBeyond()),
             System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
@@ -344,7 +348,7 @@ final class Member implements ControlChannel.Listener {
       if (monitor.locked(() -> !hasFailed() && ended)) {
         return closed();
       }
-      if (isFailedBeyond()) {
+      if (inCollective && isFailedBeyond()) {
         failure.note(closedBy(calls.obstacle()));
       }
       failure.noteOwn(e);

@@ -51,7 +51,7 @@ final class MemberTransfers {
       gate.communicator()
           .send(buffer.address(), buffer.count(), buffer.dataType().code(), peer, on.handle());
     } catch (CollectiveException e) {
-      throw gate.failed(e);
+      throw gate.transferFailed(e);
     } finally {
       gate.leave(buffer, null);
     }
@@ -79,7 +79,7 @@ final class MemberTransfers {
       gate.communicator()
           .recv(buffer.address(), buffer.count(), buffer.dataType().code(), peer, on.handle());
     } catch (CollectiveException e) {
-      throw gate.failed(e);
+      throw gate.transferFailed(e);
     } finally {
       gate.leave(null, buffer);
     }
@@ -110,7 +110,7 @@ final class MemberTransfers {
     try {
       gate.communicator().sendReceive(send, destination, recv, source, on.handle());
     } catch (CollectiveException e) {
-      throw gate.failed(e);
+      throw gate.transferFailed(e);
     } finally {
       gate.leave(send, recv);
     }
@@ -150,7 +150,7 @@ final class MemberTransfers {
     try {
       gate.communicator().batch(transfers, on.handle());
     } catch (CollectiveException e) {
-      throw gate.failed(e);
+      throw gate.transferFailed(e);
     } finally {
       gate.leave(transfers);
     }

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
@@ -130,6 +131,24 @@ class ClosedPeerTest {
       send(members.rank(0), 1, 4);
       Future<?> closing = close(members, 0);
       assertThat(received.get()).containsOnly(7);
+      members.rank(1).close();
+      closing.get();
+    }
+  }
+
+  @Test
+  void anAbortByARankThatHasClosedIsWhatEndsATransferWithAnother() throws Exception {
+    try (Members members = Members.join("abort", 2, Members.config().build())) {
+      members.onAll(CollectiveGroup::barrier);
+      Future<?> closing = close(members, 0);
+      try (DeviceBuffer buffer = members.rank(1).device().allocate(DataType.FLOAT32, 4);
+          DeviceBuffer other = members.rank(1).device().allocate(DataType.FLOAT32, 4)) {
+        members.rank(0).abort("enough");
+        // At once: the group's memory knows of the abort before the control channel does.
+        assertThatThrownBy(() -> members.rank(1).sendReceive(buffer, 0, other, 0))
+            .isExactlyInstanceOf(CollectiveException.class)
+            .hasMessageContaining("enough");
+      }
       members.rank(1).close();
       closing.get();
     }
