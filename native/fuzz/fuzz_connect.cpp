@@ -13,7 +13,6 @@
 #include "descriptor.h"
 #include "host/control_block.h"
 #include "property.h"
-#include "version.h"
 
 namespace nvrar::fuzz {
 namespace {
@@ -57,7 +56,6 @@ host::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash
   require(base != MAP_FAILED, "a decoy can be mapped");
   auto* control = new (base) host::ControlBlock;
   control->segment_bytes = bytes;
-  control->abi_version = abi_version();
   control->rank = rank;
   control->group_hash = group_hash;
   control->nonce[0] = nonce;

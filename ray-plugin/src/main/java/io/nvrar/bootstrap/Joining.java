@@ -129,7 +129,7 @@ final class Joining {
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
   }
 
-  /** A peer that cannot be mapped may have died, which says more and is heard of at once. */
+  /** A peer that cannot be mapped may have died or left, and why says more and is heard of soon. */
   private static void awaitLoss(Member member) {
     try {
       member.<Object>await(() -> null, System.nanoTime() + LOSS_NANOS);
@@ -137,6 +137,9 @@ final class Joining {
       Thread.currentThread().interrupt();
     }
     member.throwIfFailed();
+    if (member.isClosing()) {
+      throw member.closed(); // destroyed, as the peer was
+    }
   }
 
   private <T> T await(Member member, Supplier<? extends @Nullable T> answer, long deadlineNanos) {

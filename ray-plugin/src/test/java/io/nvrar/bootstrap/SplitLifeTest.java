@@ -187,6 +187,34 @@ class SplitLifeTest {
   }
 
   @Test
+  void whoFindsAPeerGoneWhileTheDriverDestroysAllSaysThatAndNotWhatIsMissing() throws Exception {
+    GroupConfig config = Members.config().build();
+    byte[] bytes = Groups.createTicket("parent", 2, config, Members.HOST);
+    Children children = new Children(TicketCodec.decode(bytes));
+    Rendezvous hub =
+        Groups.open("parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+    hub.start(() -> {});
+    Ticket ticket = hub.ticket();
+    Joining.Parent parent = new Joining.Parent(children, new int[] {0, 1});
+    Future<?> joining = threads.submit(() -> new Joining(ticket, 0, 0, hub, parent).join());
+    try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
+      byte[] descriptor;
+      try (NativeCommunicator gone =
+          NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, ticket.uniqueId(), config)) {
+        descriptor = gone.descriptor();
+      }
+      one.send(new Message.Descriptor(descriptor));
+      hear(one, Message.Members.class, new ArrayList<>());
+      Thread.sleep(100); // it looks for that memory now, and then for a moment for a reason
+      children.destroy();
+      assertThat(Members.failureOf(joining))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("destroyed by the driver");
+    }
+    Groups.discardTicket(bytes);
+  }
+
+  @Test
   void aMemberThatClosesInASplitKeepsTheOthersNotWaiting() throws Exception {
     byte[] bytes = Groups.createTicket("parent", 3, Members.config().build(), Members.HOST);
     Ticket ticket = TicketCodec.decode(bytes);
