@@ -4,12 +4,16 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import java.lang.management.CompilationMXBean;
+import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * The measurement of one member, step by step that of native/bench/measure.cpp. What the ranks
@@ -20,6 +24,12 @@ final class MemberRun {
 
   /** Until the JVM's compilers are done with the call path, it is not what a decode loop sees. */
   private static final int COMPILE_CALLS = 30_000;
+
+  /** The same for what makes and checks data: its compilation would take the cores of the ranks. */
+  private static final long COMPILE_CHECKED_ELEMENTS = 2_000_000;
+
+  private static final int COMPILER_LOOKS = 20;
+  private static final long COMPILER_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
 
   private final CollectiveGroup group;
   private final Settings settings;
@@ -52,6 +62,7 @@ final class MemberRun {
       try (Size size = new Size(problems.get(0))) {
         size.repeat(size.outOfPlace, COMPILE_CALLS);
       }
+      rehearse(problems.get(problems.size() - 1));
     }
     for (Problem problem : problems) {
       try (Size size = new Size(problem)) {
@@ -65,6 +76,35 @@ final class MemberRun {
       }
     }
     return batches;
+  }
+
+  private void rehearse(Problem problem) {
+    int bytes = Math.toIntExact(problem.sendElements() * problem.type().sizeBytes());
+    ByteBuffer values = ByteBuffer.allocate(bytes).order(ByteOrder.nativeOrder());
+    ByteBuffer results =
+        ByteBuffer.allocate(Math.toIntExact(problem.recvElements() * problem.type().sizeBytes()))
+            .order(ByteOrder.nativeOrder());
+    for (long done = 0; done < COMPILE_CHECKED_ELEMENTS; done += problem.elements() + 1) {
+      problem.fill(done, group.rank(), values.clear());
+      problem.wrong(done, group.rank(), results);
+    }
+    awaitCompilers();
+    group.barrier();
+  }
+
+  /** They work in threads of their own, and the cores that they take are those of the ranks. */
+  private static void awaitCompilers() {
+    CompilationMXBean compilers = ManagementFactory.getCompilationMXBean();
+    if (compilers == null || !compilers.isCompilationTimeMonitoringSupported()) {
+      return;
+    }
+    long before = -1;
+    for (int look = 0;
+        look < COMPILER_LOOKS && before != compilers.getTotalCompilationTime();
+        look++) {
+      before = compilers.getTotalCompilationTime();
+      LockSupport.parkNanos(COMPILER_LOOK_NANOS);
+    }
   }
 
   /** What is measured, in order; sizes of less than an element a rank are one. */
