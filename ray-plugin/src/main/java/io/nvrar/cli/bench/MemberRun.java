@@ -25,7 +25,9 @@ final class MemberRun {
   /** Until the JVM's compilers are done with the call path, it is not what a decode loop sees. */
   private static final int COMPILE_CALLS = 30_000;
 
-  /** The same for what makes and checks data: its compilation would take the cores of the ranks. */
+  /** The same for what surrounds the calls: its compilation would take the cores of the ranks. */
+  private static final int COMPILE_BATCHES = 20;
+
   private static final long COMPILE_CHECKED_ELEMENTS = 2_000_000;
 
   private static final int COMPILER_LOOKS = 20;
@@ -59,35 +61,35 @@ final class MemberRun {
   List<Batch> run() {
     List<Problem> problems = sizes(settings);
     if (settings.warmup() != 0) {
-      try (Size size = new Size(problems.get(0))) {
-        size.repeat(size.outOfPlace, COMPILE_CALLS);
-      }
-      rehearse(problems.get(problems.size() - 1));
+      rehearse(problems);
     }
     for (Problem problem : problems) {
-      try (Size size = new Size(problem)) {
-        for (int repeat = 0; repeat < settings.repeats(); repeat++) {
-          long seed = 2 * (problem.bytes() * 1000 + repeat);
-          size.measureOutOfPlace(seed);
-          if (problem.hasInPlace()) {
-            size.measureInPlace(seed + 1);
-          }
-        }
-      }
+      measure(problem, settings.repeats());
     }
     return batches;
   }
 
-  private void rehearse(Problem problem) {
-    int bytes = Math.toIntExact(problem.sendElements() * problem.type().sizeBytes());
-    ByteBuffer values = ByteBuffer.allocate(bytes).order(ByteOrder.nativeOrder());
-    ByteBuffer results =
-        ByteBuffer.allocate(Math.toIntExact(problem.recvElements() * problem.type().sizeBytes()))
-            .order(ByteOrder.nativeOrder());
-    for (long done = 0; done < COMPILE_CHECKED_ELEMENTS; done += problem.elements() + 1) {
-      problem.fill(done, group.rank(), values.clear());
-      problem.wrong(done, group.rank(), results);
+  private void measure(Problem problem, int repeats) {
+    try (Size size = new Size(problem)) {
+      for (int repeat = 0; repeat < repeats; repeat++) {
+        long seed = 2 * (problem.bytes() * 1000 + repeat);
+        size.measureOutOfPlace(seed);
+        if (problem.hasInPlace()) {
+          size.measureInPlace(seed + 1);
+        }
+      }
     }
+  }
+
+  private void rehearse(List<Problem> problems) {
+    try (Size size = new Size(problems.get(0))) {
+      size.repeat(size.outOfPlace, COMPILE_CALLS);
+    }
+    measure(problems.get(0), COMPILE_BATCHES);
+    Problem largest = problems.get(problems.size() - 1);
+    long enough = COMPILE_CHECKED_ELEMENTS / Math.max(1, largest.elements());
+    measure(largest, (int) Math.min(COMPILE_BATCHES, 1 + enough));
+    batches.clear();
     awaitCompilers();
     group.barrier();
   }
