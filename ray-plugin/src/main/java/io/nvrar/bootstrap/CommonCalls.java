@@ -48,9 +48,8 @@ final class CommonCalls {
    * Why a call cannot complete.
    *
    * @param closedRank the rank that takes no part in it
-   * @param isOfTransfer whether it is point-to-point
    */
-  record Obstacle(int closedRank, String sentence, boolean isOfTransfer) {}
+  record Obstacle(int closedRank, String sentence) {}
 
   CommonCalls(int rank, int worldSize) {
     this.rank = rank;
@@ -98,7 +97,7 @@ final class CommonCalls {
   /** What keeps the next collective from completing. */
   Obstacle obstacle() {
     return new Obstacle(
-        lastRank, "rank %d closed the group after its call #%d".formatted(lastRank, last), false);
+        lastRank, "rank %d closed the group after its call #%d".formatted(lastRank, last));
   }
 
   /** Why the call that runs here cannot complete; null if there is none, or it may, or not yet. */
@@ -148,8 +147,7 @@ final class CommonCalls {
         return new Obstacle(
             call.peer(),
             "rank %d closed the group and takes no part in %s"
-                .formatted(call.peer(), call.description()),
-            true);
+                .formatted(call.peer(), call.description()));
       }
     }
     return null;

@@ -213,8 +213,8 @@ final class Member implements ControlChannel.Listener {
     }
     CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
     if (obstacle != null) {
-      // Of a collective each member finds out by itself; who runs transfers may not.
-      fail(closedBy(obstacle), obstacle.isOfTransfer());
+      // This ends the transfers of the others, too, and they would not know why.
+      fail(closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
   }
@@ -349,7 +349,7 @@ final class Member implements ControlChannel.Listener {
         return closed();
       }
       if (inCollective && isFailedBeyond()) {
-        failure.note(closedBy(calls.obstacle()));
+        fail(closedBy(calls.obstacle()), true); // who is in a transfer cannot tell by itself
       }
       failure.noteOwn(e);
     }

@@ -137,6 +137,30 @@ class ClosedPeerTest {
   }
 
   @Test
+  void aTransferThatACollectiveWithoutTheClosedRankHasEndedSaysSoAtOnce() throws Exception {
+    try (Members members = Members.join("ended", 3, Members.config().build())) {
+      Future<?> collective =
+          members.start(
+              () -> {
+                members.rank(0).barrier();
+                return null;
+              });
+      Thread.sleep(200);
+      Future<?> closing = close(members, 2);
+      assertThat(Members.failureOf(collective))
+          .hasMessageContaining("rank 2 closed the group after its call #0");
+      Future<?> running = members.start(() -> recv(members.rank(1), 0));
+      long start = System.nanoTime();
+      assertThat(Members.failureOf(running))
+          .hasMessageContaining("rank 2 closed the group after its call #0");
+      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(1));
+      members.rank(0).close();
+      members.rank(1).close();
+      closing.get();
+    }
+  }
+
+  @Test
   void anAbortByARankThatHasClosedIsWhatEndsATransferWithAnother() throws Exception {
     try (Members members = Members.join("abort", 2, Members.config().build())) {
       members.onAll(CollectiveGroup::barrier);
