@@ -43,7 +43,7 @@ final class Member implements ControlChannel.Listener {
   private final Splitting splitting;
   private final CommonCalls calls;
 
-  // Guarded by the lock; closing and destroyed are also read without it.
+  // Guarded by the lock; the volatile ones are also read without it.
   private Message.@Nullable Members members;
   private boolean ready;
   private boolean hubGone;
@@ -51,6 +51,9 @@ final class Member implements ControlChannel.Listener {
   private boolean freed;
   private volatile boolean closing;
   private volatile boolean destroyed;
+
+  /** Whether it was still without a failure when it began to close. */
+  private volatile boolean closedFirst;
 
   /** Whether another member has closed because the driver wants it of all. */
   private volatile boolean allDestroyed;
@@ -281,6 +284,9 @@ final class Member implements ControlChannel.Listener {
 
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
+    if (closedFirst) {
+      throw closed(); // what others make of that close is news to them, and not to who closed
+    }
     throwIfFailed();
     if (closing) {
       throw closed();
@@ -449,6 +455,7 @@ final class Member implements ControlChannel.Listener {
         monitor.locked(
             () -> {
               monitor.update(() -> closing = true);
+              closedFirst |= !hasFailed();
               return hasFailed();
             });
     if (failed) {

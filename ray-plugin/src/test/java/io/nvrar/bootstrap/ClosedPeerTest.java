@@ -120,6 +120,28 @@ class ClosedPeerTest {
   }
 
   @Test
+  void whoClosedFirstHearsOfItsOwnCloseAndNotOfWhatItMeantToTheOthers() throws Exception {
+    try (Members members = Members.join("own", 3, Members.config().build())) {
+      members.onAll(CollectiveGroup::barrier);
+      Future<?> waiting =
+          members.start(
+              () -> {
+                members.rank(0).barrier();
+                return null;
+              });
+      Thread.sleep(100);
+      Future<?> closing = close(members, 1);
+      assertThat(Members.failureOf(waiting)).hasMessageStartingWith("rank 1 closed the group");
+      closing.get(); // it ends because the failure has come to rank 1, too
+      assertThatThrownBy(() -> members.rank(1).barrier())
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("is closed; rank 1 can make no more calls");
+      members.rank(0).close();
+      members.rank(2).close();
+    }
+  }
+
+  @Test
   void whatARankHasSentArrivesAlsoAfterItClosed() throws Exception {
     try (Members members = Members.join("sent", 2, Members.config().build())) {
       Future<float[]> received =
