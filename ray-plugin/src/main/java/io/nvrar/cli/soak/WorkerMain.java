@@ -87,7 +87,7 @@ final class WorkerMain {
       case "observe" ->
           start(task, () -> observe(task, Base64.getDecoder().decode(command.word(2))));
       case "abort" -> observer(task).abort("soak's observer wants it");
-      case "destroy" -> start(task, () -> observer(task).destroy());
+      case "destroy" -> start(task, observer(task)::destroy); // found before a release drops it
       case "release" -> start(task, () -> release(task));
       case "holdings" -> say(Line.of("holdings").with(Holdings.ofThisProcess().words()));
       default -> throw new IOException("no command: " + command);
