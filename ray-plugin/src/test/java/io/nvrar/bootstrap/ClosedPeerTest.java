@@ -34,6 +34,14 @@ class ClosedPeerTest {
     return closing;
   }
 
+  private static Future<?> barrier(Members members, int rank) {
+    return members.start(
+        () -> {
+          members.rank(rank).barrier();
+          return null;
+        });
+  }
+
   private static float[] recv(CollectiveGroup group, int peer) {
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 4)) {
       group.recv(buffer, peer);
@@ -123,12 +131,7 @@ class ClosedPeerTest {
   void whoClosedFirstHearsOfItsOwnCloseAndNotOfWhatItMeantToTheOthers() throws Exception {
     try (Members members = Members.join("own", 3, Members.config().build())) {
       members.onAll(CollectiveGroup::barrier);
-      Future<?> waiting =
-          members.start(
-              () -> {
-                members.rank(0).barrier();
-                return null;
-              });
+      Future<?> waiting = barrier(members, 0);
       Thread.sleep(100);
       Future<?> closing = close(members, 1);
       assertThat(Members.failureOf(waiting)).hasMessageStartingWith("rank 1 closed the group");
@@ -161,12 +164,7 @@ class ClosedPeerTest {
   @Test
   void aTransferThatACollectiveWithoutTheClosedRankHasEndedSaysSoAtOnce() throws Exception {
     try (Members members = Members.join("ended", 3, Members.config().build())) {
-      Future<?> collective =
-          members.start(
-              () -> {
-                members.rank(0).barrier();
-                return null;
-              });
+      Future<?> collective = barrier(members, 0);
       Thread.sleep(200);
       Future<?> closing = close(members, 2);
       assertThat(Members.failureOf(collective))
