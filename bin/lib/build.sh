@@ -1,13 +1,15 @@
 # shellcheck shell=bash
 # Builds the native library, the Java library and the examples when their sources have changed. Sourced by bin/nvrar.
 
-# One line that changes whenever a source file does.
+# One line that changes whenever a source file does, or with the compiler of the kernels: with the first one, the library gets them.
 source_fingerprint() {
   (
-    cd "$NVRAR_HOME" &&
+    cd "$NVRAR_HOME" && {
+      find_nvcc || true
       find pom.xml native ray-plugin examples \
         \( -name target -o -name build -o -name model -o -name test-models -o -name __pycache__ -o -name '*.md' \) -prune \
-        -o -type f -printf '%p %s %T@\n' | sort | sha256sum
+        -o -type f -printf '%p %s %T@\n' | sort
+    } | sha256sum
   )
 }
 

@@ -27,8 +27,13 @@ lacks_build_tools() {
   lacks_native_tools
 }
 
+# lacks_python DIRECTORY: which is installed by Python.
+lacks_python() {
+  [[ -e "$1/.complete" || -n "$(python_candidates)" ]] || printf '%s\t%s\n' python3-venv 'python3-venv 3.9 or newer'
+}
+
 # missing_packages NEED...: prints what this machine lacks, one a line: the Debian package, a tab, what to call it in a sentence.
-# NEED: build (needs nothing where it is done), ray (likewise), native (programs beside the library), tests.
+# NEED: build (needs nothing where it is done), ray and cuda (likewise), native (programs beside the library), tests.
 missing_packages() {
   local need
   find_jdk > /dev/null || printf '%s\t%s\n' openjdk-17-jdk-headless 'openjdk-17-jdk-headless or a newer JDK'
@@ -38,7 +43,10 @@ missing_packages() {
         is_built || lacks_build_tools
         ;;
       ray)
-        [[ -e "$(ray_environment "$NVRAR_RAY_VERSION")/.complete" || -n "$(python_candidates)" ]] || printf '%s\t%s\n' python3-venv 'python3-venv 3.9 or newer'
+        lacks_python "$(ray_environment "$NVRAR_RAY_VERSION")"
+        ;;
+      cuda)
+        lacks_python "$(cuda_directory)"
         ;;
       native)
         lacks_native_tools
@@ -103,10 +111,11 @@ ray_jar() {
   done
 }
 
-# ensure_ray VERSION
-ensure_ray() {
-  local version="$1" dir
-  dir="$(ray_environment "$version")"
+# once DIRECTORY FUNCTION ARGS...: calls FUNCTION DIRECTORY LOG ARGS, which installs something there, unless that was done. What was
+# interrupted is begun anew, and of two that want the same one waits.
+once() {
+  local dir="$1" function="$2"
+  shift 2
   [[ -e "$dir/.complete" ]] && return 0
   # Private, because the native library is unpacked below it too and will not be loaded from where others may write.
   mkdir -p "$(dirname "$NVRAR_CACHE")"
@@ -114,12 +123,19 @@ ensure_ray() {
   (
     flock 9
     [[ -e "$dir/.complete" ]] && exit 0
-    install_ray "$version" "$dir" "$dir.log" 9>&-
+    "$function" "$dir" "$dir.log" "$@" 9>&-
+    touch "$dir/.complete"
   ) 9> "$dir.lock"
 }
 
+# ensure_ray VERSION
+ensure_ray() {
+  once "$(ray_environment "$1")" install_ray "$1"
+}
+
+# install_ray DIRECTORY LOG VERSION
 install_ray() {
-  local version="$1" dir="$2" log="$3" python pythons
+  local dir="$1" log="$2" version="$3" python pythons
   mapfile -t pythons < <(python_candidates)
   say "installing Ray $version into $dir (once; log: $log)"
   : > "$log"
@@ -129,7 +145,6 @@ install_ray() {
     if "$python" -m venv "$dir" >> "$log" 2>&1 &&
       "$dir/bin/pip" install -q --disable-pip-version-check --only-binary=:all: "ray==$version" >> "$log" 2>&1 < /dev/null &&
       [[ -s "$(ray_jar "$version")" ]]; then
-      touch "$dir/.complete"
       return 0
     fi
     printf 'not with %s\n' "$python" >> "$log"
