@@ -1,0 +1,94 @@
+# The kernels: every src/cuda/kernels/*.cu becomes an image for the GPUs (a fatbin), compiled by nvcc for each architecture by itself, so
+# that all of them compile side by side. CMake's own CUDA language would want a host compiler that nvcc knows and the CUDA runtime; the
+# library uses neither.
+set(NVRAR_KERNELS AUTO CACHE STRING "Kernels in the library: AUTO (where there is an nvcc), ON (an error where there is none), OFF")
+set_property(CACHE NVRAR_KERNELS PROPERTY STRINGS AUTO ON OFF)
+set(NVRAR_NVCC "" CACHE FILEPATH "The nvcc that compiles the kernels; empty: what cmake/find-nvcc finds")
+set(NVRAR_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "What for: N is SASS and PTX, N-real SASS, N-virtual PTX")
+
+# Not cached: what was not there may be there the next time.
+set(nvrar_nvcc "")
+if(NVRAR_KERNELS)
+  execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/find-nvcc "${NVRAR_NVCC}"
+    OUTPUT_VARIABLE nvrar_nvcc ERROR_VARIABLE why OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
+  if(nvrar_nvcc)
+    message(STATUS "nvrar: kernels by ${nvrar_nvcc}")
+    cmake_path(GET nvrar_nvcc PARENT_PATH nvrar_cuda_bin)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/find-nvcc)
+  elseif(NVRAR_NVCC OR NOT NVRAR_KERNELS STREQUAL AUTO)
+    message(FATAL_ERROR "nvrar: ${why}")
+  else()
+    message(STATUS "nvrar: the library is built without kernels (${why})")
+  endif()
+endif()
+
+file(GLOB nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+file(GLOB nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
+  ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
+
+# nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT): KIND is cubin or ptx. What ptxas says of registers and spills, and the seconds,
+# go to OUTPUT.log.
+function(nvrar_compile_kernels source kind architecture output)
+  if(kind STREQUAL cubin)
+    set(target -cubin -arch=sm_${architecture} -Xptxas -v)
+  else()
+    set(target -ptx -arch=compute_${architecture})
+  endif()
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${PROJECT_SOURCE_DIR}/cmake/compile-kernels ${output}.log
+      ${nvrar_nvcc} -std=c++17 -O3 -Werror all-warnings ${target} -DNVRAR_CUDA_KERNELS
+      -I ${PROJECT_SOURCE_DIR}/src -I ${PROJECT_SOURCE_DIR}/src/cuda -I ${PROJECT_SOURCE_DIR}/include
+      -MD -MF ${output}.d -MT ${output} -o ${output} ${source}
+    DEPENDS ${source} ${nvrar_nvcc} ${PROJECT_SOURCE_DIR}/cmake/compile-kernels
+    DEPFILE ${output}.d
+    COMMENT "nvcc ${kind} ${architecture} ${source}"
+    VERBATIM)
+endfunction()
+
+# nvrar_fatbin(SOURCE OUTPUT): SOURCE for all architectures.
+function(nvrar_fatbin source output)
+  set(images "")
+  set(parts "")
+  foreach(entry IN LISTS NVRAR_CUDA_ARCHITECTURES)
+    string(REGEX MATCH "^([0-9]+a?f?)(-real|-virtual)?$" matched "${entry}")
+    if(NOT matched)
+      message(FATAL_ERROR "nvrar: NVRAR_CUDA_ARCHITECTURES holds '${entry}', which is no N, N-real or N-virtual")
+    endif()
+    set(architecture ${CMAKE_MATCH_1})
+    set(limit "${CMAKE_MATCH_2}")
+    if(NOT limit STREQUAL "-virtual")
+      list(APPEND parts ${output}.sm_${architecture}.cubin)
+      list(APPEND images --image3=kind=elf,sm=${architecture},file=${output}.sm_${architecture}.cubin)
+      nvrar_compile_kernels(${source} cubin ${architecture} ${output}.sm_${architecture}.cubin)
+    endif()
+    if(NOT limit STREQUAL "-real")
+      list(APPEND parts ${output}.compute_${architecture}.ptx)
+      list(APPEND images --image3=kind=ptx,sm=${architecture},file=${output}.compute_${architecture}.ptx)
+      nvrar_compile_kernels(${source} ptx ${architecture} ${output}.compute_${architecture}.ptx)
+    endif()
+  endforeach()
+  add_custom_command(OUTPUT ${output} COMMAND ${nvrar_cuda_bin}/fatbinary --create=${output} -64 ${images} DEPENDS ${parts} VERBATIM)
+endfunction()
+
+# The object library nvrar_kernels: src/cuda/fatbin.cpp with the images in it, or with none.
+function(nvrar_add_kernels)
+  set(directory ${PROJECT_BINARY_DIR}/kernels)
+  file(MAKE_DIRECTORY ${directory})
+  set(list "")
+  set(images "")
+  if(nvrar_nvcc)
+    foreach(source IN LISTS nvrar_kernel_sources)
+      cmake_path(GET source STEM name)
+      nvrar_fatbin(${PROJECT_SOURCE_DIR}/${source} ${directory}/${name}.fatbin)
+      list(APPEND images ${directory}/${name}.fatbin)
+      string(APPEND list "NVRAR_FATBIN(${name}, \"${directory}/${name}.fatbin\")\n")
+    endforeach()
+  endif()
+  file(CONFIGURE OUTPUT ${directory}/fatbins.inc CONTENT "${list}")
+  list(LENGTH images count)
+  add_library(nvrar_kernels OBJECT ${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp)
+  nvrar_common(nvrar_kernels)
+  target_include_directories(nvrar_kernels PRIVATE ${directory})
+  target_compile_definitions(nvrar_kernels PRIVATE NVRAR_FATBINS=${count})
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp PROPERTIES OBJECT_DEPENDS "${images}")
+endfunction()
