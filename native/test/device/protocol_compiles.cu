@@ -1,0 +1,155 @@
+// That every header of src/protocol compiles for a GPU, and every template in them: on the plainest Lane there could
+// be, one thread without waiting. It is compiled and never run.
+#include "protocol/element.h"
+#include "protocol/hierarchical.h"
+#include "protocol/one_shot.h"
+#include "protocol/point_to_point.h"
+#include "protocol/two_shot.h"
+
+namespace {
+
+using namespace nvrar::protocol;
+
+struct PlainLane {
+  struct Run {
+    const uint8_t* data;
+  };
+  struct Partial {
+    Packet packets[2];
+  };
+
+  Packet* rings[kMaxRanks];
+  uint32_t rank;
+
+  template <class Packets>
+  __device__ Run load(const uint8_t* from, uint32_t) {
+    return {from};
+  }
+  template <class Packets>
+  __device__ void push(const Peers& peers, uint64_t slot, Run run, uint32_t bytes, uint64_t epoch) {
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      for (uint32_t at = 0; at < bytes; at += Packets::kPayloadBytes) {
+        Packet payload{};
+        payload[0] = run.data[at];
+        put(peers[i], slot + at / Packets::kPayloadBytes, Packets::seal(payload, epoch));
+      }
+    }
+  }
+  template <class Packets>
+  __device__ bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+    Packet packet;
+    if (!take<Packets>(slot, source, epoch, &packet)) return false;
+    for (uint32_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(packet[i % 4]);
+    return true;
+  }
+  template <class Packets>
+  __device__ bool reduce(const Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result) {
+    for (uint32_t i = 0; i < sources.count; ++i) {
+      if (i != sources.own && !drain<Packets>(sources.slot_of(i), sources.first + i, to, bytes, epoch)) return false;
+    }
+    to[0] = static_cast<uint8_t>(to[0] + own.data[0]);
+    *result = {to};
+    return true;
+  }
+  template <class Packets>
+  __device__ bool node_sum(const Sources& sources, Run own, uint32_t, uint64_t epoch, Partial* sum) {
+    sum->packets[0][0] = own.data[0];
+    return take<Packets>(sources.slot_of(0), sources.first, epoch, &sum->packets[1]);
+  }
+  template <class Packets>
+  __device__ void push_partial(uint32_t peer, uint64_t slot, const Partial& partial, uint32_t, uint64_t epoch) {
+    put(peer, slot, Packets::seal(partial.packets[0], epoch));
+  }
+  template <class Packets>
+  __device__ bool take_partial(uint64_t slot, uint32_t source, uint32_t, uint64_t epoch, Partial* partial) {
+    return take<Packets>(slot, source, epoch, &partial->packets[0]);
+  }
+  __device__ void finish(const Partial* of_nodes, uint8_t* to, uint32_t, Run* result) {
+    to[0] = static_cast<uint8_t>(of_nodes[0].packets[0][0]);
+    *result = {to};
+  }
+  __device__ void soon_pushed(const Peers&, uint64_t) {}
+  template <class Packets>
+  __device__ void soon_taken(uint64_t) {}
+  __device__ void put(uint32_t peer, uint64_t slot, Packet packet) { rings[peer][slot] = packet; }
+  template <class Packets>
+  __device__ bool take(uint64_t slot, uint32_t, uint64_t epoch, Packet* packet) {
+    *packet = rings[rank][slot];
+    if constexpr (Packets::kMustClear) rings[rank][slot] = Packets::empty();
+    return Packets::arrived(*packet, epoch);
+  }
+  __device__ void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+  __device__ void sent() {}
+  __device__ void differ(uint32_t) {}
+};
+
+struct PlainTransferLane {
+  Packet* rings[kMaxRanks];
+  uint32_t rank;
+
+  __device__ void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch) {
+    Packet packet{};
+    packet[0] = static_cast<uint32_t>(payload);
+    rings[peer][slot] = EpochPacket::seal(packet, epoch);
+  }
+  __device__ WordPacket look(uint64_t slot) {
+    const Packet packet = rings[rank][slot];
+    return {packet[0], packet[2]};
+  }
+  __device__ void took(uint64_t) {}
+  __device__ uint64_t load(const uint8_t* from) { return *from; }
+  __device__ uint64_t load_part(const uint8_t* from, uint32_t) { return *from; }
+  __device__ void store(uint8_t* to, uint64_t word) { *to = static_cast<uint8_t>(word); }
+  __device__ void store_part(uint8_t* to, uint64_t word, uint32_t) { *to = static_cast<uint8_t>(word); }
+};
+
+template <class Packets>
+__device__ bool all_sums(PlainLane& lane, const Launch& launch) {
+  DirectExchange exchange;
+  return one_shot<Packets>(lane, launch) && two_shot<Packets>(lane, launch) && reduce<Packets>(lane, launch) &&
+         reduce_scatter<Packets>(lane, launch) && hierarchical<Packets>(lane, exchange, launch);
+}
+
+template <class Element, class Op>
+__device__ typename Element::Bits combine(typename Element::Bits a, typename Element::Bits b, uint32_t world) {
+  return Element::narrow(Op::finish(Op::apply(Element::widen(a), Element::widen(b)), world));
+}
+
+template <class Element>
+__device__ uint64_t all_operators(uint64_t a, uint64_t b, uint32_t world) {
+  using Bits = typename Element::Bits;
+  const Bits x = static_cast<Bits>(a);
+  const Bits y = static_cast<Bits>(b);
+  uint64_t result = combine<Element, Sum>(x, y, world) ^ combine<Element, Product>(x, y, world) ^
+                    combine<Element, Max>(x, y, world) ^ combine<Element, Min>(x, y, world);
+  if constexpr (Element::kFloat) result ^= combine<Element, Avg>(x, y, world);
+  return result;
+}
+
+}  // namespace
+
+extern "C" __global__ void collectives(PlainLane lane, Launch launch, CallSignature call, bool* done) {
+  launch.header_hash = header_hash(call);
+  *done = barrier(lane, launch) && broadcast(lane, launch) && all_gather(lane, launch) && all_to_all(lane, launch) &&
+          all_sums<EpochPacket>(lane, launch) && all_sums<SentinelPacket>(lane, launch);
+}
+
+extern "C" __global__ void transfers(PlainTransferLane lane, PairEnd end, Transfer transfer, bool* done) {
+  *done = can_push(lane, end) && can_pull(lane, end) && push(lane, end, transfer) == Step::kMoved &&
+          pull(lane, end, transfer) == Step::kMoved && transfer.complete();
+}
+
+extern "C" __global__ void elements(uint64_t a, uint64_t b, uint32_t world, uint64_t* result) {
+  *result = all_operators<Bfloat16>(a, b, world) ^ all_operators<Float16>(a, b, world) ^
+            all_operators<Float32>(a, b, world) ^ all_operators<Float64>(a, b, world) ^
+            all_operators<Int8>(a, b, world) ^ all_operators<Uint8>(a, b, world) ^ all_operators<Int32>(a, b, world) ^
+            all_operators<Int64>(a, b, world);
+}
+
+extern "C" __global__ void layout(RingLayout layout, HierarchicalRuns runs, uint64_t* result) {
+  *result = layout.total_bytes() + layout.sentinel_begin() + layout.credit_slot(1) +
+            layout.area_runs(PacketKind::kEpoch) + runs.runs_that_fit(layout.area_runs(PacketKind::kSentinel)) +
+            TwoShotRuns{layout.topology}.runs_that_fit(8) + FlatRuns{layout.topology}.runs_that_fit(8) + first_epoch();
+}
