@@ -77,6 +77,7 @@ doctor_tools() {
   else
     optional GoogleTest "no gtest/gtest.h in /usr/include or /usr/local/include, which only bin/nvrar test needs; $(cure libgtest-dev)"
   fi
+  doctor_nvcc
   python="$(python_candidates | sed -n 1p)"
   if [[ -n "$python" ]]; then
     found Python "$(first_line "$python" --version), $python"
@@ -90,6 +91,28 @@ doctor_tools() {
   fi
 }
 
+# Only building needs it, and only for GPUs.
+doctor_nvcc() {
+  local nvcc
+  if nvcc="$(find_nvcc)"; then
+    found nvcc "$("$nvcc" --version | sed -n 's/^Cuda compilation tools, release \([0-9.]*\).*/\1/p'), $nvcc"
+  else
+    optional nvcc "$("$NVRAR_HOME/native/cmake/find-nvcc" 2>&1 || true); only the GPU kernels need it, and bin/nvrar setup --cuda gets one"
+  fi
+}
+
+# Whether the library that was built holds kernels: they lie in a section of their own.
+doctor_kernels() {
+  local library
+  for library in "$NVRAR_HOME"/native/target/classes/io/nvrar/native/*/libnvrar.so; do
+    if grep -qF .nv_fatbin "$library"; then
+      found kernels "libnvrar.so holds the GPU kernels"
+    else
+      optional kernels "libnvrar.so was built without nvcc and runs on the CPU only; bin/nvrar setup --cuda builds it with the GPU kernels"
+    fi
+  done
+}
+
 doctor() {
   if asks_for_help "$@"; then
     printf 'bin/nvrar doctor: says what was found and what is missing; exits with 0 if nothing is missing and the CPU backend runs.\n'
@@ -99,8 +122,11 @@ doctor() {
   doctor_tools
   if ! is_built; then
     lacking build "not there, or older than the sources; bin/nvrar setup builds"
-  elif find_jdk > /dev/null; then
-    (run_plain doctor "$@") || doctor_failed=yes
+  else
+    doctor_kernels
+    if find_jdk > /dev/null; then
+      (run_plain doctor "$@") || doctor_failed=yes
+    fi
   fi
   [[ -z "$doctor_failed" ]]
 }

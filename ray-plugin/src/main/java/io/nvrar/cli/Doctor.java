@@ -46,20 +46,25 @@ public final class Doctor implements NvrarCommand {
     } else {
       line(out, "missing", "CPU backend", String.valueOf(cpu.getMessage()));
     }
-    optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), GPU_DRIVER.toString());
-    optional(out, "libcuda", libraries.find("libcuda.so.1"), "libcuda.so.1");
-    optional(out, "NVSHMEM", libraries.find("libnvshmem_host.so.3"), "libnvshmem_host.so.3");
+    optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
+    library(out, "libcuda", libraries, "libcuda.so.1");
+    library(out, "NVSHMEM", libraries, "libnvshmem_host.so.3");
     return cpu == null ? 0 : Main.FAILED;
   }
 
-  /** What this version does not use yet: its absence is no fault. */
+  private static void library(
+      PrintWriter out, String what, SharedLibraries libraries, String name) {
+    optional(out, what, libraries.find(name), "no " + name + " in " + libraries.places());
+  }
+
+  /** What only GPUs need: its absence is no fault. */
   private static void optional(
-      PrintWriter out, String what, Optional<String> found, String lookedFor) {
+      PrintWriter out, String what, Optional<String> found, String absence) {
     line(
         out,
         found.isPresent() ? "ok" : "none",
         what,
-        found.orElse("no " + lookedFor + "; not needed, this version runs on the CPU"));
+        found.orElse(absence + "; only GPUs need it"));
   }
 
   private static void line(PrintWriter out, String state, String what, String detail) {

@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -50,6 +51,11 @@ record SharedLibraries(List<Path> directories) {
       }
     }
     return Optional.empty();
+  }
+
+  /** Where {@link #find} looks, for a sentence. */
+  String places() {
+    return directories.stream().map(Path::toString).collect(Collectors.joining(", "));
   }
 
   private static String target(Path file) {

@@ -34,5 +34,6 @@ class DoctorTest {
         .contains(
             second.resolve("libx.so.1") + " -> " + second.toRealPath().resolve("libx.so.1.2"));
     assertThat(libraries.find("liby.so.1")).isEmpty();
+    assertThat(libraries.places()).startsWith(first + ", " + second + ", /usr/lib");
   }
 }
