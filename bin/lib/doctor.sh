@@ -103,14 +103,11 @@ doctor_nvcc() {
 
 # Whether the library that was built holds kernels: they lie in a section of their own.
 doctor_kernels() {
-  local library
-  for library in "$NVRAR_HOME"/native/target/classes/io/nvrar/native/*/libnvrar.so; do
-    if grep -qF .nv_fatbin "$library"; then
-      found kernels "libnvrar.so holds the GPU kernels"
-    else
-      optional kernels "libnvrar.so was built without nvcc and runs on the CPU only; bin/nvrar setup --cuda builds it with the GPU kernels"
-    fi
-  done
+  if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/release/libnvrar.so"; then
+    found kernels "libnvrar.so holds the GPU kernels"
+  else
+    optional kernels "libnvrar.so was built without nvcc and runs on the CPU only; bin/nvrar setup --cuda builds it with the GPU kernels"
+  fi
 }
 
 doctor() {
