@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# On a GPU host without network, Java and Ray: unpacks what pack.sh has packed and sets the environment. To be sourced by bash:
+#
+#   . host.sh [DIRECTORY]          the archives lie beside this file; DIRECTORY is /opt/nvrar if it is not named
+#
+# What was unpacked before from the same archives stays. Afterwards there are JAVA_HOME, Java on the PATH, and
+#
+#   nvrar COMMAND ...              bin/nvrar, as where it was built: doctor, hello, post-mortem, ...
+#   nvrar_native PROGRAM ...       a native test program, or nvrar_bench
+#   nvrar_java_tests [REGEX] ...   the Java tests with the tag gpu of the classes whose whole names fit; what follows goes to JUnit's
+#                                  console, as --include-tag=ray. Tests of Ray start a private cluster.
+#
+# The host has bash, tar, xz, the version of Python that the archives were made for, NVIDIA's driver, and NVSHMEM where that is tested.
+
+NVRAR_HOST="$(mkdir -p "${1:-/opt/nvrar}" && cd "${1:-/opt/nvrar}" && pwd)" || return 1
+
+# NVLink multicast is off in every process here, also in those that only compare: not every host lets a container use it, and some hang.
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+export RAY_USAGE_STATS_ENABLED=0
+
+# nvrar_unpack FROM: a checkout that was built, in $NVRAR_HOST/home, and Ray where bin/nvrar looks for it.
+nvrar_unpack() {
+  local from="$1" sums ray
+  sums="$(cd "$from" && sha256sum ray.txz jre.txz nvrar.txz)" || return 1
+  [[ "$(cat "$NVRAR_HOST/unpacked" 2> /dev/null)" != "$sums" ]] || return 0
+  rm -rf "${NVRAR_HOST:?}"/{unpacked,home,jre,cache}
+  mkdir -p "$NVRAR_HOST"/{home,jre,cache} && chmod 700 "$NVRAR_HOST/cache" &&
+    tar -C "$NVRAR_HOST/jre" -xJf "$from/jre.txz" &&
+    tar -C "$NVRAR_HOST/home" -xJf "$from/nvrar.txz" || return 1
+  ray="$NVRAR_HOST/cache/nvrar/ray-$(cat "$NVRAR_HOST/home/ray-version")"
+  mkdir -m 700 "$NVRAR_HOST/cache/nvrar" && mkdir "$ray" &&
+    tar -C "$ray" -xJf "$from/ray.txz" && touch "$ray/.complete" &&
+    printf '%s\n' "$sums" > "$NVRAR_HOST/unpacked"
+}
+
+nvrar() {
+  "$NVRAR_HOST/home/bin/nvrar" "$@"
+}
+
+nvrar_native() {
+  local build="$NVRAR_HOST/home/native/build/release" program="$1"
+  shift
+  case "$program" in
+    *_bench) program="$build/bench/$program" ;;
+    *) program="$build/test/$program" ;;
+  esac
+  LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" "$@"
+}
+
+nvrar_java_tests() (
+  NVRAR_HOME="$NVRAR_HOST/home"
+  for part in common setup build run; do
+    # shellcheck source=/dev/null
+    . "$NVRAR_HOME/bin/lib/$part.sh"
+  done
+  tests="$(printf '%s:' "$NVRAR_HOME"/tests/*-tests.jar)"
+  reports="$NVRAR_STATE/test/gpu"
+  classes="${1:-.*(Test|IT)}"
+  shift || true
+  mkdir -p "$reports"
+  # Those of containers need libraries that are not here.
+  "$JAVA_HOME/bin/java" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "-Dnvrar.keeper=$NVRAR_HOME/bin/lib/keeper.py" \
+    "-Dnvrar.ray.venv=$(ray_environment "$NVRAR_RAY_VERSION")" "-Dnvrar.test.jar=$NVRAR_HOME/tests/integration-tests.jar" \
+    "-Dnvrar.test.work=$reports" -Dnvrar.require.ray=true \
+    -cp "$(ray_jar "$NVRAR_RAY_VERSION"):$tests$NVRAR_HOME/tests/junit-console.jar:$(our_jars)" \
+    org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors --exclude-engine=junit-vintage --fail-if-no-tests --include-tag=gpu \
+    "--scan-classpath=$tests" "--include-classname=$classes" --exclude-package=io.nvrar.it.containers \
+    --config=junit.jupiter.execution.timeout.default=180s "--reports-dir=$reports" "$@"
+)
+
+nvrar_unpack "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)" || {
+  printf 'host.sh: the archives could not be unpacked into %s\n' "$NVRAR_HOST" >&2
+  return 1
+}
+export JAVA_HOME="$NVRAR_HOST/jre" XDG_CACHE_HOME="$NVRAR_HOST/cache"
+export PATH="$JAVA_HOME/bin:$PATH"
+NVRAR_RAY_VERSION="$(cat "$NVRAR_HOST/home/ray-version")"
+export NVRAR_RAY_VERSION
+# It was built elsewhere: bin/nvrar shall not want to build it.
+(
+  NVRAR_HOME="$NVRAR_HOST/home"
+  for part in common cuda build; do
+    # shellcheck source=/dev/null
+    . "$NVRAR_HOME/bin/lib/$part.sh"
+  done
+  mkdir -p "$NVRAR_STATE" && mark_built "$(source_fingerprint)"
+)
