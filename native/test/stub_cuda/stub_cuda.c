@@ -6,6 +6,8 @@
 //   CUDA_ERROR_NO_DEVICE STUB_CUDA_DRIVER_VERSION=11080       what cuDriverGetVersion says; 13000 without it
 //   STUB_CUDA_MEMORY=1000000             bytes of each device; 1 GiB without it
 //   STUB_CUDA_SAME_UUID=1                all devices are one
+//   STUB_CUDA_FIRST_DEVICE=2             the first device that this process sees, as with CUDA_VISIBLE_DEVICES
+//   STUB_CUDA_PEER_ACCESS=0              no device can access another one's memory
 //   STUB_CUDA_FAIL=FUNCTION:ERROR:N,...  from its N-th call on a function fails with that error, a number; one that
 //   breaks the
 //                                        context stays, for all functions, as with a real driver
@@ -15,12 +17,16 @@
 // A call that needs a context fails where the calling thread has none, a handle or an address that is not alive is
 // refused, and an address of one device is no address on another: what a real driver would forgive or crash on fails
 // here.
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -34,9 +40,11 @@ enum {
   kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidContext = 201,
+  kPeerAccessUnsupported = 217,
   kInvalidHandle = 400,
   kIllegalState = 401,
   kNotReady = 600,
+  kPeerAccessAlreadyEnabled = 704,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureUnmatched = 903,
@@ -58,10 +66,13 @@ static const struct Error {
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {kPeerAccessUnsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+     "peer access is not supported between these two devices"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kIllegalState, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kPeerAccessAlreadyEnabled, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {721, "CUDA_ERROR_CONTAINED", "Invalid access of peer GPU memory over nvlink or a hardware error"},
     {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
@@ -85,9 +96,10 @@ typedef struct Context {
   CUdevice device;
   int retained;
   size_t used_bytes;
+  unsigned peers;  // bit d: access to device d was enabled
 } Context;
 
-typedef enum { kDeviceMemory, kHostMemory } MemoryKind;
+typedef enum { kDeviceMemory, kHostMemory, kPeerMemory } MemoryKind;
 
 typedef enum { kAllocation, kStream, kEvent, kGraph, kExecutable } Kind;
 
@@ -103,6 +115,7 @@ typedef struct Allocation {
   MemoryKind memory;
   void* base;
   size_t bytes;
+  int fd;  // of device memory, a file that other processes can map; -1 where it is a mapping of theirs
 } Allocation;
 
 typedef struct Operation {
@@ -139,6 +152,9 @@ static CUresult g_sticky;
 static Context g_contexts[kMaxDevices];
 static Object* g_objects;
 static _Thread_local Context* t_current;
+enum { kMaxDepth = 16 };
+static _Thread_local Context* t_pushed[kMaxDepth];
+static _Thread_local int t_depth;
 
 static long setting(const char* name, long otherwise) {
   const char* value = getenv(name);
@@ -236,7 +252,7 @@ static Allocation* allocation_of(const void* address, size_t bytes) {
 
 static int is_device_memory(const void* address, size_t bytes) {
   Allocation* allocation = allocation_of(address, bytes);
-  return allocation != NULL && allocation->memory == kDeviceMemory;
+  return allocation != NULL && allocation->memory != kHostMemory;
 }
 
 static void* pointer(CUdeviceptr address) { return (void*)(uintptr_t)address; }
@@ -295,10 +311,20 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return leave(kSuccess);
 }
 
+static void fill_uuid(unsigned char* uuid, CUdevice device) {
+  memset(uuid, 0xAB, 16);
+  if (!setting("STUB_CUDA_SAME_UUID", 0)) uuid[15] = (unsigned char)(setting("STUB_CUDA_FIRST_DEVICE", 0) + device);
+}
+
 CUresult cuDeviceGetUuid(unsigned char* uuid, CUdevice device) {
   ENTER(0);
-  memset(uuid, 0xAB, 16);
-  if (!setting("STUB_CUDA_SAME_UUID", 0)) uuid[15] = (unsigned char)device;
+  fill_uuid(uuid, device);
+  return leave(kSuccess);
+}
+
+CUresult cuDeviceGetUuid_v2(unsigned char* uuid, CUdevice device) {
+  ENTER(0);
+  fill_uuid(uuid, device);
   return leave(kSuccess);
 }
 
@@ -339,7 +365,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   ENTER(0);
-  *can = device != peer;
+  *can = device != peer && setting("STUB_CUDA_PEER_ACCESS", 1);
   return leave(kSuccess);
 }
 
@@ -386,6 +412,32 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return leave(kSuccess);
 }
 
+CUresult cuCtxPushCurrent_v2(Context* context) {
+  ENTER(0);
+  REQUIRE(t_depth < kMaxDepth, kInvalidValue);
+  t_pushed[t_depth++] = t_current;
+  t_current = context;
+  return leave(kSuccess);
+}
+
+CUresult cuCtxPopCurrent_v2(Context** context) {
+  ENTER(0);
+  REQUIRE(t_depth > 0, kInvalidContext);
+  *context = t_current;
+  t_current = t_pushed[--t_depth];
+  return leave(kSuccess);
+}
+
+CUresult cuCtxEnablePeerAccess(Context* peer, unsigned flags) {
+  ENTER(1);
+  REQUIRE(flags == 0 && peer != t_current, kInvalidDevice);
+  REQUIRE(setting("STUB_CUDA_PEER_ACCESS", 1), kPeerAccessUnsupported);
+  unsigned bit = 1U << peer->device;
+  REQUIRE((t_current->peers & bit) == 0, kPeerAccessAlreadyEnabled);
+  t_current->peers |= bit;
+  return leave(kSuccess);
+}
+
 CUresult cuCtxSynchronize(void) {
   ENTER(1);
   return leave(kSuccess);
@@ -393,13 +445,25 @@ CUresult cuCtxSynchronize(void) {
 
 // Memory.
 
+static int make_shareable(Allocation* allocation, size_t bytes) {
+  allocation->fd = memfd_create("stub-cuda", MFD_CLOEXEC);
+  if (allocation->fd < 0 || ftruncate(allocation->fd, (off_t)bytes) != 0) return 0;
+  allocation->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
+  return allocation->base != MAP_FAILED;
+}
+
 static CUresult allocate(void** base, size_t bytes, MemoryKind memory) {
   REQUIRE(bytes > 0, kInvalidValue);
   if (memory == kDeviceMemory) {
     REQUIRE(bytes <= device_bytes() - t_current->used_bytes, kOutOfMemory);
   }
   Allocation* allocation = calloc(1, sizeof *allocation);
-  REQUIRE(allocation != NULL && posix_memalign(&allocation->base, 512, bytes) == 0, kOutOfMemory);
+  REQUIRE(allocation != NULL, kOutOfMemory);
+  if (memory == kDeviceMemory) {
+    REQUIRE(make_shareable(allocation, bytes), kOutOfMemory);
+  } else {
+    REQUIRE(posix_memalign(&allocation->base, 512, bytes) == 0, kOutOfMemory);
+  }
   // Nobody may rely on zeros that a GPU does not give.
   memset(allocation->base, 0xCD, bytes < 4096 ? bytes : 4096);
   allocation->memory = memory;
@@ -411,10 +475,15 @@ static CUresult allocate(void** base, size_t bytes, MemoryKind memory) {
 }
 
 static CUresult release(void* base, MemoryKind memory) {
-  Allocation* allocation = allocation_of(base, 0);
+  Allocation* allocation = allocation_of(base, 1);
   REQUIRE(allocation != NULL && allocation->base == base && allocation->memory == memory, kInvalidValue);
   if (memory == kDeviceMemory) allocation->object.context->used_bytes -= allocation->bytes;
-  free(base);
+  if (memory == kHostMemory) {
+    free(base);
+  } else {
+    munmap(base, allocation->bytes);
+    if (allocation->fd >= 0) close(allocation->fd);
+  }
   remove_object(&allocation->object);
   return leave(kSuccess);
 }
@@ -481,6 +550,62 @@ CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address) 
     default:
       return leave(kNotSupported);
   }
+}
+
+// Memory of other processes.
+
+typedef struct IpcHandle {
+  int pid;
+  int fd;  // in that process
+  size_t bytes;
+  unsigned char device[16];
+  char unused[32];
+} IpcHandle;
+
+CUresult cuIpcGetMemHandle(IpcHandle* handle, CUdeviceptr address) {
+  ENTER(1);
+  Allocation* allocation = allocation_of(pointer(address), 1);
+  REQUIRE(allocation != NULL && allocation->memory == kDeviceMemory && (uintptr_t)allocation->base == address,
+          kInvalidValue);
+  memset(handle, 0, sizeof *handle);
+  handle->pid = getpid();
+  handle->fd = allocation->fd;
+  handle->bytes = allocation->bytes;
+  fill_uuid(handle->device, allocation->object.context->device);
+  return leave(kSuccess);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, IpcHandle handle, unsigned flags) {
+  ENTER(1);
+  REQUIRE(flags == 1, kInvalidValue);
+  REQUIRE(handle.pid != getpid(), kInvalidContext);
+  unsigned char own[16];
+  fill_uuid(own, t_current->device);
+  REQUIRE(memcmp(own, handle.device, sizeof own) == 0 || setting("STUB_CUDA_PEER_ACCESS", 1), kPeerAccessUnsupported);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.pid, handle.fd);
+  int opened = open(path, O_RDWR | O_CLOEXEC);
+  REQUIRE(opened >= 0, kInvalidValue);
+  struct stat status;
+  void* base = MAP_FAILED;
+  if (handle.bytes > 0 && fstat(opened, &status) == 0 && status.st_size == (off_t)handle.bytes) {
+    base = mmap(NULL, handle.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0);
+  }
+  close(opened);
+  REQUIRE(base != MAP_FAILED, kInvalidValue);
+  Allocation* mapping = calloc(1, sizeof *mapping);
+  mapping->memory = kPeerMemory;
+  mapping->base = base;
+  mapping->bytes = handle.bytes;
+  mapping->fd = -1;
+  add_object(&mapping->object, kAllocation);
+  *address = (uintptr_t)base;
+  return leave(kSuccess);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+  ENTER(1);
+  return release(pointer(address), kPeerMemory);
 }
 
 // Streams run at once; a capturing one records.
