@@ -2,15 +2,14 @@
 // a capture records copies and sets and a graph runs them again. Every failure that a real driver has can be ordered by
 // a variable of the environment, so that what is said about it can be tested on any machine:
 //
-//   STUB_CUDA_DEVICES=2                  the number of devices, 0 to 8; 1 without it, and 0 makes cuInit say
-//   CUDA_ERROR_NO_DEVICE STUB_CUDA_DRIVER_VERSION=11080       what cuDriverGetVersion says; 13000 without it
-//   STUB_CUDA_MEMORY=1000000             bytes of each device; 1 GiB without it
-//   STUB_CUDA_SAME_UUID=1                all devices are one
-//   STUB_CUDA_FIRST_DEVICE=2             the first device that this process sees, as with CUDA_VISIBLE_DEVICES
-//   STUB_CUDA_PEER_ACCESS=0              no device can access another one's memory
-//   STUB_CUDA_FAIL=FUNCTION:ERROR:N,...  from its N-th call on a function fails with that error, a number; one that
-//   breaks the
-//                                        context stays, for all functions, as with a real driver
+//   STUB_CUDA_DEVICES=2               the number of devices, 0 to 8; 1 without it, and with 0 cuInit finds none
+//   STUB_CUDA_FIRST_DEVICE=2          the first device that this process sees, as with CUDA_VISIBLE_DEVICES
+//   STUB_CUDA_SAME_UUID=1             all devices are one
+//   STUB_CUDA_PEER_ACCESS=0           no device can access another one's memory
+//   STUB_CUDA_MEMORY=1000000          bytes of each device; 1 GiB without it
+//   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
+//   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on the function NAME fails with that error, a number;
+//                                     one that breaks the context stays, for all functions, as with a driver
 //
 // A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
 //
@@ -699,11 +698,15 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t byt
 
 CUresult cuMemcpy(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
   ENTER(1);
+  REQUIRE(allocation_of(pointer(target), bytes) != NULL && allocation_of(pointer(source), bytes) != NULL,
+          kInvalidValue);
   return copy(NULL, pointer(target), 0, pointer(source), 0, bytes);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, Stream* stream) {
   ENTER(1);
+  REQUIRE(allocation_of(pointer(target), bytes) != NULL && allocation_of(pointer(source), bytes) != NULL,
+          kInvalidValue);
   return copy(stream, pointer(target), 0, pointer(source), 0, bytes);
 }
 
@@ -727,16 +730,24 @@ CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, Stre
   return set(stream, target, value, 4, count);
 }
 
-CUresult cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
-  ENTER(1);
-  (void)flags;
-  (void)priority;
+static CUresult new_stream(Stream** stream) {
   *stream = calloc(1, sizeof **stream);
   add_object(&(*stream)->object, kStream);
   return leave(kSuccess);
 }
 
-CUresult cuStreamCreate(Stream** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+CUresult cuStreamCreate(Stream** stream, unsigned flags) {
+  ENTER(1);
+  (void)flags;
+  return new_stream(stream);
+}
+
+CUresult cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  ENTER(1);
+  (void)flags;
+  (void)priority;
+  return new_stream(stream);
+}
 
 CUresult cuStreamDestroy_v2(Stream* stream) {
   ENTER(1);
