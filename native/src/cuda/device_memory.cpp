@@ -1,0 +1,98 @@
+#include "cuda/device_memory.h"
+
+#include <cstring>
+
+#include "cuda/memory_blob.h"
+#include "error.h"
+#include "host/shared_segment.h"
+
+namespace nvrar::cuda {
+namespace {
+
+// The driver packs smaller allocations together, and a handle maps what they are packed in (cuIpcGetMemHandle).
+constexpr uint64_t kPageBytes = 2 << 20;
+
+constexpr uint64_t id_offset(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+uint64_t allocation_bytes(uint64_t bytes) {
+  return (id_offset(bytes) + sizeof(uint64_t) + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+}  // namespace
+
+PrimaryContext::PrimaryContext(int32_t ordinal) : ordinal_(ordinal) {
+  const Driver& cuda = driver();
+  int count = 0;
+  check(cuda.cuDeviceGetCount(&count), "counting the devices");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "there is no device " + std::to_string(ordinal) + ": this process sees " +
+                                            std::to_string(count) + (count == 1 ? " GPU" : " GPUs"));
+  }
+  check(cuda.cuDeviceGet(&device_, ordinal), "getting a device");
+  check(cuda.cuDeviceGetUuid_v2(&uuid_, device_), "reading a device's UUID");
+  check(cuda.cuDevicePrimaryCtxRetain(&context_, device_), "retaining a device's primary context");
+}
+
+PrimaryContext::~PrimaryContext() { (void)driver().cuDevicePrimaryCtxRelease_v2(device_); }
+
+std::optional<DeviceHandle> visible_device(const Uuid& uuid) {
+  const Driver& cuda = driver();
+  int count = 0;
+  check(cuda.cuDeviceGetCount(&count), "counting the devices");
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    DeviceHandle device = 0;
+    Uuid its{};
+    check(cuda.cuDeviceGet(&device, ordinal), "getting a device");
+    check(cuda.cuDeviceGetUuid_v2(&its, device), "reading a device's UUID");
+    if (std::memcmp(&its, &uuid, sizeof uuid) == 0) return device;
+  }
+  return std::nullopt;
+}
+
+void require_peer_access(DeviceHandle own, DeviceHandle peer, const std::string& own_place,
+                         const std::string& peer_place) {
+  if (own == peer) return;
+  int can = 0;
+  check(driver().cuDeviceCanAccessPeer(&can, own, peer), "asking for peer access");
+  if (can != 0) return;
+  throw Error(NVRAR_UNAVAILABLE, "the GPU of " + own_place + " cannot access the memory of the GPU of " + peer_place +
+                                     ": there is no peer access between them (see nvidia-smi topo -p2p rw)");
+}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes)
+    : context_(std::move(context)), bytes_(bytes) {
+  while (id_ == 0) host::random_bytes(&id_, sizeof id_);
+  const CurrentContext current(context_->get());
+  const uint64_t size = allocation_bytes(bytes_);
+  check(driver().cuMemAlloc_v2(&address_, size),
+        ("allocating " + std::to_string(size) + " bytes on " + text_of(context_->uuid())).c_str());
+  const Result written = driver().cuMemcpyHtoD_v2(address_ + id_offset(bytes_), &id_, sizeof id_);
+  if (written == kSuccess) return;
+  (void)driver().cuMemFree_v2(address_);
+  check(written, "writing to memory that was just allocated");
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (left_) return;
+  const Driver& cuda = driver();
+  // In a broken context nothing can be freed any more; the process has to end.
+  if (cuda.cuCtxPushCurrent_v2(context_->get()) != kSuccess) return;
+  (void)cuda.cuMemFree_v2(address_);
+  Context popped;
+  (void)cuda.cuCtxPopCurrent_v2(&popped);
+}
+
+IpcMemoryHandle DeviceMemory::ipc_handle() const {
+  const CurrentContext current(context_->get());
+  IpcMemoryHandle handle{};
+  check(driver().cuIpcGetMemHandle(&handle, address_), "getting a CUDA IPC handle");
+  return handle;
+}
+
+uint64_t DeviceMemory::id_behind(DeviceAddress base, uint64_t bytes) {
+  uint64_t id = 0;
+  check(driver().cuMemcpyDtoH_v2(&id, base + id_offset(bytes), sizeof id), "reading a peer's memory");
+  return id;
+}
+
+}  // namespace nvrar::cuda

@@ -1,0 +1,70 @@
+// A device's primary context, held, and a block of its memory.
+#ifndef NVRAR_CUDA_DEVICE_MEMORY_H
+#define NVRAR_CUDA_DEVICE_MEMORY_H
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cuda/driver.h"
+
+namespace nvrar::cuda {
+
+// Keeps the primary context alive: memory may outlive the member that allocated it.
+class PrimaryContext {
+ public:
+  explicit PrimaryContext(int32_t ordinal);  // throws NVRAR_INVALID_ARGUMENT if there is no such device
+  ~PrimaryContext();
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+  Context get() const noexcept { return context_; }
+  DeviceHandle device() const noexcept { return device_; }
+  int32_t ordinal() const noexcept { return ordinal_; }
+  const Uuid& uuid() const noexcept { return uuid_; }
+
+ private:
+  int32_t ordinal_;
+  DeviceHandle device_ = 0;
+  Context context_ = nullptr;
+  Uuid uuid_{};
+};
+
+// The device of that UUID if this process sees it; ordinals differ between processes with other CUDA_VISIBLE_DEVICES.
+std::optional<DeviceHandle> visible_device(const Uuid& uuid);
+
+// Whether kernels on one device can access memory of the other.
+void require_peer_access(DeviceHandle own, DeviceHandle peer, const std::string& own_place,
+                         const std::string& peer_place);  // throws NVRAR_UNAVAILABLE
+
+class DeviceMemory {
+ public:
+  // Whole pages of its own, so that a peer that maps the block sees nothing else. Its id stands behind the last byte.
+  DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  DeviceAddress get() const noexcept { return address_; }
+  uint64_t bytes() const noexcept { return bytes_; }
+  uint64_t id() const noexcept { return id_; }
+  const PrimaryContext& context() const noexcept { return *context_; }
+  IpcMemoryHandle ipc_handle() const;
+  // Gives the memory up without freeing it: somebody may still write there.
+  void leave() noexcept { left_ = true; }
+
+  // What stands behind a block's last byte, read by a peer that mapped it.
+  static uint64_t id_behind(DeviceAddress base, uint64_t bytes);
+
+ private:
+  std::shared_ptr<const PrimaryContext> context_;
+  uint64_t bytes_;
+  uint64_t id_ = 0;
+  DeviceAddress address_ = 0;
+  bool left_ = false;
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_DEVICE_MEMORY_H

@@ -1,0 +1,85 @@
+// Device memory that every rank of a group can load from and store to, whichever way the ranks got hold of it.
+#ifndef NVRAR_CUDA_SYMMETRIC_MEMORY_H
+#define NVRAR_CUDA_SYMMETRIC_MEMORY_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nvrar::cuda {
+
+enum class MemoryProvider : uint32_t {
+  kAutomatic = 0,  // local where all ranks are in one process, else NVSHMEM where all can, else CUDA IPC
+  kNvshmem = 1,
+  kIpc = 2,    // processes of one host
+  kLocal = 3,  // ranks of one process
+};
+const char* name_of(MemoryProvider provider) noexcept;
+
+// What a member tells the others of its memory: plain bytes in the group's descriptor, checked by the reader.
+constexpr size_t kMemoryAddressBytes = 192;
+struct MemoryAddress {
+  uint8_t bytes[kMemoryAddressBytes];
+};
+
+constexpr size_t kNvshmemIdBytes = 128;
+using NvshmemId = std::array<uint8_t, kNvshmemIdBytes>;
+
+struct NvshmemConfig {
+  std::string library;       // libnvshmem_host.so.3 or its directory; empty: looked for
+  uint64_t arena_bytes = 0;  // what a process gives to all its groups together, taken once; the same on all ranks
+  uint64_t deadline_ns = 0;  // of the initialisation
+};
+
+struct MemoryConfig {
+  MemoryProvider provider = MemoryProvider::kAutomatic;
+  uint64_t bytes = 0;  // of each rank; the same on all
+  int32_t device = 0;  // ordinal
+  uint32_t rank = 0;
+  uint32_t world = 1;
+  bool shared_devices = false;  // several ranks may use one GPU: for tests, on all ranks or on none
+  NvshmemConfig nvshmem;
+  NvshmemId nvshmem_id{};  // of the group's unique id; all zero: its maker had none to give
+};
+
+inline bool has_nvshmem_id(const NvshmemId& id) noexcept { return id != NvshmemId{}; }
+
+// How a group ended for its member, as far as its memory is concerned.
+enum class GroupEnd {
+  kOrderly,     // every member has left for good: the bytes may be used again
+  kFailed,      // somebody may still write: the bytes stay out of use
+  kMemberLost,  // an abort or a death: with NVSHMEM, this process's world is lost with it
+};
+
+// Any thread may call; one at a time.
+class SymmetricMemory {
+ public:
+  // Frees what is safe to free: all after ended(kOrderly), what nobody else can reach before map(), else nothing that a
+  // peer could still write. Never waits for others.
+  virtual ~SymmetricMemory() = default;
+  virtual MemoryAddress address() const = 0;
+  // Of all ranks in rank order. Called once, by all members at the same time: with NVSHMEM the first group of a process
+  // initialises it here, which waits for the others until the deadline. Throws Error.
+  virtual void map(const std::vector<MemoryAddress>& of_ranks) = 0;
+  // After map(): the address of that rank's memory as this rank's kernels use it.
+  virtual uint64_t of(uint32_t rank) const noexcept = 0;
+  // Without it the end is kFailed.
+  virtual void ended(GroupEnd how) noexcept = 0;
+  // After map(): never kAutomatic.
+  virtual MemoryProvider provider() const noexcept = 0;
+};
+
+// Reserves what can be reserved without the others. Throws Error: NVRAR_UNAVAILABLE for what is missing here,
+// NVRAR_SYSTEM for what the driver refused.
+std::unique_ptr<SymmetricMemory> make_symmetric_memory(const MemoryConfig& config);
+
+// The NVSHMEM part of a new group's unique id; all zero where this process is in a world already, whose groups need
+// none. The process stays alive until all members have mapped. Throws NVRAR_UNAVAILABLE where NVSHMEM is not usable.
+NvshmemId make_nvshmem_id(const NvshmemConfig& config);
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_SYMMETRIC_MEMORY_H
