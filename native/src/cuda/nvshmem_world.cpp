@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "cuda/watched.h"
 #include "error.h"
@@ -19,7 +20,11 @@ constexpr uint64_t kAddressAlignment = 256;
 
 constexpr int32_t revision(int32_t number, size_t bytes) { return (number << 16) + static_cast<int32_t>(bytes); }
 
-std::string seconds_text(uint64_t ns) { return std::to_string(ns / 1'000'000'000) + " s"; }
+std::string seconds_text(uint64_t ns) {
+  std::ostringstream text;
+  text << static_cast<double>(ns) / 1e9 << " s";
+  return text.str();
+}
 
 void set_default(const char* name, const std::string& value) {
   if (std::getenv(name) == nullptr) ::setenv(name, value.c_str(), 0);
