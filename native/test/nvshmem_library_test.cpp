@@ -1,7 +1,9 @@
 // Where NVSHMEM's library is looked for, and what is said of each place, over one that is no NVSHMEM (stub_nvshmem).
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -50,6 +52,15 @@ std::string refusal(const NvshmemConfig& config = {}) {
   return error_of([&] { (void)cuda::nvshmem(config); });
 }
 
+// Then no folder of a test is one in which it is nowhere.
+bool is_installed_for_all() {
+  const std::vector<std::string> candidates = cuda::nvshmem_candidates({});
+  void* const found = ::dlopen(cuda::kNvshmemLibrary, RTLD_LAZY | RTLD_LOCAL);
+  return found != nullptr || std::any_of(candidates.begin(), candidates.end(), [](const std::string& path) {
+           return path.rfind("/usr/", 0) == 0 && fs::exists(path);
+         });
+}
+
 void in_a_process(const std::function<void(Bare&)>& body) {
   EXPECT_TRUE(run_forked(1, [&](Process&) {
     Bare bare;
@@ -58,6 +69,7 @@ void in_a_process(const std::function<void(Bare&)>& body) {
 }
 
 TEST(NvshmemLibrary, EveryPlaceThatWasTriedIsNamedWithWhatWasWrongThere) {
+  if (is_installed_for_all()) GTEST_SKIP() << "NVSHMEM is installed for all on this machine";
   in_a_process([](Bare& bare) {
     bare.set("NVSHMEM_HOME", bare / "nowhere");
     const std::string broken = std::string("venv/lib/python3.11/site-packages/") + kInWheel;
@@ -105,6 +117,21 @@ TEST(NvshmemLibrary, IsFoundInEveryPlaceInTheOrderThatIsDocumented) {
   });
 }
 
+// A Ray worker is started with Ray's jars on its class path, whose virtual environment need not be activated.
+TEST(NvshmemLibrary, IsLookedForBesideTheRayThatStartedTheProcess) {
+  std::string worker;
+  for (const char* argument :
+       {"java", "-Dray.raylet.startup-token=3", "-cp",
+        "/opt/ray/lib/python3.11/site-packages/ray/jars/*:/home/x/app.jar:/home/x/.venv/lib/python3.12/site-packages/a",
+        "-Dx=/opt/ray/lib/python3.11/site-packages/y", "/site-packages", "io.ray.Worker"}) {
+    worker += argument;
+    worker += '\0';
+  }
+  EXPECT_EQ(cuda::site_packages_in(worker), (std::vector<std::string>{"/opt/ray/lib/python3.11/site-packages",
+                                                                      "/home/x/.venv/lib/python3.12/site-packages"}));
+  EXPECT_TRUE(cuda::site_packages_in("java\0-cp\0app.jar").empty());
+}
+
 TEST(NvshmemLibrary, APlaceThatTheConfigNamesIsTheOnlyOne) {
   in_a_process([](Bare& bare) {
     bare.put("nvshmem/lib/libnvshmem_host.so.3");
@@ -139,7 +166,26 @@ TEST(NvshmemLibrary, VersionsBefore3_3_20AndOfAnotherMajorAreRefused) {
   }
 }
 
+// Its CUDA runtime would find the driver insufficient and end the process.
+TEST(NvshmemLibrary, IsPassedOverWhereItIsTooNewForTheDriver) {
+  in_a_process([](Bare& bare) {
+    ::setenv("STUB_CUDA_DRIVER_VERSION", "12080", 1);
+    NvshmemConfig config;
+    config.library = NVRAR_STUB_NVSHMEM_NEWER;
+    const std::string error = refusal(config);
+    EXPECT_TRUE(contains(error,
+                         "newer/libnvshmem_host.so.3: is built for CUDA 99, the driver here is for CUDA 12.8 "
+                         "(there is nvidia-nvshmem-cu12)"))
+        << error;
+    bare.put(std::string("venv/lib/python3.11/site-packages/") + kInWheel, NVRAR_STUB_NVSHMEM_NEWER);
+    bare.set("VIRTUAL_ENV", bare / "venv");
+    const fs::path other = bare.put(std::string("home/.local/lib/python3.11/site-packages/") + kInWheel);
+    EXPECT_EQ(opened(), other.string());
+  });
+}
+
 TEST(NvshmemLibrary, IsLookedForAgainAfterAFailure) {
+  if (is_installed_for_all()) GTEST_SKIP() << "NVSHMEM is installed for all on this machine";
   in_a_process([](Bare& bare) {
     EXPECT_NE(refusal(), "");
     bare.set("NVSHMEM_HOME", bare / "nvshmem");

@@ -1,84 +1,78 @@
 #include "cuda/nvshmem.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <sstream>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "cuda/driver.h"
 #include "error.h"
+#include "host/handle.h"
 
 namespace nvrar::cuda {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kLibrary[] = "libnvshmem_host.so.3";
 constexpr int kMinMajor = 3;
 constexpr int kMinMinor = 3;
 constexpr int kMinPatch = 20;
 constexpr char kNeeded[] = "NVSHMEM 3.3.20 or newer";
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-class Candidates {
- public:
-  void add(const fs::path& file) {
-    std::string text = file.string();
-    if (std::find(files_.begin(), files_.end(), text) == files_.end()) files_.push_back(std::move(text));
-  }
-  // The wheels nvidia-nvshmem-cu12 and -cu13 put it under site-packages (dist-packages on Debian) of a prefix.
-  void add_python_prefix(const fs::path& prefix) {
-    std::error_code ignored;
-    std::vector<fs::path> versions;
-    for (fs::directory_iterator entry(prefix / "lib", ignored), end; !ignored && entry != end;
-         entry.increment(ignored)) {
-      if (entry->path().filename().string().rfind("python3", 0) == 0) versions.push_back(entry->path());
-    }
-    std::sort(versions.begin(), versions.end());
-    for (const fs::path& version : versions) {
-      for (const char* packages : {"site-packages", "dist-packages"}) {
-        if (fs::is_directory(version / packages, ignored)) add_site_packages(version / packages);
-      }
-    }
-  }
-  void add_site_packages(const fs::path& packages) { add(packages / "nvidia/nvshmem/lib" / kLibrary); }
-  std::vector<std::string> take() { return std::move(files_); }
-
- private:
-  std::vector<std::string> files_;
-};
-
-// The prefix of the python3 that this process would run: a virtual environment need not be activated to be used.
-std::optional<fs::path> prefix_of_path_python() {
-  std::istringstream path(environment("PATH"));
-  std::string directory;
-  std::error_code ignored;
-  while (std::getline(path, directory, ':')) {
-    if (!directory.empty() && fs::exists(fs::path(directory) / "python3", ignored)) {
-      return fs::path(directory).parent_path();
-    }
-  }
-  return std::nullopt;
-}
 
 std::string dl_error() {
   const char* const reason = ::dlerror();
   return reason != nullptr ? reason : "cannot be opened";
 }
 
+// The major version of the CUDA toolkit that a build of NVIDIA's was made with; 0 if the file does not say. It says so
+// only in passing, in the paths of its sources.
+int toolkit_of(const std::string& file) {
+  constexpr std::string_view kMark = "/toolkit/r";
+  const host::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!opened || ::fstat(opened.get(), &status) != 0 || status.st_size <= 0) return 0;
+  const auto bytes = static_cast<size_t>(status.st_size);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, opened.get(), 0);
+  if (base == MAP_FAILED) return 0;
+  const host::Mapping mapping(base, bytes);
+  const std::string_view contents(static_cast<const char*>(base), bytes);
+  for (size_t at = contents.find(kMark); at != std::string_view::npos; at = contents.find(kMark, at + 1)) {
+    int major = 0;
+    const char* const digits = contents.data() + at + kMark.size();
+    const auto [end, failed] = std::from_chars(digits, contents.data() + contents.size(), major);
+    if (failed == std::errc() && end != contents.data() + contents.size() && *end == '.') return major;
+  }
+  return 0;
+}
+
+// Where the driver is older than the CUDA runtime inside NVSHMEM, its initialisation ends the process.
+std::optional<std::string> too_new_for_driver(const void* symbol) {
+  Dl_info info{};
+  if (::dladdr(symbol, &info) == 0) return std::nullopt;
+  int version = 0;
+  try {
+    check(driver().cuDriverGetVersion(&version), "reading the driver's version");
+  } catch (const Error&) {  // without a driver there will be no initialisation
+    return std::nullopt;
+  }
+  const int toolkit = toolkit_of(info.dli_fname);
+  if (toolkit <= version / 1000) return std::nullopt;
+  return "is built for CUDA " + std::to_string(toolkit) + ", the driver here is for CUDA " +
+         std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + " (there is nvidia-nvshmem-cu" +
+         std::to_string(version / 1000) + ")";
+}
+
 // Why the library at `path` is no good, or nothing and `out` is whole.
 std::optional<std::string> try_open(const std::string& path, Nvshmem& out) {
-  if (std::error_code ignored; path.find('/') != std::string::npos && !fs::exists(path, ignored)) return "not there";
+  if (std::error_code ignored; path.find('/') != std::string::npos && !std::filesystem::exists(path, ignored))
+    return "not there";
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return dl_error();
   Nvshmem found{};
@@ -101,6 +95,7 @@ std::optional<std::string> try_open(const std::string& path, Nvshmem& out) {
     }
   }
   if (!wrong && !missing.empty()) wrong = "lacks " + missing;
+  if (!wrong) wrong = too_new_for_driver(reinterpret_cast<const void*>(found.nvshmemx_init_status));
   if (wrong) {
     ::dlclose(library);
     return wrong;
@@ -132,34 +127,6 @@ bool NvshmemVersion::at_least(int a, int b, int c) const noexcept {
 
 std::string NvshmemVersion::text() const {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
-}
-
-std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config) {
-  Candidates candidates;
-  std::error_code ignored;
-  if (!config.library.empty()) {  // who names one wants no other
-    const fs::path named(config.library);
-    candidates.add(fs::is_directory(named, ignored) ? named / kLibrary : named);
-    return candidates.take();
-  }
-  if (const std::string home = environment("NVSHMEM_HOME"); !home.empty()) {
-    candidates.add(fs::path(home) / "lib" / kLibrary);
-  }
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (const std::string prefix = environment(variable); !prefix.empty()) candidates.add_python_prefix(prefix);
-  }
-  std::istringstream python_path(environment("PYTHONPATH"));
-  for (std::string directory; std::getline(python_path, directory, ':');) {
-    if (fs::is_directory(fs::path(directory) / "nvidia/nvshmem", ignored)) candidates.add_site_packages(directory);
-  }
-  if (const std::optional<fs::path> prefix = prefix_of_path_python()) candidates.add_python_prefix(*prefix);
-  if (const std::string home = environment("HOME"); !home.empty()) {
-    candidates.add_python_prefix(fs::path(home) / ".local");
-  }
-  for (const char* prefix : {"/usr/local", "/usr"}) candidates.add_python_prefix(prefix);
-  candidates.add_site_packages("/usr/lib/python3/dist-packages");
-  candidates.add(kLibrary);
-  return candidates.take();
 }
 
 const Nvshmem& nvshmem(const NvshmemConfig& config) {

@@ -14,6 +14,8 @@
 
 namespace nvrar::cuda {
 
+constexpr char kNvshmemLibrary[] = "libnvshmem_host.so.3";
+
 // nvshmemx_uniqueid_t, nvshmemx_uniqueid_args_t, nvshmemx_init_args_t, nvshmemx_init_attr_t of 3.3.20 to 3.8.0. Their
 // version is (revision << 16) + size. Revision 2 of the last two, new in 3.5, gives four bytes that were padding to the
 // device; all else is the same.
@@ -94,6 +96,10 @@ const Nvshmem& nvshmem(const NvshmemConfig& config);
 
 // Where libnvshmem_host.so.3 may be, in the order of trying. A bare name stands for the dynamic linker's own search.
 std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config);
+
+// The site-packages that a command line speaks of, as a Ray worker's class path does: there Ray is, and perhaps
+// NVSHMEM.
+std::vector<std::string> site_packages_in(const std::string& command_line);
 
 }  // namespace nvrar::cuda
 

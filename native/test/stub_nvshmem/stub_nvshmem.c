@@ -9,7 +9,8 @@
 //   STUB_NVSHMEM_FAR_PE=2         nobody else maps that PE's heap
 //   STUB_NVSHMEM_INITIALISED=1    somebody in this process initialised it before
 //
-// A missing symbol cannot be ordered: the library in the folder "incomplete" lacks nvshmem_ptr.
+// A missing symbol cannot be ordered: the library in the folder "incomplete" lacks nvshmem_ptr. The one in "newer" was
+// built with a CUDA toolkit that no driver is new enough for.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -62,6 +63,10 @@ static int g_pes;
 static int g_meetings;
 static void* g_heaps[kMaxPes];
 static size_t g_heap_bytes;
+
+#ifdef STUB_NVSHMEM_NEWER
+__attribute__((used)) static const char kSource[] = "/somewhere/toolkit/r99.1/main_nvshmem/src/host/init/init.cu";
+#endif
 
 static int ordered(const char* what) {
   const char* order = getenv("STUB_NVSHMEM_FAIL");
