@@ -186,7 +186,7 @@ TEST(IpcMemory, GivesBackAllAfterAnOrderlyEndAndKeepsWhatAPeerMayStillWrite) {
     config.device = 0;
     const size_t before = free_device_bytes();
     const size_t descriptors = open_descriptors();
-    for (const GroupEnd end : {GroupEnd::kOrderly, GroupEnd::kFailed, GroupEnd::kMemberLost}) {
+    for (const GroupEnd end : {GroupEnd::kOrderly, GroupEnd::kUncertain, GroupEnd::kMemberLost}) {
       {
         const auto memory = cuda::make_symmetric_memory(config);
         memory->map(process.gather(memory->address()));
@@ -205,6 +205,30 @@ TEST(IpcMemory, GivesBackAllAfterAnOrderlyEndAndKeepsWhatAPeerMayStillWrite) {
     const size_t now = free_device_bytes();
     { const auto memory = cuda::make_symmetric_memory(config); }
     EXPECT_EQ(free_device_bytes(), now);
+  }));
+}
+
+// Who closes first cannot know when the others do.
+TEST(IpcMemory, IsFreedWhenALaterGroupIsMadeAndAllHaveLeftByThen) {
+  EXPECT_TRUE(run_forked(2, [](Process& process) {
+    ::setenv("STUB_CUDA_FIRST_DEVICE", std::to_string(process.rank()).c_str(), 1);
+    MemoryConfig config = config_of(MemoryProvider::kIpc, process.rank(), 2);
+    config.device = 0;
+    const size_t before = free_device_bytes();
+    auto memory = cuda::make_symmetric_memory(config);
+    const size_t block_bytes = before - free_device_bytes();
+    memory->map(process.gather(memory->address()));
+    process.meet();
+    const auto others_left = std::make_shared<bool>(false);
+    memory->ended(GroupEnd::kUncertain, [others_left] { return *others_left; });
+    memory = nullptr;
+    memory = cuda::make_symmetric_memory(config);
+    EXPECT_EQ(free_device_bytes(), before - 2 * block_bytes);  // the new one's and the one that is left behind
+    *others_left = true;
+    const auto third = cuda::make_symmetric_memory(config);
+    EXPECT_EQ(free_device_bytes(), before - 2 * block_bytes);  // both new ones'
+    EXPECT_EQ(others_left.use_count(), 1);
+    process.meet();
   }));
 }
 

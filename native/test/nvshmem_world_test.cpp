@@ -301,9 +301,15 @@ TEST(NvshmemArena, SaysWhatDoesNotFitAndGivesSlicesAgainOnlyAfterAnOrderlyEnd) {
     half = nullptr;
     half = group_of(kArenaBytes / 2);
     EXPECT_EQ(half->of(0), at);
-    half->ended(GroupEnd::kFailed);
+    half->ended(GroupEnd::kUncertain);
     half = nullptr;
+    EXPECT_NE(refusal(1), "");  // for ever
+    const auto others_left = std::make_shared<bool>(false);
+    other_half->ended(GroupEnd::kUncertain, [others_left] { return *others_left; });
+    other_half = nullptr;
     EXPECT_NE(refusal(1), "");
+    *others_left = true;
+    EXPECT_EQ(group_of(1)->of(0), at + kArenaBytes / 2);
   }));
 }
 

@@ -73,7 +73,6 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (left_) return;
   const Driver& cuda = driver();
   // In a broken context nothing can be freed any more; the process has to end.
   if (cuda.cuCtxPushCurrent_v2(context_->get()) != kSuccess) return;

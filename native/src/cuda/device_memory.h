@@ -51,8 +51,6 @@ class DeviceMemory {
   uint64_t id() const noexcept { return id_; }
   const PrimaryContext& context() const noexcept { return *context_; }
   IpcMemoryHandle ipc_handle() const;
-  // Gives the memory up without freeing it: somebody may still write there.
-  void leave() noexcept { left_ = true; }
 
   // What stands behind a block's last byte, read by a peer that mapped it.
   static uint64_t id_behind(DeviceAddress base, uint64_t bytes);
@@ -62,7 +60,6 @@ class DeviceMemory {
   uint64_t bytes_;
   uint64_t id_ = 0;
   DeviceAddress address_ = 0;
-  bool left_ = false;
 };
 
 }  // namespace nvrar::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cuda/leftovers.h"
 #include "error.h"
 
 namespace nvrar::cuda {
@@ -50,7 +51,7 @@ IpcMemory::~IpcMemory() {
   const bool others_map_it =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.opened != nullptr; });
   // A peer that was stopped and goes on later may still write here: the driver must not give these bytes to anybody.
-  if (others_map_it && end_ != GroupEnd::kOrderly) block_->leave();
+  if (others_map_it && end_ != GroupEnd::kOrderly) leave_behind(std::move(all_left_), std::move(block_));
 }
 
 IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t peer) const {

@@ -37,7 +37,10 @@ class IpcMemory final : public SymmetricMemory {
   MemoryAddress address() const override { return address_of(blob_); }
   void map(const std::vector<MemoryAddress>& of_ranks) override;
   uint64_t of(uint32_t rank) const noexcept override { return peers_[rank].address; }
-  void ended(GroupEnd how) noexcept override { end_ = how; }
+  void ended(GroupEnd how, AllLeft all_left) noexcept override {
+    end_ = how;
+    all_left_ = std::move(all_left);
+  }
   MemoryProvider provider() const noexcept override { return MemoryProvider::kIpc; }
 
  private:
@@ -50,7 +53,8 @@ class IpcMemory final : public SymmetricMemory {
 
   uint32_t rank_;
   uint32_t world_;
-  GroupEnd end_ = GroupEnd::kFailed;
+  GroupEnd end_ = GroupEnd::kUncertain;
+  AllLeft all_left_;
   std::shared_ptr<const PrimaryContext> context_;
   std::shared_ptr<DeviceMemory> block_;
   MemoryBlob blob_;

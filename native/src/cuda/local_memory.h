@@ -27,7 +27,7 @@ class LocalMemory final : public SymmetricMemory {
   void map(const std::vector<MemoryAddress>& of_ranks) override;
   uint64_t of(uint32_t rank) const noexcept override { return blocks_[rank]->get(); }
   // Each block is freed when the last member that mapped it is gone, however the group ended.
-  void ended(GroupEnd) noexcept override {}
+  void ended(GroupEnd, AllLeft) noexcept override {}
   MemoryProvider provider() const noexcept override { return MemoryProvider::kLocal; }
 
  private:

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "cuda/nvshmem_world.h"
+#include "cuda/leftovers.h"
 #include "error.h"
 
 namespace nvrar::cuda {
@@ -112,24 +112,21 @@ NvshmemMemory::NvshmemMemory(const MemoryConfig& config, std::shared_ptr<const P
 
 NvshmemMemory::~NvshmemMemory() {
   NvshmemWorld& world = NvshmemWorld::of_process();
-  if (!settled_) {
+  if (slice_ == nullptr) {
     world.withdraw();
-  } else if (end_ == GroupEnd::kOrderly) {
-    world.give_back(plan_.first_unit, plan_.units);
-  } else if (end_ == GroupEnd::kMemberLost) {
-    world.lose("a member of one of its groups was lost or aborted");
+  } else if (end_ != GroupEnd::kOrderly) {
+    if (end_ == GroupEnd::kMemberLost) world.lose("a member of one of its groups was lost or aborted");
+    leave_behind(std::move(all_left_), std::move(slice_));
   }
 }
 
 void NvshmemMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, config_.rank, config_.world);
+  const WorldPlan plan = plan_world(blobs, config_.rank);
   NvshmemWorld& world = NvshmemWorld::of_process();
-  plan_ = plan_world(blobs, config_.rank);
-  if (plan_.create) world.create(config_.nvshmem, config_.nvshmem_id, config_.rank, config_.world, context_);
-  const uint64_t offset = plan_.first_unit * world.unit_bytes();
-  for (const uint32_t pe : plan_.pes) addresses_.push_back(world.arena_of(pe) + offset);
-  world.settle(plan_.first_unit, plan_.units);
-  settled_ = true;
+  if (plan.create) world.create(config_.nvshmem, config_.nvshmem_id, config_.rank, config_.world, context_);
+  for (const uint32_t pe : plan.pes) addresses_.push_back(world.address_of(pe, plan.first_unit));
+  slice_ = world.settle(plan.first_unit, plan.units);
 }
 
 }  // namespace nvrar::cuda

@@ -3,10 +3,12 @@
 #define NVRAR_CUDA_NVSHMEM_MEMORY_H
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_memory.h"
 #include "cuda/memory_blob.h"
+#include "cuda/nvshmem_world.h"
 #include "cuda/symmetric_memory.h"
 
 namespace nvrar::cuda {
@@ -30,16 +32,19 @@ class NvshmemMemory final : public SymmetricMemory {
   MemoryAddress address() const override { return address_of(blob_); }
   void map(const std::vector<MemoryAddress>& of_ranks) override;
   uint64_t of(uint32_t rank) const noexcept override { return addresses_[rank]; }
-  void ended(GroupEnd how) noexcept override { end_ = how; }
+  void ended(GroupEnd how, AllLeft all_left) noexcept override {
+    end_ = how;
+    all_left_ = std::move(all_left);
+  }
   MemoryProvider provider() const noexcept override { return MemoryProvider::kNvshmem; }
 
  private:
   MemoryConfig config_;
-  GroupEnd end_ = GroupEnd::kFailed;
+  GroupEnd end_ = GroupEnd::kUncertain;
+  AllLeft all_left_;
   std::shared_ptr<const PrimaryContext> context_;
   MemoryBlob blob_;
-  bool settled_ = false;
-  WorldPlan plan_;
+  std::shared_ptr<ArenaSlice> slice_;     // after map()
   std::vector<DeviceAddress> addresses_;  // after map(), by rank
 };
 

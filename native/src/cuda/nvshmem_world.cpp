@@ -13,7 +13,6 @@
 namespace nvrar::cuda {
 namespace {
 
-constexpr char kLibrary[] = "libnvshmem_host.so.3";
 constexpr uint64_t kUnitGranularityBytes = 4096;
 constexpr uint64_t kOwnHeapBytes = 64 << 20;  // what NVSHMEM needs beside the arena where its heap cannot grow
 constexpr uint64_t kAddressAlignment = 256;
@@ -48,7 +47,7 @@ void set_environment(const NvshmemConfig& config) {
 
 // The status of a copy of NVSHMEM that somebody else loaded into this process; 0 if there is none.
 int status_of_other_copy() {
-  void* const loaded = ::dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  void* const loaded = ::dlopen(kNvshmemLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return kNvshmemNotInitialized;
   void* const symbol = ::dlsym(loaded, "nvshmemx_init_status");
   const int status = symbol == nullptr ? kNvshmemNotInitialized : reinterpret_cast<int (*)()>(symbol)();
@@ -164,7 +163,8 @@ NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitA
     if (address == nullptr) {
       throw Error(NVRAR_UNAVAILABLE, "NVSHMEM cannot map the memory of rank " + std::to_string(pe) + " for rank " +
                                          std::to_string(own.rank) +
-                                         ": there is no peer access between their GPUs (see nvidia-smi topo -p2p rw)");
+                                         ": there is no peer access between their GPUs (see nvidia-smi topo -p2p rw), "
+                                         "or NVSHMEM_DISABLE_P2P is set");
     }
     made.arenas.push_back(reinterpret_cast<uint64_t>(address));
   }
@@ -219,12 +219,16 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
   arenas_ = std::move(made->arenas);
 }
 
-void NvshmemWorld::settle(uint32_t first_unit, uint32_t units) {
+std::shared_ptr<ArenaSlice> NvshmemWorld::settle(uint32_t first_unit, uint32_t units) {
+  auto slice = std::make_shared<ArenaSlice>(*this, first_unit, units);
   const std::lock_guard guard(mutex_);
   if (!lost_.empty()) throw Error(NVRAR_UNAVAILABLE, lost_);  // by another group, while this one was made
   free_.take(first_unit, units);
   reserved_ = false;
+  return slice;
 }
+
+ArenaSlice::~ArenaSlice() { world_.give_back(first_unit_, units_); }
 
 void NvshmemWorld::give_back(uint32_t first_unit, uint32_t units) noexcept {
   const std::lock_guard guard(mutex_);
@@ -239,14 +243,9 @@ void NvshmemWorld::lose(const char* why) noexcept {
       why + ")";
 }
 
-DeviceAddress NvshmemWorld::arena_of(uint32_t pe) const {
+DeviceAddress NvshmemWorld::address_of(uint32_t pe, uint32_t unit) const {
   const std::lock_guard guard(mutex_);
-  return arenas_[pe];
-}
-
-uint64_t NvshmemWorld::unit_bytes() const {
-  const std::lock_guard guard(mutex_);
-  return arena_bytes_ / UnitMap::kUnits;
+  return arenas_[pe] + unit * (arena_bytes_ / UnitMap::kUnits);
 }
 
 }  // namespace nvrar::cuda

@@ -15,6 +15,23 @@
 
 namespace nvrar::cuda {
 
+class NvshmemWorld;
+
+// A group's part of the arena, given back when it goes.
+class ArenaSlice {
+ public:
+  ArenaSlice(NvshmemWorld& world, uint32_t first_unit, uint32_t units) noexcept
+      : world_(world), first_unit_(first_unit), units_(units) {}
+  ~ArenaSlice();
+  ArenaSlice(const ArenaSlice&) = delete;
+  ArenaSlice& operator=(const ArenaSlice&) = delete;
+
+ private:
+  NvshmemWorld& world_;
+  uint32_t first_unit_;
+  uint32_t units_;
+};
+
 class NvshmemWorld {
  public:
   static NvshmemWorld& of_process();
@@ -31,21 +48,21 @@ class NvshmemWorld {
   void create(const NvshmemConfig& config, const NvshmemId& id, uint32_t rank, uint32_t ranks,
               std::shared_ptr<const PrimaryContext> context);
   // The group that reserved takes its slice. Throws Error if the world was lost meanwhile.
-  void settle(uint32_t first_unit, uint32_t units);
-  void give_back(uint32_t first_unit, uint32_t units) noexcept;
+  std::shared_ptr<ArenaSlice> settle(uint32_t first_unit, uint32_t units);
   // A member died or aborted: nobody can say what its kernels still write, so no byte of the arena is used again.
   void lose(const char* why) noexcept;
 
-  DeviceAddress arena_of(uint32_t pe) const;
-  uint64_t unit_bytes() const;
+  DeviceAddress address_of(uint32_t pe, uint32_t unit) const;
 
   static uint64_t world_id(const NvshmemId& id) noexcept;
   static uint64_t rounded_arena(uint64_t bytes) noexcept;
 
  private:
+  friend class ArenaSlice;
   struct Made {
     std::vector<DeviceAddress> arenas;  // by PE
   };
+  void give_back(uint32_t first_unit, uint32_t units) noexcept;
   void require_usable(const Nvshmem& library) const;
   static Made initialise(const Nvshmem& library, NvshmemInitAttributes* attributes, const PrimaryContext& context,
                          uint64_t arena_bytes);

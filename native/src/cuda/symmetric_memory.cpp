@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cuda/ipc_memory.h"
+#include "cuda/leftovers.h"
 #include "cuda/local_memory.h"
 #include "cuda/nvshmem_memory.h"
 #include "cuda/nvshmem_world.h"
@@ -56,8 +57,8 @@ class AutomaticMemory final : public SymmetricMemory {
   }
 
   uint64_t of(uint32_t rank) const noexcept override { return chosen_->of(rank); }
-  void ended(GroupEnd how) noexcept override {
-    if (chosen_ != nullptr) chosen_->ended(how);
+  void ended(GroupEnd how, AllLeft all_left) noexcept override {
+    if (chosen_ != nullptr) chosen_->ended(how, std::move(all_left));
   }
   MemoryProvider provider() const noexcept override {
     return chosen_ != nullptr ? chosen_->provider() : MemoryProvider::kAutomatic;
@@ -91,6 +92,7 @@ std::unique_ptr<SymmetricMemory> make_symmetric_memory(const MemoryConfig& confi
                                             std::to_string(config.nvshmem.arena_bytes) + ", are not between 1 and " +
                                             std::to_string(kMaxBytes));
   }
+  sweep_leftovers();
   switch (config.provider) {
     case MemoryProvider::kAutomatic:
       return std::make_unique<AutomaticMemory>(config);

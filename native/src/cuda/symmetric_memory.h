@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,15 +51,17 @@ inline bool has_nvshmem_id(const NvshmemId& id) noexcept { return id != NvshmemI
 // How a group ended for its member, as far as its memory is concerned.
 enum class GroupEnd {
   kOrderly,     // every member has left for good: the bytes may be used again
-  kFailed,      // somebody may still write: the bytes stay out of use
+  kUncertain,   // somebody may still write: the bytes stay out of use until all have left
   kMemberLost,  // an abort or a death: with NVSHMEM, this process's world is lost with it
 };
+// Whether every peer has left for good, asked by other threads long after the member is gone: it owns what it looks at.
+using AllLeft = std::function<bool()>;
 
 // Any thread may call; one at a time.
 class SymmetricMemory {
  public:
-  // Frees what is safe to free: all after ended(kOrderly), what nobody else can reach before map(), else nothing that a
-  // peer could still write. Never waits for others.
+  // Frees what is safe to free: all after ended(kOrderly), what nobody else can reach before map(). What a peer could
+  // still write is freed when a later group of this process is made, if all have left by then. Never waits for others.
   virtual ~SymmetricMemory() = default;
   virtual MemoryAddress address() const = 0;
   // Of all ranks in rank order. Called once, by all members at the same time: with NVSHMEM the first group of a process
@@ -66,8 +69,8 @@ class SymmetricMemory {
   virtual void map(const std::vector<MemoryAddress>& of_ranks) = 0;
   // After map(): the address of that rank's memory as this rank's kernels use it.
   virtual uint64_t of(uint32_t rank) const noexcept = 0;
-  // Without it the end is kFailed.
-  virtual void ended(GroupEnd how) noexcept = 0;
+  // Without it the end is kUncertain, and without `all_left` such an end is for ever.
+  virtual void ended(GroupEnd how, AllLeft all_left = nullptr) noexcept = 0;
   // After map(): never kAutomatic.
   virtual MemoryProvider provider() const noexcept = 0;
 };
