@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "cuda/device_memory.h"
 #include "cuda/memory_blob.h"
@@ -112,6 +113,24 @@ TEST(LocalMemory, StaysWhileAnyRankMapsItAndIsFreedThen) {
     EXPECT_EQ(*word(*members[1], 0, 5), 7U);
     EXPECT_LT(free_device_bytes(), before);
     members[1] = nullptr;
+    EXPECT_EQ(free_device_bytes(), before);
+  }));
+}
+
+TEST(LocalMemory, ThreadsMakeAndDropGroupsAtOnce) {
+  EXPECT_TRUE(run_forked(1, [](Process&) {
+    const size_t before = free_device_bytes();
+    std::vector<std::thread> threads;
+    for (uint64_t thread = 1; thread <= 4; ++thread) {
+      threads.emplace_back([thread] {
+        for (uint64_t i = 0; i < 25; ++i) {
+          const auto members = local_group(3, MemoryProvider::kAutomatic, true);
+          for (int of = 0; of < 3; ++of) *word(*members[0], of, i) = thread;
+          for (int of = 0; of < 3; ++of) EXPECT_EQ(*word(*members[2], of, i), thread);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(free_device_bytes(), before);
   }));
 }

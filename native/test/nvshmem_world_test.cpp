@@ -1,6 +1,7 @@
 // NVSHMEM's one world per process, over a library that is no NVSHMEM but as unforgiving (test/stub_nvshmem): every way
 // in which its initialisation fails, and who gets which slice of the arena.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "cuda/memory_blob.h"
 #include "cuda/nvshmem_memory.h"
@@ -73,18 +75,27 @@ size_t threads_of_this_process() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
+// A thread that was joined may be listed for another moment.
+bool comes_to(size_t threads) {
+  const double deadline = seconds_now() + 2;
+  while (threads_of_this_process() > threads && seconds_now() < deadline) ::usleep(1000);
+  return threads_of_this_process() <= threads;
+}
+
 TEST(NvshmemWorld, RanksOfAWorldReachEachOtherAndNoThreadIsLeft) {
   for (const char* version : {"3.3.20", "3.5.1"}) {  // two layouts of what the initialisation is given
     EXPECT_TRUE(run_forked(4, [&](Process& process) {
       ::setenv("STUB_NVSHMEM_VERSION", version, 1);
       own_gpu(process);
+      std::thread([] {}).join();  // with its first thread a sanitizer starts one of its own
+      const size_t threads = threads_of_this_process();
       const auto memory = join(process, make_id(process));
       EXPECT_EQ(memory->provider(), MemoryProvider::kNvshmem);
       const auto rank = static_cast<uint32_t>(process.rank());
       for (uint32_t peer = 0; peer < 4; ++peer) words(*memory, peer)[rank] = 10 * peer + rank;
       process.meet();
       for (uint32_t writer = 0; writer < 4; ++writer) EXPECT_EQ(words(*memory, rank)[writer], 10 * rank + writer);
-      EXPECT_EQ(threads_of_this_process(), 1U);
+      EXPECT_TRUE(comes_to(threads));
       process.meet();
     }));
   }
