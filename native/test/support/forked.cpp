@@ -37,7 +37,7 @@ Shared* map_shared() {
   ::_exit(::testing::Test::HasFailure() ? 1 : 0);
 }
 
-bool wait_for(pid_t pid, double deadline) {
+bool wait_for(pid_t pid, double deadline, bool killed) {
   int status = 0;
   while (::waitpid(pid, &status, WNOHANG) == 0) {
     if (seconds_now() > deadline) {
@@ -48,7 +48,7 @@ bool wait_for(pid_t pid, double deadline) {
     }
     ::usleep(kPollUs);
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  if (killed ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   ADD_FAILURE() << "process " << pid << (WIFEXITED(status) ? " ended with " : " was ended by signal ")
                 << (WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
   return false;
@@ -82,7 +82,7 @@ cuda::NvshmemId Process::spread(const cuda::NvshmemId& of_rank_0) {
   return id;
 }
 
-bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds) {
+bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds, int killed) {
   Shared* const shared = map_shared();
   std::fflush(nullptr);
   std::vector<pid_t> pids;
@@ -93,7 +93,9 @@ bool run_forked(int count, const std::function<void(Process&)>& body, double lim
   }
   const double deadline = seconds_now() + limit_seconds;
   bool all_well = true;
-  for (const pid_t pid : pids) all_well = wait_for(pid, deadline) && all_well;
+  for (int rank = 0; rank < count; ++rank) {
+    all_well = wait_for(pids[static_cast<size_t>(rank)], deadline, rank == killed) && all_well;
+  }
   ::munmap(shared, sizeof(Shared));
   return all_well;
 }

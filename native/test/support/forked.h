@@ -41,9 +41,9 @@ class Process {
   int meetings_ = 0;
 };
 
-// Runs the body once in each of `count` forked processes: true if all ended by themselves and met their expectations.
-// Call while no other thread runs.
-bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds = 60);
+// Runs the body once in each of `count` forked processes: true if all ended by themselves and met their expectations,
+// but for `killed`, which a signal must have ended. Call while no other thread runs.
+bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds = 60, int killed = -1);
 
 // What the body threw, as "<status> <sentence>"; "" if it did not.
 std::string error_of(const std::function<void()>& body);
