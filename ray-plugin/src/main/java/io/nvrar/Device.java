@@ -20,6 +20,18 @@ public interface Device {
    */
   DeviceBuffer allocate(DataType dataType, long count);
 
+  /**
+   * Allocates uninitialised host memory that this device can copy from and to by itself, for {@link
+   * DeviceStream#copy}. To a group it is a buffer of the host. At most 2 GiB.
+   *
+   * @param dataType the type of the elements
+   * @param count the number of elements, 0 or more
+   */
+  DeviceBuffer allocatePinned(DataType dataType, long count);
+
+  /** Creates an event. */
+  DeviceEvent createEvent();
+
   /** Creates a stream. */
   DeviceStream createStream();
 

@@ -6,8 +6,10 @@ import java.nio.ByteBuffer;
  * Elements of one type in a device's memory. Not safe for concurrent use of overlapping elements.
  *
  * <p>Copies to and from Java are blocking and meant for setting up, for results and for the CPU
- * backend. Each takes arrays of the Java type that holds the buffer's elements, {@link ByteBuffer}s
- * take any in the native byte order; another type, or a range that does not fit, is an {@link
+ * backend. Each waits for what was submitted before to any stream of the device, but for what those
+ * that capture record; {@link DeviceStream#copy} is the copy that waits for nothing. Each takes
+ * arrays of the Java type that holds the buffer's elements, {@link ByteBuffer}s take any in the
+ * native byte order; another type, or a range that does not fit, is an {@link
  * IllegalArgumentException} and copies nothing. A closed buffer throws {@link
  * IllegalStateException}. A buffer that is dropped without {@link #close} is reported as a leak in
  * the log and not freed.

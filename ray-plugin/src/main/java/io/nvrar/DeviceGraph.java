@@ -21,7 +21,16 @@ public interface DeviceGraph extends AutoCloseable {
    */
   void launch(DeviceStream stream);
 
-  /** Releases the graph. Idempotent. */
+  /**
+   * Records anew, as {@link Device#capture} does, and takes the place of what was recorded before.
+   * What was launched already, or recorded by another graph, stays what it was; if this throws, so
+   * does this graph.
+   *
+   * @throws IllegalStateException also if the graph is closed
+   */
+  void recapture(DeviceStream stream, Runnable work);
+
+  /** Releases the graph; what was launched is executed. Idempotent. */
   @Override
   void close();
 }

@@ -12,11 +12,36 @@ public interface DeviceStream extends AutoCloseable {
   /** The device that this stream belongs to. */
   Device device();
 
-  /** The native handle of the stream; 0 on the host. */
+  /**
+   * The native handle of the stream; 0 on the host.
+   *
+   * @throws IllegalStateException if the stream is one of a GPU and closed
+   */
   long handle();
 
   /** Whether submitted work is being recorded by {@link Device#capture}. */
   boolean isCapturing();
+
+  /**
+   * Copies all elements of {@code source} to the front of {@code target}, which has the same type,
+   * in the order of this stream and without waiting for it. Each is memory of this stream's device
+   * or pinned ({@link Device#allocatePinned}), and must stay open until the copy, or the last
+   * launch of the graph that recorded it, has been executed.
+   *
+   * @throws IllegalArgumentException if the elements do not fit, or one of the two is other memory
+   * @throws IllegalStateException if the stream or a buffer is closed
+   */
+  void copy(DeviceBuffer source, DeviceBuffer target);
+
+  /**
+   * Has what is submitted from now on wait, on the device, for what {@code event} stands for; for
+   * nothing if it was never recorded. An event that was recorded while its stream captures makes
+   * this stream part of that capture, until the capture ends; the host captures one stream only.
+   *
+   * @throws IllegalArgumentException if the event is one of another device
+   * @throws IllegalStateException if the stream or the event is closed
+   */
+  void waitFor(DeviceEvent event);
 
   /**
    * Waits until everything submitted has been executed. Throws nothing of a group's failure: {@link

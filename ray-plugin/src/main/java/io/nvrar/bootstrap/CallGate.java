@@ -3,8 +3,8 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.device.host.HostMemory;
 import io.nvrar.device.host.HostStream;
+import io.nvrar.device.memory.BufferMemory;
 import io.nvrar.internal.NativeCommunicator;
 import io.nvrar.internal.TransferList;
 import java.util.concurrent.atomic.AtomicReference;
@@ -103,7 +103,7 @@ final class CallGate {
 
   private void retain(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
     try {
-      HostMemory.retain(send, recv);
+      BufferMemory.retain(send, recv);
     } catch (RuntimeException e) {
       member.leaveCall();
       throw e;
@@ -111,7 +111,7 @@ final class CallGate {
   }
 
   void leave(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
-    HostMemory.release(send, recv);
+    BufferMemory.release(send, recv);
     member.leaveCall();
   }
 
@@ -120,7 +120,7 @@ final class CallGate {
     refuseReplayInBatch();
     member.enterTransfer();
     try {
-      HostMemory.retainAll(transfers);
+      BufferMemory.retainAll(transfers);
     } catch (RuntimeException e) {
       member.leaveCall();
       throw e;
@@ -128,7 +128,7 @@ final class CallGate {
   }
 
   void leave(TransferList transfers) {
-    HostMemory.releaseAll(transfers);
+    BufferMemory.releaseAll(transfers);
     member.leaveCall();
   }
 

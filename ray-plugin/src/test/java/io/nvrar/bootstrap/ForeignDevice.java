@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import java.nio.ByteBuffer;
@@ -23,6 +24,16 @@ final class ForeignDevice implements Device {
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {
     return new ForeignBuffer();
+  }
+
+  @Override
+  public DeviceBuffer allocatePinned(DataType dataType, long count) {
+    throw new UnsupportedOperationException();
+  }
+
+  @Override
+  public DeviceEvent createEvent() {
+    throw new UnsupportedOperationException();
   }
 
   @Override
@@ -58,6 +69,16 @@ final class ForeignDevice implements Device {
 
     @Override
     public void synchronize() {}
+
+    @Override
+    public void copy(DeviceBuffer source, DeviceBuffer target) {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public void waitFor(DeviceEvent event) {
+      throw new UnsupportedOperationException();
+    }
 
     @Override
     public void close() {}

@@ -4,8 +4,10 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
+import java.util.function.LongConsumer;
 
 /**
  * The memory and the CPUs of this process. Buffers live outside the Java heap, aligned to 256
@@ -38,7 +40,33 @@ public final class HostDevice implements Device {
    */
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {
-    return HostBuffer.allocate(this, dataType, count);
+    return HostBuffer.allocate(dataType, count);
+  }
+
+  /** The same as {@link #allocate}: all memory of the host is within its own reach. */
+  @Override
+  public DeviceBuffer allocatePinned(DataType dataType, long count) {
+    return allocate(dataType, count);
+  }
+
+  /**
+   * Takes over memory that a GPU has pinned.
+   *
+   * @param address aligned to 256 bytes
+   * @param free gives it back, by its address; it is called once, by any thread
+   */
+  public DeviceBuffer adoptPinned(DataType dataType, long count, long address, LongConsumer free) {
+    return HostBuffer.adoptPinned(dataType, count, address, free);
+  }
+
+  /** Whether a buffer is one of {@link #adoptPinned}, or a slice of it. */
+  public static boolean isPinned(DeviceBuffer buffer) {
+    return buffer instanceof HostBuffer host && host.isPinned();
+  }
+
+  @Override
+  public DeviceEvent createEvent() {
+    return new HostEvent(this);
   }
 
   @Override
@@ -48,15 +76,7 @@ public final class HostDevice implements Device {
 
   @Override
   public DeviceGraph capture(DeviceStream stream, Runnable work) {
-    HostStream recorder = HostStream.require(stream, "capture");
-    recorder.beginCapture();
-    try {
-      work.run();
-    } catch (Throwable e) {
-      recorder.dropCapture();
-      throw e;
-    }
-    return new HostGraph(recorder.endCapture());
+    return new HostGraph(HostStream.require(stream, "capture").record(work));
   }
 
   @Override

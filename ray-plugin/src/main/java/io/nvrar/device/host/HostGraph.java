@@ -6,18 +6,23 @@ import java.util.List;
 
 /** Recorded work, replayed in its order. Launching allocates nothing. */
 final class HostGraph implements DeviceGraph {
-  private final Runnable[] work;
-  private final Runnable replay = this::replay;
+  private volatile Replay replay;
   private volatile boolean closed;
 
   HostGraph(List<Runnable> recorded) {
-    work = recorded.toArray(Runnable[]::new);
+    replay = new Replay(recorded);
   }
 
   @Override
   public void launch(DeviceStream stream) {
-    requireOpen();
+    requireOpen("launch");
     HostStream.require(stream, "launching a graph").submit(replay);
+  }
+
+  @Override
+  public void recapture(DeviceStream stream, Runnable work) {
+    requireOpen("recapture");
+    replay = new Replay(HostStream.require(stream, "recapture").record(work));
   }
 
   @Override
@@ -25,17 +30,27 @@ final class HostGraph implements DeviceGraph {
     closed = true;
   }
 
-  private void replay() {
-    // Again, because a capture may have recorded the launch of a graph that was closed since.
-    requireOpen();
-    for (Runnable piece : work) {
-      piece.run();
+  private void requireOpen(String what) {
+    if (closed) {
+      throw new IllegalStateException(what + " was called on a closed graph");
     }
   }
 
-  private void requireOpen() {
-    if (closed) {
-      throw new IllegalStateException("launch was called on a closed graph");
+  /** What one capture has recorded. */
+  private final class Replay implements Runnable {
+    private final Runnable[] work;
+
+    Replay(List<Runnable> recorded) {
+      work = recorded.toArray(Runnable[]::new);
+    }
+
+    @Override
+    public void run() {
+      // Again, because a capture may have recorded the launch of a graph that was closed since.
+      requireOpen("launch");
+      for (Runnable piece : work) {
+        piece.run();
+      }
     }
   }
 }

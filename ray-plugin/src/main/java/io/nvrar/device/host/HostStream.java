@@ -1,6 +1,8 @@
 package io.nvrar.device.host;
 
 import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import java.util.ArrayList;
 import java.util.List;
@@ -54,7 +56,7 @@ public final class HostStream implements DeviceStream {
    */
   public void submit(Runnable work) {
     requireOpen("submit");
-    if (recording == null || !record(work)) {
+    if (recording == null || !add(work)) {
       work.run();
     }
   }
@@ -86,7 +88,30 @@ public final class HostStream implements DeviceStream {
     return closed;
   }
 
-  synchronized void beginCapture() {
+  @Override
+  public void copy(DeviceBuffer source, DeviceBuffer target) {
+    submit(new HostCopy(source, target));
+  }
+
+  @Override
+  public void waitFor(DeviceEvent event) {
+    requireOpen("waitFor");
+    HostEvent.require(event, "waitFor").checkWaitBy(this);
+  }
+
+  /** What {@code work} submits while this stream captures. */
+  List<Runnable> record(Runnable work) {
+    beginCapture();
+    try {
+      work.run();
+    } catch (Throwable e) {
+      dropCapture();
+      throw e;
+    }
+    return endCapture();
+  }
+
+  private synchronized void beginCapture() {
     requireOpen("capture");
     if (recording != null) {
       throw new IllegalStateException(
@@ -96,7 +121,7 @@ public final class HostStream implements DeviceStream {
   }
 
   /** Ends the capture; what it has recorded. */
-  synchronized List<Runnable> endCapture() {
+  private synchronized List<Runnable> endCapture() {
     List<Runnable> recorded = recording;
     if (recorded == null) {
       throw new IllegalStateException(
@@ -106,7 +131,7 @@ public final class HostStream implements DeviceStream {
     return recorded;
   }
 
-  synchronized void dropCapture() {
+  private synchronized void dropCapture() {
     recording = null;
   }
 
@@ -117,7 +142,7 @@ public final class HostStream implements DeviceStream {
   }
 
   // False if the capture ended between the caller's look and the lock.
-  private synchronized boolean record(Runnable work) {
+  private synchronized boolean add(Runnable work) {
     requireOpen("submit");
     List<Runnable> open = recording;
     return open != null && open.add(work);

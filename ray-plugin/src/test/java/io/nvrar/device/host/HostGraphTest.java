@@ -7,6 +7,7 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import java.util.ArrayList;
@@ -209,6 +210,16 @@ class HostGraphTest {
     }
 
     @Override
+    public DeviceBuffer allocatePinned(DataType dataType, long count) {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public DeviceEvent createEvent() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
     public DeviceStream createStream() {
       return new DeviceStream() {
         @Override
@@ -228,6 +239,16 @@ class HostGraphTest {
 
         @Override
         public void synchronize() {}
+
+        @Override
+        public void copy(DeviceBuffer source, DeviceBuffer target) {
+          throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public void waitFor(DeviceEvent event) {
+          throw new UnsupportedOperationException();
+        }
 
         @Override
         public void close() {}

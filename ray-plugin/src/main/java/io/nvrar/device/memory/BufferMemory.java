@@ -1,16 +1,16 @@
-package io.nvrar.device.host;
+package io.nvrar.device.memory;
 
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.TransferList;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Keeps the memory of host buffers while native code works on their addresses, so that a buffer
- * that another thread closes meanwhile is freed after it. Allocates nothing; buffers of other
- * devices are left alone. Safe for use by many threads.
+ * Keeps the memory of buffers while native code works on their addresses, so that a buffer that
+ * another thread closes meanwhile is freed after it. Allocates nothing; buffers that are not of a
+ * device of ours are left alone. Safe for use by many threads.
  */
-public final class HostMemory {
-  private HostMemory() {}
+public final class BufferMemory {
+  private BufferMemory() {}
 
   /**
    * Keeps the memory of both until {@link #release}; they may be one.
@@ -61,14 +61,14 @@ public final class HostMemory {
   }
 
   private static void retainOne(@Nullable DeviceBuffer buffer) {
-    if (buffer instanceof HostBuffer host) {
-      host.retain();
+    if (buffer instanceof ElementBuffer ours) {
+      ours.retain();
     }
   }
 
   private static void releaseOne(@Nullable DeviceBuffer buffer) {
-    if (buffer instanceof HostBuffer host) {
-      host.release();
+    if (buffer instanceof ElementBuffer ours) {
+      ours.release();
     }
   }
 }

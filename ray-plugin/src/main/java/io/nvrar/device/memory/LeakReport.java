@@ -1,5 +1,6 @@
-package io.nvrar.device.host;
+package io.nvrar.device.memory;
 
+import io.nvrar.DeviceBuffer;
 import java.lang.ref.Cleaner;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -10,32 +11,36 @@ import org.slf4j.LoggerFactory;
  * it under {@code -Dnvrar.debug.leaks=true}. It frees nothing: work on a stream may still use the
  * memory.
  */
-final class LeakReport implements Runnable {
+public final class LeakReport implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(LeakReport.class);
   private static final String DEBUG_PROPERTY = "nvrar.debug.leaks";
   private static final Cleaner CLEANER = Cleaner.create();
 
   private final String name;
-  private final HostAllocation allocation;
+  private final Lease memory;
   private final @Nullable Throwable creation;
 
-  private LeakReport(String name, HostAllocation allocation, @Nullable Throwable creation) {
+  private LeakReport(String name, Lease memory, @Nullable Throwable creation) {
     this.name = name;
-    this.allocation = allocation;
+    this.memory = memory;
     this.creation = creation;
   }
 
-  /** Reports when {@code buffer} is unreachable and its allocation still open. */
-  static void watch(HostBuffer buffer, String name, HostAllocation allocation) {
+  /**
+   * Reports when {@code buffer} is unreachable and its memory still open.
+   *
+   * @param name for the log, such as {@code float32[1024]}
+   */
+  public static void watch(DeviceBuffer buffer, String name, Lease memory) {
     Throwable creation =
         Boolean.getBoolean(DEBUG_PROPERTY) ? new Throwable("allocated here") : null;
     // The report may not reach the buffer, or it would never become unreachable.
-    CLEANER.register(buffer, new LeakReport(name, allocation, creation));
+    CLEANER.register(buffer, new LeakReport(name, memory, creation));
   }
 
   @Override
   public void run() {
-    if (allocation.isClosed()) {
+    if (memory.isClosed()) {
       return;
     }
     if (creation != null) {
