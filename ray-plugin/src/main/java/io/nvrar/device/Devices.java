@@ -3,6 +3,7 @@ package io.nvrar.device;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.Device;
+import io.nvrar.device.cuda.CudaDevices;
 import io.nvrar.device.host.HostDevice;
 import io.nvrar.internal.NativeCommunicator;
 import org.jspecify.annotations.Nullable;
@@ -12,11 +13,14 @@ public final class Devices {
 
   private Devices() {}
 
-  /** The backend that {@link Backend#AUTO} stands for in this process; any other is itself. */
+  /**
+   * The backend that {@link Backend#AUTO} stands for in this process: {@link Backend#CUDA} where it
+   * can run, else {@link Backend#CPU}; any other is itself.
+   */
   public static Backend resolve(Backend backend) {
     return switch (backend) {
-      case AUTO, CPU -> Backend.CPU;
-      case CUDA -> Backend.CUDA;
+      case AUTO -> cudaUnavailabilityCause() == null ? Backend.CUDA : Backend.CPU;
+      case CPU, CUDA -> backend;
     };
   }
 
@@ -25,7 +29,7 @@ public final class Devices {
    *
    * @param backend AUTO is resolved first
    * @param ordinal the device's number in this process; the host is one device and takes any
-   * @throws BackendUnavailableException if the backend cannot run here
+   * @throws BackendUnavailableException if the backend cannot run here, or there is no such device
    */
   public static Device open(Backend backend, int ordinal) {
     Backend resolved = resolve(backend);
@@ -33,26 +37,31 @@ public final class Devices {
     if (cause != null) {
       throw cause;
     }
-    return HostDevice.instance();
+    return resolved == Backend.CUDA ? CudaDevices.open(ordinal) : HostDevice.instance();
   }
 
   /**
-   * Why a backend cannot run in this process; null if it can.
+   * Why a backend cannot run in this process; null if it can. Nothing of CUDA is loaded unless it
+   * is asked for.
    *
    * @param backend AUTO is resolved first
    */
   public static @Nullable BackendUnavailableException unavailabilityCause(Backend backend) {
     return switch (resolve(backend)) {
-      case AUTO, CPU -> cpuUnavailabilityCause();
-      case CUDA ->
-          new BackendUnavailableException(
-              "the CUDA backend is not part of this version; choose AUTO or CPU");
+      case AUTO, CPU -> nativeUnavailabilityCause(Backend.CPU);
+      case CUDA -> cudaUnavailabilityCause();
     };
   }
 
-  private static @Nullable BackendUnavailableException cpuUnavailabilityCause() {
+  // The native part first: where it has no CUDA, nothing of JCuda need be loaded.
+  private static @Nullable BackendUnavailableException cudaUnavailabilityCause() {
+    BackendUnavailableException cause = nativeUnavailabilityCause(Backend.CUDA);
+    return cause == null ? CudaDevices.unavailabilityCause() : cause;
+  }
+
+  private static @Nullable BackendUnavailableException nativeUnavailabilityCause(Backend backend) {
     try {
-      NativeCommunicator.ensureAvailable(Backend.CPU);
+      NativeCommunicator.ensureAvailable(backend);
       return null;
     } catch (BackendUnavailableException e) {
       return e;

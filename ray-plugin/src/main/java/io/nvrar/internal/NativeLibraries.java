@@ -155,7 +155,8 @@ public final class NativeLibraries {
     return library;
   }
 
-  private static String reason(Error error) {
+  /** Why the dynamic linker refused a library, in words. */
+  static String reason(Error error) {
     String message = String.valueOf(error.getMessage());
     // What mmap answers for an executable mapping of a file on such a volume.
     boolean refused =

@@ -1,0 +1,85 @@
+package io.nvrar.device.cuda;
+
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.device.memory.ElementBuffer;
+import io.nvrar.device.memory.LeakReport;
+import io.nvrar.device.memory.Lease;
+import jcuda.driver.CUdeviceptr;
+import jcuda.driver.CUresult;
+import jcuda.driver.JCudaDriver;
+
+/** Elements in a GPU's memory. */
+final class CudaBuffer extends ElementBuffer {
+  private final CudaDevice device;
+  private final long address;
+
+  private CudaBuffer(CudaDevice device, DataType dataType, long count, long address, Lease memory) {
+    super(dataType, count, memory);
+    this.device = device;
+    this.address = address;
+  }
+
+  private CudaBuffer(CudaBuffer parent, long offset, long count) {
+    super(parent, offset, count);
+    device = parent.device;
+    address = parent.address;
+  }
+
+  static CudaBuffer allocate(CudaDevice device, DataType dataType, long count) {
+    String name = requireSize(dataType, count);
+    long sizeBytes = count * dataType.sizeBytes();
+    GpuContext context = device.context();
+    CUdeviceptr pointer = new CUdeviceptr();
+    // The driver refuses to allocate nothing.
+    int status = context.status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
+    if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
+      throw new OutOfMemoryError(
+          "%s has no room for a buffer of %s, %d bytes; %s"
+              .formatted(device, name, sizeBytes, device.freeMemory()));
+    }
+    if (status != CUresult.CUDA_SUCCESS) {
+      throw DriverFailure.of("cuMemAlloc", device, status);
+    }
+    Lease memory = new Lease(() -> context.call("cuMemFree", () -> JCudaDriver.cuMemFree(pointer)));
+    CudaBuffer buffer = new CudaBuffer(device, dataType, count, Handles.address(pointer), memory);
+    LeakReport.watch(buffer, name, memory);
+    return buffer;
+  }
+
+  /** Elements in memory that is somebody else's. */
+  static CudaBuffer foreign(CudaDevice device, DataType dataType, long count, long address) {
+    return new CudaBuffer(device, dataType, count, address, new Lease(() -> {}));
+  }
+
+  @Override
+  public Device device() {
+    return device;
+  }
+
+  @Override
+  public DeviceBuffer slice(long offset, long sliceCount) {
+    return new CudaBuffer(this, offset, sliceCount);
+  }
+
+  @Override
+  protected long baseAddress() {
+    return address;
+  }
+
+  @Override
+  protected void write(int unitBytes, long start, int n, Part part) {
+    device.staging().write(address + start * unitBytes, unitBytes, n, part);
+  }
+
+  @Override
+  protected void read(int unitBytes, long start, int n, Part part) {
+    device.staging().read(address + start * unitBytes, unitBytes, n, part);
+  }
+
+  @Override
+  protected String place() {
+    return device.toString();
+  }
+}

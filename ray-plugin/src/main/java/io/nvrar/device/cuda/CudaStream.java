@@ -1,0 +1,293 @@
+package io.nvrar.device.cuda;
+
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceStream;
+import io.nvrar.device.host.HostDevice;
+import io.nvrar.device.memory.BufferMemory;
+import io.nvrar.device.memory.ElementBuffer;
+import io.nvrar.device.memory.Lease;
+import jcuda.driver.CUgraph;
+import jcuda.driver.CUgraphExec;
+import jcuda.driver.CUstream;
+import jcuda.driver.CUstreamCaptureMode;
+import jcuda.driver.CUstreamCaptureStatus;
+import jcuda.driver.CUstream_flags;
+import jcuda.driver.JCudaDriver;
+
+/**
+ * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
+ * default stream.
+ */
+final class CudaStream implements DeviceStream {
+  private final CudaDevice device;
+  private final GpuContext context;
+  private final CUstream stream;
+  private final long handle;
+  private final Lease lease;
+
+  /**
+   * Held while a capture begins and ends and while {@link #settle} waits: waiting for a stream that
+   * captures breaks the capture.
+   */
+  private final Object captureLock = new Object();
+
+  /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
+  private boolean recording;
+
+  private CudaStream(CudaDevice device, CUstream stream, Lease lease) {
+    this.device = device;
+    this.stream = stream;
+    this.lease = lease;
+    context = device.context();
+    handle = Handles.handle(stream);
+  }
+
+  static CudaStream create(CudaDevice device) {
+    GpuContext context = device.context();
+    CUstream stream = new CUstream();
+    context.call(
+        "cuStreamCreate",
+        () -> JCudaDriver.cuStreamCreate(stream, CUstream_flags.CU_STREAM_NON_BLOCKING));
+    Lease lease =
+        new Lease(() -> context.call("cuStreamDestroy", () -> JCudaDriver.cuStreamDestroy(stream)));
+    return new CudaStream(device, stream, lease);
+  }
+
+  /** A stream that somebody else destroys. */
+  static CudaStream foreign(CudaDevice device, CUstream stream) {
+    return new CudaStream(device, stream, new Lease(() -> {}));
+  }
+
+  /**
+   * For users.
+   *
+   * @param what was called, for the message if the stream is closed
+   */
+  CUstream jcuda(String what) {
+    requireOpen(what);
+    return stream;
+  }
+
+  @Override
+  public CudaDevice device() {
+    return device;
+  }
+
+  @Override
+  public long handle() {
+    requireOpen("handle");
+    return handle;
+  }
+
+  @Override
+  public boolean isCapturing() {
+    if (!lease.retain()) {
+      return false;
+    }
+    try {
+      int[] status = new int[1];
+      context.call("cuStreamIsCapturing", () -> JCudaDriver.cuStreamIsCapturing(stream, status));
+      return status[0] != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE;
+    } finally {
+      lease.release();
+    }
+  }
+
+  @Override
+  public void copy(DeviceBuffer source, DeviceBuffer target) {
+    requireReachable(source);
+    requireReachable(target);
+    ElementBuffer.requireFits(source, target);
+    BufferMemory.retain(source, target);
+    try {
+      long bytes = source.sizeBytes();
+      if (bytes == 0) {
+        requireOpen("copy");
+      } else {
+        submit(
+            "copy",
+            "cuMemcpyAsync",
+            on ->
+                JCudaDriver.cuMemcpyAsync(
+                    Handles.pointer(target.address()),
+                    Handles.pointer(source.address()),
+                    bytes,
+                    on));
+      }
+    } finally {
+      BufferMemory.release(source, target);
+    }
+  }
+
+  @Override
+  public void waitFor(DeviceEvent event) {
+    CudaEvent ours = device.requireEvent(event, "waitFor");
+    synchronized (captureLock) {
+      ours.use(
+          "waitFor",
+          of ->
+              submit(
+                  "waitFor", "cuStreamWaitEvent", on -> JCudaDriver.cuStreamWaitEvent(on, of, 0)));
+    }
+  }
+
+  @Override
+  public void synchronize() {
+    requireOpen("synchronize");
+    if (isCapturing()) {
+      throw new IllegalStateException(
+          "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
+    }
+    submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
+  }
+
+  @Override
+  public void close() {
+    synchronized (captureLock) {
+      if (lease.isClosed()) {
+        return;
+      }
+      if (recording) {
+        recording = false;
+        dropCapture();
+      }
+      device.forget(this);
+      lease.close();
+    }
+  }
+
+  /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
+  void settle() {
+    synchronized (captureLock) {
+      if (!lease.isClosed() && !isCapturing()) {
+        submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
+      }
+    }
+  }
+
+  /**
+   * Calls the driver with this stream, which stays until the call has returned.
+   *
+   * @param what was called, for the message if the stream is closed
+   * @param function of the driver
+   */
+  void submit(String what, String function, StreamCall call) {
+    if (!lease.retain()) {
+      throw closedException(what);
+    }
+    try {
+      context.call(function, () -> call.run(stream));
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** A call of the driver with a stream. */
+  @FunctionalInterface
+  interface StreamCall {
+    /** As {@link DriverCall#run}. */
+    int run(CUstream stream);
+  }
+
+  /** Captures what {@code work} submits, and makes it ready to be launched. */
+  CUgraphExec record(Runnable work) {
+    beginCapture();
+    try {
+      work.run();
+    } catch (Throwable e) {
+      abandon(e);
+      throw e;
+    }
+    CUgraph graph = endCapture();
+    try {
+      CUgraphExec executable = new CUgraphExec();
+      context.call(
+          "cuGraphInstantiate", () -> JCudaDriver.cuGraphInstantiate(executable, graph, 0L));
+      return executable;
+    } finally {
+      destroy(graph);
+    }
+  }
+
+  private void beginCapture() {
+    synchronized (captureLock) {
+      requireOpen("capture");
+      if (isCapturing()) {
+        throw new IllegalStateException(
+            "capture was called on a stream that is already capturing; captures of one stream do not nest");
+      }
+      // Relaxed: what the work does besides, such as allocating, is no part of the capture and
+      // must not break it; and any thread may end it.
+      submit(
+          "capture",
+          "cuStreamBeginCapture",
+          on ->
+              JCudaDriver.cuStreamBeginCapture(
+                  on, CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED));
+      recording = true;
+    }
+  }
+
+  private CUgraph endCapture() {
+    synchronized (captureLock) {
+      if (!recording) {
+        throw new IllegalStateException(
+            "the stream was closed while it was capturing; what it had recorded is dropped");
+      }
+      recording = false;
+      CUgraph graph = new CUgraph();
+      submit("capture", "cuStreamEndCapture", on -> JCudaDriver.cuStreamEndCapture(on, graph));
+      return graph;
+    }
+  }
+
+  private void abandon(Throwable reason) {
+    synchronized (captureLock) {
+      if (recording) {
+        recording = false;
+        try {
+          dropCapture();
+        } catch (RuntimeException e) {
+          reason.addSuppressed(e);
+        }
+      }
+    }
+  }
+
+  // The graph is null where the capture was broken, and there is nothing to destroy.
+  private void dropCapture() {
+    CUgraph graph = new CUgraph();
+    int status = context.status(() -> JCudaDriver.cuStreamEndCapture(stream, graph));
+    if (status == 0) {
+      destroy(graph);
+    }
+  }
+
+  private void destroy(CUgraph graph) {
+    context.call("cuGraphDestroy", () -> JCudaDriver.cuGraphDestroy(graph));
+  }
+
+  private void requireReachable(DeviceBuffer buffer) {
+    if (buffer.device() != device && !HostDevice.isPinned(buffer)) {
+      throw new IllegalArgumentException(
+          "a copy on a stream of %s needs memory of %s or memory that allocatePinned gave, not %s"
+              .formatted(device, device, buffer));
+    }
+  }
+
+  private void requireOpen(String what) {
+    if (lease.isClosed()) {
+      throw closedException(what);
+    }
+  }
+
+  private static IllegalStateException closedException(String what) {
+    return new IllegalStateException(what + " was called on a closed stream");
+  }
+
+  @Override
+  public String toString() {
+    return "stream 0x" + Long.toHexString(handle) + " of " + device;
+  }
+}

@@ -1,0 +1,89 @@
+package io.nvrar.device.cuda;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+
+/** A JVM of its own, for what happens once per process. */
+public final class CudaJvm {
+  private static final long LIMIT_SECONDS = 120;
+
+  private final Process process;
+  private final Path output;
+
+  private CudaJvm(Process process, Path output) {
+    this.process = process;
+    this.output = output;
+  }
+
+  /** The folder with the stub's libcuda.so.1. */
+  static Path stub() {
+    Path folder = Path.of(System.getProperty("nvrar.stub.cuda"));
+    assertThat(folder.resolve("libcuda.so.1"))
+        .as("the stub, which is built with the library")
+        .exists();
+    return folder;
+  }
+
+  /**
+   * Starts a main class on the stub.
+   *
+   * @param environment what the stub is to do
+   */
+  public static CudaJvm onStub(
+      Path scratch, Map<String, String> environment, Class<?> main, String... args)
+      throws IOException {
+    Map<String, String> all = new TreeMap<>(environment);
+    all.putIfAbsent("LD_LIBRARY_PATH", stub().toString());
+    return start(scratch, all, main, args);
+  }
+
+  /**
+   * Starts a main class.
+   *
+   * @param scratch for its output, its temporary files and its home
+   * @param environment what is added to that of this JVM
+   */
+  static CudaJvm start(Path scratch, Map<String, String> environment, Class<?> main, String... args)
+      throws IOException {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(
+        List.of(
+            "-Xmx64m",
+            "-XX:+UseSerialGC",
+            "--enable-native-access=ALL-UNNAMED",
+            "-Djava.io.tmpdir=" + scratch,
+            "-Duser.home=" + scratch,
+            "-cp",
+            System.getProperty("java.class.path"),
+            main.getName()));
+    command.addAll(List.of(args));
+    Path output = Files.createTempFile(scratch, "jvm", ".log");
+    ProcessBuilder builder =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
+    builder.environment().remove("XDG_CACHE_HOME");
+    builder.environment().putAll(environment);
+    return new CudaJvm(builder.start(), output);
+  }
+
+  /** Waits for its end and returns its lines, after checking the exit code. */
+  public String end(int expectedExitCode) throws Exception {
+    boolean ended = process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS);
+    if (!ended) {
+      process.destroyForcibly();
+    }
+    String text = Files.readString(output, StandardCharsets.UTF_8);
+    assertThat(ended).as("ended within %d s: %s", LIMIT_SECONDS, text).isTrue();
+    assertThat(process.exitValue()).as(text).isEqualTo(expectedExitCode);
+    return text;
+  }
+}

@@ -1,0 +1,104 @@
+package io.nvrar.device.cuda;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceStream;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * On a real GPU, or two where there are two: also what a stub that runs all at once cannot show.
+ */
+@Tag("gpu")
+class GpuDeviceTest extends CudaContract {
+  private static final long MILLIS = 300;
+
+  @Test
+  void submittingWaitsForNothingAndABlockingCopyForAll() {
+    Kernels kernels = new Kernels(device());
+    try (DeviceStream stream = device().createStream();
+        DeviceEvent start = device().createEvent();
+        DeviceEvent end = device().createEvent();
+        DeviceBuffer target = buffer(0)) {
+      start.record(stream);
+      kernels.storeLate(stream, target, MILLIS);
+      end.record(stream);
+      assertThat(end.isDone()).isFalse();
+      assertThatThrownBy(() -> end.elapsedSince(start)).isInstanceOf(IllegalStateException.class);
+      assertThat(ints(target)).containsExactly(42);
+      assertThat(end.isDone()).isTrue();
+      assertThat(end.elapsedSince(start))
+          .isBetween(Duration.ofMillis(MILLIS), Duration.ofMillis(MILLIS * 10));
+    }
+  }
+
+  @Test
+  void aStreamWaitsOnTheDeviceForTheEventOfAnother() {
+    Kernels kernels = new Kernels(device());
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream();
+        DeviceEvent event = device().createEvent();
+        DeviceBuffer middle = buffer(0);
+        DeviceBuffer target = buffer(0)) {
+      kernels.storeLate(stream, middle, MILLIS);
+      event.record(stream);
+      other.waitFor(event);
+      other.copy(middle, target);
+      assertThat(event.isDone()).isFalse();
+      other.synchronize();
+      assertThat(ints(target)).containsExactly(42);
+    }
+  }
+
+  @Test
+  void aGraphThatIsBeingExecutedMayBeClosedAndRecaptured() {
+    Kernels kernels = new Kernels(device());
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer nine = buffer(9);
+        DeviceBuffer first = buffer(0);
+        DeviceBuffer second = buffer(0)) {
+      DeviceGraph graph = device().capture(stream, () -> kernels.storeLate(stream, first, MILLIS));
+      graph.launch(stream);
+      graph.recapture(stream, () -> stream.copy(nine, second));
+      graph.launch(stream);
+      graph.close();
+      stream.synchronize();
+      assertThat(ints(first)).containsExactly(42);
+      assertThat(ints(second)).containsExactly(9);
+    }
+  }
+
+  @Test
+  void aKernelThatBreaksTheContextSaysThatTheProcessMustEnd(@TempDir Path scratch)
+      throws Exception {
+    assertThat(CudaJvm.start(scratch, Map.of(), BrokenProcess.class).end(0))
+        .matches(
+            "(?s)(CollectiveFatalException: \\S+ failed on GPU 0 with CUDA_ERROR_ILLEGAL_ADDRESS \\(700: .*must end\\R){2}");
+  }
+
+  /** Breaks its context and says what the next two calls throw. */
+  static final class BrokenProcess {
+    private BrokenProcess() {}
+
+    public static void main(String[] args) {
+      DeviceStream stream = CudaDevices.open(0).createStream();
+      new Kernels(stream.device()).breakTheContext(stream);
+      for (int i = 0; i < 2; i++) {
+        try {
+          stream.synchronize();
+          System.out.println("nothing was thrown");
+        } catch (RuntimeException e) {
+          System.out.println(e.getClass().getSimpleName() + ": " + e.getMessage());
+        }
+      }
+    }
+  }
+}
