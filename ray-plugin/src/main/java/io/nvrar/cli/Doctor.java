@@ -46,6 +46,12 @@ public final class Doctor implements NvrarCommand {
     } else {
       line(out, "missing", "CPU backend", String.valueOf(cpu.getMessage()));
     }
+    @Nullable BackendUnavailableException cuda = Devices.unavailabilityCause(Backend.CUDA);
+    line(
+        out,
+        cuda == null ? "ok" : "none",
+        "CUDA backend",
+        cuda == null ? "can run" : String.valueOf(cuda.getMessage()));
     optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
     library(out, "libcuda", libraries, "libcuda.so.1");
     library(out, "NVSHMEM", libraries, "libnvshmem_host.so.3");
