@@ -158,6 +158,15 @@ second_jdk() {
   done
 }
 
+has_gpu() {
+  command -v nvidia-smi > /dev/null && timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU'
+}
+
+# gpu_tests DIRECTORY
+gpu_tests() {
+  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin "${NOT_AGAIN[@]}"
+}
+
 test_usage() {
   cat << 'END'
 bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
@@ -245,6 +254,11 @@ run_tests() {
     step soak check soak_test "$minutes"
   fi
 
-  leave_out 'tests on GPUs, and of groups that span hosts (this version has none: a group runs on the CPUs of one host)'
+  if has_gpu; then
+    step gpu '' gpu_tests
+  else
+    leave_out 'the tests on GPUs (nvidia-smi lists none; what Java does with them is tested on a stub of the driver)'
+  fi
+  leave_out 'tests of groups on GPUs, and of groups that span hosts (this version has none: a group runs on the CPUs of one host)'
   NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }
