@@ -840,13 +840,8 @@ CUresult cuGraphUpload(Graph* executable, Stream* stream) {
 CUresult cuGraphLaunch(Graph* executable, Stream* stream) {
   ENTER(1);
   REQUIRE(lives(executable, kExecutable) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
-  for (const Operation* at = executable->first; at != NULL; at = at->next) {
-    if (stream != NULL && stream->capture != NULL) {
-      append(stream->capture, at);
-    } else {
-      run(at);
-    }
-  }
+  REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
+  for (const Operation* at = executable->first; at != NULL; at = at->next) run(at);
   return leave(kSuccess);
 }
 #endif

@@ -9,7 +9,8 @@ public interface DeviceGraph extends AutoCloseable {
 
   /**
    * Submits the recorded work, in its order, to a stream of the device it was captured on. While
-   * that stream captures, the launch is recorded.
+   * that stream captures, the host records the launch; a GPU's driver refuses it, and the capture
+   * is lost.
    *
    * <p>On the host the work runs here, and this throws what a piece of it throws: of a group's
    * calls what {@link CollectiveGroup} says, such as a {@link CollectiveException} if the group has
@@ -17,7 +18,8 @@ public interface DeviceGraph extends AutoCloseable {
    * that one do not run; the next launch begins with the first again.
    *
    * @throws IllegalArgumentException if the stream is one of another device
-   * @throws IllegalStateException if the graph or the stream is closed
+   * @throws IllegalStateException if the graph or the stream is closed, or the stream is one of a
+   *     GPU and captures
    */
   void launch(DeviceStream stream);
 

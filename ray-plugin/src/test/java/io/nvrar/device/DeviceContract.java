@@ -150,9 +150,9 @@ public abstract class DeviceContract {
 
   @Test
   void memoryThatIsNotThereIsAnOutOfMemoryErrorThatNamesTheBuffer() {
-    assertThatThrownBy(() -> device().allocate(DataType.FLOAT32, 1L << 50))
+    assertThatThrownBy(() -> device().allocate(DataType.FLOAT32, 1L << 46))
         .isInstanceOf(OutOfMemoryError.class)
-        .hasMessageContaining("float32[1125899906842624], 4503599627370496 bytes");
+        .hasMessageContaining("float32[70368744177664], 281474976710656 bytes");
   }
 
   @Test
@@ -242,13 +242,12 @@ public abstract class DeviceContract {
   }
 
   @Test
-  void aRecaptureTakesThePlaceOfWhatWasRecordedButNotInAnotherGraph() {
+  void aRecaptureTakesThePlaceOfWhatWasRecorded() {
     try (DeviceStream stream = device().createStream();
         DeviceBuffer one = buffer(1);
         DeviceBuffer two = buffer(2);
         DeviceBuffer target = buffer(0);
-        DeviceGraph graph = device().capture(stream, () -> stream.copy(one, target));
-        DeviceGraph outer = device().capture(stream, () -> graph.launch(stream))) {
+        DeviceGraph graph = device().capture(stream, () -> stream.copy(one, target))) {
       assertThatThrownBy(
               () ->
                   graph.recapture(
@@ -263,8 +262,6 @@ public abstract class DeviceContract {
       assertThat(ints(target)).containsExactly(1);
       graph.launch(stream);
       assertThat(ints(target)).containsExactly(2);
-      outer.launch(stream);
-      assertThat(ints(target)).containsExactly(1);
     }
   }
 
@@ -387,7 +384,10 @@ public abstract class DeviceContract {
     try (DeviceStream stream = device().createStream()) {
       device().capture(stream, () -> event.record(stream)).close();
       for (Runnable call : List.<Runnable>of(event::isDone, event::synchronize)) {
-        assertThatThrownBy(call::run).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(call::run)
+            .isInstanceOf(IllegalStateException.class)
+            .hasMessageEndingWith(
+                "was called on an event that was recorded while its stream captured");
       }
       event.record(stream);
       event.synchronize();

@@ -19,7 +19,13 @@ final class CudaEvent implements DeviceEvent {
   private final GpuContext context;
   private final CUevent event = new CUevent();
   private final Lease lease;
-  private volatile boolean recorded;
+  private volatile Place place = Place.NONE;
+
+  private enum Place {
+    NONE,
+    IN_A_CAPTURE,
+    ON_A_STREAM
+  }
 
   CudaEvent(CudaDevice device) {
     this.device = device;
@@ -38,16 +44,17 @@ final class CudaEvent implements DeviceEvent {
   @Override
   public void record(DeviceStream stream) {
     CudaStream on = device.requireStream(stream, "recording an event");
+    Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
     use(
         "record",
         of -> on.submit("record", "cuEventRecord", queue -> JCudaDriver.cuEventRecord(of, queue)));
-    recorded = true;
+    place = next;
   }
 
   @Override
   public boolean isDone() {
     boolean[] done = {true};
-    use(
+    ask(
         "isDone",
         of -> {
           int status = context.status(() -> JCudaDriver.cuEventQuery(of));
@@ -62,7 +69,7 @@ final class CudaEvent implements DeviceEvent {
 
   @Override
   public void synchronize() {
-    use(
+    ask(
         "synchronize",
         of -> context.call("cuEventSynchronize", () -> JCudaDriver.cuEventSynchronize(of)));
   }
@@ -71,13 +78,13 @@ final class CudaEvent implements DeviceEvent {
   public Duration elapsedSince(DeviceEvent start) {
     CudaEvent first = device.requireEvent(start, "elapsedSince");
     float[] millis = new float[1];
-    use(
+    ask(
         "elapsedSince",
         end ->
-            first.use(
+            first.ask(
                 "elapsedSince",
                 begin -> {
-                  if (!recorded || !first.recorded) {
+                  if (place == Place.NONE || first.place == Place.NONE) {
                     throw new IllegalStateException(
                         "elapsedSince was called on an event that was never recorded");
                   }
@@ -91,6 +98,19 @@ final class CudaEvent implements DeviceEvent {
   @Override
   public void close() {
     lease.close();
+  }
+
+  // The driver's documentation refuses this, but does not say for how long after the capture.
+  private void ask(String what, Consumer<CUevent> call) {
+    use(
+        what,
+        of -> {
+          if (place == Place.IN_A_CAPTURE) {
+            throw new IllegalStateException(
+                what + " was called on an event that was recorded while its stream captured");
+          }
+          call.accept(of);
+        });
   }
 
   /** Gives the event to a call of the driver, during which it stays. */

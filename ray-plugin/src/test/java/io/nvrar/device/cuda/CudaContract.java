@@ -140,6 +140,22 @@ abstract class CudaContract extends DeviceContract {
   }
 
   @Test
+  void aGraphIsNotLaunchedIntoACapture() {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer one = buffer(1);
+        DeviceBuffer target = buffer(0);
+        DeviceGraph graph = device().capture(stream, () -> stream.copy(one, target))) {
+      assertThatThrownBy(() -> device().capture(stream, () -> graph.launch(stream)))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageStartingWith(
+              "cuGraphLaunch failed on GPU 0 with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900");
+      assertThat(stream.isCapturing()).isFalse();
+      graph.launch(stream);
+      assertThat(ints(target)).containsExactly(1);
+    }
+  }
+
+  @Test
   void whatBelongsToTheHostIsRefusedByName() {
     HostDevice host = HostDevice.instance();
     try (DeviceStream stream = device().createStream();
@@ -308,7 +324,7 @@ abstract class CudaContract extends DeviceContract {
       JCudaDriver.setExceptionsEnabled(on);
       assertThatThrownBy(() -> CudaInterop.wrap(device(), 8, DataType.INT32, 1))
           .isInstanceOf(IllegalArgumentException.class);
-      assertThatThrownBy(() -> device().allocate(DataType.INT8, 1L << 55))
+      assertThatThrownBy(() -> device().allocate(DataType.INT8, 1L << 48))
           .isInstanceOf(OutOfMemoryError.class)
           .hasMessageMatching(
               "GPU 0 has no room for a buffer of int8\\[\\d+], \\d+ bytes; \\d+ of its \\d+ bytes are free");

@@ -1,9 +1,12 @@
 package io.nvrar.device.host;
 
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.device.DeviceContract;
 import org.junit.jupiter.api.Test;
@@ -12,6 +15,20 @@ class HostDeviceTest extends DeviceContract {
   @Override
   protected Device device() {
     return HostDevice.instance();
+  }
+
+  @Test
+  void aRecaptureDoesNotChangeAGraphThatHasRecordedALaunch() {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer one = buffer(1);
+        DeviceBuffer two = buffer(2);
+        DeviceBuffer target = buffer(0);
+        DeviceGraph graph = device().capture(stream, () -> stream.copy(one, target));
+        DeviceGraph outer = device().capture(stream, () -> graph.launch(stream))) {
+      graph.recapture(stream, () -> stream.copy(two, target));
+      outer.launch(stream);
+      assertThat(ints(target)).containsExactly(1);
+    }
   }
 
   @Test
