@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 
 /** A JVM of its own, for what happens once per process. */
@@ -41,18 +41,28 @@ public final class CudaJvm {
   public static CudaJvm onStub(
       Path scratch, Map<String, String> environment, Class<?> main, String... args)
       throws IOException {
-    Map<String, String> all = new TreeMap<>(environment);
-    all.putIfAbsent("LD_LIBRARY_PATH", stub().toString());
-    return start(scratch, all, main, args);
+    ProcessBuilder builder = java(scratch, main, args);
+    builder.environment().put("LD_LIBRARY_PATH", stub().toString());
+    builder.environment().remove("CUDA_VISIBLE_DEVICES");
+    builder.environment().putAll(environment);
+    return start(builder);
   }
 
   /**
-   * Starts a main class.
+   * Starts a main class on the driver of this JVM.
    *
    * @param scratch for its output, its temporary files and its home
-   * @param environment what is added to that of this JVM
    */
-  static CudaJvm start(Path scratch, Map<String, String> environment, Class<?> main, String... args)
+  static CudaJvm start(Path scratch, Class<?> main, String... args) throws IOException {
+    return start(java(scratch, main, args));
+  }
+
+  private static CudaJvm start(ProcessBuilder builder) throws IOException {
+    Path output = Objects.requireNonNull(builder.redirectOutput().file()).toPath();
+    return new CudaJvm(builder.start(), output);
+  }
+
+  private static ProcessBuilder java(Path scratch, Class<?> main, String... args)
       throws IOException {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
@@ -71,8 +81,7 @@ public final class CudaJvm {
     ProcessBuilder builder =
         new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
     builder.environment().remove("XDG_CACHE_HOME");
-    builder.environment().putAll(environment);
-    return new CudaJvm(builder.start(), output);
+    return builder;
   }
 
   /** Waits for its end and returns its lines, after checking the exit code. */

@@ -9,7 +9,6 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.Map;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -79,7 +78,7 @@ class GpuDeviceTest extends CudaContract {
   @Test
   void aKernelThatBreaksTheContextSaysThatTheProcessMustEnd(@TempDir Path scratch)
       throws Exception {
-    assertThat(CudaJvm.start(scratch, Map.of(), BrokenProcess.class).end(0))
+    assertThat(CudaJvm.start(scratch, BrokenProcess.class).end(0))
         .matches(
             "(?s)(CollectiveFatalException: \\S+ failed on GPU 0 with CUDA_ERROR_ILLEGAL_ADDRESS \\(700: .*must end\\R){2}");
   }
