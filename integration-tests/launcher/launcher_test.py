@@ -8,9 +8,11 @@ descent, because this process is the reaper of all its orphaned descendants (prc
 
 import csv
 import ctypes
+import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,8 +88,9 @@ def wait_until(condition, seconds, what):
 class Launcher:
     """One run of bin/nvrar in a session of its own. Leaving the context ends all that it left behind, after the test has looked."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, environment=None):
         self.arguments = arguments
+        self.environment = {**os.environ, **(environment or {})}
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         self.paths = set()
@@ -95,7 +98,8 @@ class Launcher:
     def __enter__(self):
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
-            [NVRAR, *self.arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, start_new_session=True)
+            [NVRAR, *self.arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, start_new_session=True,
+            env=self.environment)
         return self
 
     def __exit__(self, *_):
@@ -309,6 +313,58 @@ class LauncherTest(unittest.TestCase):
         kept, said = self.keeper_ends("file/kept", logs=True)
         self.assertFalse(kept)
         self.assertRegex(said, r"\Anvrar: not all of the cluster's logs could be copied to \S+/file/kept: .*\n\Z")
+
+    def test_17_half_a_cuda_tool_chain_is_none_and_an_old_one_is_named(self):
+        def fake(nvcc, release):
+            os.makedirs(os.path.dirname(nvcc))
+            with open(nvcc, "w", encoding="utf-8") as script:
+                script.write(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
+            os.chmod(nvcc, 0o755)
+            return nvcc
+
+        with tempfile.TemporaryDirectory() as parent:
+            # A PATH where no nvcc of this machine is.
+            tools = os.path.join(parent, "tools")
+            os.mkdir(tools)
+            for tool in ("bash", "dirname", "head", "readlink", "sed", "sha256sum", "sort"):
+                os.symlink(shutil.which(tool), os.path.join(tools, tool))
+            old = os.path.join(parent, "old")
+            environment = {"PATH": tools, "XDG_CACHE_HOME": os.path.join(parent, "cache"), "CUDA_HOME": old}
+
+            def find(*arguments):
+                done = subprocess.run(
+                    [os.path.join(HOME, "native/cmake/find-nvcc"), *arguments], capture_output=True, text=True, env=environment,
+                    timeout=COMMAND_S, check=False)
+                return done.returncode, (done.stdout + done.stderr).strip()
+
+            too_old = fake(os.path.join(old, "bin/nvcc"), "12.4")
+            installed = find("--installed")[1]
+            ours = fake(os.path.join(installed, "toolkit/bin/nvcc"), "13.0")
+            self.assertEqual(find(), (
+                1, f"no nvcc: {too_old} is of CUDA 12.4 and 12.8 or newer is needed, {installed} is not there, there is no nvcc on the PATH"))
+            with open(os.path.join(installed, ".complete"), "w", encoding="utf-8"):
+                pass
+            self.assertEqual(find(), (0, ours))
+            environment["CUDA_HOME"] = os.path.join(parent, "new")
+            new = fake(os.path.join(parent, "new/bin/nvcc"), "12.8")
+            self.assertEqual(find(), (0, new))
+            self.assertEqual(find(ours), (0, ours))
+            self.assertEqual(find(too_old)[0], 1)
+
+    def test_18_a_cuda_tool_chain_that_cannot_be_had_is_one_sentence_and_leaves_none(self):
+        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nvrar")
+        with tempfile.TemporaryDirectory() as parent:
+            empty = os.path.join(parent, "nvrar")
+            os.mkdir(empty, 0o700)
+            for ray in glob.glob(os.path.join(cache, "ray-*")):
+                os.symlink(ray, os.path.join(empty, os.path.basename(ray)))
+            # Nothing listens there.
+            nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull, "no_proxy": "*"}
+            with Launcher("setup", "--cuda", environment={"XDG_CACHE_HOME": parent, **nowhere}) as launcher:
+                self.assert_ends(launcher, 1)
+                self.assertEqual(len(launcher.messages()), 1, launcher.text(launcher.err))
+                self.assertIn("pip does not reach its package index", launcher.messages()[0])
+            self.assertEqual([path for path in glob.glob(os.path.join(empty, "cuda-*")) if os.path.isdir(path)], [])
 
 
 class Result(unittest.TextTestResult):
