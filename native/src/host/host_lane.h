@@ -38,6 +38,10 @@ class HostLane {
         waiter_(waiter),
         reduction_(reduction) {}
 
+  // The caller's thread is the only worker.
+  static NVRAR_HD constexpr uint64_t worker() { return 0; }
+  static NVRAR_HD constexpr uint64_t workers() { return 1; }
+
   NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) { put(ranks_[peer], slot, packet); }
 
   template <class Packets>

@@ -62,6 +62,7 @@ constexpr bool kHeadersFirst = false;
 
 template <class Lane>
 NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
+  if (lane.worker() != 0) return;
   const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
   Packet payload{};
   payload[0] = launch.header_hash;
@@ -70,10 +71,11 @@ NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
   for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
 }
 
-// Looks at all headers even when one differs, so that every rank learns of every difference.
+// One worker does it for all: a rank has left a launch only when all its workers have. Looks at all headers even when
+// one differs, so that every rank learns of every difference.
 template <class Lane>
 NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
-  if (planted(Defect::kNoHeaderWait)) return true;
+  if (planted(Defect::kNoHeaderWait) || lane.worker() != 0) return true;
   bool same = true;
   const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {

@@ -13,7 +13,7 @@ template <class Packets, class Lane>
 NVRAR_HD void push_message(Lane& lane, const Launch& launch, const Peers& peers, const uint8_t* from) {
   const FlatRuns flat{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  for (uint64_t j = lane.worker(); j < runs.count(); j += lane.workers()) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, launch.rank));
     const uint32_t bytes = runs.length(j);
     if (j + kAhead < runs.count()) lane.soon_pushed(peers, slot + kAhead * flat.stride());
@@ -28,7 +28,7 @@ NVRAR_HD void push_parts(Lane& lane, const Launch& launch) {
   const FlatRuns flat{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
   const Peers peers = Peers::all(launch);
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  for (uint64_t j = lane.worker(); j < runs.count(); j += lane.workers()) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, launch.rank));
     const uint32_t bytes = runs.length(j);
     if (j + kAhead < runs.count()) lane.soon_pushed(peers, slot + kAhead * flat.stride());
@@ -44,7 +44,7 @@ template <class Lane>
 NVRAR_HD bool drain_message(Lane& lane, const Launch& launch, uint32_t source, uint8_t* to) {
   const FlatRuns flat{launch.topology()};
   const MessageRuns<EpochPacket> runs{launch.bytes};
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  for (uint64_t j = lane.worker(); j < runs.count(); j += lane.workers()) {
     const uint64_t slot = launch.layout.slot(PacketKind::kEpoch, launch.epoch, Hop::kData, flat.data_run(j, source));
     if (j + kAhead < runs.count()) lane.template soon_taken<EpochPacket>(slot + kAhead * flat.stride());
     if (!lane.template drain<EpochPacket>(slot, source, to + runs.offset(j), runs.length(j), launch.epoch)) {

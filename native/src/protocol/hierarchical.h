@@ -9,13 +9,12 @@
 namespace nvrar::protocol {
 
 // The runs that this rank owns, in the order in which every rank goes through them.
-template <class Visit>
-NVRAR_HD bool for_owned_runs(const Launch& launch, const HierarchicalRuns& slices, uint64_t runs, Visit visit) {
+template <class Lane, class Visit>
+NVRAR_HD bool for_owned_runs(Lane& lane, const Launch& launch, const HierarchicalRuns& slices, uint64_t runs,
+                             Visit visit) {
   const uint32_t node = launch.topology().node_of(launch.rank);
-  for (uint64_t j = 0; j < runs; ++j) {
-    if (slices.owner(j, node) == launch.rank && !visit(j)) return false;
-  }
-  return true;
+  return each_run_of(lane, runs, slices.slices(),
+                     [&](uint64_t j) { return slices.owner(j, node) != launch.rank || visit(j); });
 }
 
 template <class Packets, class Lane, class Exchange>
@@ -29,19 +28,20 @@ NVRAR_HD bool hierarchical(Lane& lane, Exchange& exchange, const Launch& launch)
   typename Lane::Partial of_nodes[kMaxRanks];
 
   send_phase(lane, launch, [&] {
-    for (uint64_t j = 0; j < runs.count(); ++j) {
+    each_run_of(lane, runs.count(), slices.slices(), [&](uint64_t j) {
       const uint32_t owner = slices.owner(j, node);
-      if (owner == launch.rank) continue;
+      if (owner == launch.rank) return true;
       const uint64_t run = slices.data_run(j, node, launch.rank);
       const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kData, run);
       lane.template push<Packets>(Peers::one(owner), slot,
                                   lane.template load<Packets>(launch.send + runs.offset(j), runs.length(j)),
                                   runs.length(j), launch.epoch);
-    }
+      return true;
+    });
   });
   if (!check_headers(lane, launch)) return false;
 
-  const bool summed = for_owned_runs(launch, slices, runs.count(), [&](uint64_t j) {
+  const bool summed = for_owned_runs(lane, launch, slices, runs.count(), [&](uint64_t j) {
     const uint64_t run = slices.data_run(j, node, topology.first_of(node));
     const Sources sources{launch.layout.slot(kKind, launch.epoch, Hop::kData, run), node_peers.first, node_peers.size,
                           node_peers.self};
@@ -54,7 +54,7 @@ NVRAR_HD bool hierarchical(Lane& lane, Exchange& exchange, const Launch& launch)
   if (!summed) return false;
   exchange.given(lane);
 
-  const bool finished = for_owned_runs(launch, slices, runs.count(), [&](uint64_t j) {
+  const bool finished = for_owned_runs(lane, launch, slices, runs.count(), [&](uint64_t j) {
     const uint32_t bytes = runs.length(j);
     if (!exchange.template collect<Packets>(lane, launch, slices, j, bytes, of_nodes)) return false;
     typename Lane::Run result;
@@ -66,15 +66,12 @@ NVRAR_HD bool hierarchical(Lane& lane, Exchange& exchange, const Launch& launch)
   if (!finished) return false;
   lane.sent();
 
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  return each_run_of(lane, runs.count(), slices.slices(), [&](uint64_t j) {
     const uint32_t owner = slices.owner(j, node);
-    if (owner == launch.rank) continue;
+    if (owner == launch.rank) return true;
     const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
-    if (!lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch)) {
-      return false;
-    }
-  }
-  return true;
+    return lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch);
+  });
 }
 
 }  // namespace nvrar::protocol

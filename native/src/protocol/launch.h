@@ -26,6 +26,11 @@
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
 //   void sent()                                    all packets of a phase are on their way: wake who sleeps
 //   void differ(uint32_t source)                   that rank's header is of another call
+//   uint64_t worker(), uint64_t workers()          a rank's launch may be run by several workers at once, each with a
+//                                                  lane of its own; worker w does run j of a message if
+//                                                  j mod workers is w (each_run_of: j / together mod workers). A worker
+//                                                  waits for the same worker of the other ranks only. copy is of all of
+//                                                  the bytes: each worker does its share
 //
 // The lane knows type and operator of a reduction.
 #ifndef NVRAR_PROTOCOL_LAUNCH_H
@@ -104,6 +109,18 @@ struct MessageRuns {
     return static_cast<uint32_t>(left < Packets::kRunBytes ? left : Packets::kRunBytes);
   }
 };
+
+// visit(j), until one says false, for the runs of this worker where `together` runs in succession have one worker.
+template <class Lane, class Visit>
+NVRAR_HD bool each_run_of(Lane& lane, uint64_t runs, uint32_t together, Visit visit) {
+  for (uint64_t first = lane.worker() * together; first < runs; first += lane.workers() * together) {
+    const uint64_t end = first + together < runs ? first + together : runs;
+    for (uint64_t j = first; j < end; ++j) {
+      if (!visit(j)) return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace nvrar::protocol
 

@@ -12,7 +12,7 @@ template <class Packets, class Lane>
 NVRAR_HD bool reduce_message(Lane& lane, const Launch& launch, const uint8_t* own) {
   const FlatRuns flat{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  for (uint64_t j = lane.worker(); j < runs.count(); j += lane.workers()) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, 0));
     const uint32_t bytes = runs.length(j);
     const Sources sources{slot, 0, launch.topology().world, launch.rank};

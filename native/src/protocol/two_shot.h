@@ -17,19 +17,20 @@ NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
   const uint64_t ahead = kAhead * slices.stride();
 
   send_phase(lane, launch, [&] {
-    for (uint64_t j = 0; j < runs.count(); ++j) {
+    each_run_of(lane, runs.count(), world, [&](uint64_t j) {
       const uint32_t owner = slices.owner(j);
-      if (owner == launch.rank) continue;
+      if (owner == launch.rank) return true;
       const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, launch.rank));
       if (j + kAhead * world < runs.count()) lane.soon_pushed(Peers::one(owner), slot + ahead);
       const auto run = lane.template load<Packets>(launch.send + runs.offset(j), runs.length(j));
       lane.template push<Packets>(Peers::one(owner), slot, run, runs.length(j), launch.epoch);
-    }
+      return true;
+    });
   });
   if (!check_headers(lane, launch)) return false;
 
   const Peers all = Peers::all(launch);
-  for (uint64_t j = launch.rank; j < runs.count(); j += world) {
+  for (uint64_t j = lane.worker() * world + launch.rank; j < runs.count(); j += lane.workers() * world) {
     const Sources sources{launch.layout.slot(kKind, launch.epoch, Hop::kData, slices.data_run(j, 0)), 0, world,
                           launch.rank};
     const uint64_t result_slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
@@ -47,16 +48,13 @@ NVRAR_HD bool two_shot(Lane& lane, const Launch& launch) {
   }
   lane.sent();
 
-  for (uint64_t j = 0; j < runs.count(); ++j) {
+  return each_run_of(lane, runs.count(), world, [&](uint64_t j) {
     const uint32_t owner = slices.owner(j);
-    if (owner == launch.rank) continue;
+    if (owner == launch.rank) return true;
     const uint64_t slot = launch.layout.slot(kKind, launch.epoch, Hop::kResult, slices.result_run(j));
     if (j + kAhead * world < runs.count()) lane.template soon_taken<Packets>(slot + ahead);
-    if (!lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch)) {
-      return false;
-    }
-  }
-  return true;
+    return lane.template drain<Packets>(slot, owner, launch.recv + runs.offset(j), runs.length(j), launch.epoch);
+  });
 }
 
 }  // namespace nvrar::protocol

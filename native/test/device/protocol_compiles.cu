@@ -11,6 +11,9 @@ namespace {
 using namespace nvrar::protocol;
 
 struct PlainLane {
+  __device__ uint64_t worker() const { return 0; }
+  __device__ uint64_t workers() const { return 1; }
+
   struct Run {
     const uint8_t* data;
   };

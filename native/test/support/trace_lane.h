@@ -22,6 +22,9 @@ class TraceLane {
   TraceLane(Trace* trace, uint32_t rank, const protocol::Launch& launch)
       : trace_(trace), rank_(rank), launch_(launch) {}
 
+  static constexpr uint64_t worker() { return 0; }
+  static constexpr uint64_t workers() { return 1; }
+
   template <class Packets>
   Run load(const uint8_t* from, uint32_t) {
     return value_name(rank_, reinterpret_cast<uint64_t>(from) - kTraceSend);
