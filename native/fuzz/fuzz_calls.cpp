@@ -66,7 +66,7 @@ void require_memory(const Call& call, uint32_t rank, uint32_t world) {
 }
 
 void require_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning) {
-  const Plan plan = make_plan(call, layout, tuning);
+  const Plan plan = make_plan(call, layout, tuning, kCpuPlanLimits);
   if (layout.topology.world == 1 || call.collective == NVRAR_BARRIER) return;
   require(plan.elements_per_launch > 0, "a launch carries something");
   require(Wide{plan.launches} * plan.elements_per_launch >= call.count, "the launches carry all elements");

@@ -36,10 +36,10 @@ extern "C" {
 #endif
 
 /* Raised with every incompatible change of this header. */
-#define NVRAR_ABI_VERSION 2
+#define NVRAR_ABI_VERSION 3
 
-#define NVRAR_UNIQUE_ID_BYTES 128
-#define NVRAR_DESCRIPTOR_BYTES 256
+#define NVRAR_UNIQUE_ID_BYTES 256
+#define NVRAR_DESCRIPTOR_BYTES 512
 #define NVRAR_MAX_RANKS_PER_NODE 8
 /* Most lines of a tuning table. */
 #define NVRAR_MAX_TUNING_RULES 128
@@ -97,6 +97,9 @@ enum {
   NVRAR_ALGORITHM_HIERARCHICAL = 3 /* slices are summed within the node, then between nodes; needs more than one node */
 };
 
+/* AUTO: LOCAL where all ranks are in one process, else NVSHMEM where all have it, else IPC. */
+enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NVRAR_MEMORY_LOCAL = 3 };
+
 typedef struct nvrar_config {
   uint32_t size;          /* sizeof(nvrar_config) */
   int32_t backend;        /* NVRAR_BACKEND_* */
@@ -109,6 +112,13 @@ typedef struct nvrar_config {
                           default */
   uint64_t timeout_ns; /* how long a call waits for other ranks without getting on, counted anew for each launch
                           of a collective, and in a batch whenever any of its transfers gets on; > 0 */
+  /* The rest is ignored by the CPU backend. */
+  int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
+  uint32_t concurrent_groups; /* groups that may have calls on a device at once, so that all fit; 0: 2 */
+  uint32_t shared_devices;    /* 1: several ranks may be on one GPU; for tests */
+  uint32_t reserved;          /* 0 */
+  uint64_t arena_bytes;       /* what a process gives to all of its groups together if NVSHMEM holds the rings, taken
+                                 once; 0: what this group needs */
 } nvrar_config;
 
 /* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
@@ -123,7 +133,13 @@ typedef struct nvrar_tuning_rule {
 } nvrar_tuning_rule;
 
 /* What a rank was doing, as it wrote it itself. */
-enum { NVRAR_CALL_NONE = 0, NVRAR_CALL_RUNNING = 1, NVRAR_CALL_DONE = 2, NVRAR_CALL_FAILED = 3 };
+enum {
+  NVRAR_CALL_NONE = 0,
+  NVRAR_CALL_RUNNING = 1,
+  NVRAR_CALL_DONE = 2,
+  NVRAR_CALL_FAILED = 3,
+  NVRAR_CALL_QUEUED = 4 /* on a stream, and not known to have begun */
+};
 typedef struct nvrar_call {
   uint32_t size;      /* sizeof(nvrar_call) */
   int32_t state;      /* NVRAR_CALL_* */
@@ -259,15 +275,17 @@ NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* trans
  * NVRAR_ABORTED. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
-/* NVRAR_OK, or the status that poisoned this communicator. */
+/* NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA backend this is
+ * how a caller learns of what has failed since it was enqueued. */
 NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 
 /* Fills *out with why this communicator is poisoned. */
 NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 
-/* Fills *out, whose size the caller has set, with the last call of a rank; readable for every rank of this host, also
- * after that rank's process died.
- */
+/* Fills *out, whose size the caller has set, with the call that a rank is in, or its last one; readable for every rank
+ * of this host, also after that rank's process died. On the CUDA backend a rank's record is as new as its own last look
+ * at it (by this function or nvrar_flight_record) or the group's failure; a captured call counts as done when it is
+ * captured. */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
 /* Fills out[0 .. *count) with the last calls of a rank, oldest first: at most NVRAR_FLIGHT_RECORDS, and the newest

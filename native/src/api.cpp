@@ -58,11 +58,10 @@ void require_size(const Struct* out) {
   }
 }
 
-// The CPU backend runs a call in the caller's thread, so it has no use for a stream, as it has none for a device.
-nvrar_status run(nvrar_comm* comm, const Call& call, uint64_t /*stream*/) noexcept {
+nvrar_status run(nvrar_comm* comm, const Call& call, uint64_t stream) noexcept {
   return guarded([&] {
     require(comm, "comm");
-    comm->communicator->run(call);
+    comm->communicator->run(call, stream);
   });
 }
 
@@ -142,12 +141,11 @@ nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream) {
   return run(comm, {NVRAR_BARRIER, 0, 0, 0, nvrar::kNoType, nvrar::kNoOp, nvrar::kNoRoot}, stream);
 }
 
-nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
-                         uint64_t /*stream*/) {
+nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count, uint64_t stream) {
   return guarded([&] {
     require(comm, "comm");
     if (transfer_count != 0) require(transfers, "transfers");
-    comm->communicator->run_batch(transfers, transfer_count);
+    comm->communicator->run_batch(transfers, transfer_count, stream);
   });
 }
 
@@ -161,8 +159,7 @@ nvrar_status nvrar_abort(nvrar_comm* comm) {
 nvrar_status nvrar_async_error(nvrar_comm* comm) {
   return guarded([&] {
     require(comm, "comm");
-    const nvrar_failure failure = comm->communicator->failure();
-    if (failure.status != NVRAR_OK) throw Error(failure.status, "this communicator is poisoned");
+    comm->communicator->throw_if_failed();
   });
 }
 

@@ -6,9 +6,12 @@
 #include <cstring>
 
 #include "batch.h"
+#include "cuda/cuda_member.h"
+#include "cuda/fatbin.h"
 #include "descriptor.h"
 #include "error.h"
 #include "hash.h"
+#include "host/cpu_member.h"
 #include "plan.h"
 #include "protocol/ring_layout.h"
 #include "version.h"
@@ -44,6 +47,10 @@ const nvrar_config& check_config(const nvrar_config& config) {
   if (config.ranks_per_node < 0) {
     invalid("ranks_per_node " + std::to_string(config.ranks_per_node) + " is negative");
   }
+  if (config.memory < NVRAR_MEMORY_AUTO || config.memory > NVRAR_MEMORY_LOCAL) {
+    invalid("there is no symmetric memory " + std::to_string(config.memory));
+  }
+  if (config.shared_devices > 1 || config.reserved != 0) invalid("config.shared_devices and reserved are flags");
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
   const uint64_t ring_bytes = config.ring_bytes;
   const bool nodes = topology_of(config).nodes() > 1;
@@ -73,6 +80,27 @@ nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noex
   return record;
 }
 
+std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& id, uint64_t group_hash) {
+  if (config.backend == NVRAR_BACKEND_CUDA) {
+    cuda::CudaMemberConfig member;
+    member.rank = static_cast<uint32_t>(config.rank);
+    member.topology = topology_of(config);
+    member.ring_bytes = config.ring_bytes;
+    member.timeout_ns = config.timeout_ns;
+    member.group_hash = group_hash;
+    member.concurrent_groups = config.concurrent_groups;
+    member.memory.provider = static_cast<cuda::MemoryProvider>(config.memory);
+    member.memory.device = config.device;
+    member.memory.shared_devices = config.shared_devices != 0;
+    member.memory.nvshmem.arena_bytes = config.arena_bytes;
+    member.memory.nvshmem.deadline_ns = config.timeout_ns;
+    std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
+    return std::make_unique<cuda::CudaMember>(member);
+  }
+  return std::make_unique<host::CpuMember>(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes,
+                                           config.timeout_ns, group_hash);
+}
+
 class BusyGuard {
  public:
   explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
@@ -92,7 +120,13 @@ class BusyGuard {
 }  // namespace
 
 void probe(int32_t backend) {
-  if (backend == NVRAR_BACKEND_CUDA) throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no CUDA backend");
+  if (backend == NVRAR_BACKEND_CUDA) {
+    if (cuda::kernels().empty()) {
+      throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no GPU kernels: it was built without nvcc");
+    }
+    (void)cuda::driver();
+    return;
+  }
   if (backend != NVRAR_BACKEND_CPU) invalid("there is no backend " + std::to_string(backend));
   if (!__builtin_cpu_supports("avx")) {
     throw Error(NVRAR_UNAVAILABLE,
@@ -106,14 +140,19 @@ void make_unique_id(int32_t backend, uint8_t* out) {
   id.magic = UniqueId::kMagic;
   id.backend = backend;
   host::random_bytes(id.random, sizeof id.random);
+  if (backend == NVRAR_BACKEND_CUDA) {
+    try {
+      const cuda::NvshmemId nvshmem = cuda::make_nvshmem_id({});
+      std::memcpy(id.nvshmem, nvshmem.data(), sizeof id.nvshmem);
+    } catch (const Error&) {
+      // Without it the group's memory may come from elsewhere; if it may not, prepare says what is missing.
+    }
+  }
   std::memcpy(out, &id, sizeof id);
 }
 
-Communicator::Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash)
-    : member_(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes, config.timeout_ns,
-              group_hash),
-      tuning_(std::move(tuning)),
-      group_hash_(group_hash) {}
+Communicator::Communicator(int32_t backend, std::unique_ptr<Member> member, TuningTable tuning, uint64_t group_hash)
+    : backend_(backend), member_(std::move(member)), tuning_(std::move(tuning)), group_hash_(group_hash) {}
 
 std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
                                                     uint32_t rule_count, const uint8_t* unique_id,
@@ -124,8 +163,9 @@ std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, 
   std::memcpy(&id, unique_id, sizeof id);
   if (id.magic != UniqueId::kMagic) invalid("unique_id was not made by nvrar_unique_id");
   if (id.backend != config.backend) invalid("unique_id was made for another backend");
+  const uint64_t group_hash = hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES);
   std::unique_ptr<Communicator> communicator(
-      new Communicator(config, std::move(tuning), hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES)));
+      new Communicator(config.backend, make_member(config, id, group_hash), std::move(tuning), group_hash));
   communicator->fill_descriptor(descriptor);
   return communicator;
 }
@@ -134,14 +174,14 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   Descriptor descriptor{};
   descriptor.magic = Descriptor::kMagic;
   descriptor.abi_version = abi_version();
-  descriptor.backend = NVRAR_BACKEND_CPU;
-  descriptor.rank = member_.rank();
-  descriptor.world = member_.world();
-  descriptor.ring_bytes = member_.layout().ring_bytes;
+  descriptor.backend = backend_;
+  descriptor.rank = member_->rank();
+  descriptor.world = member_->world();
+  descriptor.ring_bytes = member_->layout().ring_bytes;
   descriptor.group_hash = group_hash_;
-  descriptor.segment = member_.address();
+  member_->describe(&descriptor);
   descriptor.tuning_hash = tuning_.hash();
-  descriptor.ranks_per_node = member_.layout().topology.ranks_per_node;
+  descriptor.ranks_per_node = member_->layout().topology.ranks_per_node;
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
 }
@@ -156,8 +196,8 @@ void Communicator::connect(const uint8_t* blobs) {
   Descriptor own;
   std::memcpy(&own, blob.data(), sizeof own);
 
-  std::vector<host::SegmentAddress> addresses;
-  for (uint32_t rank = 0; rank < member_.world(); ++rank) {
+  std::vector<Descriptor> descriptors;
+  for (uint32_t rank = 0; rank < member_->world(); ++rank) {
     Descriptor peer;
     std::memcpy(&peer, blobs + size_t{rank} * sizeof peer, sizeof peer);
     peer.build_id[sizeof peer.build_id - 1] = '\0';
@@ -167,7 +207,7 @@ void Communicator::connect(const uint8_t* blobs) {
     const std::string who = "rank " + std::to_string(rank);
     const auto differs = [&](const std::string& what, const std::string& theirs, const std::string& ours) {
       return Error(NVRAR_MISMATCH, who + " has " + what + " " + theirs + ", this rank (" +
-                                       std::to_string(member_.rank()) + ") has " + ours);
+                                       std::to_string(member_->rank()) + ") has " + ours);
     };
     if (peer.magic != Descriptor::kMagic) invalid("descriptor " + std::to_string(rank) + " is none of nvrar_prepare's");
     if (peer.abi_version != own.abi_version) {
@@ -179,8 +219,8 @@ void Communicator::connect(const uint8_t* blobs) {
     }
     if (peer.world != own.world) throw differs("world size", std::to_string(peer.world), std::to_string(own.world));
     if (peer.group_hash != own.group_hash) {
-      throw Error(NVRAR_MISMATCH,
-                  who + " was prepared with another unique id than this rank (" + std::to_string(member_.rank()) + ")");
+      throw Error(NVRAR_MISMATCH, who + " was prepared with another unique id than this rank (" +
+                                      std::to_string(member_->rank()) + ")");
     }
     if (peer.ring_bytes != own.ring_bytes) {
       throw differs("ring_bytes", std::to_string(peer.ring_bytes), std::to_string(own.ring_bytes));
@@ -194,23 +234,23 @@ void Communicator::connect(const uint8_t* blobs) {
     }
     if (peer.tuning_hash != own.tuning_hash) {
       throw Error(NVRAR_MISMATCH, who + " was prepared with another tuning table than this rank (" +
-                                      std::to_string(member_.rank()) + ")");
+                                      std::to_string(member_->rank()) + ")");
     }
     if (peer.rank != rank) {
       invalid("descriptor " + std::to_string(rank) + " is rank " + std::to_string(peer.rank) +
               "'s: descriptors come in rank order");
     }
-    if (rank == member_.rank() && std::memcmp(&peer.segment, &own.segment, sizeof own.segment) != 0) {
+    if (rank == member_->rank() && std::memcmp(&peer.segment, &own.segment, sizeof own.segment) != 0) {
       invalid("descriptor " + std::to_string(rank) + " is not the one that this communicator made");
     }
-    addresses.push_back(peer.segment);
+    descriptors.push_back(peer);
   }
-  member_.map_peers(addresses);
+  member_->map_peers(descriptors);
   connected_.store(true, std::memory_order_release);
   // An abort that came before the peers were mapped reached this rank only.
-  const host::Poison poison = member_.poisoned();
+  const host::Poison poison = member_->poisoned();
   if (poison.status != NVRAR_OK) {
-    member_.poison(poison);
+    member_->poison(poison);
     throw_poisoned(poison, "");
   }
 }
@@ -219,40 +259,41 @@ void Communicator::require_ready() {
   if (!connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
   }
-  const host::Poison before = member_.poisoned();
+  const host::Poison before = member_->poisoned();
   if (before.status != NVRAR_OK && !protocol::planted(protocol::Defect::kIgnoredPoison)) [[unlikely]]
     throw_poisoned(before, "");
 }
 
-void Communicator::run(const Call& call) {
+void Communicator::run(const Call& call, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
-  check_call(call, member_.rank(), member_.layout().topology);
+  check_call(call, member_->rank(), member_->layout().topology);
   // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
   ++sequence_;
-  const Plan plan = make_plan(call, member_.layout(), tuning_);
+  const Plan plan = make_plan(call, member_->layout(), tuning_, member_->plan_limits());
   const nvrar_call record = record_of(call, plan, sequence_);
   if (call.count == 0 && call.collective != NVRAR_BARRIER) {
-    member_.record_empty(record);
+    member_->record_empty(record);
     return;
   }
 
   running_.store(sequence_, std::memory_order_release);
-  const host::Poison poison = member_.run(call, plan, record);
+  const host::Poison poison = member_->run(call, plan, record, stream);
   if (poison.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(poison, describe(record));
   running_.store(0, std::memory_order_release);
 }
 
-void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count) {
+void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
-  check_batch(transfers, count, member_.rank(), member_.world());
-  host::BatchResult result;
-  const host::Poison poison = member_.run_batch(transfers, count, sequence_, &result);
+  check_batch(transfers, count, member_->rank(), member_->world());
+  BatchResult result;
+  const host::Poison poison = member_->run_batch(transfers, count, sequence_, stream, &result);
   if (poison.status == NVRAR_OK) [[likely]]
     return;
-  if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_.rank()) {
+  if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_->rank()) {
+    const std::lock_guard lock(sentence_mutex_);
     poison_sentence_ = describe(result.call) + " meets send #" + std::to_string(result.theirs.sequence) + " " +
                        describe_elements(result.theirs.data_type, result.theirs.count) + " of rank " +
                        std::to_string(result.call.root) +
@@ -261,29 +302,39 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count) {
   throw_poisoned(poison, describe(result.call));
 }
 
+void Communicator::throw_if_failed() {
+  const host::Poison poison = member_->poisoned();
+  if (poison.status != NVRAR_OK) throw_poisoned(poison, "");
+}
+
 void Communicator::throw_poisoned(const host::Poison& poison, const std::string& running) {
+  const std::lock_guard lock(sentence_mutex_);
   // The first sentence stays: later the records say what the ranks did afterwards.
   if (poison_sentence_.empty()) {
-    poison_sentence_ = describe_failure(poison, member_.rank(), running, member_.waited_ns(), activities());
+    member_->update_record();
+    const nvrar_call own = member_->segments().call_of(member_->rank());
+    const bool was_in = own.state == NVRAR_CALL_RUNNING || own.state == NVRAR_CALL_FAILED;
+    poison_sentence_ = describe_failure(poison, member_->rank(), running.empty() && was_in ? describe(own) : running,
+                                        member_->waited_ns(), activities());
   }
   throw Error(poison.status, poison_sentence_);
 }
 
 std::vector<RankActivity> Communicator::activities() const {
-  std::vector<RankActivity> ranks(member_.world());
-  for (uint32_t rank = 0; rank < member_.world(); ++rank) {
-    if (!member_.mapped(rank)) continue;
-    ranks[rank] = {member_.call_of(rank), true, member_.closed(rank)};
+  std::vector<RankActivity> ranks(member_->world());
+  for (uint32_t rank = 0; rank < member_->world(); ++rank) {
+    if (!member_->segments().mapped(rank)) continue;
+    ranks[rank] = {member_->segments().call_of(rank), true, member_->segments().closed(rank)};
   }
   return ranks;
 }
 
 void Communicator::abort() noexcept {
-  member_.poison({NVRAR_ABORTED, member_.rank(), 0, running_.load(std::memory_order_acquire)});
+  member_->poison({NVRAR_ABORTED, member_->rank(), 0, running_.load(std::memory_order_acquire)});
 }
 
 nvrar_failure Communicator::failure() const noexcept {
-  const host::Poison poison = member_.poisoned();
+  const host::Poison poison = member_->poisoned();
   nvrar_failure failure{};
   failure.size = sizeof failure;
   failure.status = poison.status;
@@ -293,19 +344,24 @@ nvrar_failure Communicator::failure() const noexcept {
 }
 
 uint32_t Communicator::visible_rank(int32_t rank) const {
-  if (rank < 0 || static_cast<uint32_t>(rank) >= member_.world()) {
-    invalid("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(member_.world()));
+  if (rank < 0 || static_cast<uint32_t>(rank) >= member_->world()) {
+    invalid("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(member_->world()));
   }
-  if (!member_.mapped(static_cast<uint32_t>(rank))) {
+  if (!member_->segments().mapped(static_cast<uint32_t>(rank))) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: other ranks' calls are not visible yet");
   }
   return static_cast<uint32_t>(rank);
 }
 
-nvrar_call Communicator::call_of(int32_t rank) const { return member_.call_of(visible_rank(rank)); }
+nvrar_call Communicator::call_of(int32_t rank) const {
+  const uint32_t visible = visible_rank(rank);
+  if (visible == member_->rank()) member_->update_record();
+  return member_->segments().call_of(visible);
+}
 
 uint32_t Communicator::flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const {
-  return member_.flight_record(visible_rank(rank), out, capacity);
+  if (visible_rank(rank) == member_->rank()) member_->update_record();
+  return member_->segments().flight_record(visible_rank(rank), out, capacity);
 }
 
 bool Communicator::shut() noexcept {
@@ -315,7 +371,7 @@ bool Communicator::shut() noexcept {
     if (host::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
     ::usleep(kLeavePollUs);
   }
-  return true;
+  return member_->quiet(kLeaveLimitNs);
 }
 
 }  // namespace nvrar

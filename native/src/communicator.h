@@ -6,11 +6,12 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "call.h"
-#include "host/cpu_member.h"
+#include "member.h"
 #include "report.h"
 #include "tuning.h"
 
@@ -26,32 +27,36 @@ class Communicator {
   static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
                                                uint32_t rule_count, const uint8_t* unique_id, uint8_t* descriptor);
   void connect(const uint8_t* descriptors);
-  void run(const Call& call);
-  void run_batch(const nvrar_transfer* transfers, uint32_t count);
+  void run(const Call& call, uint64_t stream);
+  void run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream);
 
   void abort() noexcept;
   nvrar_failure failure() const noexcept;
+  // Throws why this communicator is poisoned, if it is.
+  void throw_if_failed();
   nvrar_call call_of(int32_t rank) const;
   uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
   // Ends a running call and keeps all later ones out. False if the call would not end: then nothing may be freed.
   bool shut() noexcept;
 
  private:
-  Communicator(const nvrar_config& config, TuningTable tuning, uint64_t group_hash);
+  Communicator(int32_t backend, std::unique_ptr<Member> member, TuningTable tuning, uint64_t group_hash);
   void require_ready();
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
   std::vector<RankActivity> activities() const;
 
-  host::CpuMember member_;
+  const int32_t backend_;
+  std::unique_ptr<Member> member_;
   TuningTable tuning_;
   uint64_t group_hash_;  // of the unique id
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none
   uint64_t sequence_ = 0;             // guarded by busy_
-  std::string poison_sentence_;       // of the call that met the poison; guarded by busy_
+  std::mutex sentence_mutex_;
+  std::string poison_sentence_;  // of the call that met the poison
 };
 
 }  // namespace nvrar

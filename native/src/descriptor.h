@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "cuda/driver.h"
+#include "cuda/symmetric_memory.h"
 #include "host/shared_segment.h"
 
 namespace nvrar {
@@ -16,7 +18,8 @@ struct UniqueId {
   int32_t backend;
   uint32_t reserved;
   uint8_t random[32];
-  uint8_t unused[NVRAR_UNIQUE_ID_BYTES - 48];
+  uint8_t nvshmem[cuda::kNvshmemIdBytes];  // zero where it is not used
+  uint8_t unused[NVRAR_UNIQUE_ID_BYTES - 176];
 };
 static_assert(sizeof(UniqueId) == NVRAR_UNIQUE_ID_BYTES);
 
@@ -33,7 +36,12 @@ struct Descriptor {
   char build_id[64];  // as text, so that the message of a mismatch can name both builds
   uint64_t tuning_hash;
   uint32_t ranks_per_node;  // the world size where all ranks are in one node
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 148];
+  // Of the CUDA backend.
+  uint32_t multiprocessors;
+  uint32_t concurrent_groups;
+  uint8_t device_uuid[sizeof(cuda::Uuid)];
+  uint8_t memory[cuda::kMemoryAddressBytes];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 364];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -3,27 +3,12 @@
 #ifndef NVRAR_PLAN_H
 #define NVRAR_PLAN_H
 
+#include "algorithm.h"
 #include "call.h"
 #include "protocol/ring_layout.h"
 #include "tuning.h"
 
 namespace nvrar {
-
-enum class Algorithm : uint32_t {
-  kCopy,  // a group of one
-  kOneShot,
-  kTwoShot,
-  kHierarchical,
-  kReduce,
-  kReduceScatter,
-  kAllGather,
-  kAllToAll,
-  kBroadcast,
-  kBarrier
-};
-
-// A reduction up to this size uses epoch packets: they need no cleaning, and twice the packets of so few is nothing.
-constexpr uint64_t kEpochReductionBytesMax = 64;
 
 struct Plan {
   Algorithm algorithm;
@@ -33,19 +18,27 @@ struct Plan {
   int32_t choice;  // NVRAR_ALGORITHM_* of an all-reduce; 0 where there is no choice
 };
 
-// Built-in choice: up to so many bytes an all-reduce of that world size is one-shot. Measured with float32 and
-// processes on two cores, where the two algorithms cross (between 2 and 16 KB for up to 4 ranks, 4 and 8 KB for 6).
-constexpr uint64_t kOneShotBytesMax[protocol::kMaxRanks + 1] = {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096};
+// Where a backend's algorithms and packets cross; measured, and part of its build.
+struct PlanLimits {
+  // A reduction up to this size uses epoch packets: they need no cleaning, and twice the packets of so few is nothing.
+  uint64_t epoch_reduction_bytes;
+  // Up to so many bytes an all-reduce of that world size is one-shot.
+  uint64_t one_shot_bytes[protocol::kMaxRanks + 1];
+  // What passes through the rings twice goes in launches that use no more than this of an area.
+  uint64_t two_phase_area_bytes;
+};
 
-// What passes through the rings twice goes in launches that use no more than this of an area: then all that a launch
-// touches stays in a core's cache. Measured: half the time from 1 MB on, against launches of a whole area of 1 MB.
-constexpr uint64_t kTwoPhaseAreaBytesMax = 128 << 10;
+// Measured with float32 and processes on two cores: the two algorithms cross between 2 and 16 KB for up to 4 ranks,
+// 4 and 8 KB for 6. With small areas all that a launch touches stays in a core's cache: half the time from 1 MB on,
+// against launches of a whole area of 1 MB.
+constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
 
 // Packets that the partial sums of a packet of elements take.
 uint32_t partial_parts(int32_t data_type) noexcept;
 
 // The call has passed check_call.
-Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning) noexcept;
+Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
+               const PlanLimits& limits) noexcept;
 
 }  // namespace nvrar
 

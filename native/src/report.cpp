@@ -40,6 +40,10 @@ Clause clause_of(const RankActivity& rank) {
       const std::string last = describe(rank.call);
       return {"has finished " + last, "have finished " + last, "", {}};
     }
+    case NVRAR_CALL_QUEUED: {
+      const std::string last = describe(rank.call);
+      return {"has queued " + last, "have queued " + last, "", {}};
+    }
     default: {
       // A call that failed was being run when it failed; readers want to know which, not in what order ranks noticed.
       const std::string call = "in " + describe(rank.call);
@@ -99,6 +103,11 @@ std::string describe_failure(const host::Poison& poison, uint32_t own, const std
   const std::string missing = name_ranks(ranks_of(poison.ranks));
   switch (poison.status) {
     case NVRAR_MISMATCH:
+      // No rank: nobody differed from anybody.
+      if (poison.ranks == 0) {
+        return "launches of the group overlapped on " + origin + in_call +
+               ": its calls need one order, by one stream or by events between streams";
+      }
       return "the calls of the ranks differ: " + describe_activities(ranks);
     case NVRAR_TIMEOUT:
       if (here) {

@@ -222,7 +222,7 @@ TEST(Invariant02_Rings, SlicesOfHierarchicalShareNoRunAndHaveOneOwnerPerNode) {
 TEST(Invariant02_Rings, APreparedMembersAreasAreEmpty) {
   for (const Topology& topology : {Topology{1, 1}, Topology{3, 3}, Topology{5, 3}, Topology{8, 8}}) {
     const RingLayout layout{small_ring(topology), topology};
-    const host::SharedSegment segment = host::SharedSegment::create(layout, 0, 1);
+    const host::SharedSegment segment = host::SharedSegment::create(&layout, 0, 1, 1);
     for (uint64_t slot = 0; slot < layout.total_slots(); ++slot) {
       const Packet packet = segment.rings()[slot];
       if (slot >= layout.sentinel_begin() && slot < layout.sentinel_end()) {

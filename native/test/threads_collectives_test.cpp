@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "support/collective_case.h"
+#include "support/gpu.h"
 #include "support/group.h"
 
 namespace nvrar::test {
@@ -68,7 +69,7 @@ TEST_P(Invariant03_NobodyLeavesEarly, NobodyLeavesABarrierBeforeAllHaveEntered) 
     for (uint64_t round = 1; round <= rounds; ++round) {
       if (mix(round * 8 + static_cast<uint64_t>(rank)) % 50 == 0) ::usleep(200);
       ++entered;
-      ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
+      ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream_of(rank))), NVRAR_OK) << nvrar_last_error();
       ASSERT_GE(entered.load(), round * world);
       ASSERT_LE(entered.load(), (round + 1) * world);
     }

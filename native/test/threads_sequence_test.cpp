@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "support/collective_case.h"
+#include "support/gpu.h"
 #include "support/group.h"
 
 namespace nvrar::test {
@@ -42,7 +43,7 @@ TEST_P(Invariant02_Rings, ThousandsOfMixedCallsWithLaggardsStayExact) {
       if (i % 64 == 0 && i / 64 % static_cast<uint64_t>(world) == static_cast<uint64_t>(rank)) ::usleep(300);
       const CollectiveCase c = random_case(mix(i), static_cast<uint64_t>(world), ways);
       if (i % 16 == 0) {
-        ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
+        ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream_of(rank))), NVRAR_OK) << nvrar_last_error();
       }
       run_case(rank, world, comm, pools.of(c.reduction), c);
       if (::testing::Test::HasFatalFailure()) FAIL() << "call " << i << " on rank " << rank;

@@ -48,7 +48,7 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
                                  uint64_t{100000}, uint64_t{1} << 33}) {
             for (int32_t algorithm : algorithms_of(collective, topology)) {
               const Call call = call_of(collective, count, type, algorithm);
-              const Plan plan = make_plan(call, layout, {});
+              const Plan plan = make_plan(call, layout, {}, kCpuPlanLimits);
               ASSERT_GE(plan.launches * plan.elements_per_launch, count);
               ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
               const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
@@ -75,7 +75,7 @@ TEST(Invariant12_ThePlanIsPure, ItCountsAsManyPartialSumsAsTheReductionsWrite) {
 TEST(Invariant12_ThePlanIsPure, OnlyFloatReductionsUseSentinels) {
   const RingLayout layout{1 << 20, {2, 2}};
   const auto kind = [&](int32_t collective, uint64_t count, int32_t type) {
-    return make_plan(call_of(collective, count, type), layout, {}).packet_kind;
+    return make_plan(call_of(collective, count, type), layout, {}, kCpuPlanLimits).packet_kind;
   };
   for (int32_t type : kTypes) {
     const bool spare = type == NVRAR_FLOAT32 || type == NVRAR_FLOAT16 || type == NVRAR_BFLOAT16;
@@ -97,7 +97,7 @@ TEST(Invariant12_ThePlanIsPure, TheCallersAlgorithmGoesBeforeTheTableAndTheTable
   const TuningTable table(rules, 4);
   const auto choice = [&](uint64_t count, int32_t type, const Topology& topology, int32_t algorithm = 0) {
     const RingLayout layout{1 << 20, topology};
-    return make_plan(call_of(NVRAR_ALL_REDUCE, count, type, algorithm), layout, table).choice;
+    return make_plan(call_of(NVRAR_ALL_REDUCE, count, type, algorithm), layout, table, kCpuPlanLimits).choice;
   };
   const Topology flat{4, 4};
   const Topology nodes{4, 2};
@@ -112,7 +112,8 @@ TEST(Invariant12_ThePlanIsPure, TheCallersAlgorithmGoesBeforeTheTableAndTheTable
   EXPECT_EQ(choice(500, NVRAR_BFLOAT16, flat, NVRAR_ALGORITHM_ONE_SHOT), NVRAR_ALGORITHM_ONE_SHOT);
   EXPECT_EQ(choice(100, NVRAR_FLOAT32, {1, 1}), NVRAR_ALGORITHM_AUTO);
   const RingLayout layout{1 << 20, flat};
-  EXPECT_EQ(make_plan(call_of(NVRAR_REDUCE, 10, NVRAR_BFLOAT16), layout, table).choice, NVRAR_ALGORITHM_AUTO);
+  EXPECT_EQ(make_plan(call_of(NVRAR_REDUCE, 10, NVRAR_BFLOAT16), layout, table, kCpuPlanLimits).choice,
+            NVRAR_ALGORITHM_AUTO);
 }
 
 bool same(const Plan& a, const Plan& b) {
@@ -131,7 +132,7 @@ TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChang
       for (int32_t type : kTypes) {
         for (uint64_t count : {1u, 17u, 1000u, 100000u}) {
           const TuningTable table(&rule, 1);
-          const Plan plan = make_plan(call_of(collective, count, type), layout, table);
+          const Plan plan = make_plan(call_of(collective, count, type), layout, table, kCpuPlanLimits);
           Call elsewhere = call_of(collective, count, type);
           elsewhere.send = 0x1008;
           elsewhere.recv = 0x20F8;
@@ -147,7 +148,7 @@ TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChang
               if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
             }
             ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-            other = make_plan(elsewhere, layout, TuningTable(&rule, 1));
+            other = make_plan(elsewhere, layout, TuningTable(&rule, 1), kCpuPlanLimits);
           }).join();
           ASSERT_TRUE(same(plan, other)) << "another plan on another rank for collective " << collective << " of "
                                          << count << " elements of type " << type;

@@ -18,6 +18,7 @@ using Stream = struct StreamOpaque*;
 using Event = struct EventOpaque*;
 
 constexpr Result kSuccess = 0;
+constexpr Result kErrorNotFound = 500;
 constexpr Result kErrorNotReady = 600;
 constexpr Result kErrorPeerAccessAlreadyEnabled = 704;
 
@@ -100,10 +101,12 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuMemFreeHost, (void*))                                                                                 \
   X(cuMemHostGetDevicePointer_v2, (DeviceAddress*, void* host, unsigned flags))                             \
   X(cuMemcpyHtoD_v2, (DeviceAddress, const void* from, size_t bytes))                                       \
+  X(cuMemcpyDtoHAsync_v2, (void* to, DeviceAddress, size_t bytes, Stream))                                  \
+  X(cuMemcpyHtoDAsync_v2, (DeviceAddress, const void* from, size_t bytes, Stream))                          \
   X(cuMemcpyDtoH_v2, (void* to, DeviceAddress, size_t bytes))                                               \
   X(cuMemcpyDtoDAsync_v2, (DeviceAddress to, DeviceAddress from, size_t bytes, Stream))                     \
   X(cuMemsetD32Async, (DeviceAddress, unsigned value, size_t words, Stream))                                \
-  X(cuPointerGetAttribute, (void* value, int attribute, DeviceAddress))                                     \
+  X(cuPointerGetAttributes, (unsigned count, PointerAttribute*, void** values, DeviceAddress))              \
   X(cuIpcGetMemHandle, (IpcMemoryHandle*, DeviceAddress))                                                   \
   X(cuIpcOpenMemHandle_v2, (DeviceAddress*, IpcMemoryHandle, unsigned flags))                               \
   X(cuIpcCloseMemHandle, (DeviceAddress))                                                                   \

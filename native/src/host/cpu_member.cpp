@@ -13,37 +13,32 @@ using protocol::Launch;
 
 CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
                      uint64_t group_hash)
-    : layout_{ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, topology}, rank_(rank), timeout_ns_(timeout_ns) {
-  segments_[rank_] = SharedSegment::create(layout_, rank_, group_hash);
-  ranks_[rank_] = {&own(), segments_[rank_].rings(), own().owner_base + kControlBytes};
-  waiter_ = Waiter(&own(), topology.world, timeout_ns);
-  point_to_point_ = PointToPoint(layout_, rank_);
+    : Member(rank, {ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, topology}, group_hash, true),
+      timeout_ns_(timeout_ns) {
+  ControlBlock& own = segments_->own();
+  ranks_[rank] = {&own, segments_->rings(rank), own.owner_base + kControlBytes};
+  waiter_ = Waiter(&own, topology.world, timeout_ns);
+  point_to_point_ = PointToPoint(layout_, rank);
 }
 
-CpuMember::~CpuMember() { own().closed.store(1); }
-
-void CpuMember::map_peers(const std::vector<SegmentAddress>& addresses) {
-  for (uint32_t rank = 0; rank < world(); ++rank) {
-    if (rank == rank_) continue;
-    const SegmentAddress& address = addresses[rank];
-    segments_[rank] = SharedSegment::map_peer(address, rank, own().group_hash);
-    ControlBlock& control = segments_[rank].control();
-    const bool same_process = address.pid == ::getpid();
+void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
+  segments_->map_peers(segments_of(descriptors));
+  for (uint32_t peer = 0; peer < world(); ++peer) {
+    if (peer == rank()) continue;
+    ControlBlock& control = segments_->control(peer);
+    const bool same_process = descriptors[peer].segment.pid == ::getpid();
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
-    ranks_[rank] = {&control, segments_[rank].rings(), base + kControlBytes};
+    ranks_[peer] = {&control, segments_->rings(peer), base + kControlBytes};
   }
-  // Sequentially consistent here, in poison() and in poisoned(): of an abort and a connect that meet, the abort sees
-  // the peers or the look at the poison that follows here sees the abort.
-  peers_mapped_.store(true, std::memory_order_seq_cst);
 }
 
-Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record) noexcept {
-  FlightRecord& flight = own().flight;
+Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t /*stream*/) noexcept {
+  FlightRecord& flight = segments_->own().flight;
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
   const uint64_t size = std::max(element_bytes(call.data_type), 1u);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
-  HostLane lane(ranks_.data(), rank_, layout_.topology, &waiter_, reduction);
+  HostLane lane(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
   if (plan.algorithm == Algorithm::kCopy) {
     if (call.collective != NVRAR_BARRIER) {
       lane.copy(reinterpret_cast<uint8_t*>(call.recv), reinterpret_cast<const uint8_t*>(call.send), call.count * size);
@@ -54,7 +49,7 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
 
   Launch launch{};
   launch.layout = layout_;
-  launch.rank = rank_;
+  launch.rank = rank();
   launch.root = static_cast<uint32_t>(call.root);
   launch.send_stride_bytes = call.count * size;
   launch.recv_stride_bytes = call.count * size;
@@ -64,7 +59,8 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   for (uint64_t i = 0; i < plan.launches; ++i) {
     // A call that never waits must see an abort too.
-    if (own().poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+    if (segments_->own().poison.load(std::memory_order_acquire) != 0 &&
+        !protocol::planted(protocol::Defect::kIgnoredPoison)) {
       flight.end(number, NVRAR_CALL_FAILED);
       return poisoned();
     }
@@ -89,24 +85,24 @@ Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& reco
 }
 
 Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
-                            BatchResult* result) {
+                            uint64_t /*stream*/, BatchResult* result) {
   point_to_point_.begin(transfers, count, group_sequence);
   waiter_.restart();
-  TransferLane lane(ranks_.data(), rank_);
-  *result = point_to_point_.run(lane, waiter_, own(), own().flight);
+  TransferLane lane(ranks_.data(), rank());
+  *result = point_to_point_.run(lane, waiter_, segments_->own());
   if (result->status == NVRAR_OK) return {};
   if (result->status == NVRAR_TIMEOUT) result->ranks = really_missing(result->ranks);
-  if (result->status != NVRAR_ABORTED) poison({result->status, rank_, result->ranks, result->call.sequence});
+  if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
   return poisoned();
 }
 
 Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noexcept {
   // A difference explains a time-out (a rank that saw it first has left), not the other way round.
-  if (lane.differing() != 0) return {NVRAR_MISMATCH, rank_, lane.differing(), sequence};
-  if (lane.result() == WaitResult::kPoisoned) return poisoned();
+  if (lane.differing() != 0) return {NVRAR_MISMATCH, rank(), lane.differing(), sequence};
+  if (lane.result() == WaitResult::kPoisoned) return segments_->poisoned();
   const auto waited = static_cast<uint8_t>(1u << lane.waiting_for());
   const auto late = static_cast<uint8_t>(ranks_not_entered() | waited);
-  return {NVRAR_TIMEOUT, rank_, really_missing(late), sequence};
+  return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }
 
 // A rank that is late may itself be waiting, for an owner's result, another node's sum or a peer's transfer: then those
@@ -114,11 +110,11 @@ Poison CpuMember::failure_of(const HostLane& lane, uint64_t sequence) const noex
 uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
   const uint64_t now_ns = monotonic_ns();
   uint8_t missing = 0;
-  auto seen = static_cast<uint8_t>(late | 1u << rank_);
+  auto seen = static_cast<uint8_t>(late | 1u << this->rank());
   for (uint8_t open = late; open != 0;) {
     const auto rank = static_cast<uint32_t>(__builtin_ctz(open));
     open = static_cast<uint8_t>(open & (open - 1));
-    const ControlBlock& control = segments_[rank].control();
+    const ControlBlock& control = segments_->control(rank);
     const uint32_t waits_for = control.waits_for.load(std::memory_order_acquire) & ((1u << world()) - 1);
     const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
     if (waits_for == 0 || looked_ns + Waiter::fresh_ns(timeout_ns_) <= now_ns) {
@@ -134,26 +130,12 @@ uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
 uint8_t CpuMember::ranks_not_entered() const noexcept {
   uint8_t missing = 0;
   for (uint32_t source = 0; source < world(); ++source) {
-    if (source == rank_) continue;
+    if (source == rank()) continue;
     const protocol::Packet header =
-        load_packet(ranks_[rank_].rings + protocol::RingLayout::header_slot(epoch_, source));
+        load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source));
     if (!EpochPacket::arrived(header, epoch_)) missing |= static_cast<uint8_t>(1u << source);
   }
   return missing;
-}
-
-void CpuMember::poison(const Poison& poison) noexcept {
-  uint64_t none = 0;
-  const bool first = own().poison.compare_exchange_strong(none, poison.pack(), std::memory_order_seq_cst);
-  const uint64_t word = first ? poison.pack() : none;
-  wake(own());
-  if (!peers_mapped_.load(std::memory_order_seq_cst)) return;
-  for (uint32_t rank = 0; rank < world(); ++rank) {
-    if (rank == rank_) continue;
-    ControlBlock& peer = segments_[rank].control();
-    none = 0;
-    if (peer.poison.compare_exchange_strong(none, word)) wake(peer);
-  }
 }
 
 }  // namespace nvrar::host

@@ -57,7 +57,8 @@ bool FlightEntry::read(const TickClock::Look& look, uint64_t lap, nvrar_call* ca
   call->algorithm = byte_of(what, 4);
   call->state = static_cast<int32_t>(end & kStateMask);
   call->begin_ns = look.to_ns(begin);
-  call->end_ns = call->state == NVRAR_CALL_RUNNING ? 0 : look.to_ns(end & ~kStateMask);
+  const bool ended = call->state != NVRAR_CALL_RUNNING && call->state != NVRAR_CALL_QUEUED;
+  call->end_ns = !ended ? 0 : look.to_ns(end & ~kStateMask);
   return true;
 }
 
@@ -76,6 +77,13 @@ nvrar_call FlightRecord::last(const TickClock& clock) const noexcept {
     for (uint64_t back = 2; call.state == NVRAR_CALL_DONE && back <= batch; ++back) {
       nvrar_call before = empty_call();
       if (read(written - back, &before) && before.state != NVRAR_CALL_DONE) call = before;
+    }
+    // Of those that are queued one behind the other, the one that is next, or what they wait for.
+    for (uint64_t back = 2;
+         call.state == NVRAR_CALL_QUEUED && back <= std::min<uint64_t>(written, NVRAR_FLIGHT_RECORDS); ++back) {
+      nvrar_call before = empty_call();
+      if (!read(written - back, &before) || before.state == NVRAR_CALL_DONE || before.state == NVRAR_CALL_NONE) break;
+      call = before;
     }
     break;
   }

@@ -24,7 +24,7 @@ class alignas(64) FlightEntry {
 
  private:
   // The state shares a word with the time of the end, so both change at once.
-  static constexpr uint64_t kStateMask = 3;
+  static constexpr uint64_t kStateMask = 7;
   static uint64_t stamp(uint64_t ticks, int32_t state) noexcept {
     return (ticks & ~kStateMask) | static_cast<uint64_t>(state);
   }
@@ -58,7 +58,8 @@ class FlightRecord {
     entries_[number % NVRAR_FLIGHT_RECORDS].end(state);
   }
 
-  // Of a batch a transfer that still runs, or failed, rather than its last one. state is NVRAR_CALL_NONE if there was
+  // Of a batch a transfer that still runs, or failed, rather than its last one; of calls that are queued the one that is
+  // next, or what it waits for. state is NVRAR_CALL_NONE if there was
   // no call.
   nvrar_call last(const TickClock& clock) const noexcept;
   // Oldest first, the newest `capacity`; returns how many.

@@ -111,8 +111,8 @@ uint8_t PointToPoint::active_peers() const noexcept {
   return static_cast<uint8_t>(peers);
 }
 
-BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, const ControlBlock& own,
-                              FlightRecord& flight) noexcept {
+BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, ControlBlock& own) noexcept {
+  FlightRecord& flight = own.flight;
   copy_own(flight);
   active_count_ = 0;
   for (uint32_t hop = 1; hop < protocol::kMaxRanks; ++hop) {  // not all ranks begin with the same peer

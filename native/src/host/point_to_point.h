@@ -8,18 +8,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "batch.h"
 #include "host/flight_record.h"
 #include "host/transfer_lane.h"
 #include "protocol/point_to_point.h"
 
 namespace nvrar::host {
-
-struct BatchResult {
-  nvrar_status status = NVRAR_OK;     // NVRAR_ABORTED: the poison says why
-  uint8_t ranks = 0;                  // bit r: rank r was missing (NVRAR_TIMEOUT) or differed (NVRAR_MISMATCH)
-  nvrar_call call{};                  // the transfer that failed, or the first that had not ended
-  protocol::TransferHeader theirs{};  // NVRAR_MISMATCH: what came instead
-};
 
 // One call at a time.
 class PointToPoint {
@@ -30,7 +24,7 @@ class PointToPoint {
   // Takes up a batch that passed check_batch. Throws std::bad_alloc, and then nothing was done.
   void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
   // Runs it to its end.
-  BatchResult run(TransferLane& lane, Waiter& waiter, const ControlBlock& own, FlightRecord& flight) noexcept;
+  BatchResult run(TransferLane& lane, Waiter& waiter, ControlBlock& own) noexcept;
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};

@@ -41,14 +41,15 @@ void random_bytes(void* to, size_t bytes) {
   }
 }
 
-SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t rank, uint64_t group_hash) {
-  const uint64_t bytes = kControlBytes + layout.total_bytes();
+SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world,
+                                    uint64_t group_hash) {
+  const uint64_t bytes = kControlBytes + (rings == nullptr ? 0 : rings->total_bytes());
   SharedSegment segment;
   segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
   // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
   reserve_in_steps(
-      bytes, layout.topology.world, [] { return memory_room(); },
+      bytes, world, [] { return memory_room(); },
       [&](uint64_t offset, uint64_t step) {
         int failed = 0;
         do {
@@ -78,8 +79,10 @@ SharedSegment SharedSegment::create(const protocol::RingLayout& layout, uint32_t
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
   // All that holds epoch packets is zero as the kernel gave it: epoch 0 is never used.
-  std::memset(segment.rings() + layout.sentinel_begin(), 0xFF,
-              (layout.sentinel_end() - layout.sentinel_begin()) * protocol::kPacketBytes);
+  if (rings != nullptr) {
+    std::memset(segment.rings() + rings->sentinel_begin(), 0xFF,
+                (rings->sentinel_end() - rings->sentinel_begin()) * protocol::kPacketBytes);
+  }
   return segment;
 }
 

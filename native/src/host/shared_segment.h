@@ -20,8 +20,8 @@ struct SegmentAddress {
 class SharedSegment {
  public:
   SharedSegment() = default;
-  // Checks for room, reserves, and fills the rings with empty slots. Throws NVRAR_SYSTEM.
-  static SharedSegment create(const protocol::RingLayout& layout, uint32_t rank, uint64_t group_hash);
+  // Checks for room, reserves, and fills the rings, if there are to be any, with empty slots. Throws NVRAR_SYSTEM.
+  static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world, uint64_t group_hash);
   // Throws NVRAR_SYSTEM if the segment cannot be reached from here: the peer is on another host, or hidden, or what is
   // at that address is not this group's.
   static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "support/gpu.h"
 #include "support/summary.h"
 
 namespace nvrar::test {
@@ -33,23 +34,23 @@ Shape shape_of(int32_t collective, uint64_t rank, uint64_t world) {
   }
 }
 
-nvrar_status call(nvrar_comm* comm, uint64_t send, uint64_t recv, const CollectiveCase& c) {
+nvrar_status call(nvrar_comm* comm, uint64_t send, uint64_t recv, const CollectiveCase& c, uint64_t stream) {
   const auto [type, op] = c.reduction;
   switch (c.collective) {
     case NVRAR_ALL_REDUCE:
-      return nvrar_all_reduce(comm, send, recv, c.count, type, op, c.algorithm, 0);
+      return nvrar_all_reduce(comm, send, recv, c.count, type, op, c.algorithm, stream);
     case NVRAR_REDUCE:
-      return nvrar_reduce(comm, send, recv, c.count, type, op, c.root, 0);
+      return nvrar_reduce(comm, send, recv, c.count, type, op, c.root, stream);
     case NVRAR_REDUCE_SCATTER:
-      return nvrar_reduce_scatter(comm, send, recv, c.count, type, op, 0);
+      return nvrar_reduce_scatter(comm, send, recv, c.count, type, op, stream);
     case NVRAR_ALL_GATHER:
-      return nvrar_all_gather(comm, send, recv, c.count, type, 0);
+      return nvrar_all_gather(comm, send, recv, c.count, type, stream);
     case NVRAR_ALL_TO_ALL:
-      return nvrar_all_to_all(comm, send, recv, c.count, type, 0);
+      return nvrar_all_to_all(comm, send, recv, c.count, type, stream);
     case NVRAR_BROADCAST:
-      return nvrar_broadcast(comm, send, recv, c.count, type, c.root, 0);
+      return nvrar_broadcast(comm, send, recv, c.count, type, c.root, stream);
     default:
-      return nvrar_barrier(comm, 0);
+      return nvrar_barrier(comm, stream);
   }
 }
 
@@ -109,8 +110,14 @@ void check_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const C
   }
 
   // Where nothing is read or written the address may be anything.
-  *outcome = call(comm, gives ? reinterpret_cast<uint64_t>(send) : 0, takes ? reinterpret_cast<uint64_t>(recv) : 0, c);
+  Image send_image(rank, 0, &send_buffer);
+  Image recv_image(rank, kImageRoomBytes / 2, &recv_buffer);
+  const uint64_t from = in_recv ? recv_image.address(send) : send_image.address(send);
+  const uint64_t to = in_send ? send_image.address(recv) : recv_image.address(recv);
+  *outcome = settled(rank, comm, call(comm, gives ? from : 0, takes ? to : 0, c, stream_of(rank)));
   if (*outcome != NVRAR_OK) return;
+  send_image.fetch();
+  recv_image.fetch();
   count_checked_call();
 
   for (uint64_t part = 0; part < shape.recv_parts && takes; ++part) {

@@ -12,12 +12,16 @@
 #include <new>
 #include <thread>
 
+#include "support/gpu.h"
+
 namespace nvrar::test {
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   nvrar_config config{};
   config.size = sizeof config;
-  config.backend = NVRAR_BACKEND_CPU;
+  config.backend = test_backend();
+  config.device = gpu_of(rank);
+  config.shared_devices = on_gpu() ? 1 : 0;
   config.rank = rank;
   config.world_size = world;
   config.ring_bytes = options.ring_bytes;
@@ -46,7 +50,7 @@ std::string text_of(nvrar_status status) { return std::to_string(status) + " \""
 
 ThreadGroup::ThreadGroup(int world, const GroupOptions& options) : comms_(static_cast<size_t>(world), nullptr) {
   uint8_t id[NVRAR_UNIQUE_ID_BYTES];
-  EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK) << nvrar_last_error();
+  EXPECT_EQ(nvrar_unique_id(test_backend(), id), NVRAR_OK) << nvrar_last_error();
   std::vector<uint8_t> descriptors(static_cast<size_t>(world) * NVRAR_DESCRIPTOR_BYTES);
   for (int rank = 0; rank < world; ++rank) {
     const nvrar_config config = make_config(rank, world, options);

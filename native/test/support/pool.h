@@ -6,6 +6,7 @@
 #include <nvrar.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class GuardedBuffer {
   uint8_t* data() { return storage_.data() + begin_; }
   uint64_t address() { return reinterpret_cast<uint64_t>(data()); }
   bool guards_intact() const;
+  // All of it, guards and all.
+  std::span<uint8_t> storage() { return storage_; }
 
  private:
   uint64_t bytes_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "support/gpu.h"
 #include "support/summary.h"
 
 namespace nvrar::test {
@@ -25,7 +26,7 @@ nvrar_status one(nvrar_comm* comm, int32_t kind, int peer, uint64_t address, uin
 
 }  // namespace
 
-RankBatch::RankBatch(int rank, const std::vector<Message>& messages, uint64_t seed) {
+RankBatch::RankBatch(int rank, const std::vector<Message>& messages, uint64_t seed) : rank_(rank) {
   std::vector<const Message*> left[2];  // recvs, sends
   for (const Message& message : messages) {
     if (message.destination == rank) left[0].push_back(&message);
@@ -48,7 +49,18 @@ RankBatch::RankBatch(int rank, const std::vector<Message>& messages, uint64_t se
 }
 
 nvrar_status RankBatch::run(nvrar_comm* comm) const {
-  return nvrar_batch(comm, transfers_.data(), static_cast<uint32_t>(transfers_.size()), 0);
+  std::vector<nvrar_transfer> transfers = transfers_;
+  std::vector<Image> images;
+  uint64_t at = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    images.emplace_back(rank_, at, parts_[i].buffer.get());
+    at = images.back().end();
+    transfers[i].address = images.back().address(parts_[i].buffer->data());
+  }
+  const nvrar_status status = settled(
+      rank_, comm, nvrar_batch(comm, transfers.data(), static_cast<uint32_t>(transfers.size()), stream_of(rank_)));
+  for (Image& image : images) image.fetch();
+  return status;
 }
 
 std::string RankBatch::fault() const {

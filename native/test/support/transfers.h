@@ -39,6 +39,7 @@ class RankBatch {
     std::unique_ptr<GuardedBuffer> buffer;
   };
   std::vector<Part> parts_;
+  int rank_;
   std::vector<nvrar_transfer> transfers_;
 };
 

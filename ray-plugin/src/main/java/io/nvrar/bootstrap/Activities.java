@@ -34,6 +34,7 @@ final class Activities {
       case NONE -> "had made no call yet";
       case RUNNING, FAILED -> "was in " + call.description();
       case DONE -> "was in no call, its last was " + call.description();
+      case QUEUED -> "had queued " + call.description();
     };
   }
 
@@ -60,6 +61,7 @@ final class Activities {
       case NONE -> "had made no call yet";
       case RUNNING, FAILED -> "in " + call.description();
       case DONE -> "had finished " + call.description();
+      case QUEUED -> "had queued " + call.description();
     };
   }
 }

@@ -234,6 +234,7 @@ public final class PostMortem {
       case NONE -> "had made no call yet";
       case RUNNING, FAILED -> "was in " + last.description();
       case DONE -> "had finished " + last.description();
+      case QUEUED -> "had queued " + last.description();
     };
   }
 

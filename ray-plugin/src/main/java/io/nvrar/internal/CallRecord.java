@@ -54,6 +54,8 @@ public record CallRecord(
     /** The call has ended with a result. */
     DONE,
     /** The call has failed. */
-    FAILED
+    FAILED,
+    /** The call is on a stream: it may have begun or ended since. */
+    QUEUED
   }
 }

@@ -292,6 +292,11 @@ public final class NativeCommunicator implements AutoCloseable {
     return member.call(ofRank);
   }
 
+  /** The number of the last collective that this member has made; 0 if there was none. */
+  public long lastCollective() {
+    return member.lastCollective();
+  }
+
   /**
    * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank wrote them;
    * also after {@link #abort} and after the rank's death. Empty before {@link #connect} and after

@@ -87,17 +87,26 @@ final class NativeMember {
   /** {@link NativeCommunicator#flightRecord}. */
   List<CallRecord> flightRecord(int ofRank) {
     requireRank(ofRank);
-    byte[] calls = new byte[NvrarBinding.FLIGHT_RECORDS * NativeStructs.CALL_BYTES];
+    return newest(ofRank, NvrarBinding.FLIGHT_RECORDS);
+  }
+
+  private List<CallRecord> newest(int ofRank, int capacity) {
+    byte[] calls = new byte[capacity * NativeStructs.CALL_BYTES];
     byte[] count = new byte[Integer.BYTES];
     synchronized (lifecycle) {
       if (released
-          || !isReadable(
-              NvrarBinding.nvrar_flight_record(
-                  comm, ofRank, calls, NvrarBinding.FLIGHT_RECORDS, count))) {
+          || !isReadable(NvrarBinding.nvrar_flight_record(comm, ofRank, calls, capacity, count))) {
         return List.of();
       }
     }
     return NativeStructs.calls(calls, NativeStructs.count(count));
+  }
+
+  /** {@link NativeCommunicator#lastCollective}. */
+  long lastCollective() {
+    // Not of the call that the rank is in, behind which others may be queued.
+    List<CallRecord> newest = newest(rank, 1);
+    return newest.isEmpty() ? callsAtClose[rank].groupSequence() : newest.get(0).groupSequence();
   }
 
   /** {@link NativeCommunicator#failure}. */

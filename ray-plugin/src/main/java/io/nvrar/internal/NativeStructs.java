@@ -21,7 +21,7 @@ final class NativeStructs {
   static final int SEND = 8;
   static final int RECV = 9;
 
-  private static final int CONFIG_BYTES = 40;
+  private static final int CONFIG_BYTES = 64;
   private static final int RULE_BYTES = 24;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -30,7 +30,7 @@ final class NativeStructs {
 
   private NativeStructs() {}
 
-  /** {@code nvrar_config}. */
+  /** {@code nvrar_config}; what is left out is 0, the backend's default. */
   static byte[] config(int backend, int rank, int worldSize, int device, GroupConfig config) {
     return allocate(CONFIG_BYTES)
         .putInt(backend)
@@ -191,6 +191,7 @@ final class NativeStructs {
       case 1 -> CallRecord.State.RUNNING;
       case 2 -> CallRecord.State.DONE;
       case 3 -> CallRecord.State.FAILED;
+      case 4 -> CallRecord.State.QUEUED;
       default -> throw new IllegalStateException("the native library has no call state " + code);
     };
   }

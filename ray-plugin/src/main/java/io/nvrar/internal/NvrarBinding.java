@@ -8,10 +8,10 @@ package io.nvrar.internal;
 @SuppressWarnings("MemberName") // JNA finds a function by its method's name.
 final class NvrarBinding {
   /** {@code NVRAR_ABI_VERSION} of the header that this class was written from. */
-  static final int ABI_VERSION = 2;
+  static final int ABI_VERSION = 3;
 
-  static final int UNIQUE_ID_BYTES = 128;
-  static final int DESCRIPTOR_BYTES = 256;
+  static final int UNIQUE_ID_BYTES = 256;
+  static final int DESCRIPTOR_BYTES = 512;
 
   /** {@code NVRAR_FLIGHT_RECORDS}. */
   static final int FLIGHT_RECORDS = 1024;

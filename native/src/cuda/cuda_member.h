@@ -1,0 +1,110 @@
+// One member of a group on the CUDA backend: its rings in symmetric memory, and the launches on its streams.
+#ifndef NVRAR_CUDA_CUDA_MEMBER_H
+#define NVRAR_CUDA_CUDA_MEMBER_H
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cuda/device.h"
+#include "cuda/kernel_args.h"
+#include "cuda/launch_log.h"
+#include "cuda/owned.h"
+#include "cuda/symmetric_memory.h"
+#include "cuda/transfer_args.h"
+#include "member.h"
+
+namespace nvrar::cuda {
+
+// docs/benchmarks.md has what these follow from; one-shot and two-shot cross later the fewer ranks send.
+constexpr PlanLimits kCudaPlanLimits = {
+    0, {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10}, ~uint64_t{0}};
+constexpr uint64_t kCudaRingBytes = uint64_t{16} << 20;
+
+struct CudaMemberConfig {
+  uint32_t rank = 0;
+  protocol::Topology topology{};
+  uint64_t ring_bytes = 0;  // 0: kCudaRingBytes
+  uint64_t timeout_ns = 0;
+  uint64_t group_hash = 0;
+  uint32_t concurrent_groups = 0;  // that may have launches on a device at once; 0: 2
+  MemoryConfig memory;             // but for bytes, rank and world
+};
+
+class CudaMember final : public Member {
+ public:
+  explicit CudaMember(const CudaMemberConfig& config);
+  ~CudaMember() override;
+
+  const PlanLimits& plan_limits() const noexcept override { return kCudaPlanLimits; }
+  void describe(Descriptor* descriptor) const override;
+  void map_peers(const std::vector<Descriptor>& descriptors) override;
+  host::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
+  host::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                         BatchResult* result) override;
+  void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
+  void update_record() noexcept override;
+  host::Poison poisoned() noexcept override;
+  void poison(const host::Poison& poison) noexcept override;
+  uint64_t waited_ns() const noexcept override { return timeout_ns_; }
+  bool quiet(uint64_t limit_ns) noexcept override;
+
+ private:
+  struct Grid {
+    uint32_t blocks;
+    uint32_t threads;  // of a block
+    bool single;       // all tiles at once
+  };
+
+  HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
+  void fill_state() const;
+  void fill_rings() const;
+  void require_device_memory(const char* name, uint64_t address) const;
+  Grid grid_of(const Kernel& kernel, const Plan& plan, uint64_t bytes) const noexcept;
+  void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream) const;
+  static Stream stream_of(uint64_t handle);
+  static bool captures(Stream stream);
+  static nvrar_call record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,
+                              uint64_t group_sequence) noexcept;
+  void watch() noexcept;
+  void take_up_failure() noexcept;
+  bool peek(void* to, DeviceAddress from, size_t bytes) noexcept;
+  uint8_t ranks_not_entered() noexcept;
+  void record_progress(bool ended) noexcept;
+  uint64_t record(const nvrar_call& call, int32_t state) noexcept;
+  void stop_kernels() noexcept;
+
+  const uint64_t timeout_ns_;
+  const uint32_t concurrent_groups_;
+  std::shared_ptr<Device> device_;
+  uint32_t launches_on_device_ = 1;  // that may be there at once
+  OwnedStream own_stream_;           // fills rings, and says to kernels that they shall leave
+  OwnedMemory state_;                // DeviceState
+  OwnedPage page_;                   // HostPage
+  OwnedMemory pairs_;                // PairState of sends, then of receives
+  // Sends to and receives from each rank so far, as they were enqueued.
+  std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
+  std::unique_ptr<SymmetricMemory> memory_;
+  KernelArgs args_{};  // what is the same for every launch
+  LaunchLog log_;
+
+  std::mutex record_mutex_;  // of the three that follow, and of who writes the flight record
+  uint64_t recorded_ = 0;    // calls
+  uint64_t known_done_ = 0;  // of them, the first ones
+  bool end_recorded_ = false;
+  std::mutex peek_mutex_;
+  std::mutex failure_mutex_;
+  std::mutex watch_mutex_;
+  std::condition_variable watch_ends_;
+  bool ends_ = false;
+  std::atomic<bool> stopped_{false};  // the kernels know of the poison
+  std::thread watcher_;
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_CUDA_MEMBER_H

@@ -1,0 +1,162 @@
+#include "cuda/device.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "cuda/fatbin.h"
+#include "cuda/transfer_args.h"
+#include "error.h"
+
+namespace nvrar::cuda {
+namespace {
+
+constexpr int kMinComputeCapabilityMajor = 8;
+
+struct SumSource {
+  int32_t data_type;
+  const char* type;
+  const char* source;
+  bool in_teams;
+};
+constexpr SumSource kSumSources[] = {
+    {NVRAR_INT8, "int8", "sum_integer", false},     {NVRAR_UINT8, "uint8", "sum_integer", false},
+    {NVRAR_INT32, "int32", "sum_integer", false},   {NVRAR_INT64, "int64", "sum_integer", false},
+    {NVRAR_FLOAT16, "float16", "sum_float", true},  {NVRAR_FLOAT32, "float32", "sum_float", true},
+    {NVRAR_FLOAT64, "float64", "sum_float", false}, {NVRAR_BFLOAT16, "bfloat16", "sum_float", true}};
+
+int attribute(DeviceHandle device, DeviceAttribute which) {
+  int value = 0;
+  check(driver().cuDeviceGetAttribute(&value, which, device), "asking for a device's attribute");
+  return value;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(int32_t ordinal) {
+  static std::mutex mutex;
+  static std::map<int32_t, std::weak_ptr<Device>> opened;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Device>& known = opened[ordinal];
+  std::shared_ptr<Device> device = known.lock();
+  if (device == nullptr) {
+    device.reset(new Device(ordinal));
+    known = device;
+  }
+  return device;
+}
+
+Device::Device(int32_t ordinal) : ordinal_(ordinal) {
+  const Driver& cuda = driver();
+  int count = 0;
+  check(cuda.cuDeviceGetCount(&count), "counting the GPUs");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + ": this process sees " +
+                                       std::to_string(count) + ", numbered from 0");
+  }
+  check(cuda.cuDeviceGet(&handle_, ordinal), "finding a GPU");
+  check(cuda.cuDeviceGetUuid_v2(&uuid_, handle_), "asking for a GPU's UUID");
+  multiprocessors_ = static_cast<uint32_t>(attribute(handle_, kMultiprocessorCount));
+  const int major = attribute(handle_, kComputeCapabilityMajor);
+  if (major < kMinComputeCapabilityMajor) {
+    throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
+                                       std::to_string(major) + "." +
+                                       std::to_string(attribute(handle_, kComputeCapabilityMinor)) + ", needed is " +
+                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
+  }
+  if (kernels().empty()) {
+    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no GPU kernels: it was built without nvcc");
+  }
+  check(cuda.cuDevicePrimaryCtxRetain(&context_, handle_), "taking a GPU's primary context");
+  try {
+    const CurrentContext current(context_);
+    load_kernels();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+Device::~Device() { release(); }
+
+void Device::release() noexcept {
+  const Driver& cuda = driver();
+  if (cuda.cuCtxPushCurrent_v2(context_) == kSuccess) {
+    for (const auto& [source, module] : modules_) (void)cuda.cuModuleUnload(module);
+    Context popped;
+    (void)cuda.cuCtxPopCurrent_v2(&popped);
+  }
+  (void)cuda.cuDevicePrimaryCtxRelease_v2(handle_);
+}
+
+void Device::load_kernels() {
+  for (const Fatbin& fatbin : kernels()) {
+    check(driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image), "loading the GPU kernels");
+  }
+  move_ = find("move", "nvrar_move", kWarpThreads, kWorkerWarps);
+  transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
+  max_blocks_ = move_.blocks_per_multiprocessor;
+  for (const SumSource& sum : kSumSources) {
+    Kernel& steps = sums_[sum.data_type];
+    steps = find(sum.source, std::string("nvrar_sum_") + sum.type, kWarpThreads, kWorkerWarps);
+    max_blocks_ = std::max(max_blocks_, steps.blocks_per_multiprocessor);
+    for (uint32_t world = 2; sum.in_teams && world <= protocol::kMaxRanks; ++world) {
+      const uint32_t teams = kTeamWarps / world;
+      const bool often = world == 2 || world == 4 || world == 8;
+      for (const bool two_shot : {false, true}) {
+        const bool pair = world == 2 && !two_shot;
+        const std::string source = std::string("team_") + sum.type;
+        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + sum.type + "_" +
+                                 std::to_string(often ? world : 0);
+        const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
+        const uint32_t tiles = pair ? kTeamWarps : teams;
+        Kernel& kernel = teams_[sum.data_type][two_shot ? 1 : 0][world];
+        const uint32_t more = pair ? kWarpThreads : 0;
+        kernel = find(source, name, threads, tiles, more);
+        if (often) kernel.single = find(source, name + "_single", threads, tiles, more).function;
+        max_blocks_ = std::max(max_blocks_, kernel.blocks_per_multiprocessor);
+      }
+    }
+  }
+  max_blocks_ *= multiprocessors_;
+}
+
+Kernel Device::find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
+                    uint32_t more_threads) const {
+  Kernel kernel;
+  kernel.threads_per_tile = threads_per_tile;
+  kernel.max_tiles = max_tiles;
+  kernel.more_threads = more_threads;
+  const auto threads = static_cast<int>(threads_per_tile * max_tiles + more_threads);
+  const auto module = modules_.find(source);
+  if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
+  check(driver().cuModuleGetFunction(&kernel.function, module->second, name.c_str()), "finding a GPU kernel");
+  int blocks = 0;
+  check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, threads, 0),
+        "asking how many blocks of a kernel a GPU holds");
+  kernel.blocks_per_multiprocessor = static_cast<uint32_t>(blocks);
+  return kernel;
+}
+
+const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
+  const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
+  switch (choice.algorithm) {
+    case Algorithm::kOneShot:
+    case Algorithm::kTwoShot:
+      if (choice.op == NVRAR_SUM && choice.topology.nodes() == 1 && choice.aligned) {
+        const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
+        if (kernel.function != nullptr) return kernel;
+      }
+      return sums_[choice.data_type];
+    case Algorithm::kHierarchical:
+    case Algorithm::kReduce:
+    case Algorithm::kReduceScatter:
+      return sums_[choice.data_type];
+    default:
+      return move_;
+  }
+}
+
+}  // namespace nvrar::cuda

@@ -1,0 +1,80 @@
+// One GPU as this process uses it: its primary context, and this library's kernels in it. Shared by all groups that
+// are on it.
+#ifndef NVRAR_CUDA_DEVICE_H
+#define NVRAR_CUDA_DEVICE_H
+
+#include <nvrar.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithm.h"
+#include "cuda/driver.h"
+#include "protocol/topology.h"
+
+namespace nvrar::cuda {
+
+struct Kernel {
+  Function function = nullptr;
+  Function single = nullptr;  // the same where each team has one tile at most; may be null
+  uint32_t threads_per_tile = 0;
+  uint32_t more_threads = 0;               // of a block, whatever its tiles
+  uint32_t max_tiles = 0;                  // that a block can work on at once
+  uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
+};
+
+// What a call needs of a kernel.
+struct KernelChoice {
+  Algorithm algorithm;
+  int32_t data_type;
+  int32_t op;
+  protocol::Topology topology;
+  bool aligned;  // whole packets at multiples of their size
+};
+
+class Device {
+ public:
+  // Throws Error: NVRAR_UNAVAILABLE where there is no such GPU, or it is too old, or the library holds no kernels.
+  static std::shared_ptr<Device> open(int32_t ordinal);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int32_t ordinal() const noexcept { return ordinal_; }
+  Context context() const noexcept { return context_; }
+  const Uuid& uuid() const noexcept { return uuid_; }
+  uint32_t multiprocessors() const noexcept { return multiprocessors_; }
+  // Of any kernel, that the device holds at once.
+  uint32_t max_blocks() const noexcept { return max_blocks_; }
+  const Kernel& kernel(const KernelChoice& choice) const noexcept;
+  const Kernel& transfer_kernel() const noexcept { return transfer_; }
+
+ private:
+  // By source, so that a kernel is looked for where it is.
+  using Modules = std::map<std::string, Module>;
+
+  explicit Device(int32_t ordinal);
+  void load_kernels();
+  Kernel find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
+              uint32_t more_threads = 0) const;
+  void release() noexcept;
+
+  int32_t ordinal_;
+  DeviceHandle handle_ = 0;
+  Context context_ = nullptr;
+  Modules modules_;
+  Uuid uuid_{};
+  uint32_t multiprocessors_ = 0;
+  uint32_t max_blocks_ = 0;
+  Kernel move_;
+  Kernel transfer_;
+  Kernel sums_[NVRAR_BFLOAT16 + 1];                               // by type
+  Kernel teams_[NVRAR_BFLOAT16 + 1][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, world
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_DEVICE_H

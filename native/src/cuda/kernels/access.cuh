@@ -1,0 +1,92 @@
+// Loads and stores of packets and of user memory.
+#pragma once
+
+#include "protocol/packet.h"
+
+namespace nvrar::cuda {
+
+using protocol::Packet;
+
+// One 16-byte access each, which the memory model keeps whole; visible to every device of the host, without a fence.
+__device__ __forceinline__ void store_packet(Packet* slot, Packet packet) {
+  asm volatile(
+      "{.reg .b128 t; .reg .b64 a,b; mov.b64 a,{%1,%2}; mov.b64 b,{%3,%4}; mov.b128 t,{a,b};"
+      " st.relaxed.sys.global.b128 [%0],t;}" ::"l"(slot),
+      "r"(packet[0]), "r"(packet[1]), "r"(packet[2]), "r"(packet[3])
+      : "memory");
+}
+__device__ __forceinline__ Packet load_packet(const Packet* slot) {
+  Packet packet;
+  asm volatile(
+      "{.reg .b128 t; .reg .b64 a,b; ld.relaxed.sys.global.b128 t,[%4]; mov.b128 {a,b},t;"
+      " mov.b64 {%0,%1},a; mov.b64 {%2,%3},b;}"
+      : "=r"(packet[0]), "=r"(packet[1]), "=r"(packet[2]), "=r"(packet[3])
+      : "l"(slot)
+      : "memory");
+  return packet;
+}
+
+template <class Word>
+__device__ __forceinline__ Word load_word(const Word* from) {
+  return *reinterpret_cast<const volatile Word*>(from);
+}
+
+// User memory, in accesses of Word: `bytes` are a multiple of its size.
+template <class Word>
+__device__ __forceinline__ void load_words(const uint8_t* from, uint8_t* to, uint32_t bytes) {
+#pragma unroll
+  for (uint32_t i = 0; i < protocol::kPacketBytes / sizeof(Word); ++i) {
+    if (i * sizeof(Word) < bytes) reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+  }
+}
+
+// Up to kBytes at `from`, of which `bytes` exist, at any alignment; the rest is 0.
+template <uint32_t kBytes>
+__device__ __forceinline__ Packet load_user(const uint8_t* from, uint32_t bytes) {
+  Packet packet{};
+  auto* const to = reinterpret_cast<uint8_t*>(&packet);
+  const auto address = reinterpret_cast<uint64_t>(from) | bytes;
+  if (kBytes == 16 && address % 16 == 0) {
+    load_words<uint4>(from, to, bytes);
+  } else if (address % 8 == 0) {
+    load_words<uint64_t>(from, to, bytes);
+  } else if (address % 4 == 0) {
+    load_words<uint32_t>(from, to, bytes);
+  } else if (address % 2 == 0) {
+    load_words<uint16_t>(from, to, bytes);
+  } else {
+    load_words<uint8_t>(from, to, bytes);
+  }
+  return packet;
+}
+template <class Word>
+__device__ __forceinline__ void store_words(uint8_t* to, const uint8_t* from, uint32_t bytes) {
+#pragma unroll
+  for (uint32_t i = 0; i < protocol::kPacketBytes / sizeof(Word); ++i) {
+    if (i * sizeof(Word) < bytes) reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+  }
+}
+template <uint32_t kBytes>
+__device__ __forceinline__ void store_user(uint8_t* to, const Packet& packet, uint32_t bytes) {
+  const auto* const from = reinterpret_cast<const uint8_t*>(&packet);
+  const auto address = reinterpret_cast<uint64_t>(to) | bytes;
+  if (kBytes == 16 && address % 16 == 0) {
+    store_words<uint4>(to, from, bytes);
+  } else if (address % 8 == 0) {
+    store_words<uint64_t>(to, from, bytes);
+  } else if (address % 4 == 0) {
+    store_words<uint32_t>(to, from, bytes);
+  } else if (address % 2 == 0) {
+    store_words<uint16_t>(to, from, bytes);
+  } else {
+    store_words<uint8_t>(to, from, bytes);
+  }
+}
+
+__device__ __forceinline__ uint64_t global_ns() {
+  uint64_t ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+}  // namespace nvrar::cuda

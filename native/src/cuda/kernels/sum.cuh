@@ -1,0 +1,176 @@
+// Sums of a packet's elements in the one order of docs/protocol.md, number 10: within a node in rank order, then over
+// the nodes level by level.
+#pragma once
+
+#include <nvrar.h>
+
+#include "protocol/element.h"
+#include "protocol/topology.h"
+
+namespace nvrar::cuda {
+
+using protocol::Packet;
+using protocol::Topology;
+
+struct NoSums {
+  struct Partial {};
+};
+
+// The elements of one packet's payload in their accumulator's type. The operator is looked up for each packet: all
+// threads take the same way, and a kernel for each would be five times the code.
+template <class Element, uint32_t kBytes>
+struct Accumulators {
+  using Number = typename Element::Accumulator;
+  using Bits = typename Element::Bits;
+  static constexpr uint32_t kCount = kBytes / Element::kBytes;
+  // Packets that they take where they cross between nodes.
+  static constexpr uint32_t kParts = kCount * sizeof(Number) > kBytes ? 2 : 1;
+
+  Number numbers[kCount];
+
+  __device__ __forceinline__ static Accumulators of(const Packet& packet) {
+    Accumulators result;
+    const auto* const bits = reinterpret_cast<const Bits*>(&packet);
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) result.numbers[i] = Element::widen(bits[i]);
+    return result;
+  }
+  template <class Op>
+  __device__ __forceinline__ void combine_by(const Accumulators& other) {
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) numbers[i] = Op::apply(numbers[i], other.numbers[i]);
+  }
+  __device__ __forceinline__ void combine(int32_t op, const Accumulators& other) {
+    switch (op) {
+      case NVRAR_PRODUCT:
+        return combine_by<protocol::Product>(other);
+      case NVRAR_MAX:
+        return combine_by<protocol::Max>(other);
+      case NVRAR_MIN:
+        return combine_by<protocol::Min>(other);
+      default:
+        return combine_by<protocol::Sum>(other);
+    }
+  }
+  __device__ __forceinline__ Packet round(int32_t op, uint32_t world) const {
+    Packet packet{};
+    auto* const bits = reinterpret_cast<Bits*>(&packet);
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) {
+      Number number = numbers[i];
+      if constexpr (Element::kFloat) {
+        if (op == NVRAR_AVG) number = protocol::Avg::finish(number, world);
+      }
+      bits[i] = Element::narrow(number);
+    }
+    return packet;
+  }
+
+  struct Crossing {
+    Packet packets[kParts];
+  };
+  __device__ __forceinline__ Crossing crossing() const {
+    Crossing result{};
+    auto* const to = reinterpret_cast<Number*>(result.packets);
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) to[place(i)] = numbers[i];
+    return result;
+  }
+  __device__ __forceinline__ static Accumulators of_crossing(const Crossing& crossing) {
+    Accumulators result;
+    const auto* const from = reinterpret_cast<const Number*>(crossing.packets);
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) result.numbers[i] = from[place(i)];
+    return result;
+  }
+
+ private:
+  // Packets of an epoch kind have room for kBytes only.
+  static constexpr uint32_t kPerPart = kCount / kParts;
+  static constexpr uint32_t kPlacesPerPart = protocol::kPacketBytes / sizeof(Number);
+  __device__ __forceinline__ static constexpr uint32_t place(uint32_t i) {
+    return i / kPerPart * kPlacesPerPart + i % kPerPart;
+  }
+};
+
+// Takes the packets of the ranks of a topology in rank order.
+template <class Element, uint32_t kBytes>
+class Sums {
+ public:
+  using Values = Accumulators<Element, kBytes>;
+  using Partial = typename Values::Crossing;
+  static constexpr uint32_t kPayloadBytes = kBytes;
+  static constexpr uint32_t kParts = Values::kParts;
+
+  __device__ __forceinline__ Sums(int32_t op, const Topology& topology) : op_(op), topology_(topology) {}
+
+  __device__ __forceinline__ void add(const Packet& packet) {
+    const Values values = Values::of(packet);
+    if (taken_ % topology_.ranks_per_node == 0) {
+      if (taken_ != 0) tree_.add(op_, node_);
+      node_ = values;
+    } else {
+      node_.combine(op_, values);
+    }
+    ++taken_;
+  }
+  __device__ __forceinline__ Packet result() {
+    if (taken_ > topology_.ranks_per_node) {
+      tree_.add(op_, node_);
+      node_ = tree_.total(op_);
+    }
+    return node_.round(op_, topology_.world);
+  }
+  // Of a single node.
+  __device__ __forceinline__ Partial partial() const { return node_.crossing(); }
+  __device__ __forceinline__ static Packet of_nodes(int32_t op, const Topology& topology, const Partial* of_nodes) {
+    Tree tree;
+    for (uint32_t node = 0; node < topology.nodes(); ++node) tree.add(op, Values::of_crossing(of_nodes[node]));
+    return tree.total(op).round(op, topology.world);
+  }
+
+ private:
+  // 2i and 2i + 1 are combined, an odd last one passes up: what adding in turn gives, if as many as are complete are
+  // combined after each. Level l holds the sum of 2^l nodes. In memory and in loops: rarely used, and unrolled it would
+  // be most of a kernel.
+  struct Tree {
+    static constexpr uint32_t kLevels = 4;
+    static_assert(1u << (kLevels - 1) >= protocol::kMaxRanks);
+    Values levels[kLevels];
+    uint32_t count = 0;
+
+    __device__ __forceinline__ void add(int32_t op, Values values) {
+      uint32_t level = 0;
+#pragma unroll 1
+      for (; (count >> level & 1) != 0; ++level) {
+        Values both = levels[level];
+        both.combine(op, values);
+        values = both;
+      }
+      levels[level] = values;
+      ++count;
+    }
+    // The highest level holds the first nodes.
+    __device__ __forceinline__ Values total(int32_t op) const {
+      uint32_t level = 0;
+      while ((count >> level & 1) == 0) ++level;
+      Values total = levels[level];
+#pragma unroll 1
+      for (++level; count >> level != 0; ++level) {
+        if ((count >> level & 1) == 0) continue;
+        Values both = levels[level];
+        both.combine(op, total);
+        total = both;
+      }
+      return total;
+    }
+  };
+
+  int32_t op_;
+  Topology topology_;
+  uint32_t taken_ = 0;
+  Values node_;
+  Tree tree_;
+};
+
+}  // namespace nvrar::cuda

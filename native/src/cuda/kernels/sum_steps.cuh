@@ -1,0 +1,49 @@
+// The collectives that sum, by the steps of protocol/: for every type, operator, world and topology.
+#pragma once
+
+#include "algorithm.h"
+#include "kernels/warp_lane.cuh"
+#include "protocol/hierarchical.h"
+#include "protocol/one_shot.h"
+#include "protocol/two_shot.h"
+
+namespace nvrar::cuda {
+
+template <class Element, class Packets>
+__device__ __forceinline__ bool run_sum(const KernelArgs& args, const protocol::Launch& launch) {
+  WarpLane<Sums<Element, Packets::kPayloadBytes>> lane(args, launch.topology(), launch.rank);
+  switch (static_cast<Algorithm>(args.algorithm)) {
+    case Algorithm::kTwoShot:
+      return protocol::two_shot<Packets>(lane, launch);
+    case Algorithm::kHierarchical: {
+      protocol::DirectExchange exchange;
+      return protocol::hierarchical<Packets>(lane, exchange, launch);
+    }
+    case Algorithm::kReduce:
+      return protocol::reduce<Packets>(lane, launch);
+    case Algorithm::kReduceScatter:
+      return protocol::reduce_scatter<Packets>(lane, launch);
+    default:
+      return protocol::one_shot<Packets>(lane, launch);
+  }
+}
+
+// Packets: the one kind that the type's sums use.
+template <class Element, class Packets>
+__device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
+  protocol::Launch launch = args.launch;
+  Entry entry(args);
+  launch.epoch = entry.epoch();
+  if (launch.epoch == 0) return;
+  entry.look_back(launch.epoch);
+  (void)run_sum<Element, Packets>(args, launch);
+  entry.leave(launch.epoch);
+}
+
+}  // namespace nvrar::cuda
+
+#define NVRAR_SUM_KERNEL(name, element, packets)                                     \
+  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)           \
+      nvrar_sum_##name(const __grid_constant__ KernelArgs args) {                    \
+    sum_kernel<protocol::element, protocol::packets>(args);                               \
+  }

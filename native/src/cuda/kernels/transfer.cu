@@ -1,0 +1,185 @@
+// Sends and receives (protocol/point_to_point.h): a block for each queue, its threads a packet each. What the two ends of
+// a pair do, and where, is what the steps there do one by one.
+#include "cuda/transfer_args.h"
+#include "kernels/entry.cuh"
+
+namespace nvrar::cuda {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::RingLayout;
+using protocol::TransferHeader;
+
+constexpr uint32_t kPayloadBytes = EpochPacket::kPayloadBytes;
+
+__device__ __forceinline__ Packet packet_of(uint64_t payload, uint64_t epoch) {
+  Packet packet{};
+  packet[0] = static_cast<uint32_t>(payload);
+  packet[1] = static_cast<uint32_t>(payload >> 32);
+  return EpochPacket::seal(packet, epoch);
+}
+__device__ __forceinline__ uint64_t payload_of(const Packet& packet) {
+  return packet[0] | uint64_t{packet[1]} << 32;
+}
+
+// One end of a pair while a batch has it. All threads of the block call every function together.
+class End {
+ public:
+  __device__ End(const TransferArgs& args, const TransferQueue& queue)
+      : args_(args.member),
+        layout_(args.member.launch.layout),
+        peer_(queue.peer),
+        sends_(queue.sends != 0),
+        state_(args.pairs + (sends_ ? 0 : protocol::kMaxRanks) + queue.peer),
+        slots_(layout_.transfer_ring_slots()) {
+    const uint32_t own = args_.launch.rank;
+    Packet* const mine = args_.rings[own];
+    Packet* const theirs = args_.rings[peer_];
+    ring_ = (sends_ ? theirs : mine) + layout_.transfer_ring_begin(sends_ ? own : peer_);
+    credit_ = (sends_ ? mine : theirs) + layout_.credit_slot(sends_ ? peer_ : own);
+  }
+
+  // False: leave at once.
+  __device__ bool enter() {
+    __shared__ uint32_t good;
+    if (threadIdx.x == 0) {
+      good = load_word(&args_.state->poison) == 0 ? 1 : 0;
+      if (good != 0 && atomicExch(&state_->busy, 1u) != 0) {
+        fail(args_, FailureKind::kOverlap, 1u << peer_);
+        good = 0;
+      }
+    }
+    __syncthreads();
+    packets_ = state_->packets;
+    credited_ = state_->credited;
+    transfers_ = state_->transfers;
+    return good != 0;
+  }
+  __device__ void leave() {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    state_->packets = packets_;
+    state_->credited = credited_;
+    state_->transfers = transfers_;
+    atomicExch(&state_->busy, 0u);
+  }
+
+  __device__ bool run(const TransferItem& item) {
+    ++transfers_;
+    if (item.count == 0) return true;  // sends nothing; its number is in the headers of those that follow
+    const TransferHeader header{item.count, static_cast<uint32_t>(transfers_), item.type};
+    const uint64_t bytes = item.count * item.element_bytes;
+    const uint64_t total = TransferHeader::kPackets + (bytes + kPayloadBytes - 1) / kPayloadBytes;
+    for (uint64_t moved = 0; moved < total;) {
+      uint64_t count = total - moved;
+      if (count > slots_ / protocol::kStepsPerRing) count = slots_ / protocol::kStepsPerRing;
+      if (!(sends_ ? push(item, header, bytes, moved, &count) : pull(item, header, bytes, moved, count, total))) {
+        return false;
+      }
+      moved += count;
+    }
+    return true;
+  }
+
+ private:
+  // Bytes of user memory that packet i of a transfer carries.
+  static __device__ uint32_t length(uint64_t bytes, uint64_t offset) {
+    return bytes - offset < kPayloadBytes ? static_cast<uint32_t>(bytes - offset) : kPayloadBytes;
+  }
+  __device__ Packet* slot(uint64_t number) const { return ring_ + number % slots_; }
+
+  // As many as there is room for, at least one.
+  __device__ bool push(const TransferItem& item, const TransferHeader& header, uint64_t bytes, uint64_t moved,
+                       uint64_t* count) {
+    if (packets_ - credited_ == slots_ && !await_credit()) return false;
+    const uint64_t room = slots_ - (packets_ - credited_);
+    if (*count > room) *count = room;
+    for (uint64_t i = threadIdx.x; i < *count; i += blockDim.x) {
+      const uint64_t number = moved + i;
+      uint64_t payload;
+      if (number < TransferHeader::kPackets) {
+        payload = header.word(number);
+      } else {
+        const uint64_t offset = (number - TransferHeader::kPackets) * kPayloadBytes;
+        payload = payload_of(load_user<kPayloadBytes>(reinterpret_cast<const uint8_t*>(item.address + offset),
+                                                      length(bytes, offset)));
+      }
+      store_packet(slot(packets_ + i), packet_of(payload, packets_ + i + 1));
+    }
+    packets_ += *count;
+    return true;
+  }
+
+  __device__ bool await_credit() {
+    __shared__ uint64_t credited;
+    __shared__ uint32_t good;
+    if (threadIdx.x == 0) {
+      good = 1;
+      uint64_t since_ns = 0;
+      for (uint32_t looks = 1; (credited = payload_of(load_packet(credit_))) == credited_; ++looks) {
+        if (looks % kLooksBetweenChecks != 0) continue;
+        since_ns = look_up(args_, 1u << peer_, since_ns);
+        if (since_ns == kLeave) {
+          good = 0;
+          break;
+        }
+      }
+    }
+    __syncthreads();
+    credited_ = credited;
+    const bool came = good != 0;
+    __syncthreads();  // before the next one overwrites it
+    return came;
+  }
+
+  __device__ bool pull(const TransferItem& item, const TransferHeader& header, uint64_t bytes, uint64_t moved,
+                       uint64_t count, uint64_t total) {
+    bool good = true;
+    for (uint64_t i = threadIdx.x; i < count && good; i += blockDim.x) {
+      const uint64_t number = moved + i;
+      Packet packet;
+      good = await<EpochPacket>(args_, slot(packets_ + i), peer_, packets_ + i + 1, &packet);
+      if (!good) break;
+      if (number < TransferHeader::kPackets) {
+        good = payload_of(packet) == header.word(number);
+        if (!good) fail(args_, FailureKind::kMismatch, 1u << peer_);
+      } else {
+        const uint64_t offset = (number - TransferHeader::kPackets) * kPayloadBytes;
+        store_user<kPayloadBytes>(reinterpret_cast<uint8_t*>(item.address + offset), packet, length(bytes, offset));
+      }
+    }
+    if (__syncthreads_and(good) == 0) return false;
+    packets_ += count;
+    if (threadIdx.x == 0 &&
+        (packets_ - credited_ >= slots_ / protocol::kStepsPerRing || moved + count == total)) {
+      store_packet(credit_, packet_of(packets_, packets_));
+    }
+    if (packets_ - credited_ >= slots_ / protocol::kStepsPerRing || moved + count == total) credited_ = packets_;
+    return true;
+  }
+
+  const KernelArgs& args_;
+  const RingLayout& layout_;
+  uint32_t peer_;
+  bool sends_;
+  PairState* state_;
+  uint64_t slots_;
+  Packet* ring_;
+  Packet* credit_;
+  uint64_t packets_ = 0;
+  uint64_t credited_ = 0;
+  uint64_t transfers_ = 0;
+};
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(kTransferThreads) nvrar_transfer(const __grid_constant__ TransferArgs args) {
+  const TransferQueue& queue = args.queues[blockIdx.x];
+  End end(args, queue);
+  if (!end.enter()) return;
+  bool good = true;
+  for (uint16_t i = queue.first; good && i != kNoTransfer; i = args.items[i].next) good = end.run(args.items[i]);
+  if (good) end.leave();
+}
+
+}  // namespace nvrar::cuda
