@@ -7,13 +7,15 @@ import org.jspecify.annotations.Nullable;
  *
  * <p><b>Calls.</b> Every member makes the same collective calls with the same counts, types,
  * operations and roots in the same order. Counts are elements. A call on a {@link DeviceStream} is
- * ordered on that stream; on the CPU backend streams are immediate, so the call returns when this
- * rank's result is complete, and a call made while the stream is capturing is recorded, not run. A
- * difference between the members' calls is a {@link GroupMismatchException} on all of them. A count
- * of 0 moves nothing and waits for nobody, but is a call in that order. No output of a failed call
- * is a result. {@link #send}, {@link #recv}, {@link #sendReceive} and {@link #batch} stand outside
- * that order: they concern the ranks that they name, and the sends from one rank to another meet
- * that rank's recvs in the order of both.
+ * ordered on that stream. On a GPU it returns when it is enqueued, and its result is complete when
+ * the stream has executed it; all calls of a group need one order there, by one stream or by events
+ * between streams. On the CPU backend streams are immediate, so the call returns when this rank's
+ * result is complete. A call made while the stream is capturing is recorded, not run. A difference
+ * between the members' calls is a {@link GroupMismatchException} on all of them. A count of 0 moves
+ * nothing and waits for nobody, but is a call in that order. No output of a failed call is a
+ * result. {@link #send}, {@link #recv}, {@link #sendReceive} and {@link #batch} stand outside that
+ * order: they concern the ranks that they name, and the sends from one rank to another meet that
+ * rank's recvs in the order of both.
  *
  * <p><b>Reductions</b> have one order of operands, which depends on the world size and {@link
  * GroupConfig#gpusPerNode} alone, so every rank and every {@link Algorithm} gives the same bits.
@@ -24,11 +26,12 @@ import org.jspecify.annotations.Nullable;
  * that enters meanwhile gets an {@link IllegalStateException}. {@link #abort}, {@link #close},
  * {@link #throwIfFailed} and {@link #health} may be called at any time.
  *
- * <p><b>Errors.</b> A bad argument is an {@link IllegalArgumentException} and changes nothing; a
- * closed group is an {@link IllegalStateException}. {@link CollectiveException} and its subclasses
- * are final for the group: after one, every later call throws the same failure, and the only useful
- * call left is {@link #close}. {@link #split} alone may throw one that is the new group's, and
- * leaves this one whole.
+ * <p><b>Errors.</b> What fails on a GPU is thrown by the next call, and by whatever waits for the
+ * stream ({@link DeviceStream}). A bad argument is an {@link IllegalArgumentException} and changes
+ * nothing; a closed group is an {@link IllegalStateException}. {@link CollectiveException} and its
+ * subclasses are final for the group: after one, every later call throws the same failure, and the
+ * only useful call left is {@link #close}. {@link #split} alone may throw one that is the new
+ * group's, and leaves this one whole.
  */
 public interface CollectiveGroup extends AutoCloseable {
 
@@ -287,8 +290,8 @@ public interface CollectiveGroup extends AutoCloseable {
   GroupHealth health();
 
   /**
-   * Throws the failure of this group if there is one. For users of raw streams, whose
-   * synchronisation does not look.
+   * Throws the failure of this group if there is one, also of a call that a GPU has not executed
+   * whole. For users of raw streams, whose synchronisation does not look.
    */
   void throwIfFailed();
 

@@ -27,7 +27,12 @@ public interface DeviceEvent extends AutoCloseable {
   /** Whether it has happened; true if it was never recorded. */
   boolean isDone();
 
-  /** Waits until it has happened; returns at once if it was never recorded. */
+  /**
+   * Waits until it has happened; returns at once if it was never recorded.
+   *
+   * @throws CollectiveException as {@link DeviceStream#synchronize} of the stream that it was
+   *     recorded on
+   */
   void synchronize();
 
   /**

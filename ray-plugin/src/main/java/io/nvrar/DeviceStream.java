@@ -1,9 +1,12 @@
 package io.nvrar;
 
 /**
- * A queue of work on a device, executed in order. The host's streams are immediate: what is
- * submitted has been executed, by the submitting thread, when the submitting call returns. Safe for
- * use by many threads; what several submit to a stream of the host at once is not ordered by it.
+ * A queue of work on a device, executed in order. On a GPU what is submitted is executed later, and
+ * what fails then is thrown to whoever waits: by {@link #synchronize}, {@link
+ * DeviceEvent#synchronize} and the copies of {@link DeviceBuffer} to and from Java, which wait for
+ * all streams of their device. The host's streams are immediate: what is submitted has been
+ * executed, by the submitting thread, when the submitting call returns. Safe for use by many
+ * threads; what several submit to a stream of the host at once is not ordered by it.
  *
  * <p>Whatever is submitted to a closed stream is refused with an {@link IllegalStateException}.
  */
@@ -44,9 +47,10 @@ public interface DeviceStream extends AutoCloseable {
   void waitFor(DeviceEvent event);
 
   /**
-   * Waits until everything submitted has been executed. Throws nothing of a group's failure: {@link
-   * CollectiveGroup#throwIfFailed} does.
+   * Waits until everything submitted has been executed. Of groups that made calls on this stream it
+   * throws the failure, until they are closed, and of one that was closed before once more.
    *
+   * @throws CollectiveException if a group whose calls were submitted here has failed
    * @throws IllegalStateException if the stream is closed, or captures: what is recorded does not
    *     run by waiting
    */

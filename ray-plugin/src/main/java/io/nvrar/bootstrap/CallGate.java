@@ -3,6 +3,8 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.AsyncStream;
+import io.nvrar.device.EnqueuedCalls;
 import io.nvrar.device.host.HostStream;
 import io.nvrar.device.memory.BufferMemory;
 import io.nvrar.internal.NativeCommunicator;
@@ -12,10 +14,10 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The way into and out of the native library that every call takes: looks whether the group still
- * makes calls and this thread makes no batch, and keeps the buffers allocated, whoever closes them.
- * Allocates nothing.
+ * makes calls and this thread makes no batch, and keeps the buffers and the stream, whoever closes
+ * them. Allocates nothing.
  */
-final class CallGate {
+final class CallGate implements EnqueuedCalls {
   private final Member member;
   private final NativeCommunicator communicator;
 
@@ -81,17 +83,38 @@ final class CallGate {
   }
 
   /** Begins a collective; {@link #leave} must follow if this returns. */
-  void enter(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+  void enter(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
     refuseReplayInBatch();
     member.enterCall(communicator);
-    retain(send, recv);
+    retain(send, recv, on);
   }
 
   /** Begins a transfer; {@link #leave} must follow if this returns. */
-  void enterTransfer(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+  void enterTransfer(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
     refuseReplayInBatch();
     member.enterTransfer();
-    retain(send, recv);
+    retain(send, recv, on);
+  }
+
+  @Override
+  public void enter() {
+    refuseReplayInBatch();
+    member.enterTransfer(); // of the numbers of what a graph replays nobody keeps count
+  }
+
+  @Override
+  public void leave() {
+    member.leaveCall();
+  }
+
+  @Override
+  public void throwIfFailed() {
+    member.throwIfFailed(communicator);
+  }
+
+  @Override
+  public boolean isOver() {
+    return member.isClosing();
   }
 
   // What is called has been refused before it comes here; what a graph has recorded has not.
@@ -101,35 +124,61 @@ final class CallGate {
     }
   }
 
-  private void retain(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+  private void retain(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
     try {
       BufferMemory.retain(send, recv);
+      try {
+        carry(on);
+      } catch (RuntimeException e) {
+        BufferMemory.release(send, recv);
+        throw e;
+      }
     } catch (RuntimeException e) {
       member.leaveCall();
       throw e;
     }
   }
 
-  void leave(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv) {
+  void leave(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
+    release(on);
     BufferMemory.release(send, recv);
     member.leaveCall();
   }
 
-  /** Begins a batch; {@link #leave(TransferList)} must follow if this returns. */
-  void enterTransfers(TransferList transfers) {
+  /** Begins a batch; {@link #leave(TransferList, DeviceStream)} must follow if this returns. */
+  void enterTransfers(TransferList transfers, DeviceStream on) {
     refuseReplayInBatch();
     member.enterTransfer();
     try {
       BufferMemory.retainAll(transfers);
+      try {
+        carry(on);
+      } catch (RuntimeException e) {
+        BufferMemory.releaseAll(transfers);
+        throw e;
+      }
     } catch (RuntimeException e) {
       member.leaveCall();
       throw e;
     }
   }
 
-  void leave(TransferList transfers) {
+  void leave(TransferList transfers, DeviceStream on) {
+    release(on);
     BufferMemory.releaseAll(transfers);
     member.leaveCall();
+  }
+
+  private void carry(DeviceStream on) {
+    if (on instanceof AsyncStream async) {
+      async.carry(this);
+    }
+  }
+
+  private static void release(DeviceStream on) {
+    if (on instanceof AsyncStream async) {
+      async.release();
+    }
   }
 
   /** What to throw for what the native library has thrown in a collective. */
@@ -142,13 +191,15 @@ final class CallGate {
     return member.callFailed(e, false);
   }
 
-  /** Has a capturing stream record a call. */
+  /**
+   * Whether a call is to be recorded: a GPU's driver records what is launched, the host nothing.
+   */
+  static boolean records(DeviceStream on) {
+    return on instanceof HostStream host && host.isCapturing();
+  }
+
+  /** Has a stream that {@link #records} record a call. */
   static void record(DeviceStream on, Runnable call) {
-    // Only the host's streams record in Java; a GPU's capture sees the launch itself.
-    if (on instanceof HostStream host) {
-      host.submit(call);
-    } else {
-      call.run();
-    }
+    ((HostStream) on).submit(call);
   }
 }

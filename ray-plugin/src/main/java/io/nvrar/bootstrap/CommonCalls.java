@@ -80,7 +80,7 @@ final class CommonCalls {
 
   /** Whether this member's next collective is one that a closed rank does not take part in. */
   boolean isNextBeyond(NativeCommunicator comm) {
-    return last != ALL && comm.call(rank).groupSequence() >= last;
+    return last != ALL && comm.lastCollective() >= last;
   }
 
   /** Whether the collective that has failed here is one that a closed rank takes no part in. */
@@ -103,7 +103,7 @@ final class CommonCalls {
   /** Why the call that runs here cannot complete; null if there is none, or it may, or not yet. */
   @Nullable Obstacle obstacle(NativeCommunicator comm, long nowNanos) {
     CallRecord own = comm.call(rank);
-    boolean isRunning = own.state() == CallRecord.State.RUNNING;
+    boolean isRunning = isUnderWay(own);
     // The last to begin of a batch may be done before the others.
     if (own.isTransfer() && (isRunning || own.transfers() > 1)) {
       return transferObstacle(comm, own, nowNanos);
@@ -116,11 +116,15 @@ final class CommonCalls {
     return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
   }
 
+  // On a GPU also a call that has not begun: it waits behind others, and no abort is sooner.
+  private static boolean isUnderWay(CallRecord call) {
+    return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
+  }
+
   private boolean allPast(NativeCommunicator comm) {
     for (int r = 0; r < worldSize; r++) {
       CallRecord call = comm.call(r);
-      if (call.groupSequence() < last
-          || (call.groupSequence() == last && call.state() == CallRecord.State.RUNNING)) {
+      if (call.groupSequence() < last || (call.groupSequence() == last && isUnderWay(call))) {
         return false;
       }
     }
@@ -140,7 +144,7 @@ final class CommonCalls {
     nextLookNanos = nowNanos + TRANSFER_NANOS; // it reads two whole records
     boolean patienceIsOver = nowNanos - transferSinceNanos > UNSURE_TRANSFER_NANOS;
     for (CallRecord call : comm.flightRecord(rank)) {
-      if (call.state() == CallRecord.State.RUNNING
+      if (isUnderWay(call)
           && call.isTransfer()
           && hasClosed(call.peer())
           && !hasMadeItsPart(comm, call, patienceIsOver)) {

@@ -1,6 +1,5 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.device.Devices;
 import io.nvrar.flight.FlightFile;
 import io.nvrar.flight.FlightRecord;
 import io.nvrar.internal.NativeCommunicator;
@@ -93,7 +92,7 @@ final class FlightRecorder {
             ticket.name(),
             id(),
             ticket.worldSize(),
-            Devices.resolve(ticket.config().backend()).name(),
+            ticket.config().backend().name(),
             NativeCommunicator.buildId(),
             Instant.now().truncatedTo(ChronoUnit.MILLIS).toString(),
             System.nanoTime(),

@@ -93,12 +93,14 @@ public final class Groups {
     if (unavailable != null) {
       throw unavailable;
     }
+    // Members whose machines differ must not make different things of AUTO.
+    GroupConfig agreed = config.toBuilder().backend(backend).build();
     byte[] uniqueId = NativeCommunicator.uniqueId(backend);
     byte[] secret = secretFor.apply(uniqueId);
     return Rendezvous.open(
         host,
         config.rendezvousPort(),
-        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, config));
+        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
   }
 
   /** What the configuration alone cannot check. */

@@ -104,7 +104,7 @@ final class Joining {
 
   private MemberGroup join(Member member, long deadline) {
     GroupConfig config = ticket.config();
-    Backend backend = Devices.resolve(config.backend());
+    Backend backend = config.backend(); // whoever made the ticket has resolved AUTO
     member.send(
         new Message.Hello(
             self,
@@ -117,7 +117,7 @@ final class Joining {
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
             backend, deviceOrdinal, rank, ticket.worldSize(), ticket.uniqueId(), config);
-    member.own(communicator);
+    member.own(communicator, backend == Backend.CUDA);
     member.send(new Message.Descriptor(communicator.descriptor()));
     Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();
     connect(member, communicator, members);

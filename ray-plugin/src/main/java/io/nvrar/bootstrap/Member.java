@@ -29,6 +29,9 @@ final class Member implements ControlChannel.Listener {
   /** How often a member that waits for one that has left looks whether the others are done. */
   private static final long CLOSED_PEER_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
+  /** How often a member whose calls fail after they have returned looks whether one has. */
+  private static final long DEVICE_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
   private final Ticket ticket;
   private final int rank;
   private final ControlChannel channel;
@@ -54,6 +57,9 @@ final class Member implements ControlChannel.Listener {
 
   /** Whether it was still without a failure when it began to close. */
   private volatile boolean closedFirst;
+
+  /** Whether calls fail after they have returned, so that somebody must look. */
+  private volatile boolean isAsync;
 
   /** Whether another member has closed because the driver wants it of all. */
   private volatile boolean allDestroyed;
@@ -95,8 +101,13 @@ final class Member implements ControlChannel.Listener {
     channel.send(message);
   }
 
-  /** From here on the end of the channel's thread frees {@code prepared}. */
-  void own(NativeCommunicator prepared) {
+  /**
+   * From here on the end of the channel's thread frees {@code prepared}.
+   *
+   * @param async whether its calls fail after they have returned
+   */
+  void own(NativeCommunicator prepared, boolean async) {
+    isAsync = async;
     failure.own(prepared);
     boolean late =
         monitor.locked(
@@ -211,8 +222,15 @@ final class Member implements ControlChannel.Listener {
       mustSayClosing = false;
       sayClosing(comm);
     }
-    if (calls.isAll() || comm == null || hasFailed()) {
+    if (comm == null || hasFailed()) {
       return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
+    }
+    boolean looksForFailures = isAsync && isReady();
+    if (looksForFailures) {
+      noteFailureOnDevice(comm);
+    }
+    if (calls.isAll()) {
+      return mustSayClosing ? CALL_END_POLL_NANOS : looksForFailures ? DEVICE_POLL_NANOS : FOREVER;
     }
     CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
     if (obstacle != null) {
@@ -220,6 +238,15 @@ final class Member implements ControlChannel.Listener {
       fail(closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
+  }
+
+  // Who aborts says why through the hub; who runs out of time, or differs, may be in no call that
+  // could.
+  private void noteFailureOnDevice(NativeCommunicator comm) {
+    CollectiveException e = comm.failure();
+    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
+      failure.noteAndReport(e);
+    }
   }
 
   /** No call runs here, and none can begin: the number of the last one is final. */
@@ -393,11 +420,20 @@ final class Member implements ControlChannel.Listener {
   }
 
   private void sayLastCall(NativeCommunicator comm) {
-    channel.send(new Message.Closing(rank, comm.call(rank).groupSequence(), destroyed));
+    channel.send(new Message.Closing(rank, comm.lastCollective(), destroyed));
   }
 
   void throwIfFailed() {
     failure.throwIfAny();
+  }
+
+  /** {@link #throwIfFailed()}, also for what a call on a device has met. */
+  void throwIfFailed(NativeCommunicator comm) {
+    throwIfFailed();
+    CollectiveException e = isAsync ? comm.failure() : null;
+    if (e != null) {
+      throw callFailed(e, true);
+    }
   }
 
   /** Fails the group on this member and, if {@code report}, on all. */
@@ -478,7 +514,7 @@ final class Member implements ControlChannel.Listener {
     NativeCommunicator comm = Objects.requireNonNull(communicator);
     enterCall(comm);
     try {
-      return splitting.split(color, key, comm.call(rank).groupSequence(), deviceOrdinal);
+      return splitting.split(color, key, comm.lastCollective(), deviceOrdinal);
     } finally {
       leaveCall();
     }

@@ -31,7 +31,7 @@ final class MemberCalls {
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
     gate.checkCallable("allReduce");
     checks.allReduce(send, recv, op, algorithm, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> allReduceNow(send, recv, op, algorithm, on));
     } else {
       allReduceNow(send, recv, op, algorithm, on);
@@ -40,7 +40,7 @@ final class MemberCalls {
 
   private void allReduceNow(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
-    gate.enter(send, recv);
+    gate.enter(send, recv, on);
     try {
       gate.communicator()
           .allReduce(
@@ -54,7 +54,7 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(send, recv);
+      gate.leave(send, recv, on);
     }
   }
 
@@ -63,7 +63,7 @@ final class MemberCalls {
     gate.checkCallable("reduce");
     checks.reduce(send, recv, op, root, on);
     DeviceBuffer target = rank == root ? recv : null;
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> reduceNow(send, target, op, root, on));
     } else {
       reduceNow(send, target, op, root, on);
@@ -72,7 +72,7 @@ final class MemberCalls {
 
   private void reduceNow(
       DeviceBuffer send, @Nullable DeviceBuffer target, ReduceOp op, int root, DeviceStream on) {
-    gate.enter(send, target);
+    gate.enter(send, target, on);
     try {
       gate.communicator()
           .reduce(
@@ -86,14 +86,14 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(send, target);
+      gate.leave(send, target, on);
     }
   }
 
   void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
     gate.checkCallable("reduceScatter");
     checks.reduceScatter(send, recv, op, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> reduceScatterNow(send, recv, op, on));
     } else {
       reduceScatterNow(send, recv, op, on);
@@ -102,7 +102,7 @@ final class MemberCalls {
 
   private void reduceScatterNow(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    gate.enter(send, recv);
+    gate.enter(send, recv, on);
     try {
       gate.communicator()
           .reduceScatter(
@@ -115,14 +115,14 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(send, recv);
+      gate.leave(send, recv, on);
     }
   }
 
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
     gate.checkCallable("allGather");
     checks.allGather(send, recv, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> allGatherNow(send, recv, on));
     } else {
       allGatherNow(send, recv, on);
@@ -130,7 +130,7 @@ final class MemberCalls {
   }
 
   private void allGatherNow(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    gate.enter(send, recv);
+    gate.enter(send, recv, on);
     try {
       gate.communicator()
           .allGather(
@@ -138,14 +138,14 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(send, recv);
+      gate.leave(send, recv, on);
     }
   }
 
   void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
     gate.checkCallable("allToAll");
     checks.allToAll(send, recv, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> allToAllNow(send, recv, on));
     } else {
       allToAllNow(send, recv, on);
@@ -153,7 +153,7 @@ final class MemberCalls {
   }
 
   private void allToAllNow(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    gate.enter(send, recv);
+    gate.enter(send, recv, on);
     try {
       gate.communicator()
           .allToAll(
@@ -165,7 +165,7 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(send, recv);
+      gate.leave(send, recv, on);
     }
   }
 
@@ -173,7 +173,7 @@ final class MemberCalls {
     gate.checkCallable("broadcast");
     checks.broadcast(send, recv, root, on);
     DeviceBuffer source = rank == root ? send : recv;
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> broadcastNow(source, recv, root, on));
     } else {
       broadcastNow(source, recv, root, on);
@@ -181,7 +181,7 @@ final class MemberCalls {
   }
 
   private void broadcastNow(DeviceBuffer source, DeviceBuffer recv, int root, DeviceStream on) {
-    gate.enter(source, recv);
+    gate.enter(source, recv, on);
     try {
       gate.communicator()
           .broadcast(
@@ -194,14 +194,14 @@ final class MemberCalls {
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(source, recv);
+      gate.leave(source, recv, on);
     }
   }
 
   void barrier(DeviceStream on) {
     gate.checkCallable("barrier");
     checks.barrier(on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> barrierNow(on));
     } else {
       barrierNow(on);
@@ -209,13 +209,13 @@ final class MemberCalls {
   }
 
   private void barrierNow(DeviceStream on) {
-    gate.enter(null, null);
+    gate.enter(null, null, on);
     try {
       gate.communicator().barrier(on.handle());
     } catch (CollectiveException e) {
       throw gate.failed(e);
     } finally {
-      gate.leave(null, null);
+      gate.leave(null, null, on);
     }
   }
 }

@@ -178,7 +178,7 @@ final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void throwIfFailed() {
-    member.throwIfFailed();
+    gate.throwIfFailed();
   }
 
   @Override

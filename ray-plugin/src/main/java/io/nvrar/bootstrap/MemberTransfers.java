@@ -37,7 +37,7 @@ final class MemberTransfers {
     }
     gate.checkTransferable();
     checks.alone("send", buffer, peer, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> sendNow(buffer, peer, on));
     } else {
       sendNow(buffer, peer, on);
@@ -46,14 +46,14 @@ final class MemberTransfers {
 
   // A graph comes here at every launch, when the group may have failed or a buffer may be closed.
   private void sendNow(DeviceBuffer buffer, int peer, DeviceStream on) {
-    gate.enterTransfer(buffer, null);
+    gate.enterTransfer(buffer, null, on);
     try {
       gate.communicator()
           .send(buffer.address(), buffer.count(), buffer.dataType().code(), peer, on.handle());
     } catch (CollectiveException e) {
       throw gate.transferFailed(e);
     } finally {
-      gate.leave(buffer, null);
+      gate.leave(buffer, null, on);
     }
   }
 
@@ -66,7 +66,7 @@ final class MemberTransfers {
     }
     gate.checkTransferable();
     checks.alone("recv", buffer, peer, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> recvNow(buffer, peer, on));
     } else {
       recvNow(buffer, peer, on);
@@ -74,14 +74,14 @@ final class MemberTransfers {
   }
 
   private void recvNow(DeviceBuffer buffer, int peer, DeviceStream on) {
-    gate.enterTransfer(null, buffer);
+    gate.enterTransfer(null, buffer, on);
     try {
       gate.communicator()
           .recv(buffer.address(), buffer.count(), buffer.dataType().code(), peer, on.handle());
     } catch (CollectiveException e) {
       throw gate.transferFailed(e);
     } finally {
-      gate.leave(null, buffer);
+      gate.leave(null, buffer, on);
     }
   }
 
@@ -97,7 +97,7 @@ final class MemberTransfers {
     }
     gate.checkTransferable();
     checks.sendReceive(send, destination, recv, source, on);
-    if (on.isCapturing()) {
+    if (CallGate.records(on)) {
       CallGate.record(on, () -> sendReceiveNow(send, destination, recv, source, on));
     } else {
       sendReceiveNow(send, destination, recv, source, on);
@@ -106,13 +106,13 @@ final class MemberTransfers {
 
   private void sendReceiveNow(
       DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream on) {
-    gate.enterTransfer(send, recv);
+    gate.enterTransfer(send, recv, on);
     try {
       gate.communicator().sendReceive(send, destination, recv, source, on.handle());
     } catch (CollectiveException e) {
       throw gate.transferFailed(e);
     } finally {
-      gate.leave(send, recv);
+      gate.leave(send, recv, on);
     }
   }
 
@@ -132,7 +132,7 @@ final class MemberTransfers {
       batchStream = on;
       transfers.run();
       gate.endCollecting();
-      if (on.isCapturing()) {
+      if (CallGate.records(on)) {
         TransferList recorded = collected.copy();
         CallGate.record(on, () -> batchNow(recorded, on));
       } else {
@@ -146,13 +146,13 @@ final class MemberTransfers {
   }
 
   private void batchNow(TransferList transfers, DeviceStream on) {
-    gate.enterTransfers(transfers);
+    gate.enterTransfers(transfers, on);
     try {
       gate.communicator().batch(transfers, on.handle());
     } catch (CollectiveException e) {
       throw gate.transferFailed(e);
     } finally {
-      gate.leave(transfers);
+      gate.leave(transfers, on);
     }
   }
 

@@ -10,6 +10,7 @@ import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /** An event of a GPU, which counts time. */
 final class CudaEvent implements DeviceEvent {
@@ -20,6 +21,9 @@ final class CudaEvent implements DeviceEvent {
   private final CUevent event = new CUevent();
   private final Lease lease;
   private volatile Place place = Place.NONE;
+
+  /** On which it was recorded last. */
+  private volatile @Nullable CudaStream stream;
 
   private enum Place {
     NONE,
@@ -49,6 +53,7 @@ final class CudaEvent implements DeviceEvent {
         "record",
         of -> on.submit("record", "cuEventRecord", queue -> JCudaDriver.cuEventRecord(of, queue)));
     place = next;
+    this.stream = on;
   }
 
   @Override
@@ -72,6 +77,10 @@ final class CudaEvent implements DeviceEvent {
     ask(
         "synchronize",
         of -> context.call("cuEventSynchronize", () -> JCudaDriver.cuEventSynchronize(of)));
+    CudaStream on = stream;
+    if (on != null) {
+      on.throwIfFailed();
+    }
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.nvrar.device.cuda;
 
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.EnqueuedCalls;
 import jcuda.driver.CUgraphExec;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
@@ -11,19 +12,40 @@ final class CudaGraph implements DeviceGraph {
   private final CudaDevice device;
 
   // Guarded by this; null when closed.
-  private @Nullable CUgraphExec executable;
+  private CudaStream.@Nullable Recorded recorded;
 
-  CudaGraph(CudaDevice device, CUgraphExec executable) {
+  CudaGraph(CudaDevice device, CudaStream.Recorded recorded) {
     this.device = device;
-    this.executable = executable;
+    this.recorded = recorded;
   }
 
   @Override
   public void launch(DeviceStream stream) {
     CudaStream on = device.requireStream(stream, "launching a graph");
     synchronized (this) {
-      CUgraphExec now = requireOpen("launch");
+      CudaStream.Recorded now = requireOpen("launch");
+      launch(now.executable(), on, now.calls(), 0);
+    }
+  }
+
+  // Inside of all groups whose calls are in the graph, so that none closes before the launch is on
+  // the stream.
+  private static void launch(CUgraphExec now, CudaStream on, EnqueuedCalls[] calls, int entered) {
+    if (entered == calls.length) {
       on.submit("submit", "cuGraphLaunch", of -> JCudaDriver.cuGraphLaunch(now, of));
+      return;
+    }
+    EnqueuedCalls next = calls[entered];
+    next.enter();
+    try {
+      on.carry(next);
+      try {
+        launch(now, on, calls, entered + 1);
+      } finally {
+        on.release();
+      }
+    } finally {
+      next.leave();
     }
   }
 
@@ -34,16 +56,16 @@ final class CudaGraph implements DeviceGraph {
       requireOpen("recapture");
     }
     // Not under the lock: the work may launch this graph.
-    CUgraphExec recorded = on.record(work);
-    CUgraphExec before;
+    CudaStream.Recorded next = on.record(work);
+    CudaStream.Recorded before;
     synchronized (this) {
-      before = executable;
+      before = recorded;
       if (before != null) {
-        executable = recorded;
+        recorded = next;
       }
     }
     // One that is being executed goes when it has been.
-    destroy(before == null ? recorded : before);
+    destroy(before == null ? next : before);
     if (before == null) {
       throw closedException("recapture");
     }
@@ -51,19 +73,21 @@ final class CudaGraph implements DeviceGraph {
 
   @Override
   public synchronized void close() {
-    CUgraphExec last = executable;
-    executable = null;
+    CudaStream.Recorded last = recorded;
+    recorded = null;
     if (last != null) {
       destroy(last);
     }
   }
 
-  private void destroy(CUgraphExec old) {
-    device.context().call("cuGraphExecDestroy", () -> JCudaDriver.cuGraphExecDestroy(old));
+  private void destroy(CudaStream.Recorded old) {
+    device
+        .context()
+        .call("cuGraphExecDestroy", () -> JCudaDriver.cuGraphExecDestroy(old.executable()));
   }
 
-  private CUgraphExec requireOpen(String what) {
-    CUgraphExec now = executable;
+  private CudaStream.Recorded requireOpen(String what) {
+    CudaStream.Recorded now = recorded;
     if (now == null) {
       throw closedException(what);
     }

@@ -2,11 +2,14 @@ package io.nvrar.device.cuda;
 
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
-import io.nvrar.DeviceStream;
+import io.nvrar.device.AsyncStream;
+import io.nvrar.device.EnqueuedCalls;
 import io.nvrar.device.host.HostDevice;
 import io.nvrar.device.memory.BufferMemory;
 import io.nvrar.device.memory.ElementBuffer;
 import io.nvrar.device.memory.Lease;
+import java.util.Arrays;
+import java.util.stream.Stream;
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
 import jcuda.driver.CUstream;
@@ -19,7 +22,7 @@ import jcuda.driver.JCudaDriver;
  * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
  * default stream.
  */
-final class CudaStream implements DeviceStream {
+final class CudaStream implements AsyncStream {
   private final CudaDevice device;
   private final GpuContext context;
   private final CUstream stream;
@@ -34,6 +37,9 @@ final class CudaStream implements DeviceStream {
 
   /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
   private boolean recording;
+
+  /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
+  private volatile EnqueuedCalls[] carried = {};
 
   private CudaStream(CudaDevice device, CUstream stream, Lease lease) {
     this.device = device;
@@ -95,6 +101,50 @@ final class CudaStream implements DeviceStream {
   }
 
   @Override
+  public void carry(EnqueuedCalls calls) {
+    if (!lease.retain()) {
+      throw new IllegalStateException(
+          "the stream is closed, a call needs an open one on " + device);
+    }
+    for (EnqueuedCalls one : carried) {
+      if (one == calls) {
+        return;
+      }
+    }
+    synchronized (this) {
+      carried =
+          Stream.concat(
+                  Arrays.stream(carried).filter(one -> one != calls && !one.isOver()),
+                  Stream.of(calls))
+              .toArray(EnqueuedCalls[]::new);
+    }
+  }
+
+  @Override
+  public void release() {
+    lease.release();
+  }
+
+  /** Whose calls were enqueued here; not to be changed. */
+  EnqueuedCalls[] carried() {
+    return carried;
+  }
+
+  /** Throws what has failed of the calls that were enqueued here. */
+  void throwIfFailed() {
+    for (EnqueuedCalls calls : carried) {
+      if (calls.isOver()) {
+        forget(calls); // who hears of its failure now has heard of it
+      }
+      calls.throwIfFailed();
+    }
+  }
+
+  private synchronized void forget(EnqueuedCalls calls) {
+    carried = Arrays.stream(carried).filter(one -> one != calls).toArray(EnqueuedCalls[]::new);
+  }
+
+  @Override
   public void copy(DeviceBuffer source, DeviceBuffer target) {
     requireReachable(source);
     requireReachable(target);
@@ -140,6 +190,7 @@ final class CudaStream implements DeviceStream {
           "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
     }
     submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
+    throwIfFailed();
   }
 
   @Override
@@ -157,13 +208,18 @@ final class CudaStream implements DeviceStream {
     }
   }
 
-  /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
+  /**
+   * Waits for what was submitted, but not where that breaks a capture; nothing if closed. Throws
+   * what of it has failed.
+   */
   void settle() {
     synchronized (captureLock) {
-      if (!lease.isClosed() && !isCapturing()) {
-        submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
+      if (lease.isClosed() || isCapturing()) {
+        return;
       }
+      submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
     }
+    throwIfFailed();
   }
 
   /**
@@ -190,8 +246,12 @@ final class CudaStream implements DeviceStream {
     int run(CUstream stream);
   }
 
-  /** Captures what {@code work} submits, and makes it ready to be launched. */
-  CUgraphExec record(Runnable work) {
+  /** What a capture gave, ready to be launched, and whose calls may be in it. */
+  @SuppressWarnings("ArrayRecordComponent") // never changed
+  record Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {}
+
+  /** Captures what {@code work} submits. */
+  Recorded record(Runnable work) {
     beginCapture();
     try {
       work.run();
@@ -204,7 +264,7 @@ final class CudaStream implements DeviceStream {
       CUgraphExec executable = new CUgraphExec();
       context.call(
           "cuGraphInstantiate", () -> JCudaDriver.cuGraphInstantiate(executable, graph, 0L));
-      return executable;
+      return new Recorded(executable, carried);
     } finally {
       destroy(graph);
     }

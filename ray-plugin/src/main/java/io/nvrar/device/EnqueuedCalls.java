@@ -1,0 +1,25 @@
+package io.nvrar.device;
+
+/**
+ * A group's calls on streams that execute them after they have returned ({@link AsyncStream}). For
+ * use by any thread; allocates nothing unless it throws.
+ */
+public interface EnqueuedCalls {
+
+  /**
+   * Begins a launch of a graph that holds such calls; {@link #leave} must follow if this returns.
+   *
+   * @throws io.nvrar.CollectiveException if the group has failed
+   * @throws IllegalStateException if the group is closed
+   */
+  void enter();
+
+  /** Ends what {@link #enter} began. */
+  void leave();
+
+  /** Throws the group's failure, also one that a call on a device has met. */
+  void throwIfFailed();
+
+  /** Whether the group makes no more calls. */
+  boolean isOver();
+}
