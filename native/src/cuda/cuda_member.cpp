@@ -267,6 +267,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
       own[kind].push_back(&given);
       continue;
     }
+    if (!captured) note_queued({number, kind * protocol::kMaxRanks + peer, call.sequence});
     args.items[i] = {given.address, given.count, static_cast<uint16_t>(given.data_type), kNoTransfer,
                      element_bytes(given.data_type)};
     uint32_t& queue = queue_of[kind][peer];
@@ -397,6 +398,7 @@ void CudaMember::record_progress(bool ended) noexcept {
   DeviceState state;
   if (!look(&before) || !look(&state)) return;
   end_recorded_ = ended;
+  record_transfers_done();
   const auto given_up = static_cast<uint32_t>(state.poison >> 32);
   const auto tag = given_up != 0 ? given_up : static_cast<uint32_t>(state.latest.tag);
   const bool done = given_up == 0 && left(before) && left(state) && before.latest.epoch == state.latest.epoch;
@@ -417,6 +419,27 @@ void CudaMember::record_progress(bool ended) noexcept {
   all_done_up_to(launch.first_record);
   const int32_t now = done && launch.last ? NVRAR_CALL_DONE : ended ? NVRAR_CALL_FAILED : NVRAR_CALL_RUNNING;
   for (uint32_t i = 0; i < launch.records; ++i) flight.end(launch.first_record + i, now);
+}
+
+void CudaMember::note_queued(const QueuedTransfer& transfer) {
+  const std::lock_guard lock(record_mutex_);
+  if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
+  queued_transfers_.push_back(transfer);
+}
+
+// Those that were captured count on the device at each launch of their graph, and here once: then one that is still
+// queued may pass for done.
+void CudaMember::record_transfers_done() noexcept {
+  if (queued_transfers_.empty()) return;
+  std::array<PairState, 2 * protocol::kMaxRanks> pairs;
+  if (!peek(pairs.data(), pairs_.get(), sizeof pairs)) return;
+  const auto is_done = [&](const QueuedTransfer& transfer) {
+    const bool done = pairs[transfer.pair].transfers - (protocol::first_epoch() - 1) >= transfer.sequence;
+    if (done) segments_->own().flight.end(transfer.record, NVRAR_CALL_DONE);
+    return done;
+  };
+  queued_transfers_.erase(std::remove_if(queued_transfers_.begin(), queued_transfers_.end(), is_done),
+                          queued_transfers_.end());
 }
 
 uint64_t CudaMember::record(const nvrar_call& call, int32_t state) noexcept {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -59,6 +60,11 @@ class CudaMember final : public Member {
     uint32_t threads;  // of a block
     bool single;       // all tiles at once
   };
+  struct QueuedTransfer {
+    uint64_t record;  // its number in the flight record
+    uint32_t pair;    // index of its PairState
+    uint64_t sequence;
+  };
 
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
@@ -75,6 +81,8 @@ class CudaMember final : public Member {
   bool peek(void* to, DeviceAddress from, size_t bytes) noexcept;
   uint8_t ranks_not_entered() noexcept;
   void record_progress(bool ended) noexcept;
+  void note_queued(const QueuedTransfer& transfer);
+  void record_transfers_done() noexcept;
   uint64_t record(const nvrar_call& call, int32_t state) noexcept;
   void stop_kernels() noexcept;
 
@@ -92,10 +100,11 @@ class CudaMember final : public Member {
   KernelArgs args_{};  // what is the same for every launch
   LaunchLog log_;
 
-  std::mutex record_mutex_;  // of the three that follow, and of who writes the flight record
+  std::mutex record_mutex_;  // of the four that follow, and of who writes the flight record
   uint64_t recorded_ = 0;    // calls
   uint64_t known_done_ = 0;  // of them, the first ones
   bool end_recorded_ = false;
+  std::deque<QueuedTransfer> queued_transfers_;
   std::mutex peek_mutex_;
   std::mutex failure_mutex_;
   std::mutex watch_mutex_;
