@@ -114,11 +114,13 @@ typedef struct nvrar_config {
                           of a collective, and in a batch whenever any of its transfers gets on; > 0 */
   /* The rest is ignored by the CPU backend. */
   int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
-  uint32_t concurrent_groups; /* groups that may have calls on a device at once, so that all fit; 0: 2 */
+  uint32_t concurrent_groups; /* groups that may have calls on a device at once, so that all fit; 0: 2, at most 64 */
   uint32_t shared_devices;    /* 1: several ranks may be on one GPU; for tests */
   uint32_t reserved;          /* 0 */
   uint64_t arena_bytes;       /* what a process gives to all of its groups together if NVSHMEM holds the rings, taken
                                  once; 0: what this group needs */
+  uint64_t join_timeout_ns;   /* how long nvrar_connect waits for other ranks, which only the initialisation of NVSHMEM
+                                 does; 0: timeout_ns */
 } nvrar_config;
 
 /* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
@@ -189,6 +191,16 @@ NVRAR_API const char* nvrar_last_error(void);
 
 /* NVRAR_OK if the backend can run on this machine, else NVRAR_UNAVAILABLE and the reason. */
 NVRAR_API nvrar_status nvrar_probe(int32_t backend);
+
+/*
+ * Finds and opens NVSHMEM, which every group of this process uses from then on; without this call the first group that
+ * could use it does the same with place NULL. place: libnvshmem_host.so.3, its folder, or the one that has it in lib,
+ * and no other is tried; NULL or "": it is looked for (NVSHMEM_HOME, Python's environments, the system). NVRAR_OK:
+ * text[text_bytes] holds the version and the place, cut where it is too short; where NVSHMEM is open already, those of
+ * the one that is open. NVRAR_UNAVAILABLE: the sentence names every place that was tried and what was wrong there, or,
+ * where another place than the named one is open, both. Initialises nothing.
+ */
+NVRAR_API nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_bytes);
 
 /* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The process that called it stays alive until all members have
  * connected. */

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "communicator.h"
+#include "cuda/nvshmem.h"
 #include "error.h"
 #include "version.h"
 
@@ -77,6 +78,14 @@ const char* nvrar_last_error(void) { return last_error; }
 
 nvrar_status nvrar_probe(int32_t backend) {
   return guarded([&] { nvrar::probe(backend); });
+}
+
+nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_bytes) {
+  return guarded([&] {
+    require(text, "text");
+    const nvrar::cuda::Nvshmem& found = nvrar::cuda::find_nvshmem(place == nullptr ? "" : place);
+    std::snprintf(text, text_bytes, "%s, %s", found.version.text().c_str(), found.path.c_str());
+  });
 }
 
 nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out) {

@@ -25,6 +25,8 @@ static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;
 
+constexpr uint32_t kMaxConcurrentGroups = 64;
+
 [[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
 
 protocol::Topology topology_of(const nvrar_config& config) noexcept {
@@ -49,6 +51,10 @@ const nvrar_config& check_config(const nvrar_config& config) {
   }
   if (config.memory < NVRAR_MEMORY_AUTO || config.memory > NVRAR_MEMORY_LOCAL) {
     invalid("there is no symmetric memory " + std::to_string(config.memory));
+  }
+  if (config.concurrent_groups > kMaxConcurrentGroups) {
+    invalid("concurrent_groups " + std::to_string(config.concurrent_groups) + " is more than " +
+            std::to_string(kMaxConcurrentGroups));
   }
   if (config.shared_devices > 1 || config.reserved != 0) invalid("config.shared_devices and reserved are flags");
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
@@ -93,7 +99,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     member.memory.device = config.device;
     member.memory.shared_devices = config.shared_devices != 0;
     member.memory.nvshmem.arena_bytes = config.arena_bytes;
-    member.memory.nvshmem.deadline_ns = config.timeout_ns;
+    member.memory.nvshmem.deadline_ns = config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
     return std::make_unique<cuda::CudaMember>(member);
   }

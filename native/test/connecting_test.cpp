@@ -197,6 +197,11 @@ TEST(Prepare, RefusesWhatNoGroupCanBe) {
   EXPECT_TRUE(refused([](nvrar_config& c) { c.size = 4; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.timeout_ns = 0; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.backend = 3; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.memory = 4; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.memory = -1; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.concurrent_groups = 65; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.shared_devices = 2; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.reserved = 1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ranks_per_node = -1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = 4096; })) << "too small";
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = 8200; })) << "no whole pages";

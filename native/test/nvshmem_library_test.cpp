@@ -146,6 +146,22 @@ TEST(NvshmemLibrary, APlaceThatTheConfigNamesIsTheOnlyOne) {
   });
 }
 
+TEST(NvshmemLibrary, APlaceThatTheUserNamesIsOpenedForAllGroupsAndNoOtherAfterIt) {
+  in_a_process([](Bare& bare) {
+    bare.set("NVSHMEM_HOME", bare / "nowhere");
+    const std::string named = bare.put("named/lib/libnvshmem_host.so.3").string();
+    const std::string second = bare.put("second/lib/libnvshmem_host.so.3", NVRAR_STUB_NVSHMEM_NEWER).string();
+    EXPECT_TRUE(contains(error_of([&] { (void)cuda::find_nvshmem((bare / "none").string()); }), "none: not there"));
+    EXPECT_EQ(cuda::find_nvshmem((bare / "named").string()).path, named);
+    EXPECT_EQ(opened(), named);
+    EXPECT_EQ(cuda::find_nvshmem("").path, named);
+    EXPECT_EQ(cuda::find_nvshmem((bare / "named/lib").string()).path, named);
+    EXPECT_EQ(error_of([&] { (void)cuda::find_nvshmem((bare / "second").string()); }),
+              "4 this process has opened the NVSHMEM of " + named + " already, and " + second +
+                  " cannot take its place: name it before the first group is made");
+  });
+}
+
 TEST(NvshmemLibrary, VersionsBefore3_3_20AndOfAnotherMajorAreRefused) {
   for (const char* version : {"2.11.0", "3.2.5", "3.3.9", "3.3.19", "4.0.0"}) {
     in_a_process([&](Bare&) {

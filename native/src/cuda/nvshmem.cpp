@@ -143,4 +143,17 @@ const Nvshmem& nvshmem(const NvshmemConfig& config) {
   return *library;
 }
 
+const Nvshmem& find_nvshmem(const std::string& place) {
+  NvshmemConfig config;
+  config.library = place;
+  const Nvshmem& found = nvshmem(config);
+  const std::string wanted = nvshmem_candidates(config).front();
+  std::error_code ignored;
+  if (!place.empty() && found.path != wanted && !std::filesystem::equivalent(found.path, wanted, ignored)) {
+    throw Error(NVRAR_UNAVAILABLE, "this process has opened the NVSHMEM of " + found.path + " already, and " + wanted +
+                                       " cannot take its place: name it before the first group is made");
+  }
+  return found;
+}
+
 }  // namespace nvrar::cuda

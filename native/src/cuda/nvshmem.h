@@ -94,6 +94,9 @@ struct Nvshmem {
 // tried and what was wrong there; a failure is tried anew.
 const Nvshmem& nvshmem(const NvshmemConfig& config);
 
+// The same for a place that the user names, "" for none. Throws NVRAR_UNAVAILABLE also where another one is open.
+const Nvshmem& find_nvshmem(const std::string& place);
+
 // Where libnvshmem_host.so.3 may be, in the order of trying. A bare name stands for the dynamic linker's own search.
 std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config);
 

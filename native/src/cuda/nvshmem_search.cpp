@@ -73,7 +73,10 @@ std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config) {
   std::error_code ignored;
   if (!config.library.empty()) {  // who names one wants no other
     const fs::path named(config.library);
-    candidates.add(fs::is_directory(named, ignored) ? named / kNvshmemLibrary : named);
+    const fs::path below = named / "lib" / kNvshmemLibrary;
+    candidates.add(!fs::is_directory(named, ignored) ? named
+                   : fs::exists(below, ignored)      ? below
+                                                     : named / kNvshmemLibrary);
     return candidates.take();
   }
   if (const std::string home = environment("NVSHMEM_HOME"); !home.empty()) {

@@ -30,7 +30,7 @@ constexpr size_t kNvshmemIdBytes = 128;
 using NvshmemId = std::array<uint8_t, kNvshmemIdBytes>;
 
 struct NvshmemConfig {
-  std::string library;       // libnvshmem_host.so.3 or its directory; empty: looked for
+  std::string library;       // libnvshmem_host.so.3, its directory or that of its lib; empty: looked for
   uint64_t arena_bytes = 0;  // what a process gives to all its groups together, taken once; the same on all ranks
   uint64_t deadline_ns = 0;  // of the initialisation
 };

@@ -26,6 +26,7 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.world_size = world;
   config.ring_bytes = options.ring_bytes;
   config.timeout_ns = options.timeout_ns;
+  config.join_timeout_ns = 30'000 * kMs;
   config.ranks_per_node = options.ranks_per_node;
   // Negative controls end in a deadline: it need not be the long one.
   if (const char* limit_ms = std::getenv("NVRAR_TEST_TIMEOUT_MS")) config.timeout_ns = std::stoull(limit_ms) * kMs;
