@@ -14,6 +14,9 @@ public final class GroupConfig {
   /** Default of {@link #heartbeatLimit}. */
   public static final Duration HEARTBEAT_LIMIT_DEFAULT = Duration.ofSeconds(10);
 
+  /** Default of {@link #concurrentGroups}. */
+  public static final int CONCURRENT_GROUPS_DEFAULT = 2;
+
   private static final GroupConfig DEFAULTS = builder().build();
 
   private final Backend backend;
@@ -24,6 +27,9 @@ public final class GroupConfig {
   private final int rendezvousPort;
   private final int gpusPerNode;
   private final TuningTable tuning;
+  private final MemoryProvider memory;
+  private final int concurrentGroups;
+  private final long arenaBytes;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -34,6 +40,9 @@ public final class GroupConfig {
     rendezvousPort = builder.rendezvousPort;
     gpusPerNode = builder.gpusPerNode;
     tuning = builder.tuning;
+    memory = builder.memory;
+    concurrentGroups = builder.concurrentGroups;
+    arenaBytes = builder.arenaBytes;
   }
 
   /** The configuration with every default. */
@@ -57,6 +66,9 @@ public final class GroupConfig {
     builder.rendezvousPort = rendezvousPort;
     builder.gpusPerNode = gpusPerNode;
     builder.tuning = tuning;
+    builder.memory = memory;
+    builder.concurrentGroups = concurrentGroups;
+    builder.arenaBytes = arenaBytes;
     return builder;
   }
 
@@ -84,8 +96,8 @@ public final class GroupConfig {
   }
 
   /**
-   * Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB); at least 32
-   * KiB where {@link #gpusPerNode} makes several nodes.
+   * Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB, CUDA: 16 MiB);
+   * at least 32 KiB where {@link #gpusPerNode} makes several nodes.
    */
   public long ringBytes() {
     return ringBytes;
@@ -109,6 +121,29 @@ public final class GroupConfig {
     return tuning;
   }
 
+  /** How members on GPUs reach each other's memory; the CPU backend has one way. */
+  public MemoryProvider memory() {
+    return memory;
+  }
+
+  /**
+   * How many groups may have calls on one GPU at the same time. The kernels of this one leave room
+   * for as many more: a kernel that waits for other members while it keeps theirs from starting
+   * would wait for ever. The CPU backend needs none.
+   */
+  public int concurrentGroups() {
+    return concurrentGroups;
+  }
+
+  /**
+   * Bytes of GPU memory that each process gives to all its groups over {@link
+   * MemoryProvider#NVSHMEM} together, taken once, with the first of them; 0 for what that group
+   * needs. Of use where a process makes several such groups, whose members all name the same.
+   */
+  public long arenaBytes() {
+    return arenaBytes;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof GroupConfig that
@@ -119,7 +154,10 @@ public final class GroupConfig {
         && ringBytes == that.ringBytes
         && rendezvousPort == that.rendezvousPort
         && gpusPerNode == that.gpusPerNode
-        && tuning.equals(that.tuning);
+        && tuning.equals(that.tuning)
+        && memory == that.memory
+        && concurrentGroups == that.concurrentGroups
+        && arenaBytes == that.arenaBytes;
   }
 
   @Override
@@ -132,12 +170,15 @@ public final class GroupConfig {
         ringBytes,
         rendezvousPort,
         gpusPerNode,
-        tuning);
+        tuning,
+        memory,
+        concurrentGroups,
+        arenaBytes);
   }
 
   @Override
   public String toString() {
-    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s]"
+    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d]"
         .formatted(
             backend,
             timeout,
@@ -146,12 +187,17 @@ public final class GroupConfig {
             ringBytes,
             rendezvousPort,
             gpusPerNode,
-            tuning);
+            tuning,
+            memory,
+            concurrentGroups,
+            arenaBytes);
   }
 
   /** Sets what differs from the defaults. */
   public static final class Builder {
     private static final int GPUS_PER_NODE_MAX = 72;
+    private static final int CONCURRENT_GROUPS_MAX = 64;
+    private static final long ARENA_BYTES_MAX = 1L << 40;
 
     private Backend backend = Backend.AUTO;
     private Duration timeout = TIMEOUT_DEFAULT;
@@ -161,6 +207,9 @@ public final class GroupConfig {
     private int rendezvousPort;
     private int gpusPerNode;
     private TuningTable tuning = TuningTable.none();
+    private MemoryProvider memory = MemoryProvider.AUTO;
+    private int concurrentGroups = CONCURRENT_GROUPS_DEFAULT;
+    private long arenaBytes;
 
     private Builder() {}
 
@@ -221,6 +270,32 @@ public final class GroupConfig {
     /** See {@link GroupConfig#tuning()}; {@code io.nvrar.tuning.TuningFile} reads one. */
     public Builder tuning(TuningTable value) {
       tuning = Objects.requireNonNull(value, "tuning");
+      return this;
+    }
+
+    /** See {@link GroupConfig#memory()}. */
+    public Builder memory(MemoryProvider value) {
+      memory = Objects.requireNonNull(value, "memory");
+      return this;
+    }
+
+    /** See {@link GroupConfig#concurrentGroups()}; 1 to 64. */
+    public Builder concurrentGroups(int value) {
+      if (value < 1 || value > CONCURRENT_GROUPS_MAX) {
+        throw new IllegalArgumentException(
+            "concurrentGroups is %d, must be 1 to %d".formatted(value, CONCURRENT_GROUPS_MAX));
+      }
+      concurrentGroups = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#arenaBytes()}; 0 to 1 TiB. */
+    public Builder arenaBytes(long value) {
+      if (value < 0 || value > ARENA_BYTES_MAX) {
+        throw new IllegalArgumentException(
+            "arenaBytes is %d, must be 0 to %d".formatted(value, ARENA_BYTES_MAX));
+      }
+      arenaBytes = value;
       return this;
     }
 

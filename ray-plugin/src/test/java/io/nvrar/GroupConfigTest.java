@@ -23,7 +23,10 @@ class GroupConfigTest {
           builder -> builder.ringBytes(8192),
           builder -> builder.rendezvousPort(65535),
           builder -> builder.gpusPerNode(72),
-          builder -> builder.tuning(TABLE));
+          builder -> builder.tuning(TABLE),
+          builder -> builder.memory(MemoryProvider.IPC),
+          builder -> builder.concurrentGroups(3),
+          builder -> builder.arenaBytes(1L << 40));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {
@@ -72,6 +75,9 @@ class GroupConfigTest {
     refused(builder -> builder.rendezvousPort(-1), "rendezvousPort is -1, must be 0 to 65535");
     refused(builder -> builder.gpusPerNode(-1), "gpusPerNode is -1, must be 0 to 72");
     refused(builder -> builder.gpusPerNode(73), "gpusPerNode is 73, must be 0 to 72");
+    refused(builder -> builder.concurrentGroups(0), "concurrentGroups is 0, must be 1 to 64");
+    refused(builder -> builder.concurrentGroups(65), "concurrentGroups is 65, must be 1 to 64");
+    refused(builder -> builder.arenaBytes(-1), "arenaBytes is -1, must be 0 to 1099511627776");
   }
 
   private static void refused(Consumer<GroupConfig.Builder> change, String sentence) {

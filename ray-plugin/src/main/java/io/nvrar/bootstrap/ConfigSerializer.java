@@ -9,6 +9,7 @@ import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -31,6 +32,9 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeLong(value.ringBytes());
     output.writeInt(value.rendezvousPort());
     output.writeInt(value.gpusPerNode());
+    output.writeByte(value.memory().code());
+    output.writeVarInt(value.concurrentGroups(), true);
+    output.writeVarLong(value.arenaBytes(), true);
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -53,6 +57,9 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .ringBytes(input.readLong())
         .rendezvousPort(input.readInt())
         .gpusPerNode(input.readInt())
+        .memory(memory(input.readByte()))
+        .concurrentGroups(input.readVarInt(true))
+        .arenaBytes(input.readVarLong(true))
         .tuning(readTuning(input))
         .build();
   }
@@ -70,6 +77,15 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
               algorithm(input.readByte())));
     }
     return TuningTable.of(rules);
+  }
+
+  private static MemoryProvider memory(int code) {
+    for (MemoryProvider provider : MemoryProvider.values()) {
+      if (provider.code() == code) {
+        return provider;
+      }
+    }
+    throw new KryoException("there is no memory provider " + code);
   }
 
   private static @Nullable DataType dataType(int code) {

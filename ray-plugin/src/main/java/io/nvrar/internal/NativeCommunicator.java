@@ -64,6 +64,7 @@ public final class NativeCommunicator implements AutoCloseable {
   public static byte[] uniqueId(Backend backend) {
     int code = backendCode(backend);
     NativeLibraries.ensureAvailable();
+    GpuSettings.ofProcess().apply(backend);
     byte[] id = new byte[NvrarBinding.UNIQUE_ID_BYTES];
     NativeStatus.check(NvrarBinding.nvrar_unique_id(code, id));
     return id;
@@ -78,7 +79,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * @param rank 0 to {@code worldSize - 1}
    * @param worldSize the number of members
    * @param uniqueId the same on all members, from {@link #uniqueId}
-   * @param config its ring, time limit, nodes and tuning table
+   * @param config its ring, time limits, nodes, tuning table and GPU memory
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
    * @throws io.nvrar.CollectiveException if the machine has no room; nothing stays behind
    */
@@ -92,11 +93,14 @@ public final class NativeCommunicator implements AutoCloseable {
     int code = backendCode(backend);
     requireLength("unique id", uniqueId, NvrarBinding.UNIQUE_ID_BYTES);
     NativeLibraries.ensureAvailable();
+    GpuSettings settings = GpuSettings.ofProcess();
+    settings.apply(backend);
     byte[] descriptor = new byte[NvrarBinding.DESCRIPTOR_BYTES];
     byte[] handle = new byte[Long.BYTES];
     NativeStatus.check(
         NvrarBinding.nvrar_prepare(
-            NativeStructs.config(code, rank, worldSize, deviceOrdinal, config),
+            NativeStructs.config(
+                code, rank, worldSize, deviceOrdinal, settings.sharedDevices(), config),
             NativeStructs.rules(config.tuning().rules()),
             config.tuning().rules().size(),
             uniqueId,

@@ -24,6 +24,15 @@ public final class NativeReport {
         .formatted(mappedFile(), NativeCommunicator.buildId(), NvrarBinding.ABI_VERSION);
   }
 
+  /**
+   * The version of NVSHMEM and its file, found as a group would find them.
+   *
+   * @throws io.nvrar.BackendUnavailableException with every place that was tried, if there is none
+   */
+  public static String nvshmem() {
+    return GpuSettings.ofProcess().findNvshmem();
+  }
+
   /** JNA's version and the jar it comes from: in a worker that is Ray's copy, not ours. */
   public static String jna() {
     // Not Native.VERSION: the compiler would copy the constant of the version that we compile with.

@@ -21,7 +21,7 @@ final class NativeStructs {
   static final int SEND = 8;
   static final int RECV = 9;
 
-  private static final int CONFIG_BYTES = 64;
+  private static final int CONFIG_BYTES = 72;
   private static final int RULE_BYTES = 24;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -30,8 +30,13 @@ final class NativeStructs {
 
   private NativeStructs() {}
 
-  /** {@code nvrar_config}; what is left out is 0, the backend's default. */
-  static byte[] config(int backend, int rank, int worldSize, int device, GroupConfig config) {
+  /**
+   * {@code nvrar_config}.
+   *
+   * @param sharedDevices whether several ranks may be on one GPU
+   */
+  static byte[] config(
+      int backend, int rank, int worldSize, int device, boolean sharedDevices, GroupConfig config) {
     return allocate(CONFIG_BYTES)
         .putInt(backend)
         .putInt(rank)
@@ -40,6 +45,12 @@ final class NativeStructs {
         .putInt(config.gpusPerNode())
         .putLong(config.ringBytes())
         .putLong(config.timeout().toNanos())
+        .putInt(config.memory().code())
+        .putInt(config.concurrentGroups())
+        .putInt(sharedDevices ? 1 : 0)
+        .putInt(0)
+        .putLong(config.arenaBytes())
+        .putLong(config.joinTimeout().toNanos())
         .array();
   }
 

@@ -26,6 +26,9 @@ final class NvrarBinding {
 
   static native int nvrar_probe(int backend);
 
+  /** The place and the text are UTF-8 and end with a NUL. */
+  static native int nvrar_find_nvshmem(byte[] place, byte[] text, int textBytes);
+
   static native int nvrar_unique_id(int backend, byte[] out);
 
   static native int nvrar_prepare(

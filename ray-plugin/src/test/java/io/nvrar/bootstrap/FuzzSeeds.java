@@ -3,6 +3,7 @@ package io.nvrar.bootstrap;
 import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -52,7 +53,7 @@ final class FuzzSeeds {
     all.flip().get(together);
     write(corpora, "FrameFuzzer", "valid-all", together);
     write(corpora, "ConfigFuzzer", "valid", ConfigCodec.encode(config()));
-    Ticket ticket = new Ticket("tp", 2, new byte[128], "10.1.2.3", 4242, new byte[32], config());
+    Ticket ticket = new Ticket("tp", 2, new byte[256], "10.1.2.3", 4242, new byte[32], config());
     byte[] body = wire.write(ticket);
     write(corpora, "TicketFuzzer", "valid-body", prefixed((byte) 1, body));
     write(corpora, "TicketFuzzer", "valid", prefixed((byte) 0, TicketCodec.encode(ticket)));
@@ -88,6 +89,9 @@ final class FuzzSeeds {
   private static GroupConfig config() {
     return GroupConfig.builder()
         .gpusPerNode(1)
+        .memory(MemoryProvider.NVSHMEM)
+        .concurrentGroups(3)
+        .arenaBytes(1 << 20)
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))

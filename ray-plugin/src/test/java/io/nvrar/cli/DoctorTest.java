@@ -16,7 +16,7 @@ class DoctorTest {
     StringWriter out = new StringWriter();
     int code = Main.run(new PrintWriter(out, true), new PrintWriter(out, true), "doctor");
     assertThat(out.toString())
-        .containsPattern("ok +native library +/.*libnvrar\\.so, build \\S+, ABI 2")
+        .containsPattern("ok +native library +/.*libnvrar\\.so, build \\S+, ABI 3")
         .containsPattern("ok +JNA +5\\.8\\.0")
         .containsPattern("ok +CPU backend")
         .containsPattern("(ok|none) +libcuda");
