@@ -1,0 +1,115 @@
+// Captures, and the graphs that they record.
+#include "stub.h"
+
+void run(const Operation* operation) {
+  if (operation->source != NULL) {
+    memmove(operation->target, operation->source, operation->bytes);
+    return;
+  }
+  for (size_t i = 0; i < operation->bytes; i += operation->element_bytes) {
+    memcpy((char*)operation->target + i, &operation->value, operation->element_bytes);
+  }
+}
+
+void append(Graph* graph, const Operation* operation) {
+  Operation* copy = malloc(sizeof *copy);
+  *copy = *operation;
+  copy->next = NULL;
+  *graph->end = copy;
+  graph->end = &copy->next;
+}
+
+Graph* new_graph(Kind kind, const Graph* contents) {
+  Graph* graph = calloc(1, sizeof *graph);
+  graph->end = &graph->first;
+  for (const Operation* at = contents == NULL ? NULL : contents->first; at != NULL; at = at->next) append(graph, at);
+  add_object(&graph->object, kind);
+  return graph;
+}
+
+void delete_graph(Graph* graph) {
+  while (graph->first != NULL) {
+    Operation* next = graph->first->next;
+    free(graph->first);
+    graph->first = next;
+  }
+  remove_object(&graph->object);
+}
+
+CUresult cuStreamIsCapturing(Stream* stream, int* status) {
+  ENTER(1);
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  *status = stream->capture != NULL;
+  return leave(kSuccess);
+}
+
+CUresult cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  ENTER(1);
+  (void)mode;
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  REQUIRE(stream->capture == NULL, kIllegalState);
+  stream->capture = new_graph(kGraph, NULL);
+  stream->is_origin = 1;
+  return leave(kSuccess);
+}
+
+CUresult cuStreamEndCapture(Stream* stream, Graph** graph) {
+  ENTER(1);
+  *graph = NULL;
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  REQUIRE(stream->capture != NULL, kIllegalState);
+  REQUIRE(stream->is_origin, kCaptureUnmatched);
+  *graph = stream->capture;
+  for (Object* object = g_objects; object != NULL; object = object->next) {
+    if (object->kind == kStream && ((Stream*)object)->capture == *graph) ((Stream*)object)->capture = NULL;
+  }
+  stream->is_origin = 0;
+  return leave(kSuccess);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
+  static _Thread_local int current;
+  ENTER(0);
+  int before = current;
+  current = *mode;
+  *mode = before;
+  return leave(kSuccess);
+}
+
+CUresult cuGraphInstantiateWithFlags(Graph** executable, Graph* graph, unsigned long long flags) {
+  ENTER(1);
+  (void)flags;
+  REQUIRE(lives(graph, kGraph), kInvalidHandle);
+  *executable = new_graph(kExecutable, graph);
+  return leave(kSuccess);
+}
+
+CUresult cuGraphUpload(Graph* executable, Stream* stream) {
+  ENTER(1);
+  REQUIRE(lives(executable, kExecutable) && lives(stream, kStream), kInvalidHandle);
+  return leave(kSuccess);
+}
+
+#ifndef STUB_CUDA_INCOMPLETE
+CUresult cuGraphLaunch(Graph* executable, Stream* stream) {
+  ENTER(1);
+  REQUIRE(lives(executable, kExecutable) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
+  REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
+  for (const Operation* at = executable->first; at != NULL; at = at->next) run(at);
+  return leave(kSuccess);
+}
+#endif
+
+CUresult cuGraphExecDestroy(Graph* executable) {
+  ENTER(1);
+  REQUIRE(lives(executable, kExecutable), kInvalidHandle);
+  delete_graph(executable);
+  return leave(kSuccess);
+}
+
+CUresult cuGraphDestroy(Graph* graph) {
+  ENTER(1);
+  REQUIRE(lives(graph, kGraph), kInvalidHandle);
+  delete_graph(graph);
+  return leave(kSuccess);
+}

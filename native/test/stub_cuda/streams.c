@@ -1,0 +1,138 @@
+// Streams, which run copies and sets at once; a capturing one records.
+#include "stub.h"
+
+static CUresult submit(Stream* stream, Operation operation, int target_is_device, int source_is_device) {
+  REQUIRE(stream == NULL || lives(stream, kStream), kInvalidHandle);
+  REQUIRE(!target_is_device || is_device_memory(operation.target, operation.bytes), kInvalidValue);
+  REQUIRE(!source_is_device || is_device_memory(operation.source, operation.bytes), kInvalidValue);
+  if (stream != NULL && stream->capture != NULL) {
+    append(stream->capture, &operation);
+  } else {
+    run(&operation);
+  }
+  return leave(kSuccess);
+}
+
+static CUresult copy(Stream* stream, void* target, int target_is_device, const void* source, int source_is_device,
+                     size_t bytes) {
+  if (bytes == 0) return leave(kSuccess);
+  return submit(stream, (Operation){NULL, target, source, 0, 1, bytes}, target_is_device, source_is_device);
+}
+
+static CUresult set(Stream* stream, CUdeviceptr target, uint32_t value, size_t element_bytes, size_t count) {
+  return submit(stream, (Operation){NULL, pointer(target), NULL, value, element_bytes, count * element_bytes}, 1, 0);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr target, const void* source, size_t bytes) {
+  ENTER(1);
+  return copy(NULL, pointer(target), 1, source, 0, bytes);
+}
+
+CUresult cuMemcpyDtoH_v2(void* target, CUdeviceptr source, size_t bytes) {
+  ENTER(1);
+  return copy(NULL, target, 0, pointer(source), 1, bytes);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+  ENTER(1);
+  return copy(NULL, pointer(target), 1, pointer(source), 1, bytes);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void* source, size_t bytes, Stream* stream) {
+  ENTER(1);
+  return copy(stream, pointer(target), 1, source, 0, bytes);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void* target, CUdeviceptr source, size_t bytes, Stream* stream) {
+  ENTER(1);
+  return copy(stream, target, 0, pointer(source), 1, bytes);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t bytes, Stream* stream) {
+  ENTER(1);
+  return copy(stream, pointer(target), 1, pointer(source), 1, bytes);
+}
+
+CUresult cuMemcpy(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+  ENTER(1);
+  REQUIRE(allocation_of(pointer(target), bytes) != NULL && allocation_of(pointer(source), bytes) != NULL,
+          kInvalidValue);
+  return copy(NULL, pointer(target), 0, pointer(source), 0, bytes);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, Stream* stream) {
+  ENTER(1);
+  REQUIRE(allocation_of(pointer(target), bytes) != NULL && allocation_of(pointer(source), bytes) != NULL,
+          kInvalidValue);
+  return copy(stream, pointer(target), 0, pointer(source), 0, bytes);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr target, unsigned char value, size_t count) {
+  ENTER(1);
+  return set(NULL, target, value, 1, count);
+}
+
+CUresult cuMemsetD32_v2(CUdeviceptr target, unsigned value, size_t count) {
+  ENTER(1);
+  return set(NULL, target, value, 4, count);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, Stream* stream) {
+  ENTER(1);
+  return set(stream, target, value, 1, count);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, Stream* stream) {
+  ENTER(1);
+  return set(stream, target, value, 4, count);
+}
+
+static CUresult new_stream(Stream** stream) {
+  *stream = calloc(1, sizeof **stream);
+  add_object(&(*stream)->object, kStream);
+  return leave(kSuccess);
+}
+
+CUresult cuStreamCreate(Stream** stream, unsigned flags) {
+  ENTER(1);
+  (void)flags;
+  return new_stream(stream);
+}
+
+CUresult cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  ENTER(1);
+  (void)flags;
+  (void)priority;
+  return new_stream(stream);
+}
+
+CUresult cuStreamDestroy_v2(Stream* stream) {
+  ENTER(1);
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  REQUIRE(stream->capture == NULL, kIllegalState);
+  remove_object(&stream->object);
+  return leave(kSuccess);
+}
+
+CUresult cuStreamGetCtx(Stream* stream, Context** context) {
+  ENTER(1);
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  *context = stream->object.context;
+  return leave(kSuccess);
+}
+
+static CUresult all_has_run(Stream* stream) {
+  REQUIRE(stream == NULL || lives(stream, kStream), kInvalidHandle);
+  REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
+  return leave(kSuccess);
+}
+
+CUresult cuStreamQuery(Stream* stream) {
+  ENTER(1);
+  return all_has_run(stream);
+}
+
+CUresult cuStreamSynchronize(Stream* stream) {
+  ENTER(1);
+  return all_has_run(stream);
+}

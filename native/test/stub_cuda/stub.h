@@ -1,0 +1,153 @@
+// A stand-in for NVIDIA's libcuda.so.1 that is no GPU: memory is host memory, a stream runs what is submitted at once,
+// a capture records copies and sets and a graph runs them again. Every failure that a real driver has can be ordered by
+// a variable of the environment, so that what is said about it can be tested on any machine:
+//
+//   STUB_CUDA_DEVICES=2               the number of devices, 0 to 8; 1 without it, and with 0 cuInit finds none
+//   STUB_CUDA_FIRST_DEVICE=2          the first device that this process sees, as with CUDA_VISIBLE_DEVICES
+//   STUB_CUDA_SAME_UUID=1             all devices are one
+//   STUB_CUDA_PEER_ACCESS=0           no device can access another one's memory
+//   STUB_CUDA_MEMORY=1000000          bytes of each device; 1 GiB without it
+//   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
+//   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on the function NAME fails with that error, a number;
+//                                     one that breaks the context stays, for all functions, as with a driver
+//
+// A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
+//
+// A call that needs a context fails where the calling thread has none, a handle or an address that is not alive is
+// refused, and an address of one device is no address on another: what a real driver would forgive or crash on fails
+// here.
+#ifndef NVRAR_STUB_CUDA_STUB_H
+#define NVRAR_STUB_CUDA_STUB_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// What the files share is nothing of the library's.
+#pragma GCC visibility push(hidden)
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+
+enum {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kPeerAccessUnsupported = 217,
+  kInvalidHandle = 400,
+  kIllegalState = 401,
+  kNotReady = 600,
+  kPeerAccessAlreadyEnabled = 704,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCapturedEvent = 907
+};
+
+// What lives: contexts are the devices' primary ones, graphs are lists of copies and sets.
+
+enum { kMaxDevices = 8 };
+
+typedef struct Context {
+  CUdevice device;
+  int retained;
+  size_t used_bytes;
+  unsigned peers;  // bit d: access to device d was enabled
+} Context;
+
+typedef enum { kDeviceMemory, kHostMemory, kPeerMemory } MemoryKind;
+
+typedef enum { kAllocation, kStream, kEvent, kGraph, kExecutable } Kind;
+
+// One list of all that lives, so that a handle can be checked before it is believed.
+typedef struct Object {
+  struct Object* next;
+  Kind kind;
+  Context* context;
+} Object;
+
+typedef struct Allocation {
+  Object object;
+  MemoryKind memory;
+  void* base;
+  size_t bytes;
+  int fd;  // of device memory, a file that other processes can map; -1 where it is a mapping of theirs
+} Allocation;
+
+typedef struct Operation {
+  struct Operation* next;
+  void* target;
+  const void* source;  // null: a set
+  uint32_t value;
+  size_t element_bytes;
+  size_t bytes;
+} Operation;
+
+typedef struct Graph {
+  Object object;
+  Operation* first;
+  Operation** end;
+} Graph;
+
+typedef struct Stream {
+  Object object;
+  Graph* capture;
+  int is_origin;
+} Stream;
+
+typedef struct Event {
+  Object object;
+  Graph* capture;
+  int is_recorded;
+  struct timespec at;
+} Event;
+
+extern int g_initialized;
+extern Context g_contexts[kMaxDevices];
+extern Object* g_objects;
+extern _Thread_local Context* t_current;
+
+// Of the environment.
+long setting(const char* name, long otherwise);
+int device_count(void);
+size_t device_bytes(void);
+
+// Every function but those that say errors and versions begins with ENTER, which takes the lock, and ends with leave().
+CUresult enter(const char* function, int needs_context);
+CUresult leave(CUresult result);
+
+#define ENTER(needs_context)                           \
+  do {                                                 \
+    CUresult entered = enter(__func__, needs_context); \
+    if (entered != kSuccess) return leave(entered);    \
+  } while (0)
+#define REQUIRE(condition, error)          \
+  do {                                     \
+    if (!(condition)) return leave(error); \
+  } while (0)
+
+void add_object(Object* object, Kind kind);
+void remove_object(Object* object);
+int lives(const void* handle, Kind kind);
+Allocation* allocation_of(const void* address, size_t bytes);
+int is_device_memory(const void* address, size_t bytes);
+void* pointer(CUdeviceptr address);
+void fill_uuid(unsigned char* uuid, CUdevice device);
+
+Graph* new_graph(Kind kind, const Graph* contents);
+void delete_graph(Graph* graph);
+void append(Graph* graph, const Operation* operation);
+void run(const Operation* operation);
+
+#pragma GCC visibility pop
+
+#endif  // NVRAR_STUB_CUDA_STUB_H
