@@ -128,7 +128,10 @@ class BusyGuard {
 void probe(int32_t backend) {
   if (backend == NVRAR_BACKEND_CUDA) {
     if (cuda::kernels().empty()) {
-      throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no GPU kernels: it was built without nvcc");
+      throw Error(
+          NVRAR_UNAVAILABLE,
+          "the CUDA backend cannot run here: this build of libnvrar holds no GPU kernels, it was made without nvcc "
+          "(bin/nvrar setup --cuda gets one)");
     }
     (void)cuda::driver();
     return;
@@ -284,7 +287,14 @@ void Communicator::run(const Call& call, uint64_t stream) {
   }
 
   running_.store(sequence_, std::memory_order_release);
-  const host::Poison poison = member_->run(call, plan, record, stream);
+  host::Poison poison;
+  try {
+    poison = member_->run(call, plan, record, stream);
+  } catch (const Error& error) {
+    if (error.status() == NVRAR_INVALID_ARGUMENT) --sequence_;  // refused: nothing was done, it has no number
+    running_.store(0, std::memory_order_release);
+    throw;
+  }
   if (poison.status != NVRAR_OK) [[unlikely]]
     throw_poisoned(poison, describe(record));
   running_.store(0, std::memory_order_release);

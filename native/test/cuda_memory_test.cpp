@@ -378,7 +378,7 @@ TEST(SymmetricMemory, SaysWhatIsMissingHere) {
     MemoryConfig config = config_of(MemoryProvider::kIpc, 0, 2);
     config.device = 3;
     EXPECT_EQ(error_of([&] { cuda::make_symmetric_memory(config); }),
-              "1 there is no device 3: this process sees 1 GPU");
+              "4 there is no GPU 3 in this process, it sees 1, from 0 to 0");
     config.device = 0;
     config.bytes = 0;
     EXPECT_TRUE(contains(error_of([&] { cuda::make_symmetric_memory(config); }), "1 0 bytes of symmetric memory"));
@@ -390,9 +390,8 @@ TEST(SymmetricMemory, SaysWhatIsMissingHere) {
   }));
   EXPECT_TRUE(run_forked(1, [](Process&) {
     set_devices("0");
-    EXPECT_EQ(
-        error_of([&] { cuda::make_symmetric_memory(config_of(MemoryProvider::kIpc, 0, 2)); }),
-        "4 the NVIDIA driver does not start: cuInit gave CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)");
+    EXPECT_EQ(error_of([&] { cuda::make_symmetric_memory(config_of(MemoryProvider::kIpc, 0, 2)); }),
+              "4 the CUDA backend cannot run here: NVIDIA's driver is installed, but this process sees no GPU");
   }));
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <thread>
@@ -69,18 +68,6 @@ std::unique_ptr<SymmetricMemory> join(Process& process, const NvshmemId& id, uin
 }
 
 uint64_t* words(const SymmetricMemory& memory, uint32_t rank) { return reinterpret_cast<uint64_t*>(memory.of(rank)); }
-
-size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
-// A thread that was joined may be listed for another moment.
-bool comes_to(size_t threads) {
-  const double deadline = seconds_now() + 2;
-  while (threads_of_this_process() > threads && seconds_now() < deadline) ::usleep(1000);
-  return threads_of_this_process() <= threads;
-}
 
 TEST(NvshmemWorld, RanksOfAWorldReachEachOtherAndNoThreadIsLeft) {
   for (const char* version : {"3.3.20", "3.5.1"}) {  // two layouts of what the initialisation is given

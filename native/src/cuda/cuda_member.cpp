@@ -160,7 +160,8 @@ void CudaMember::require_device_memory(const char* name, uint64_t address) const
   PointerAttribute attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
   void* values[] = {&type, &ordinal};
   if (driver().cuPointerGetAttributes(2, attributes, values, address) != kSuccess || type != kMemoryTypeDevice) {
-    throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is not memory of a GPU");
+    throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is not memory of a GPU, and this group is on GPU " +
+                                            std::to_string(device_->ordinal()));
   }
   if (ordinal != device_->ordinal()) {
     throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is memory of GPU " + std::to_string(ordinal) +
@@ -309,9 +310,26 @@ nvrar_call CudaMember::record_of(const nvrar_transfer& transfer, uint64_t sequen
   return call;
 }
 
-Stream CudaMember::stream_of(uint64_t handle) {
+Stream CudaMember::stream_of(uint64_t handle) const {
   if (handle == 0) throw Error(NVRAR_INVALID_ARGUMENT, "stream is 0: a GPU call needs a stream");
-  return reinterpret_cast<Stream>(handle);
+  const auto stream = reinterpret_cast<Stream>(handle);
+  Context context = nullptr;
+  if (const Result result = driver().cuStreamGetCtx(stream, &context); result != kSuccess) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is none of this process: " + text_of(result));
+  }
+  if (context == device_->context()) [[likely]]
+    return stream;
+  // Another context of the same GPU may do.
+  DeviceHandle device = 0;
+  {
+    const CurrentContext current(context);
+    check(driver().cuCtxGetDevice(&device), "asking for a context's GPU");
+  }
+  if (device != device_->handle()) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is one of GPU " + std::to_string(device) + ", this group is on GPU " +
+                                            std::to_string(device_->ordinal()));
+  }
+  return stream;
 }
 
 bool CudaMember::captures(Stream stream) {
@@ -472,13 +490,14 @@ bool CudaMember::quiet(uint64_t limit_ns) noexcept {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> ended = done->get_future();
   try {
-    std::thread([device = device_, done] {
+    std::thread([device = device_, done]() mutable {
       const Driver& cuda = driver();
       if (cuda.cuCtxPushCurrent_v2(device->context()) == kSuccess) {
         (void)cuda.cuCtxSynchronize();  // an error of the caller's work is the caller's
         Context popped;
         (void)cuda.cuCtxPopCurrent_v2(&popped);
       }
+      device = nullptr;  // before anybody is told that nothing of the member is left
       done->set_value();
     }).detach();
   } catch (const std::system_error&) {  // no thread: then nobody can say

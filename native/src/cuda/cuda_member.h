@@ -72,7 +72,7 @@ class CudaMember final : public Member {
   void require_device_memory(const char* name, uint64_t address) const;
   Grid grid_of(const Kernel& kernel, const Plan& plan, uint64_t bytes) const noexcept;
   void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream) const;
-  static Stream stream_of(uint64_t handle);
+  Stream stream_of(uint64_t handle) const;
   static bool captures(Stream stream);
   static nvrar_call record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,
                               uint64_t group_sequence) noexcept;

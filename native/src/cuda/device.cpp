@@ -33,6 +33,16 @@ int attribute(DeviceHandle device, DeviceAttribute which) {
   return value;
 }
 
+std::string capability_text(DeviceHandle device) {
+  return std::to_string(attribute(device, kComputeCapabilityMajor)) + "." +
+         std::to_string(attribute(device, kComputeCapabilityMinor));
+}
+
+// CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED.
+constexpr bool fits_no_kernel(Result result) {
+  return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
+}
+
 }  // namespace
 
 std::shared_ptr<Device> Device::open(int32_t ordinal) {
@@ -53,21 +63,16 @@ Device::Device(int32_t ordinal) : ordinal_(ordinal) {
   int count = 0;
   check(cuda.cuDeviceGetCount(&count), "counting the GPUs");
   if (ordinal < 0 || ordinal >= count) {
-    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + ": this process sees " +
-                                       std::to_string(count) + ", numbered from 0");
+    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + " in this process, it sees " +
+                                       std::to_string(count) + ", from 0 to " + std::to_string(count - 1));
   }
   check(cuda.cuDeviceGet(&handle_, ordinal), "finding a GPU");
   check(cuda.cuDeviceGetUuid_v2(&uuid_, handle_), "asking for a GPU's UUID");
   multiprocessors_ = static_cast<uint32_t>(attribute(handle_, kMultiprocessorCount));
-  const int major = attribute(handle_, kComputeCapabilityMajor);
-  if (major < kMinComputeCapabilityMajor) {
+  if (attribute(handle_, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
     throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
-                                       std::to_string(major) + "." +
-                                       std::to_string(attribute(handle_, kComputeCapabilityMinor)) + ", needed is " +
+                                       capability_text(handle_) + ", needed is " +
                                        std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
-  }
-  if (kernels().empty()) {
-    throw Error(NVRAR_UNAVAILABLE, "this build of libnvrar holds no GPU kernels: it was built without nvcc");
   }
   check(cuda.cuDevicePrimaryCtxRetain(&context_, handle_), "taking a GPU's primary context");
   try {
@@ -93,7 +98,13 @@ void Device::release() noexcept {
 
 void Device::load_kernels() {
   for (const Fatbin& fatbin : kernels()) {
-    check(driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image), "loading the GPU kernels");
+    const Result loaded = driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image);
+    if (fits_no_kernel(loaded)) {
+      throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal_) + " (compute capability " +
+                                         capability_text(handle_) +
+                                         ") cannot run the kernels of this build of libnvrar: " + text_of(loaded));
+    }
+    check(loaded, "loading the GPU kernels");
   }
   move_ = find("move", "nvrar_move", kWarpThreads, kWorkerWarps);
   transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);

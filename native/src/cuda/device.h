@@ -44,6 +44,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   int32_t ordinal() const noexcept { return ordinal_; }
+  DeviceHandle handle() const noexcept { return handle_; }
   Context context() const noexcept { return context_; }
   const Uuid& uuid() const noexcept { return uuid_; }
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }

@@ -25,8 +25,8 @@ PrimaryContext::PrimaryContext(int32_t ordinal) : ordinal_(ordinal) {
   int count = 0;
   check(cuda.cuDeviceGetCount(&count), "counting the devices");
   if (ordinal < 0 || ordinal >= count) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "there is no device " + std::to_string(ordinal) + ": this process sees " +
-                                            std::to_string(count) + (count == 1 ? " GPU" : " GPUs"));
+    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + " in this process, it sees " +
+                                       std::to_string(count) + ", from 0 to " + std::to_string(count - 1));
   }
   check(cuda.cuDeviceGet(&device_, ordinal), "getting a device");
   check(cuda.cuDeviceGetUuid_v2(&uuid_, device_), "reading a device's UUID");

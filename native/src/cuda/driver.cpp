@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -12,7 +13,17 @@ namespace {
 
 constexpr int kMinDriverVersion = 12000;  // cuLaunchKernelEx, and kernels of more than 4 KiB of arguments
 
-[[noreturn]] void unavailable(const std::string& sentence) { throw Error(NVRAR_UNAVAILABLE, sentence); }
+constexpr Result kErrorNoDevice = 100;
+
+[[noreturn]] void unavailable(const std::string& sentence) {
+  throw Error(NVRAR_UNAVAILABLE, "the CUDA backend cannot run here: " + sentence);
+}
+
+// The usual reason for a GPU that is not there.
+std::string visible_devices() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible == nullptr ? "" : "; CUDA_VISIBLE_DEVICES is \"" + std::string(visible) + "\"";
+}
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -31,7 +42,9 @@ Driver open_driver() {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const reason = ::dlerror();
-    unavailable("there is no NVIDIA driver here: " + std::string(reason != nullptr ? reason : "libcuda.so.1"));
+    unavailable("the library of NVIDIA's driver cannot be loaded (" +
+                std::string(reason != nullptr ? reason : "libcuda.so.1") +
+                "); install the driver, or start the container with its GPUs (docker run --gpus)");
   }
   Driver driver{};
   std::string missing;
@@ -46,18 +59,20 @@ Driver open_driver() {
   int version = 0;
   if (driver.cuDriverGetVersion != nullptr && driver.cuDriverGetVersion(&version) == kSuccess &&
       version < kMinDriverVersion) {
-    unavailable("the NVIDIA driver is too old: it is for CUDA " + version_text(version) + ", needed is " +
-                version_text(kMinDriverVersion) + " or newer");
+    unavailable("NVIDIA's driver is too old, it supports CUDA " + version_text(version) + " and " +
+                version_text(kMinDriverVersion) + " is needed; update the driver");
   }
-  if (!missing.empty()) unavailable("the NVIDIA driver's libcuda.so.1 lacks " + missing);
-  if (const Result result = driver.cuInit(0); result != kSuccess) {
-    unavailable("the NVIDIA driver does not start: cuInit gave " + error_text(driver, result));
-  }
+  if (!missing.empty()) unavailable("NVIDIA's driver library libcuda.so.1 lacks " + missing + "; update the driver");
+  const Result started = driver.cuInit(0);
   int devices = 0;
-  if (const Result result = driver.cuDeviceGetCount(&devices); result != kSuccess) {
-    unavailable("the NVIDIA driver does not count its devices: " + error_text(driver, result));
+  const Result counted = started == kSuccess ? driver.cuDeviceGetCount(&devices) : started;
+  if (counted == kErrorNoDevice || (counted == kSuccess && devices == 0)) {
+    unavailable("NVIDIA's driver is installed, but this process sees no GPU" + visible_devices());
   }
-  if (devices == 0) unavailable("the NVIDIA driver sees no GPU (is CUDA_VISIBLE_DEVICES empty?)");
+  if (counted != kSuccess) {
+    unavailable((started != kSuccess ? "cuInit" : "cuDeviceGetCount") + std::string(" failed with ") +
+                error_text(driver, counted));
+  }
   return driver;
 }
 
@@ -68,10 +83,12 @@ const Driver& driver() {
   return opened;
 }
 
+std::string text_of(Result result) { return error_text(driver(), result); }
+
 void check(Result result, const char* doing) {
   if (result == kSuccess) [[likely]]
     return;
-  throw Error(NVRAR_SYSTEM, std::string(doing) + ": " + error_text(driver(), result));
+  throw Error(NVRAR_SYSTEM, std::string(doing) + ": " + text_of(result));
 }
 
 }  // namespace nvrar::cuda

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace nvrar::cuda {
 
@@ -92,6 +93,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuCtxPushCurrent_v2, (Context))                                                                         \
   X(cuCtxPopCurrent_v2, (Context*))                                                                         \
   X(cuCtxGetCurrent, (Context*))                                                                            \
+  X(cuCtxGetDevice, (DeviceHandle*))                                                                        \
   X(cuCtxSynchronize, (void))                                                                               \
   X(cuCtxEnablePeerAccess, (Context peer, unsigned flags))                                                  \
   X(cuMemAlloc_v2, (DeviceAddress*, size_t bytes))                                                          \
@@ -132,6 +134,9 @@ struct Driver {
 // Opened and initialised once per process. Throws Error(NVRAR_UNAVAILABLE) with what is missing, each time it is asked:
 // no libcuda.so.1, a function that it lacks, a driver older than CUDA 12.0, no device.
 const Driver& driver();
+
+// "CUDA_ERROR_... (text)".
+std::string text_of(Result result);
 
 // Throws Error(NVRAR_SYSTEM): "<doing>: CUDA_ERROR_... (text)".
 void check(Result result, const char* doing);

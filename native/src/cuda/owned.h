@@ -15,7 +15,12 @@ class OwnedStream {
     const CurrentContext current(device_->context());
     check(driver().cuStreamCreate(&stream_, kStreamNonBlocking), "creating a stream");
   }
-  ~OwnedStream() { (void)driver().cuStreamDestroy_v2(stream_); }
+  ~OwnedStream() {
+    if (driver().cuCtxPushCurrent_v2(device_->context()) != kSuccess) return;
+    (void)driver().cuStreamDestroy_v2(stream_);
+    Context popped;
+    (void)driver().cuCtxPopCurrent_v2(&popped);
+  }
   OwnedStream(const OwnedStream&) = delete;
   OwnedStream& operator=(const OwnedStream&) = delete;
   Stream get() const noexcept { return stream_; }

@@ -14,6 +14,7 @@ static const struct Error {
     {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
     {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
     {kPeerAccessUnsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
@@ -123,7 +124,10 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
       *value = 1;
       break;
     case 75:  // compute capability, major
-      *value = 9;
+      *value = (int)setting("STUB_CUDA_COMPUTE_CAPABILITY", 90) / 10;
+      break;
+    case 76:  // and minor
+      *value = (int)setting("STUB_CUDA_COMPUTE_CAPABILITY", 90) % 10;
       break;
     default:
       *value = 0;

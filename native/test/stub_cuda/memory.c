@@ -94,23 +94,45 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr a
   return leave(kSuccess);
 }
 
+static CUresult attribute_of(const Allocation* allocation, int attribute, void* value) {
+  switch (attribute) {
+    case 1:  // context
+      *(Context**)value = allocation == NULL ? NULL : allocation->object.context;
+      return kSuccess;
+    case 2:  // memory type: 1 host, 2 device
+      *(unsigned*)value = allocation == NULL ? 0 : allocation->memory == kHostMemory ? 1 : 2;
+      return kSuccess;
+    case 9:  // device ordinal
+      *(int*)value = allocation == NULL ? -2 : allocation->object.context->device;
+      return kSuccess;
+    default:
+      return kNotSupported;
+  }
+}
+
 CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address) {
   ENTER(1);
   Allocation* allocation = allocation_of(pointer(address), 1);
   REQUIRE(allocation != NULL, kInvalidValue);
-  switch (attribute) {
-    case 1:  // context
-      *(Context**)value = allocation->object.context;
-      return leave(kSuccess);
-    case 2:  // memory type: 1 host, 2 device
-      *(unsigned*)value = allocation->memory == kHostMemory ? 1 : 2;
-      return leave(kSuccess);
-    case 9:  // device ordinal
-      *(int*)value = allocation->object.context->device;
-      return leave(kSuccess);
-    default:
-      return leave(kNotSupported);
+  return leave(attribute_of(allocation, attribute, value));
+}
+
+// Unlike the one above, it knows an answer for what was never allocated.
+CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr address) {
+  ENTER(1);
+  for (unsigned i = 0; i < count; i++) {
+    CUresult result = attribute_of(allocation_of(pointer(address), 1), attributes[i], values[i]);
+    REQUIRE(result == kSuccess, result);
   }
+  return leave(kSuccess);
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* base, unsigned flags) {
+  ENTER(1);
+  const Allocation* allocation = allocation_of(base, 1);
+  REQUIRE(flags == 0 && allocation != NULL && allocation->memory == kHostMemory, kInvalidValue);
+  *address = (uintptr_t)base;
+  return leave(kSuccess);
 }
 
 // Memory of other processes.

@@ -29,7 +29,12 @@ static CUresult ordered_failure(const char* function) {
     const char* function;
     long calls;
   } counters[32];
+  static char counted[256];  // the order that the counters are of
   const char* order = getenv("STUB_CUDA_FAIL");
+  if (strncmp(counted, order == NULL ? "" : order, sizeof counted - 1) != 0) {
+    snprintf(counted, sizeof counted, "%s", order == NULL ? "" : order);
+    memset(counters, 0, sizeof counters);
+  }
   size_t length = strlen(function);
   while (order != NULL && *order != '\0') {
     int code = 0;
@@ -100,3 +105,12 @@ int is_device_memory(const void* address, size_t bytes) {
 }
 
 void* pointer(CUdeviceptr address) { return (void*)(uintptr_t)address; }
+
+size_t stub_cuda_living(void) {
+  size_t living = 0;
+  pthread_mutex_lock(&g_lock);
+  for (const Object* object = g_objects; object != NULL; object = object->next) living++;
+  for (int i = 0; i < kMaxDevices; i++) living += (size_t)g_contexts[i].retained;
+  pthread_mutex_unlock(&g_lock);
+  return living;
+}

@@ -8,8 +8,12 @@
 //   STUB_CUDA_PEER_ACCESS=0           no device can access another one's memory
 //   STUB_CUDA_MEMORY=1000000          bytes of each device; 1 GiB without it
 //   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
-//   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on the function NAME fails with that error, a number;
+//   STUB_CUDA_COMPUTE_CAPABILITY=75   of all devices; 90 without it
+//   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on, since this was set, the function NAME fails with that
+//   error;
 //                                     one that breaks the context stays, for all functions, as with a driver
+//
+// stub_cuda_living(), which no driver has, counts what was made and not given back.
 //
 // A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
 //
@@ -66,7 +70,7 @@ typedef struct Context {
 
 typedef enum { kDeviceMemory, kHostMemory, kPeerMemory } MemoryKind;
 
-typedef enum { kAllocation, kStream, kEvent, kGraph, kExecutable } Kind;
+typedef enum { kAllocation, kStream, kEvent, kGraph, kExecutable, kModule } Kind;
 
 // One list of all that lives, so that a handle can be checked before it is believed.
 typedef struct Object {
@@ -149,5 +153,8 @@ void append(Graph* graph, const Operation* operation);
 void run(const Operation* operation);
 
 #pragma GCC visibility pop
+
+// Allocations, streams, events, graphs, modules and retained contexts of this process.
+size_t stub_cuda_living(void);
 
 #endif  // NVRAR_STUB_CUDA_STUB_H

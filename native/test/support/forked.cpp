@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <new>
 
 #include "error.h"
@@ -98,6 +100,17 @@ bool run_forked(int count, const std::function<void(Process&)>& body, double lim
   }
   ::munmap(shared, sizeof(Shared));
   return all_well;
+}
+
+size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+bool comes_to(size_t threads) {
+  const double deadline = seconds_now() + 2;
+  while (threads_of_this_process() > threads && seconds_now() < deadline) ::usleep(1000);
+  return threads_of_this_process() <= threads;
 }
 
 std::string error_of(const std::function<void()>& body) {

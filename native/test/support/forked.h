@@ -45,6 +45,10 @@ class Process {
 // but for `killed`, which a signal must have ended. Call while no other thread runs.
 bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds = 60, int killed = -1);
 
+size_t threads_of_this_process();
+// Whether so few are left soon: a thread that was joined may be listed for another moment.
+bool comes_to(size_t threads);
+
 // What the body threw, as "<status> <sentence>"; "" if it did not.
 std::string error_of(const std::function<void()>& body);
 

@@ -1,0 +1,314 @@
+// Whole groups of the CUDA backend over a libcuda that is no GPU (test/stub_cuda), where no kernel can run: what is
+// said of each thing that is missing or wrong, and that a group which does not come about leaves nothing behind.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "cuda/driver.h"
+#include "cuda/fatbin.h"
+#include "support/forked.h"
+#include "support/group.h"
+
+extern "C" size_t stub_cuda_living(void);
+
+namespace nvrar::test {
+namespace {
+
+void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+
+std::string last(nvrar_status status) {
+  return status == NVRAR_OK ? "" : std::to_string(status) + " " + nvrar_last_error();
+}
+
+// In a process of its own, since a driver is opened once.
+void in_a_process(const std::function<void()>& body) {
+  EXPECT_TRUE(run_forked(1, [&](Process&) { body(); }));
+}
+
+// The library without kernels says so before it looks at anything else.
+class WholeGroup : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
+  }
+};
+class BadCall : public WholeGroup {};
+
+nvrar_config config_of(int rank, int world, int32_t memory) {
+  nvrar_config config{};
+  config.size = sizeof config;
+  config.backend = NVRAR_BACKEND_CUDA;
+  config.rank = rank;
+  config.world_size = world;
+  config.device = rank;
+  config.ring_bytes = kSmallRingBytes;
+  config.timeout_ns = 20'000 * kMs;
+  config.memory = memory;
+  return config;
+}
+
+// All ranks of a group in this process; what failed first is in error().
+class Ranks {
+ public:
+  using Change = std::function<void(nvrar_config&)>;
+  explicit Ranks(
+      int world, int32_t memory = NVRAR_MEMORY_LOCAL, const Change& change = [](nvrar_config&) {})
+      : comms_(static_cast<size_t>(world)) {
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    error_ = last(nvrar_unique_id(NVRAR_BACKEND_CUDA, id));
+    std::vector<uint8_t> descriptors(static_cast<size_t>(world) * NVRAR_DESCRIPTOR_BYTES);
+    for (int rank = 0; rank < world && error_.empty(); ++rank) {
+      nvrar_config config = config_of(rank, world, memory);
+      change(config);
+      error_ = last(nvrar_prepare(&config, nullptr, 0, id, descriptors.data() + rank * NVRAR_DESCRIPTOR_BYTES,
+                                  &comms_[static_cast<size_t>(rank)]));
+    }
+    for (nvrar_comm* comm : comms_) {
+      if (error_.empty()) error_ = last(nvrar_connect(comm, descriptors.data()));
+    }
+  }
+  ~Ranks() {
+    for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK) << nvrar_last_error();
+  }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  const std::string& error() const { return error_; }
+  nvrar_comm* comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+
+ private:
+  std::vector<nvrar_comm*> comms_;
+  std::string error_;
+};
+
+TEST(CudaProbe, SaysWhatThisMachineLacks) {
+  if (cuda::kernels().empty()) {
+    EXPECT_EQ(
+        last(nvrar_probe(NVRAR_BACKEND_CUDA)),
+        "4 the CUDA backend cannot run here: this build of libnvrar holds no GPU kernels, it was made without nvcc "
+        "(bin/nvrar setup --cuda gets one)");
+    return;
+  }
+  struct Case {
+    const char* variable;
+    const char* value;
+    const char* sentence;
+  };
+  for (const Case& lacking : std::vector<Case>{
+           {"STUB_CUDA_DEVICES", "0", "NVIDIA's driver is installed, but this process sees no GPU"},
+           {"STUB_CUDA_DRIVER_VERSION", "11080",
+            "NVIDIA's driver is too old, it supports CUDA 11.8 and 12.0 is needed; update the driver"},
+           {"STUB_CUDA_FAIL", "cuInit:803:1",
+            "cuInit failed with CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver / cuda driver "
+            "combination)"}}) {
+    in_a_process([&] {
+      set(lacking.variable, lacking.value);
+      EXPECT_EQ(last(nvrar_probe(NVRAR_BACKEND_CUDA)),
+                std::string("4 the CUDA backend cannot run here: ") + lacking.sentence);
+      EXPECT_EQ(nvrar_probe(NVRAR_BACKEND_CPU), NVRAR_OK);
+    });
+  }
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "0");
+    set("CUDA_VISIBLE_DEVICES", "");
+    EXPECT_TRUE(contains(last(nvrar_probe(NVRAR_BACKEND_CUDA)), "sees no GPU; CUDA_VISIBLE_DEVICES is \"\""));
+  });
+}
+
+TEST_F(WholeGroup, IsMadeOnTheStubAndLeavesNothingBehind) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "4");
+    const size_t descriptors = open_descriptors();
+    for (int i = 0; i < 3; ++i) {
+      {
+        const Ranks group(4);
+        EXPECT_EQ(group.error(), "");
+        EXPECT_GT(stub_cuda_living(), 4U * 5);
+      }
+      EXPECT_EQ(stub_cuda_living(), 0U);
+      EXPECT_EQ(open_descriptors(), descriptors);
+    }
+  });
+}
+
+TEST_F(WholeGroup, SaysWhichGpuIsNotThereOrTooOldOrWithoutKernels) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    EXPECT_EQ(Ranks(3).error(), "4 there is no GPU 2 in this process, it sees 2, from 0 to 1");
+    set("STUB_CUDA_COMPUTE_CAPABILITY", "75");
+    EXPECT_EQ(Ranks(2).error(), "4 GPU 0 has compute capability 7.5, needed is 8.0 or newer");
+    set("STUB_CUDA_COMPUTE_CAPABILITY", "120");
+    set("STUB_CUDA_FAIL", "cuModuleLoadData:209:1");
+    EXPECT_EQ(Ranks(2).error(),
+              "4 GPU 0 (compute capability 12.0) cannot run the kernels of this build of libnvrar: "
+              "CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for execution on the device)");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+TEST_F(WholeGroup, RefusesAGpuThatIsTakenTwiceUnlessGpusAreShared) {
+  in_a_process([] {
+    const auto on_one = [](nvrar_config& config) { config.device = 0; };
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, on_one).error(),
+              "1 ranks 0 and 1 have the same GPU, GPU-abababab-abab-abab-abab-ababababab00: every rank needs one of "
+              "its own");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL,
+                    [&](nvrar_config& config) {
+                      on_one(config);
+                      config.shared_devices = 1;
+                    })
+                  .error(),
+              "");
+  });
+}
+
+TEST_F(WholeGroup, NamesBothRanksWhoseGpusHaveNoPeerAccess) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_PEER_ACCESS", "0");
+    for (const int32_t memory : {NVRAR_MEMORY_LOCAL, NVRAR_MEMORY_IPC, NVRAR_MEMORY_AUTO}) {
+      const std::string error = Ranks(2, memory).error();
+      EXPECT_TRUE(contains(error, "4 the GPU of rank 0 (pid ")) << error;
+      EXPECT_TRUE(contains(error, ") cannot access the memory of the GPU of rank 1 (pid ")) << error;
+      EXPECT_TRUE(contains(error, "there is no peer access between them (see nvidia-smi topo -p2p rw)")) << error;
+      EXPECT_EQ(stub_cuda_living(), 0U);
+    }
+  });
+}
+
+TEST_F(WholeGroup, SaysWhatIsWrongWithNvshmem) {
+  in_a_process([] {
+    char text[256];
+    set("STUB_NVSHMEM_VERSION", "3.3.9");
+    std::string error = last(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, text, sizeof text));
+    EXPECT_TRUE(contains(error, "4 NVSHMEM 3.3.20 or newer is not here (")) << error;
+    EXPECT_TRUE(contains(error, "libnvshmem_host.so.3: is NVSHMEM 3.3.9")) << error;
+    error = last(nvrar_find_nvshmem("/nonexistent", text, sizeof text));
+    EXPECT_TRUE(contains(error, "Tried: /nonexistent: not there")) << error;
+    set("STUB_NVSHMEM_VERSION", "3.4.5");
+    EXPECT_EQ(last(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, text, sizeof text)), "");
+    EXPECT_EQ(std::string(text), std::string("3.4.5, ") + NVRAR_STUB_NVSHMEM);
+    EXPECT_EQ(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, text, 8), NVRAR_OK);
+    EXPECT_STREQ(text, "3.4.5, ");
+    EXPECT_EQ(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, nullptr, 0), NVRAR_INVALID_ARGUMENT);
+    set("STUB_NVSHMEM_INITIALISED", "1");
+    EXPECT_EQ(Ranks(1, NVRAR_MEMORY_NVSHMEM).error(),
+              "4 NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one "
+              "world per process: use CUDA IPC, or another process");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+// Not that of a call, which may be long: a model's first one compiles for minutes.
+TEST_F(WholeGroup, WaitsForNvshmemAsLongAsItMayForJoining) {
+  in_a_process([] {
+    char text[256];
+    ASSERT_EQ(last(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, text, sizeof text)), "");
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CUDA, id), NVRAR_OK);
+    set("STUB_NVSHMEM_FAIL", "init_waits");
+    nvrar_config config = config_of(0, 1, NVRAR_MEMORY_NVSHMEM);
+    config.join_timeout_ns = 300 * kMs;
+    uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
+    nvrar_comm* comm = nullptr;
+    ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptor, &comm), NVRAR_OK) << nvrar_last_error();
+    const double begin = seconds_now();
+    EXPECT_EQ(last(nvrar_connect(comm, descriptor)),
+              "6 NVSHMEM's initialisation on rank 0 did not end within 0.3 s: a member did not come, or cannot be "
+              "reached from here");
+    EXPECT_LT(seconds_now() - begin, 5);
+    EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  });
+}
+
+// Whichever call of the driver fails, once for each time that the creation calls it.
+TEST_F(WholeGroup, ThatFailsHalfwayLeavesNothingBehind) {
+  for (const char* function :
+       {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc",
+        "cuMemHostGetDevicePointer_v2", "cuStreamCreate", "cuMemcpyHtoD_v2", "cuMemsetD32Async", "cuStreamSynchronize",
+        "cuDeviceGetUuid_v2", "cuIpcGetMemHandle", "cuCtxEnablePeerAccess"}) {
+    in_a_process([&] {
+      set("STUB_CUDA_DEVICES", "2");
+      (void)cuda::driver();
+      const size_t descriptors = open_descriptors();
+      const size_t threads = threads_of_this_process();
+      bool fails = true;
+      int failures = 0;
+      // Modules have hundreds of functions: some of them are enough.
+      for (int call = 1; fails; call = call < 8 ? call + 1 : 2 * call) {
+        set("STUB_CUDA_FAIL", (std::string(function) + ":2:" + std::to_string(call)).c_str());
+        const std::string error = Ranks(2, NVRAR_MEMORY_AUTO).error();
+        fails = !error.empty();
+        if (!fails) break;
+        ++failures;
+        EXPECT_TRUE(contains(error, ": CUDA_ERROR_OUT_OF_MEMORY (out of memory)")) << error;
+        EXPECT_EQ(stub_cuda_living(), 0U) << function << " " << call << ": " << error;
+        EXPECT_EQ(open_descriptors(), descriptors) << function << " " << call << ": " << error;
+        EXPECT_TRUE(comes_to(threads)) << function << " " << call << ": " << error;
+      }
+      EXPECT_GE(failures, 2) << function << " is not called in a group of two: this shows nothing";
+      // Whoever could not make it makes it when the reason is gone.
+      ::unsetenv("STUB_CUDA_FAIL");
+      EXPECT_EQ(Ranks(2, NVRAR_MEMORY_AUTO).error(), "") << function;
+    });
+  }
+}
+
+// A call that is refused leaves the group as it was, has no number, and says what it got and what it wants.
+TEST_F(BadCall, IsRefusedInWordsThatNameBothSidesAndHasNoNumber) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    const Ranks group(2);
+    ASSERT_EQ(group.error(), "");
+    const cuda::Driver& driver = cuda::driver();
+    struct OnGpu {
+      cuda::Context context = nullptr;
+      cuda::DeviceAddress memory = 0;
+      cuda::Stream stream = nullptr;
+    } gpus[2];
+    for (int i = 0; i < 2; ++i) {
+      cuda::check(driver.cuDevicePrimaryCtxRetain(&gpus[i].context, i), "context");
+      const cuda::CurrentContext current(gpus[i].context);
+      cuda::check(driver.cuMemAlloc_v2(&gpus[i].memory, 4096), "memory");
+      cuda::check(driver.cuStreamCreate(&gpus[i].stream, cuda::kStreamNonBlocking), "stream");
+    }
+    const cuda::DeviceAddress own = gpus[0].memory;
+    const auto stream = reinterpret_cast<uint64_t>(gpus[0].stream);
+    float host[4] = {};
+    const auto on_host = reinterpret_cast<uint64_t>(host);
+    const auto reduce = [&](uint64_t send, uint64_t recv, uint64_t on, int32_t type = NVRAR_FLOAT32,
+                            int32_t op = NVRAR_SUM) {
+      return last(nvrar_all_reduce(group.comm(0), send, recv, 4, type, op, NVRAR_ALGORITHM_AUTO, on));
+    };
+    EXPECT_EQ(reduce(on_host, own, stream), "1 send is not memory of a GPU, and this group is on GPU 0");
+    EXPECT_EQ(reduce(own, on_host, stream), "1 recv is not memory of a GPU, and this group is on GPU 0");
+    EXPECT_EQ(reduce(gpus[1].memory, own, stream), "1 send is memory of GPU 1, this group is on GPU 0");
+    EXPECT_EQ(reduce(own, gpus[1].memory, stream), "1 recv is memory of GPU 1, this group is on GPU 0");
+    EXPECT_EQ(reduce(own, own, 0), "1 stream is 0: a GPU call needs a stream");
+    EXPECT_EQ(reduce(own, own, reinterpret_cast<uint64_t>(gpus[1].stream)),
+              "1 stream is one of GPU 1, this group is on GPU 0");
+    EXPECT_EQ(reduce(own, own, on_host),
+              "1 stream is none of this process: CUDA_ERROR_INVALID_HANDLE (invalid resource handle)");
+    EXPECT_EQ(reduce(own, own, stream, NVRAR_INT32, NVRAR_AVG), "1 AVG is for floats, and the elements are int32");
+    EXPECT_EQ(reduce(own, own, stream, 5), "1 there is no data type 5");
+    EXPECT_EQ(last(nvrar_barrier(group.comm(0), 0)), "1 stream is 0: a GPU call needs a stream");
+    const nvrar_transfer transfer{NVRAR_SEND, 1, on_host, 4, NVRAR_FLOAT32, 0};
+    EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, stream)),
+              "1 a transfer's buffer is not memory of a GPU, and this group is on GPU 0");
+
+    EXPECT_EQ(nvrar_async_error(group.comm(0)), NVRAR_OK);
+    nvrar_call call{};
+    call.size = sizeof call;
+    EXPECT_EQ(nvrar_call_of(group.comm(0), 0, &call), NVRAR_OK);
+    EXPECT_EQ(call.state, NVRAR_CALL_NONE) << call.sequence;
+    EXPECT_EQ(nvrar_all_reduce(group.comm(0), own, own, 0, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, stream),
+              NVRAR_OK);
+    EXPECT_EQ(nvrar_call_of(group.comm(0), 0, &call), NVRAR_OK);
+    EXPECT_EQ(call.sequence, 1U);
+  });
+}
+
+}  // namespace
+}  // namespace nvrar::test

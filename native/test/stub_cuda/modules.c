@@ -1,0 +1,38 @@
+// Modules, which are loaded whatever their image is. No kernel of them is ever run: a launch is refused.
+#include "stub.h"
+
+typedef struct Module {
+  Object object;
+} Module;
+
+CUresult cuModuleLoadData(Module** module, const void* image) {
+  ENTER(1);
+  REQUIRE(image != NULL, kInvalidValue);
+  *module = calloc(1, sizeof **module);
+  add_object(&(*module)->object, kModule);
+  return leave(kSuccess);
+}
+
+CUresult cuModuleUnload(Module* module) {
+  ENTER(1);
+  REQUIRE(lives(module, kModule), kInvalidHandle);
+  remove_object(&module->object);
+  return leave(kSuccess);
+}
+
+// Every function of a module is the module itself.
+CUresult cuModuleGetFunction(Module** function, Module* module, const char* name) {
+  ENTER(1);
+  REQUIRE(lives(module, kModule) && name[0] != '\0', kInvalidHandle);
+  *function = module;
+  return leave(kSuccess);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* function, int threads, size_t shared_bytes) {
+  ENTER(1);
+  (void)shared_bytes;
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  REQUIRE(threads > 0 && threads <= 1024, kInvalidValue);
+  *blocks = 2048 / threads;
+  return leave(kSuccess);
+}
