@@ -3,9 +3,12 @@ package io.nvrar.cli;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.device.Devices;
+import io.nvrar.device.cuda.CudaDevices;
+import io.nvrar.device.cuda.CudaReport;
 import io.nvrar.internal.NativeReport;
 import java.io.PrintWriter;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -14,8 +17,9 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
 /**
- * Says what this JVM finds: its own version, the native library, the backends. The exit code is 0
- * if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and its tools before.
+ * Says what this JVM finds: its own version, the native library, the backends, GPUs and NVSHMEM.
+ * The exit code is 0 if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and
+ * its tools before.
  */
 @Command(
     name = "doctor",
@@ -52,10 +56,34 @@ public final class Doctor implements NvrarCommand {
         cuda == null ? "ok" : "none",
         "CUDA backend",
         cuda == null ? "can run" : String.valueOf(cuda.getMessage()));
+    if (CudaDevices.unavailabilityCause() == null) {
+      CudaReport.gpus().forEach(gpu -> line(out, "ok", gpu.name(), gpu.detail()));
+      peerAccess(out, CudaReport.pairsWithoutPeerAccess());
+    }
     optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
     library(out, "libcuda", libraries, "libcuda.so.1");
-    library(out, "NVSHMEM", libraries, "libnvshmem_host.so.3");
+    nvshmem(out);
     return cpu == null ? 0 : Main.FAILED;
+  }
+
+  private static void peerAccess(PrintWriter out, List<String> pairsWithout) {
+    line(
+        out,
+        pairsWithout.isEmpty() ? "ok" : "none",
+        "peer access",
+        pairsWithout.isEmpty()
+            ? "every GPU here can access every other one's memory"
+            : String.join(", ", pairsWithout)
+                + " cannot access each other's memory and cannot be in one group (nvidia-smi topo -p2p rw)");
+  }
+
+  // By the search that a group makes, so that it is the one that a group would find.
+  private static void nvshmem(PrintWriter out) {
+    try {
+      line(out, "ok", "NVSHMEM", NativeReport.nvshmem());
+    } catch (BackendUnavailableException e) {
+      line(out, "none", "NVSHMEM", e.getMessage() + "; without it GPU groups use CUDA IPC");
+    }
   }
 
   private static void library(

@@ -20,9 +20,7 @@ record SharedLibraries(List<Path> directories) {
           "/usr/lib64",
           "/usr/lib",
           "/usr/local/lib",
-          "/usr/local/cuda/lib64",
-          "/usr/lib/x86_64-linux-gnu/nvshmem/12",
-          "/usr/lib/x86_64-linux-gnu/nvshmem/13");
+          "/usr/local/cuda/lib64");
 
   /** The directories of {@code LD_LIBRARY_PATH}, then the usual ones. */
   static SharedLibraries ofProcess() {

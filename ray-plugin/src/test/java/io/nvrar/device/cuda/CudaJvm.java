@@ -25,7 +25,7 @@ public final class CudaJvm {
   }
 
   /** The folder with the stub's libcuda.so.1. */
-  static Path stub() {
+  public static Path stub() {
     Path folder = Path.of(System.getProperty("nvrar.stub.cuda"));
     assertThat(folder.resolve("libcuda.so.1"))
         .as("the stub, which is built with the library")
