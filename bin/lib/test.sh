@@ -162,9 +162,20 @@ has_gpu() {
   command -v nvidia-smi > /dev/null && timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU'
 }
 
-# gpu_tests DIRECTORY
+# The native programs whose ranks compute on GPUs where they are told to.
+GPU_PROGRAMS=(threads_all_reduce_test threads_collectives_test threads_sequence_test)
+
+# gpu_tests DIRECTORY: the native programs again, on GPUs, then the Java tests with the tag gpu.
 gpu_tests() {
-  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin "${NOT_AGAIN[@]}"
+  local program gpus code=0
+  gpus="$(nvidia-smi -L | grep -c '^GPU')"
+  for program in "${GPU_PROGRAMS[@]}"; do
+    # More streams than connections would share one, and a rank would wait behind the one that waits for it.
+    NVRAR_TEST_BACKEND=cuda NVRAR_TEST_GPUS="$((gpus < 8 ? gpus : 8))" CUDA_DEVICE_MAX_CONNECTIONS=32 timeout 600 \
+      "$NVRAR_HOME/native/build/release/test/$program" "--gtest_output=xml:$1/$program.xml" || code=$?
+  done
+  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin "${NOT_AGAIN[@]}" || code=$?
+  return "$code"
 }
 
 test_usage() {
@@ -254,11 +265,14 @@ run_tests() {
     step soak check soak_test "$minutes"
   fi
 
-  if has_gpu; then
+  if has_gpu && ! find_nvcc > /dev/null; then
+    leave_out 'the tests on GPUs (the library holds no kernels, since there is no nvcc; bin/nvrar setup --cuda gets one)'
+  elif has_gpu; then
     step gpu '' gpu_tests
   else
-    leave_out 'the tests on GPUs (nvidia-smi lists none; what Java does with them is tested on a stub of the driver)'
+    leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, the Java and Ray tests with the tag gpu \
+(nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
   fi
-  leave_out 'tests of groups on GPUs, and of groups that span hosts (this version has none: a group runs on the CPUs of one host)'
+  leave_out 'tests of groups that span hosts (this version has none)'
   NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }
