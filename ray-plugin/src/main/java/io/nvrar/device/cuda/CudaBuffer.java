@@ -30,10 +30,28 @@ final class CudaBuffer extends ElementBuffer {
   static CudaBuffer allocate(CudaDevice device, DataType dataType, long count) {
     String name = requireSize(dataType, count);
     long sizeBytes = count * dataType.sizeBytes();
-    GpuContext context = device.context();
+    KeptMemory kept = device.keptMemory();
+    CUdeviceptr again = kept == null ? null : kept.take(sizeBytes);
+    CUdeviceptr pointer = again == null ? allocate(device, name, sizeBytes) : again;
+    Lease memory =
+        new Lease(
+            () -> {
+              if (kept == null) {
+                device.context().call("cuMemFree", () -> JCudaDriver.cuMemFree(pointer));
+              } else {
+                kept.keep(sizeBytes, pointer);
+              }
+            });
+    CudaBuffer buffer = new CudaBuffer(device, dataType, count, Handles.address(pointer), memory);
+    LeakReport.watch(buffer, name, memory);
+    return buffer;
+  }
+
+  private static CUdeviceptr allocate(CudaDevice device, String name, long sizeBytes) {
     CUdeviceptr pointer = new CUdeviceptr();
     // The driver refuses to allocate nothing.
-    int status = context.status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
+    int status =
+        device.context().status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
       throw new OutOfMemoryError(
           "%s has no room for a buffer of %s, %d bytes; %s"
@@ -42,10 +60,7 @@ final class CudaBuffer extends ElementBuffer {
     if (status != CUresult.CUDA_SUCCESS) {
       throw DriverFailure.of("cuMemAlloc", device, status);
     }
-    Lease memory = new Lease(() -> context.call("cuMemFree", () -> JCudaDriver.cuMemFree(pointer)));
-    CudaBuffer buffer = new CudaBuffer(device, dataType, count, Handles.address(pointer), memory);
-    LeakReport.watch(buffer, name, memory);
-    return buffer;
+    return pointer;
   }
 
   /** Elements in memory that is somebody else's. */
@@ -70,11 +85,13 @@ final class CudaBuffer extends ElementBuffer {
 
   @Override
   protected void write(int unitBytes, long start, int n, Part part) {
+    device.awaitStreams();
     device.staging().write(address + start * unitBytes, unitBytes, n, part);
   }
 
   @Override
   protected void read(int unitBytes, long start, int n, Part part) {
+    device.awaitStreams();
     device.staging().read(address + start * unitBytes, unitBytes, n, part);
   }
 

@@ -12,18 +12,40 @@ import io.nvrar.device.memory.ElementBuffer;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /** A GPU of this process. */
 final class CudaDevice implements Device {
   private final GpuContext context;
   private final Staging staging;
+  private final @Nullable KeptMemory keptMemory;
 
   /** Those that a blocking copy waits for: all that are open. */
   private final Set<CudaStream> streams = ConcurrentHashMap.newKeySet();
 
-  CudaDevice(GpuContext context) {
+  private CudaDevice(GpuContext context, Staging staging, @Nullable KeptMemory keptMemory) {
     this.context = context;
-    staging = new Staging(this);
+    this.staging = staging;
+    this.keptMemory = keptMemory;
+  }
+
+  static CudaDevice of(GpuContext context) {
+    return new CudaDevice(context, new Staging(context), null);
+  }
+
+  /** A GPU that several members of this process use at once, each with a device of its own. */
+  static CudaDevice shared(GpuContext context) {
+    return new CudaDevice(context, new Staging(context), new KeptMemory());
+  }
+
+  /** The same GPU for another of the members that share it: copies wait for that one's streams. */
+  CudaDevice forAnother() {
+    return new CudaDevice(context, staging, keptMemory);
+  }
+
+  /** Null where the memory of closed buffers goes back to the driver. */
+  @Nullable KeptMemory keptMemory() {
+    return keptMemory;
   }
 
   GpuContext context() {

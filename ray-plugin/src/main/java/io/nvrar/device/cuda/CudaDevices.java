@@ -15,6 +15,13 @@ import org.jspecify.annotations.Nullable;
 public final class CudaDevices {
   private static final String WHAT = "the CUDA backend cannot run here";
 
+  /**
+   * {@code -Dnvrar.sharedDevices}: whether several members of this process may be on one GPU; for
+   * tests. What one submits there may wait for what another has not submitted yet, so that nothing
+   * of one may wait for all that runs on the GPU.
+   */
+  private static final boolean SHARED = Boolean.getBoolean("nvrar.sharedDevices");
+
   /** By ordinal; what a process has opened cannot be given back while buffers are in use. */
   private static final Map<Integer, CudaDevice> OPEN = new TreeMap<>();
 
@@ -26,7 +33,7 @@ public final class CudaDevices {
   }
 
   /**
-   * A GPU of this process; the same object for the same ordinal.
+   * A GPU of this process; the same object for the same ordinal, but where members share it.
    *
    * @param ordinal among those that {@code CUDA_VISIBLE_DEVICES} lets this process see
    * @throws BackendUnavailableException if there is no such GPU, it cannot be used, or it is open
@@ -43,7 +50,7 @@ public final class CudaDevices {
         device = openNew(ordinal);
         OPEN.put(ordinal, device);
       }
-      return device;
+      return SHARED ? device.forAnother() : device;
     }
   }
 
@@ -63,7 +70,7 @@ public final class CudaDevices {
                 .formatted(ordinal, other.ordinal(), context.uuid(), visible()));
       }
     }
-    return new CudaDevice(context);
+    return SHARED ? CudaDevice.shared(context) : CudaDevice.of(context);
   }
 
   private static int count() {

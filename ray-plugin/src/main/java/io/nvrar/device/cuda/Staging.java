@@ -15,18 +15,17 @@ import org.jspecify.annotations.Nullable;
 final class Staging {
   private static final int BYTES = 4 << 20;
 
-  private final CudaDevice device;
+  private final GpuContext context;
 
   // Guarded by this; made when first needed and kept.
   private @Nullable Lane lane;
 
-  Staging(CudaDevice device) {
-    this.device = device;
+  Staging(GpuContext context) {
+    this.context = context;
   }
 
   /** Fills memory of the device, piece by piece, by {@code part}. */
   synchronized void write(long address, int unitBytes, int n, Part part) {
-    device.awaitStreams();
     Lane open = open();
     for (int done = 0; done < n; ) {
       int length = Math.min(n - done, BYTES / unitBytes);
@@ -38,7 +37,6 @@ final class Staging {
 
   /** The opposite of {@link #write}. */
   synchronized void read(long address, int unitBytes, int n, Part part) {
-    device.awaitStreams();
     Lane open = open();
     for (int done = 0; done < n; ) {
       int length = Math.min(n - done, BYTES / unitBytes);
@@ -51,7 +49,7 @@ final class Staging {
   private Lane open() {
     Lane open = lane;
     if (open == null) {
-      open = new Lane(device.context());
+      open = new Lane(context);
       lane = open;
     }
     return open;
