@@ -27,9 +27,21 @@ final class DeviceChecks {
       throw new IllegalArgumentException(
           "the stream belongs to %s, the group computes on %s".formatted(stream.device(), device));
     }
-    if (stream instanceof HostStream host && host.isClosed()) {
+    if (isClosed(stream)) {
       throw new IllegalStateException(
           "the stream is closed, a call needs an open one on " + device);
+    }
+  }
+
+  private static boolean isClosed(DeviceStream stream) {
+    if (stream instanceof HostStream host) {
+      return host.isClosed();
+    }
+    try {
+      stream.handle();
+      return false;
+    } catch (IllegalStateException e) {
+      return true;
     }
   }
 
