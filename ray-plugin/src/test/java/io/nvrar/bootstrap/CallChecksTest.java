@@ -15,10 +15,12 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 
 /** Every mistake is one sentence with both sides, changes nothing, and costs the group nothing. */
+@Tag("contract")
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @NullUnmarked
 class CallChecksTest {
@@ -82,10 +84,12 @@ class CallChecksTest {
     // Rank 1 is not the root: whatever recv is there, it is rank 0 that is waited for.
     members.onAll(
         member -> {
-          try (DeviceBuffer send = device.allocate(DataType.FLOAT32, 8);
-              DeviceBuffer recv = device.allocate(DataType.FLOAT32, member.rank() == 0 ? 8 : 3)) {
+          Device own = member.device();
+          try (DeviceBuffer send = own.allocate(DataType.FLOAT32, 8);
+              DeviceBuffer recv = own.allocate(DataType.FLOAT32, member.rank() == 0 ? 8 : 3)) {
             send.copyFrom(new float[8]);
             member.reduce(send, member.rank() == 2 ? null : recv, ReduceOp.SUM, 0, member.stream());
+            Members.complete(member);
           }
         });
     refused(
@@ -182,7 +186,7 @@ class CallChecksTest {
         "algorithm is null, allReduce needs an Algorithm");
     refused(() -> group.allToAll(null, eight), "send is null, a call needs a buffer");
     refused(() -> group.reduceScatter(eight, null), "recv is null, a call needs a buffer");
-    refused(() -> group.barrier(null), "stream is null, the group computes on host");
+    refused(() -> group.barrier(null), "stream is null, the group computes on " + device);
   }
 
   @Test
@@ -198,7 +202,7 @@ class CallChecksTest {
     closed.close();
     assertThatThrownBy(() -> group.allReduce(eight, closed))
         .isExactlyInstanceOf(IllegalStateException.class)
-        .hasMessage("the stream is closed, a call needs an open one on host");
+        .hasMessage("the stream is closed, a call needs an open one on " + device);
     assertThatThrownBy(() -> group.barrier(closed)).isInstanceOf(IllegalStateException.class);
   }
 
@@ -207,10 +211,10 @@ class CallChecksTest {
     DeviceBuffer foreign = new ForeignDevice.ForeignBuffer();
     refused(
         () -> group.allReduce(foreign, eight, ReduceOp.SUM, group.stream()),
-        "send lives on GPU 3, the group computes on host");
+        "send lives on GPU 3, the group computes on " + device);
     refused(
         () -> group.allReduce(eight, new ForeignDevice.ForeignStream()),
-        "the stream belongs to GPU 3, the group computes on host");
+        "the stream belongs to GPU 3, the group computes on " + device);
   }
 
   @Test

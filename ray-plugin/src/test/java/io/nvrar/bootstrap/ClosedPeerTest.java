@@ -11,11 +11,13 @@ import io.nvrar.DeviceBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.Future;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Transfers are counted by pairs, collectives by the group; a close must not mix them up. */
+@Tag("contract")
 class ClosedPeerTest {
 
   private static Future<?> close(Members members, int rank) {
@@ -37,7 +39,7 @@ class ClosedPeerTest {
   private static Future<?> barrier(Members members, int rank) {
     return members.start(
         () -> {
-          members.rank(rank).barrier();
+          Members.barrier(members.rank(rank));
           return null;
         });
   }
@@ -57,6 +59,7 @@ class ClosedPeerTest {
       Arrays.fill(values, 7);
       buffer.copyFrom(values);
       group.send(buffer, peer);
+      Members.complete(group);
     }
   }
 
@@ -115,6 +118,7 @@ class ClosedPeerTest {
                       group.recv(two, 2);
                       group.recv(zero, 1);
                     });
+                Members.complete(group);
                 return null;
               });
       send(members.rank(1), 0, 4);
@@ -221,6 +225,7 @@ class ClosedPeerTest {
         group.sendReceive(send, peer, recv, peer);
         done++;
       }
+      Members.complete(group);
       return done;
     }
   }

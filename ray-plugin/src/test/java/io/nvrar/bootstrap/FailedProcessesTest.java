@@ -25,11 +25,13 @@ import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A member that is a process of its own does harm, and the file that the others name tells who. */
+@Tag("contract")
 class FailedProcessesTest {
   private static final int WORLD_SIZE = 3;
   private static final Pattern FILE = Pattern.compile("; flight record: (\\S+\\.jsonl)$");
@@ -54,10 +56,11 @@ class FailedProcessesTest {
   }
 
   private static CollectiveException loop(byte[] ticket, int rank) {
-    try (CollectiveGroup group = Groups.join(ticket, rank);
+    try (CollectiveGroup group = Members.join(ticket, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       while (true) {
         group.allReduce(buffer);
+        Members.complete(group);
       }
     } catch (CollectiveException e) {
       return e;

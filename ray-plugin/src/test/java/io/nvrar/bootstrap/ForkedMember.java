@@ -23,7 +23,9 @@ final class ForkedMember implements AutoCloseable {
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(List.of("-XX:TieredStopAtLevel=1", "-Xmx64m", "-Dkryo.unsafe=false"));
     command.add("--enable-native-access=ALL-UNNAMED");
-    for (String property : List.of("nvrar.native.dir", "nvrar.flight.dir")) {
+    List<String> properties = new ArrayList<>(TestBackend.PROPERTIES);
+    properties.addAll(List.of("nvrar.native.dir", "nvrar.flight.dir"));
+    for (String property : properties) {
       String value = System.getProperty(property);
       if (value != null) {
         command.add("-D" + property + "=" + value);

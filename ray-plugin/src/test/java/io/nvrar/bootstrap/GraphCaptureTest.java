@@ -10,11 +10,13 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
  * Every call is recorded while its stream captures, and runs at each launch on what is there then.
  */
+@Tag("contract")
 class GraphCaptureTest {
 
   @Test
@@ -103,6 +105,7 @@ class GraphCaptureTest {
   }
 
   @Test
+  @Tag("host") // what a GPU has recorded it launches without a look
   void aRecordedCallLooksAtTheGroupAndItsBuffersAtEveryLaunch() {
     try (Members members = Members.join("stale", 1, Members.config().build())) {
       CollectiveGroup group = members.rank(0);

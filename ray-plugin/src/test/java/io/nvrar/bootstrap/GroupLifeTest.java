@@ -21,10 +21,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Tag("contract")
 class GroupLifeTest {
 
   private static float sumOf(CollectiveGroup group, float value) {
@@ -67,7 +69,7 @@ class GroupLifeTest {
               send.copyTo(two);
               assertThat(two).containsExactly(2, 20);
               group.allReduce(send, ReduceOp.MAX);
-              group.barrier();
+              Members.barrier(group);
             }
           });
     }
@@ -201,6 +203,7 @@ class GroupLifeTest {
   }
 
   @Test
+  @Tag("host") // a GPU works on it after the call has returned
   void aBufferClosedDuringACallStaysUntilItsEnd() throws Exception {
     int count = 16 << 20; // what the C library gives back to the system at once
     try (Members members = Members.join("closed buffer", 2, Members.config().build());
@@ -300,7 +303,7 @@ class GroupLifeTest {
       Future<?> one =
           members.start(
               () -> {
-                members.rank(1).barrier();
+                Members.barrier(members.rank(1));
                 return null;
               });
       for (Future<?> member : List.of(zero, one)) {

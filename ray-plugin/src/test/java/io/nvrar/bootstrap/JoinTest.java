@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
-import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
@@ -21,8 +20,10 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
+@Tag("contract")
 class JoinTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
 
@@ -39,7 +40,7 @@ class JoinTest {
   }
 
   private Future<CollectiveGroup> join(byte[] ticket, int rank) {
-    return threads.submit(() -> Groups.join(ticket, rank));
+    return threads.submit(() -> Members.join(ticket, rank));
   }
 
   private static byte[] ticket(int worldSize) {
@@ -63,7 +64,7 @@ class JoinTest {
           new Ticket(
               "mute",
               1,
-              NativeCommunicator.uniqueId(Backend.CPU),
+              NativeCommunicator.uniqueId(TestBackend.backend()),
               Members.HOST,
               mute.getLocalPort(),
               Crypto.random(Ticket.SECRET_BYTES),
@@ -103,7 +104,7 @@ class JoinTest {
     assertThatThrownBy(() -> Groups.createTicket("x", 1, config, "192.0.2.1"))
         .isInstanceOf(CollectiveException.class)
         .hasMessage("the rendezvous cannot be on 192.0.2.1: this machine has no such address");
-    assertThatThrownBy(() -> Groups.join(new byte[3], 0))
+    assertThatThrownBy(() -> Members.join(new byte[3], 0))
         .isInstanceOf(IllegalArgumentException.class);
   }
 
@@ -138,8 +139,8 @@ class JoinTest {
       second.send(Failure.of(Failure.Kind.UNAVAILABLE, "no library here"));
       second.send(new Message.Goodbye());
       Thread.sleep(500);
-      Future<?> barrier = threads.submit(() -> zero.barrier());
-      one.barrier();
+      Future<?> barrier = threads.submit(() -> Members.barrier(zero));
+      Members.barrier(one);
       barrier.get();
     } finally {
       Future<?> closing = threads.submit(zero::close);
@@ -151,7 +152,7 @@ class JoinTest {
   @Test
   void aRankOutOfRangeIsRefused() {
     byte[] ticket = ticket(2);
-    assertThatThrownBy(() -> Groups.join(ticket, 2))
+    assertThatThrownBy(() -> Members.join(ticket, 2))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("rank is 2, the ranks of group 'join' are 0 to 1");
     Groups.discardTicket(ticket);
@@ -177,8 +178,8 @@ class JoinTest {
     GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(300)).build();
     byte[] ticket = Groups.createTicket("join", 2, config, Members.HOST);
     nothingStaysBehind();
-    assertThatThrownBy(() -> Groups.join(ticket, 0)).isInstanceOf(GroupMismatchException.class);
-    assertThatThrownBy(() -> Groups.join(ticket, 1))
+    assertThatThrownBy(() -> Members.join(ticket, 0)).isInstanceOf(GroupMismatchException.class);
+    assertThatThrownBy(() -> Members.join(ticket, 1))
         .isInstanceOf(CollectiveException.class)
         .hasMessageContaining("no rendezvous at 127.0.0.1:");
   }
@@ -201,7 +202,7 @@ class JoinTest {
     Future<CollectiveGroup> two = join(ticket, 2);
     Thread.sleep(300);
     long pid = ProcessHandle.current().pid();
-    assertThatThrownBy(() -> Groups.join(ticket, 1))
+    assertThatThrownBy(() -> Members.join(ticket, 1))
         .isInstanceOf(GroupMismatchException.class)
         .hasMessageMatching(
             "rank 1 of group 'join' is taken by pid %d on host .*, so pid %d on host .* cannot join as the same rank"
@@ -233,7 +234,7 @@ class JoinTest {
             () ->
                 Thread.getAllStackTraces().keySet().stream()
                     .anyMatch(t -> t.getName().equals("nvrar-join-0")));
-    assertThatThrownBy(() -> Groups.join(ticket, 0))
+    assertThatThrownBy(() -> Members.join(ticket, 0))
         .isInstanceOf(GroupMismatchException.class)
         .hasMessageContaining("rank 0 of group 'join' joins once");
     closeAll(zero, join(ticket, 1));
@@ -330,7 +331,7 @@ class JoinTest {
     long start = System.nanoTime();
     assertThat(Members.failureOf(zero)).hasMessageContaining("rank 1 has no room");
     assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(1));
-    assertThatThrownBy(() -> Groups.join(bytes, 2)).hasMessageContaining("rank 1 has no room");
+    assertThatThrownBy(() -> Members.join(bytes, 2)).hasMessageContaining("rank 1 has no room");
   }
 
   @Test
@@ -362,8 +363,7 @@ class JoinTest {
 
   /** Well made, but its segment is gone: what another host's looks like. */
   private static byte[] descriptorOfClosedMember(Ticket ticket) {
-    try (NativeCommunicator gone =
-        NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, ticket.uniqueId(), ticket.config())) {
+    try (NativeCommunicator gone = TestBackend.prepare(ticket, 1)) {
       return gone.descriptor();
     }
   }
@@ -390,7 +390,7 @@ class JoinTest {
         threads.submit(
             () -> {
               thread[0] = Thread.currentThread();
-              return Groups.join(ticket, 1);
+              return Members.join(ticket, 1);
             });
     Thread.sleep(500);
     thread[0].interrupt();

@@ -19,14 +19,19 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Members in processes of their own, and what the others learn when one is killed or stopped. */
+@Tag("contract")
 class MemberLossTest {
   private static final int WORLD_SIZE = 4;
+
+  /** From the kill of a member to the failure of all others. */
+  private static final Duration LOSS_LIMIT = Duration.ofSeconds(TestBackend.isCuda() ? 2 : 1);
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<ForkedMember> forked = new ArrayList<>();
@@ -49,7 +54,7 @@ class MemberLossTest {
 
   /** Reduces until it fails. */
   private Future<End> loop(byte[] ticket, int rank) {
-    return threads.submit(() -> loop(Groups.join(ticket, rank)));
+    return threads.submit(() -> loop(Members.join(ticket, rank)));
   }
 
   private static End loop(CollectiveGroup group) {
@@ -57,6 +62,7 @@ class MemberLossTest {
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       while (true) {
         group.allReduce(buffer);
+        Members.complete(group);
       }
     } catch (RuntimeException e) {
       return new End(e, System.nanoTime());
@@ -114,8 +120,7 @@ class MemberLossTest {
     List<Future<End>> survivors = loopAround(victim, rank, ticket);
     long killed = System.nanoTime();
     victim.kill();
-    assertAllLost(
-        survivors, rank, victim.pid(), "connection closed", killed, Duration.ofSeconds(1));
+    assertAllLost(survivors, rank, victim.pid(), "connection closed", killed, LOSS_LIMIT);
   }
 
   @Test
@@ -124,7 +129,7 @@ class MemberLossTest {
     List<Future<End>> survivors = loopAround(victim, 0, victim.ticket());
     long killed = System.nanoTime();
     victim.kill();
-    assertAllLost(survivors, 0, victim.pid(), "connection closed", killed, Duration.ofSeconds(1));
+    assertAllLost(survivors, 0, victim.pid(), "connection closed", killed, LOSS_LIMIT);
   }
 
   @ParameterizedTest
@@ -156,8 +161,8 @@ class MemberLossTest {
   void aCallThatIsAbortedWaitsForTheReasonOfASlowHub() throws Exception {
     ForkedMember hub = fork(ForkedMember.create("slow", 3, 8000, "loop"));
     byte[] ticket = hub.ticket();
-    Future<CollectiveGroup> joining = threads.submit(() -> Groups.join(ticket, 1));
-    Future<CollectiveGroup> joiningToo = threads.submit(() -> Groups.join(ticket, 2));
+    Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 1));
+    Future<CollectiveGroup> joiningToo = threads.submit(() -> Members.join(ticket, 2));
     try (CollectiveGroup one = joining.get();
         CollectiveGroup two = joiningToo.get()) {
       Future<End> waiting = threads.submit(() -> loop(two));
@@ -204,6 +209,7 @@ class MemberLossTest {
   }
 
   @Test
+  @Tag("host") // it is the host's device that is broken
   void aMemberWhoseClassesDoNotLinkTellsTheOthers(@TempDir Path broken) throws Exception {
     Path host = broken.resolve("io/nvrar/device/host");
     Files.createDirectories(host);
@@ -217,6 +223,7 @@ class MemberLossTest {
   }
 
   @Test
+  @Tag("host") // nothing of it concerns a device
   void anotherBuildOfTheLibraryIsRefusedOnAllMembers(@TempDir Path otherDir) throws Exception {
     Path other =
         Path.of(

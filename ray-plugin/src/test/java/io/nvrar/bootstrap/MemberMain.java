@@ -68,7 +68,7 @@ final class MemberMain {
   }
 
   private static void join(byte[] ticket, int rank, String mode) {
-    try (CollectiveGroup group = Groups.join(ticket, rank)) {
+    try (CollectiveGroup group = Members.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
       if (mode.equals("split")) {
         try (CollectiveGroup half = Objects.requireNonNull(group.split(rank / 2, 0))) {
@@ -111,6 +111,7 @@ final class MemberMain {
       case "differ" -> {
         try (DeviceBuffer half = group.device().allocate(DataType.FLOAT32, 512)) {
           group.allReduce(half);
+          Members.complete(group);
         }
       }
       case "absent" -> {

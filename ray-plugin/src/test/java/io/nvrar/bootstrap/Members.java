@@ -26,12 +26,26 @@ final class Members implements AutoCloseable {
     this.threads = threads;
   }
 
-  /** Short limits, so that a defect shows in seconds. */
+  /** Short limits, so that a defect shows in seconds; whoever starts a GPU needs some. */
   static GroupConfig.Builder config() {
     return GroupConfig.builder()
+        .backend(TestBackend.backend())
         .timeout(Duration.ofSeconds(10))
-        .joinTimeout(Duration.ofSeconds(10))
+        .joinTimeout(Duration.ofSeconds(TestBackend.isCuda() ? 30 : 10))
         .heartbeatLimit(Duration.ofSeconds(5));
+  }
+
+  /** {@link Groups#join} on the device that is the rank's in tests. */
+  static CollectiveGroup join(byte[] ticket, int rank) {
+    return Groups.join(ticket, rank, TestBackend.ordinal(rank));
+  }
+
+  /**
+   * Returns when what this member has called is done, or throws what it has come to. On the host it
+   * is done, or has thrown, when the call returns; on a GPU it is enqueued.
+   */
+  static void complete(CollectiveGroup group) {
+    group.stream().synchronize();
   }
 
   static Members join(String name, int worldSize, GroupConfig config) {
@@ -40,7 +54,7 @@ final class Members implements AutoCloseable {
     List<Callable<CollectiveGroup>> joins = new ArrayList<>();
     for (int r = 0; r < worldSize; r++) {
       int rank = r;
-      joins.add(() -> Groups.join(ticket, rank));
+      joins.add(() -> join(ticket, rank));
     }
     return new Members(getAll(threads, joins), threads);
   }
@@ -54,13 +68,22 @@ final class Members implements AutoCloseable {
     return groups.get(rank);
   }
 
-  /** Runs the same on every member at once and waits. */
+  /** A barrier that is over when this returns. */
+  static void barrier(CollectiveGroup group) {
+    group.barrier();
+    complete(group);
+  }
+
+  /** Runs the same on every member at once and waits until it is done. */
   void onAll(Consumer<CollectiveGroup> work) {
     List<Callable<Void>> calls = new ArrayList<>();
     for (CollectiveGroup group : groups) {
       calls.add(
           () -> {
             work.accept(group);
+            if (!group.isClosed()) {
+              complete(group);
+            }
             return null;
           });
     }

@@ -1,5 +1,6 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.device.Devices;
 import io.nvrar.internal.NativeCommunicator;
 import java.io.IOException;
 import java.io.InputStream;
@@ -37,7 +38,7 @@ final class RawClient implements AutoCloseable {
         "unpackaged",
         NativeCommunicator.buildId(),
         ticket.worldSize(),
-        "CPU",
+        Devices.resolve(ticket.config().backend()).name(),
         ticket.config().toString());
   }
 

@@ -16,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 
@@ -23,6 +24,7 @@ import org.junit.jupiter.api.TestInstance;
  * Every mistake in a send, a recv or a batch is one sentence with both sides, and nothing of it is
  * sent: the peers, who receive nothing, would else find it in the exchange at the end.
  */
+@Tag("contract")
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @NullUnmarked
 class TransferChecksTest {
@@ -47,8 +49,9 @@ class TransferChecksTest {
         member -> {
           int next = (member.rank() + 1) % 3;
           int previous = (member.rank() + 2) % 3;
-          try (DeviceBuffer send = device.allocate(DataType.INT32, 1);
-              DeviceBuffer recv = device.allocate(DataType.INT32, 1)) {
+          Device own = member.device();
+          try (DeviceBuffer send = own.allocate(DataType.INT32, 1);
+              DeviceBuffer recv = own.allocate(DataType.INT32, 1)) {
             int[] got = new int[1];
             send.copyFrom(new int[] {100 + member.rank()});
             member.sendReceive(send, next, recv, previous);
@@ -97,15 +100,15 @@ class TransferChecksTest {
     refused(() -> group.recv(null, 0), "buffer is null, a call needs a buffer");
     refused(() -> group.sendReceive(null, 0, four, 2), "send is null, a call needs a buffer");
     refused(() -> group.sendReceive(eight, 0, null, 2), "recv is null, a call needs a buffer");
-    refused(() -> group.send(foreign, 0), "buffer lives on GPU 3, the group computes on host");
-    refused(() -> group.send(eight, 0, null), "stream is null, the group computes on host");
+    refused(() -> group.send(foreign, 0), "buffer lives on GPU 3, the group computes on " + device);
+    refused(() -> group.send(eight, 0, null), "stream is null, the group computes on " + device);
     refused(
         () -> group.batch(null, group.stream()),
         "transfers is null, batch needs a Runnable that names them");
-    refused(() -> group.batch(() -> {}, null), "stream is null, the group computes on host");
+    refused(() -> group.batch(() -> {}, null), "stream is null, the group computes on " + device);
     refused(
         () -> group.batch(() -> {}, new ForeignDevice.ForeignStream()),
-        "the stream belongs to GPU 3, the group computes on host");
+        "the stream belongs to GPU 3, the group computes on " + device);
   }
 
   @Test
@@ -128,7 +131,7 @@ class TransferChecksTest {
     stream.close();
     misused(
         () -> group.send(eight, 0, stream),
-        "the stream is closed, a call needs an open one on host");
+        "the stream is closed, a call needs an open one on " + device);
   }
 
   @Test

@@ -13,12 +13,14 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Sends, recvs and batches between the members of one process. */
+@Tag("contract")
 class TransfersTest {
   private static final int[] COUNTS = {0, 1, 17, 100_000};
 
@@ -47,7 +49,10 @@ class TransfersTest {
               try (DeviceBuffer mine = buffer(group, type, values(rank, count));
                   DeviceBuffer theirs = buffer(group, type, new double[count])) {
                 switch (rank) {
-                  case 0 -> group.send(mine, 2);
+                  case 0 -> {
+                    group.send(mine, 2);
+                    Members.complete(group);
+                  }
                   case 2 -> {
                     group.recv(theirs, 0);
                     assertThat(Elements.read(theirs)).isEqualTo(values(0, count));
@@ -153,6 +158,7 @@ class TransfersTest {
                   group.send(buffer, 1);
                   // A send may be gone before it is looked at; the next call says so.
                   group.recv(buffer, 1);
+                  Members.complete(group);
                 }
                 return null;
               });
@@ -162,6 +168,7 @@ class TransfersTest {
                 CollectiveGroup group = members.rank(1);
                 try (DeviceBuffer buffer = buffer(group, DataType.FLOAT32, values(0, 4))) {
                   group.recv(buffer, 0);
+                  Members.complete(group);
                 }
                 return null;
               });
@@ -175,6 +182,7 @@ class TransfersTest {
   }
 
   @Test
+  @Tag("host") // a GPU works on it after the call has returned
   void aBufferClosedWhileItIsReceivedIntoIsFreedAfterwards() throws Exception {
     try (Members members = Members.join("retain", 2, Members.config().build())) {
       CollectiveGroup one = members.rank(1);

@@ -1,0 +1,70 @@
+package io.nvrar.bootstrap;
+
+import io.nvrar.Backend;
+import io.nvrar.GroupConfig;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.NativeCommunicator;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * Where the groups of tests compute: on the host, or with {@code -Dnvrar.test.backend=cuda} on as
+ * many GPUs as {@code -Dnvrar.test.gpus} says, 1 if it says nothing: rank r on GPU r modulo that
+ * number. The tests are the same, those with the tag {@code contract}; single ones that only the
+ * host can pass have the tag {@code host} as well.
+ */
+final class TestBackend {
+  /** Properties of this JVM that those of a test's other members need. */
+  static final List<String> PROPERTIES = List.of("nvrar.test.backend", "nvrar.test.gpus");
+
+  private static final Backend BACKEND =
+      Backend.valueOf(System.getProperty("nvrar.test.backend", "cpu").toUpperCase(Locale.ROOT));
+  private static final int GPUS = Integer.getInteger("nvrar.test.gpus", 1);
+
+  /** One for each GPU. */
+  private static final List<NativeCommunicator> KEPT = new ArrayList<>();
+
+  static {
+    if (BACKEND == Backend.CUDA) {
+      System.setProperty("nvrar.sharedDevices", "true"); // members are threads of one process
+      for (int gpu = 0; gpu < GPUS; gpu++) {
+        KEPT.add(alone(gpu));
+      }
+    }
+  }
+
+  private TestBackend() {}
+
+  /**
+   * A group of one, never closed: it keeps a GPU's kernels loaded, which takes longer than some
+   * tests let a group take to form.
+   */
+  private static NativeCommunicator alone(int gpu) {
+    Devices.open(BACKEND, gpu);
+    byte[] id = NativeCommunicator.uniqueId(BACKEND);
+    NativeCommunicator one =
+        NativeCommunicator.prepare(BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
+    one.connect(new byte[][] {one.descriptor()});
+    return one;
+  }
+
+  static Backend backend() {
+    return BACKEND;
+  }
+
+  static boolean isCuda() {
+    return BACKEND == Backend.CUDA;
+  }
+
+  /** A rank as its native part alone, ready to be connected. */
+  static NativeCommunicator prepare(Ticket ticket, int rank) {
+    return NativeCommunicator.prepare(
+        BACKEND, ordinal(rank), rank, ticket.worldSize(), ticket.uniqueId(), ticket.config());
+  }
+
+  /** Of the device that a rank computes on. */
+  static int ordinal(int rank) {
+    return rank % GPUS;
+  }
+}
