@@ -9,6 +9,8 @@
 #   nvrar_native PROGRAM ...       a native test program, or nvrar_bench
 #   nvrar_java_tests [REGEX] ...   the Java tests with the tag gpu of the classes whose whole names fit; what follows goes to JUnit's
 #                                  console, as --include-tag=ray. Tests of Ray start a private cluster.
+#   nvrar_contract_tests GPUS [REGEX] ...
+#                                  the Java tests of what groups of both backends must do, rank r on GPU r modulo GPUS
 #
 # The host has bash, tar, xz, the version of Python that the archives were made for, NVIDIA's driver, and NVSHMEM where that is tested.
 
@@ -47,7 +49,21 @@ nvrar_native() {
   LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" "$@"
 }
 
-nvrar_java_tests() (
+nvrar_java_tests() {
+  local test_options=() classes="${1:-.*(Test|IT)}"
+  shift || true
+  nvrar_junit "$classes" --include-tag=gpu "$@"
+}
+
+nvrar_contract_tests() {
+  local test_options=(-Dnvrar.test.backend=cuda "-Dnvrar.test.gpus=$1") classes="${2:-.*Test}"
+  shift "$(($# < 2 ? $# : 2))"
+  # Members are threads of one JVM, and each needs streams that wait for no other's.
+  CUDA_DEVICE_MAX_CONNECTIONS=32 nvrar_junit "$classes" '--include-tag=contract & !host' "$@"
+}
+
+# nvrar_junit REGEX ARGS...: JUnit's console; test_options are its JVM's.
+nvrar_junit() (
   NVRAR_HOME="$NVRAR_HOST/home"
   for part in common setup build run; do
     # shellcheck source=/dev/null
@@ -55,15 +71,15 @@ nvrar_java_tests() (
   done
   tests="$(printf '%s:' "$NVRAR_HOME"/tests/*-tests.jar)"
   reports="$NVRAR_STATE/test/gpu"
-  classes="${1:-.*(Test|IT)}"
-  shift || true
+  classes="$1"
+  shift
   mkdir -p "$reports"
   # Those of containers need libraries that are not here.
   "$JAVA_HOME/bin/java" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "-Dnvrar.keeper=$NVRAR_HOME/bin/lib/keeper.py" \
     "-Dnvrar.ray.venv=$(ray_environment "$NVRAR_RAY_VERSION")" "-Dnvrar.test.jar=$NVRAR_HOME/tests/integration-tests.jar" \
-    "-Dnvrar.test.work=$reports" -Dnvrar.require.ray=true \
+    "-Dnvrar.test.work=$reports" -Dnvrar.require.ray=true "${test_options[@]}" \
     -cp "$(ray_jar "$NVRAR_RAY_VERSION"):$tests$NVRAR_HOME/tests/junit-console.jar:$(our_jars)" \
-    org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors --exclude-engine=junit-vintage --fail-if-no-tests --include-tag=gpu \
+    org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors --exclude-engine=junit-vintage --fail-if-no-tests \
     "--scan-classpath=$tests" "--include-classname=$classes" --exclude-package=io.nvrar.it.containers \
     --config=junit.jupiter.execution.timeout.default=180s "--reports-dir=$reports" "$@"
 )
