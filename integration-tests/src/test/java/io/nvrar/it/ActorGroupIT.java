@@ -68,7 +68,7 @@ class ActorGroupIT {
     }
     try (RayActorGroup<OrdinalProbe> actors =
         RayActorGroup.create(OrdinalProbe::new, 1, Options.cpus(1))) {
-      assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal))).containsExactly(0);
+      assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal))).containsExactly(-1);
     }
   }
 

@@ -1,6 +1,8 @@
 package io.nvrar.ray;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
+import io.nvrar.GroupConfig;
 import io.nvrar.bootstrap.ConfigCodec;
 import io.nvrar.bootstrap.Groups;
 
@@ -12,7 +14,14 @@ final class ActorSide {
   static byte[] createTicket(String name, int worldSize, byte[] config) {
     refuseRestarted(name, 0);
     return Groups.createTicket(
-        name, worldSize, ConfigCodec.decode(config), CurrentActor.nodeAddress());
+        name, worldSize, onTheActorsDevice(ConfigCodec.decode(config)), CurrentActor.nodeAddress());
+  }
+
+  /** An actor to which Ray gave no GPU takes none by itself: it would be another actor's. */
+  private static GroupConfig onTheActorsDevice(GroupConfig config) {
+    return config.backend() == Backend.AUTO && CurrentActor.gpu().isEmpty()
+        ? config.toBuilder().backend(Backend.CPU).build()
+        : config;
   }
 
   static int join(String name, byte[] ticket, int rank) {
@@ -21,7 +30,7 @@ final class ActorSide {
         CurrentActor.id(),
         name,
         ticket,
-        () -> Groups.join(ticket, rank, CurrentActor.gpuOrdinal()));
+        () -> Groups.join(ticket, rank, CurrentActor.gpu().orElse(0)));
     return rank;
   }
 

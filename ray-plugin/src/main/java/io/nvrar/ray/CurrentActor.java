@@ -5,10 +5,10 @@ import io.ray.api.id.ActorId;
 import io.ray.api.id.UniqueId;
 import io.ray.api.runtimecontext.NodeInfo;
 import io.ray.api.runtimecontext.ResourceValue;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalInt;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -71,11 +71,11 @@ final class CurrentActor {
                         .formatted(nodes.size(), here)));
   }
 
-  /** The CUDA ordinal of the actor's first GPU, 0 if Ray gave it none. */
-  static int gpuOrdinal() {
+  /** The CUDA ordinal of the actor's first GPU; none if Ray gave it none, as in its local mode. */
+  static OptionalInt gpu() {
     return Ray.getRuntimeContext().isLocalMode()
-        ? 0
-        : gpuOrdinal(Ray.internal().getAvailableResourceIds());
+        ? OptionalInt.empty()
+        : gpu(Ray.internal().getAvailableResourceIds());
   }
 
   /**
@@ -83,13 +83,11 @@ final class CurrentActor {
    * is what CUDA calls the ordinal. {@code RuntimeContext.getGpuIds} returns the entry of
    * CUDA_VISIBLE_DEVICES at that index instead and fails where that is a UUID.
    */
-  static int gpuOrdinal(Map<String, List<ResourceValue>> resources) {
+  private static OptionalInt gpu(Map<String, List<ResourceValue>> resources) {
     return resources.entrySet().stream()
         .filter(entry -> GPU_RESOURCE.matcher(entry.getKey()).matches())
         .flatMap(entry -> entry.getValue().stream())
-        .map(value -> Objects.requireNonNull(value.resourceId, "resourceId"))
-        .min(Comparator.naturalOrder())
-        .map(Math::toIntExact)
-        .orElse(0);
+        .mapToInt(value -> Math.toIntExact(Objects.requireNonNull(value.resourceId, "resourceId")))
+        .min();
   }
 }

@@ -215,12 +215,18 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       this.timeout = timeout;
     }
 
-    /** This many GPUs for each actor, more than 0. */
+    /**
+     * This many GPUs for each actor, more than 0. Its member of a group is on the first of them;
+     * two actors that share one cannot be in one group there.
+     */
     public static Options gpus(double count) {
       return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT).resource("GPU", count);
     }
 
-    /** This many CPUs and no GPU for each actor, more than 0. */
+    /**
+     * This many CPUs and no GPU for each actor, more than 0. Their groups run on the CPU, unless
+     * {@link io.nvrar.GroupConfig#backend()} says otherwise.
+     */
     public static Options cpus(double count) {
       return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT).resource("CPU", count);
     }
