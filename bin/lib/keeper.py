@@ -25,6 +25,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOP_S = 8.0
 KILL_S = 5.0
+# Where a machine has no GPUs, and Ray's actors shall be given some all the same.
+PRETENDED_GPUS = 8
+NVIDIA_SMI_S = 60.0
 DRIVER_STOP_S = 3.0
 # Ray's Java driver unpacks its native library into a directory named by the current time and never deletes it.
 # (integration-tests' DriverFiles.java has the same pattern.)
@@ -121,9 +124,15 @@ class Cluster:
         self.directory = options.directory
         self.log = os.path.join(self.directory, "start.log")
         self.port = free_port()
+        environment = {**os.environ, **LOOPBACK_ONLY}
+        gpus = 0 if options.pretended_gpus else visible_gpus()
+        if not gpus:
+            gpus = options.pretended_gpus or PRETENDED_GPUS
+            # So many, for Ray counts them, and none of them real: CUDA stops at the first number that names no GPU.
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(["-1"] * gpus)
         # A port of its own for everything that Ray would otherwise take from a fixed number or range: other clusters run here too.
         command = [
-            options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={options.gpus}",
+            options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={gpus}",
             "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
         ]
@@ -131,7 +140,7 @@ class Cluster:
             command.append("--include-log-monitor=false")  # It serves Python drivers only, and takes time to start.
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env={**os.environ, **LOOPBACK_ONLY},
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=environment,
                 preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
 
     def address(self):
@@ -159,6 +168,19 @@ class Cluster:
             reap()
         if left:
             print(f"nvrar: processes {left} of the Ray cluster do not end", file=sys.stderr)
+
+
+def visible_gpus():
+    """How many GPUs CUDA shows to this process's children."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None:
+        names = shown.split(",")
+        return next((i for i, name in enumerate(names) if not name.strip() or name.strip().startswith("-")), len(names))
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=NVIDIA_SMI_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else 0
 
 
 def knows_option(ray, name):
@@ -237,7 +259,9 @@ def main():
     parser.add_argument("--directory", required=True, help="temporary directory; removed at the end")
     parser.add_argument("--ray", help="the ray command; without it no cluster is started, only the driver's leavings are removed")
     parser.add_argument("--cpus", type=int, default=16)
-    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument(
+        "--pretended-gpus", type=int,
+        help=f"GPUs that Ray gives to actors and that are none; default: the machine's own, or {PRETENDED_GPUS} if it has none")
     parser.add_argument("--deadline", type=float, default=60.0, help="seconds for the cluster to start")
     parser.add_argument("--keep-logs", help="where the cluster's logs go at the end")
     options = parser.parse_args()

@@ -51,12 +51,16 @@ run_plain() {
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.cli.Main "$@"
 }
 
-# run_ray COMMAND ARGS...: with --address among them on that cluster, else on one of its own.
+# run_ray COMMAND ARGS...: with --address among them on that cluster, else on one of its own, which offers the machine's GPUs; with
+# --backend cpu, and where there are none, pretended ones.
 run_ray() {
-  local command="$1" argument address='' jars jdk ray_dist options=() i code=0
+  local command="$1" argument before='' address='' backend='' jars jdk ray_dist options=() i code=0
   shift
   for argument in "$@"; do
     [[ "$argument" == --address || "$argument" == --address=* ]] && address=given
+    [[ "$before" == --backend ]] && backend="${argument,,}"
+    [[ "$argument" == --backend=* ]] && backend="${argument#*=}" && backend="${backend,,}"
+    before="$argument"
   done
   jdk="$(find_jdk)"
   jars="$(our_jars)"
@@ -66,7 +70,7 @@ run_ray() {
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  start_keeper "$address" "$jdk"
+  start_keeper "$address" "$jdk" "$backend"
   await_cluster
   if [[ -z "$address" ]]; then
     set -- --address "$cluster_address" "$@"
@@ -128,7 +132,7 @@ end_error_streams() {
   readers=()
 }
 
-# start_keeper ADDRESS JDK: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
+# start_keeper ADDRESS JDK BACKEND: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
 start_keeper() {
   local options=() environment
   # Short, because the names of unix sockets below it may have 107 characters only; so not below TMPDIR.
@@ -137,6 +141,9 @@ start_keeper() {
   environment="$(ray_environment "$NVRAR_RAY_VERSION")"
   if [[ -z "$1" ]]; then
     options+=(--ray "$environment/bin/ray")
+  fi
+  if [[ "$3" == cpu ]]; then
+    options+=(--pretended-gpus 8)
   fi
   if verbose; then
     options+=(--keep-logs "$NVRAR_STATE/ray-logs")

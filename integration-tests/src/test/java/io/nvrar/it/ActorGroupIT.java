@@ -64,7 +64,7 @@ class ActorGroupIT {
         RayActorGroup.create(OrdinalProbe::new, 3, Options.gpus(1))) {
       assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
           .doesNotHaveDuplicates()
-          .allMatch(ordinal -> ordinal >= 0 && ordinal < RayCluster.GPUS);
+          .allMatch(ordinal -> ordinal >= 0 && ordinal < RayCluster.PRETENDED_GPUS);
     }
     try (RayActorGroup<OrdinalProbe> actors =
         RayActorGroup.create(OrdinalProbe::new, 1, Options.cpus(1))) {

@@ -1,5 +1,7 @@
 package io.nvrar.it;
 
+import io.nvrar.Backend;
+import io.nvrar.device.Devices;
 import io.nvrar.ray.RayActorGroup;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
@@ -21,13 +23,13 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A private cluster of one node with {@value #GPUS} pretended GPUs, with this JVM as its driver. It
- * is kept by the same process that keeps the launcher's clusters, so it ends with this JVM, however
- * that ends.
+ * A private cluster of one node, with {@value #PRETENDED_GPUS} pretended GPUs or with all that the
+ * machine has, and with this JVM as its driver. It is kept by the same process that keeps the
+ * launcher's clusters, so it ends with this JVM, however that ends.
  */
 final class RayCluster implements AutoCloseable {
 
-  static final int GPUS = 8;
+  static final int PRETENDED_GPUS = 8;
 
   private static final int STOP_SECONDS = 30;
 
@@ -48,27 +50,36 @@ final class RayCluster implements AutoCloseable {
 
   private final Process keeper;
   private final String address;
+  private final boolean hasRealGpus;
   private @Nullable RayActorGroup<Probe> probes;
 
-  private RayCluster(Process keeper, String address) {
+  private RayCluster(Process keeper, String address, boolean hasRealGpus) {
     this.keeper = keeper;
     this.address = address;
+    this.hasRealGpus = hasRealGpus;
   }
 
-  static RayCluster start() {
+  /**
+   * Starts a cluster and connects to it.
+   *
+   * @param realGpus whether its GPUs are those of the machine, which must have some
+   */
+  static RayCluster start(boolean realGpus) {
     try {
+      if (realGpus) {
+        Devices.count(Backend.CUDA); // or says why there is none
+      }
       Path venv = Path.of(property("nvrar.ray.venv"));
       // Below /tmp, because the names of Ray's sockets in it may have 107 characters.
       Path directory = Files.createTempDirectory(Path.of("/tmp"), "nvrar-it.");
-      ProcessBuilder builder =
-          new ProcessBuilder(
-              venv.resolve("bin/python").toString(),
-              property("nvrar.keeper"),
-              "--directory=" + directory,
-              "--ray=" + venv.resolve("bin/ray"),
-              "--gpus=" + GPUS,
-              "--deadline=90",
-              "--keep-logs=" + property("nvrar.test.work"));
+      List<String> command = new ArrayList<>();
+      command.addAll(List.of(venv.resolve("bin/python").toString(), property("nvrar.keeper")));
+      command.addAll(List.of("--directory=" + directory, "--ray=" + venv.resolve("bin/ray")));
+      command.addAll(List.of("--deadline=90", "--keep-logs=" + property("nvrar.test.work")));
+      if (!realGpus) {
+        command.add("--pretended-gpus=" + PRETENDED_GPUS);
+      }
+      ProcessBuilder builder = new ProcessBuilder(command);
       builder.redirectError(Redirect.INHERIT);
       builder.environment().remove("RAY_ADDRESS");
       builder.environment().put("RAY_USAGE_STATS_ENABLED", "0");
@@ -80,7 +91,7 @@ final class RayCluster implements AutoCloseable {
               Path.of(System.getProperty("java.home"), "bin") + ":" + venv.resolve("bin"),
               (path, ours) -> ours + ":" + path);
       Process keeper = builder.start();
-      return new RayCluster(keeper, awaitAddress(keeper)).connect();
+      return new RayCluster(keeper, awaitAddress(keeper), realGpus).connect();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
@@ -105,6 +116,15 @@ final class RayCluster implements AutoCloseable {
             });
     Ray.init();
     return this;
+  }
+
+  boolean hasRealGpus() {
+    return hasRealGpus;
+  }
+
+  /** Real or pretended. */
+  int gpus() {
+    return hasRealGpus ? Devices.count(Backend.CUDA) : PRETENDED_GPUS;
   }
 
   /** The GCS's host and port. */

@@ -40,9 +40,17 @@ final class RayClusterExtension
   }
 
   private static RayCluster cluster(ExtensionContext context) {
-    return context
-        .getRoot()
-        .getStore(ExtensionContext.Namespace.GLOBAL)
-        .getOrComputeIfAbsent(RayCluster.class, type -> RayCluster.start(), RayCluster.class);
+    boolean realGpus = context.getTags().contains("gpu");
+    RayCluster cluster =
+        context
+            .getRoot()
+            .getStore(ExtensionContext.Namespace.GLOBAL)
+            .getOrComputeIfAbsent(
+                RayCluster.class, type -> RayCluster.start(realGpus), RayCluster.class);
+    if (cluster.hasRealGpus() != realGpus) {
+      throw new IllegalStateException(
+          "tests on real and on pretended GPUs need a JVM each: it is the driver of one cluster");
+    }
+    return cluster;
   }
 }

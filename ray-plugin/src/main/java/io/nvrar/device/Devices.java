@@ -41,6 +41,22 @@ public final class Devices {
   }
 
   /**
+   * How many devices a backend has in this process: the GPUs that {@code CUDA_VISIBLE_DEVICES} lets
+   * it see, or the one host.
+   *
+   * @param backend AUTO is resolved first
+   * @throws BackendUnavailableException if the backend cannot run here
+   */
+  public static int count(Backend backend) {
+    Backend resolved = resolve(backend);
+    BackendUnavailableException cause = unavailabilityCause(resolved);
+    if (cause != null) {
+      throw cause;
+    }
+    return resolved == Backend.CUDA ? CudaDevices.count() : 1;
+  }
+
+  /**
    * Why a backend cannot run in this process; null if it can. Nothing of CUDA is loaded unless it
    * is asked for.
    *

@@ -54,6 +54,21 @@ public final class CudaDevices {
     }
   }
 
+  /**
+   * How many GPUs this process sees.
+   *
+   * @throws BackendUnavailableException if no GPU can be used from Java in this process
+   */
+  public static int count() {
+    BackendUnavailableException cause = unavailabilityCause();
+    if (cause != null) {
+      throw cause;
+    }
+    int[] count = new int[1];
+    DriverCall.check("cuDeviceGetCount", "this machine", () -> JCudaDriver.cuDeviceGetCount(count));
+    return count[0];
+  }
+
   private static CudaDevice openNew(int ordinal) {
     int count = count();
     if (ordinal < 0 || ordinal >= count) {
@@ -71,12 +86,6 @@ public final class CudaDevices {
       }
     }
     return SHARED ? CudaDevice.shared(context) : CudaDevice.of(context);
-  }
-
-  private static int count() {
-    int[] count = new int[1];
-    DriverCall.check("cuDeviceGetCount", "this machine", () -> JCudaDriver.cuDeviceGetCount(count));
-    return count[0];
   }
 
   /** The usual reason for a GPU that is not there. */
