@@ -9,15 +9,22 @@ import io.nvrar.ray.RayCollectives;
 /** One member: an ordinary Ray actor that is also a {@link CollectiveActor}. */
 public class Greeter implements CollectiveActor {
 
-  /** Contributes rank + 1 and returns what all members contributed together. */
-  public float sum() {
-    CollectiveGroup group = RayCollectives.group(HelloCommand.GROUP);
+  /** Contributes rank + 1 and says what all members contributed together. */
+  public String sum(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {group.rank() + 1});
       group.allReduce(buffer);
       float[] sum = new float[1];
       buffer.copyTo(sum);
-      return sum[0];
+      return "rank %d of %d on %s (%s): gave %d, the sum is %.0f"
+          .formatted(
+              group.rank(),
+              group.worldSize(),
+              group.device(),
+              group.backend(),
+              group.rank() + 1,
+              sum[0]);
     }
   }
 }

@@ -1,8 +1,10 @@
 package io.nvrar.examples.processes;
 
+import io.nvrar.Backend;
 import io.nvrar.bootstrap.GroupObserver;
 import io.nvrar.bootstrap.Groups;
 import io.nvrar.cli.NvrarCommand;
+import io.nvrar.device.Devices;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -25,12 +27,21 @@ import picocli.CommandLine.Spec;
     mixinStandardHelpOptions = true)
 public final class HelloProcessesCommand implements NvrarCommand {
 
+  private static final int RANKS_DEFAULT = 4;
+
   @Option(
       names = "--ranks",
       paramLabel = "N",
-      defaultValue = "4",
-      description = "Number of processes, 1 to 8 (default: ${DEFAULT-VALUE}).")
-  private int ranks;
+      description =
+          "Number of processes, 1 to 8 (default: 4, or the GPUs of this machine if it has fewer).")
+  private @Nullable Integer ranks;
+
+  @Option(
+      names = "--backend",
+      paramLabel = "NAME",
+      defaultValue = "AUTO",
+      description = "auto, cpu or cuda (default: auto, which is cuda where it can run).")
+  private Backend backend = Backend.AUTO;
 
   @Option(names = "--rank", hidden = true, description = "Be the member of this rank.")
   private @Nullable Integer rank;
@@ -42,26 +53,34 @@ public final class HelloProcessesCommand implements NvrarCommand {
 
   @Override
   public Integer call() throws IOException, InterruptedException {
-    if (ranks < 1 || ranks > Groups.MAX_WORLD_SIZE) {
+    int worldSize = ranks != null ? ranks : defaultRanks();
+    if (worldSize < 1 || worldSize > Groups.MAX_WORLD_SIZE) {
       throw new ParameterException(
-          spec.commandLine(), "--ranks is " + ranks + ", must be 1 to " + Groups.MAX_WORLD_SIZE);
+          spec.commandLine(),
+          "--ranks is " + worldSize + ", must be 1 to " + Groups.MAX_WORLD_SIZE);
     }
     PrintWriter out = spec.commandLine().getOut();
     if (rank != null) {
       BufferedReader in =
           new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      new Member(rank, ranks).run(in, out);
+      new Member(rank, worldSize, backend).run(in, out);
     } else {
-      launch(out);
+      launch(worldSize, out);
     }
     return 0;
   }
 
-  private void launch(PrintWriter out) throws IOException, InterruptedException {
+  private int defaultRanks() {
+    return Devices.resolve(backend) == Backend.CUDA
+        ? Math.min(RANKS_DEFAULT, Devices.count(Backend.CUDA))
+        : RANKS_DEFAULT;
+  }
+
+  private void launch(int worldSize, PrintWriter out) throws IOException, InterruptedException {
     List<MemberProcess> members = new ArrayList<>();
     try {
-      for (int i = 0; i < ranks; i++) {
-        members.add(new MemberProcess(i, ranks));
+      for (int i = 0; i < worldSize; i++) {
+        members.add(new MemberProcess(i, worldSize, backend));
       }
       String ticket = members.get(0).readLine();
       // Whatever ends this process, the members then end too: an observer's loss ends the group.

@@ -1,5 +1,6 @@
 package io.nvrar.examples.processes;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
@@ -16,32 +17,41 @@ final class Member {
 
   private final int rank;
   private final int worldSize;
+  private final Backend backend;
 
-  Member(int rank, int worldSize) {
+  Member(int rank, int worldSize, Backend backend) {
     this.rank = rank;
     this.worldSize = worldSize;
+    this.backend = backend;
   }
 
   /** Rank 0 makes the ticket, because the others will come to its process; then all join by it. */
   void run(BufferedReader in, PrintWriter out) throws IOException {
     if (rank == 0) {
-      byte[] ticket =
-          Groups.createTicket("processes", worldSize, GroupConfig.defaults(), "127.0.0.1");
+      GroupConfig config = GroupConfig.builder().backend(backend).build();
+      byte[] ticket = Groups.createTicket("processes", worldSize, config, "127.0.0.1");
       out.println(Base64.getEncoder().encodeToString(ticket));
     }
     String line = in.readLine();
     if (line == null) {
       throw new CollectiveException("the launching process ended before rank " + rank + " joined");
     }
-    try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank);
+    // On GPUs, rank r takes GPU r; the CPU is the same for all.
+    try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {rank + 1});
       group.allReduce(buffer);
       float[] sum = new float[1];
       buffer.copyTo(sum);
       out.printf(
-          "rank %d of %d, process %d: gave %d, the sum is %.0f%n",
-          rank, worldSize, ProcessHandle.current().pid(), rank + 1, sum[0]);
+          "rank %d of %d on %s (%s), process %d: gave %d, the sum is %.0f%n",
+          rank,
+          worldSize,
+          group.device(),
+          group.backend(),
+          ProcessHandle.current().pid(),
+          rank + 1,
+          sum[0]);
     }
   }
 }

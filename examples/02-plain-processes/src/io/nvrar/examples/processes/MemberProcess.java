@@ -1,5 +1,6 @@
 package io.nvrar.examples.processes;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
@@ -25,14 +26,14 @@ final class MemberProcess implements AutoCloseable {
   private final BufferedReader output;
 
   /** Starts the member's JVM with this JVM's class path and options. */
-  MemberProcess(int rank, int worldSize) throws IOException {
+  MemberProcess(int rank, int worldSize, Backend backend) throws IOException {
     this.rank = rank;
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.nvrar.cli.Main"));
     command.addAll(List.of("hello-processes", "--ranks", Integer.toString(worldSize)));
-    command.addAll(List.of("--rank", Integer.toString(rank)));
+    command.addAll(List.of("--rank", Integer.toString(rank), "--backend", backend.name()));
     process = new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
     output = process.inputReader(StandardCharsets.UTF_8);
   }

@@ -1,0 +1,75 @@
+package io.nvrar.examples.hello;
+
+import io.nvrar.Backend;
+import io.nvrar.GroupConfig;
+import io.ray.api.Ray;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/**
+ * What the commands of the lessons on Ray have in common: a cluster, and how many actors on what.
+ */
+public final class ClusterOptions {
+
+  private static final int RANKS_DEFAULT = 4;
+
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      description =
+          "Number of actors, 1 to 8 (default: 4, or the GPUs of the node if it has fewer).")
+  private @Nullable Integer ranks;
+
+  @Option(
+      names = "--backend",
+      paramLabel = "NAME",
+      defaultValue = "AUTO",
+      description = "auto, cpu or cuda (default: auto, which is cuda where it can run).")
+  private Backend backend = Backend.AUTO;
+
+  @Option(
+      names = "--address",
+      paramLabel = "HOST:PORT",
+      description = "A running Ray cluster that this host is part of.")
+  private @Nullable String address;
+
+  /** picocli sets it. */
+  @Spec(Spec.Target.MIXEE)
+  @SuppressWarnings("NullAway.Init")
+  private CommandSpec spec;
+
+  /** Makes this process a driver of the cluster; {@code Ray.shutdown()} ends that. */
+  public void connect() {
+    if (address != null) {
+      System.setProperty("ray.address", address);
+    }
+    // Without an address Ray would start a cluster, and at the end stop every one of this host.
+    if (System.getProperty("ray.address", "").isEmpty()) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
+    }
+    Ray.init();
+  }
+
+  /** The number of actors, of a connected driver. */
+  public int ranks() {
+    return ranks != null ? ranks : Math.max(1, Math.min(RANKS_DEFAULT, gpusOfLargestNode()));
+  }
+
+  /** What the members agree on. */
+  public GroupConfig config() {
+    return GroupConfig.builder().backend(backend).build();
+  }
+
+  private static int gpusOfLargestNode() {
+    return Ray.getRuntimeContext().getAllNodeInfo().stream()
+        .filter(node -> node.isAlive)
+        .mapToInt(node -> node.resources.getOrDefault("GPU", 0.0).intValue())
+        .max()
+        .orElse(0);
+  }
+}

@@ -1,0 +1,149 @@
+package io.nvrar.it;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.cli.Main;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
+
+/** The examples' commands as {@code bin/nvrar} starts them. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+abstract class LessonsContract {
+
+  private static final Duration LIMIT = Duration.ofSeconds(60);
+
+  private final String place;
+  private final String backend;
+  private int gpus;
+
+  /**
+   * The tests on one backend.
+   *
+   * @param place a pattern of what the members say of where they are
+   */
+  LessonsContract(String place, String backend) {
+    this.place = place;
+    this.backend = backend;
+  }
+
+  @BeforeAll
+  void countGpus(RayCluster cluster) {
+    gpus = cluster.gpus();
+  }
+
+  /** As many as there are GPUs, at most. */
+  private int ranks(int most) {
+    return Math.min(most, gpus);
+  }
+
+  @Test
+  void helloPrintsTheSumOfEveryRank(RayCluster cluster) throws Exception {
+    int ranks = ranks(3);
+    assertThat(ranksOf(onRay(cluster, "hello", "--ranks", "" + ranks)))
+        .zipSatisfy(
+            IntStream.range(0, ranks).boxed().toList(),
+            (line, rank) ->
+                assertThat(line)
+                    .matches(
+                        "rank %d of %d on %s: gave %d, the sum is %d"
+                            .formatted(rank, ranks, place, rank + 1, sum(ranks))));
+  }
+
+  @Test
+  void helloHasFourRanksOrOneForEachGpu(RayCluster cluster) throws Exception {
+    assertThat(ranksOf(onRay(cluster, "hello"))).hasSize(ranks(4));
+  }
+
+  @Test
+  void helloWithMoreRanksThanRoomEndsWithOneSentence(RayCluster cluster) throws Exception {
+    String tooMany = String.valueOf(gpus + 1);
+    try (ForkedJvm jvm = driver(cluster, "hello", "--ranks", tooMany)) {
+      String sentence = jvm.awaitLine("nvrar: ");
+      String leftByDriver = DriverFiles.of(jvm.pid());
+      assertThat(sentence).startsWith("no node has room for " + tooMany + " actors of 1 GPU each");
+      jvm.awaitEnd(LIMIT);
+      assertThat(jvm.exitCode()).isEqualTo(1);
+      DriverFiles.delete(leftByDriver);
+    }
+  }
+
+  @Test
+  void helloProcessesPrintsTheSumOfEveryRank() throws Exception {
+    int ranks = ranks(4);
+    try (ForkedJvm jvm = plain("hello-processes")) {
+      // Beside what SLF4J says of the logger that the tests' class path lacks.
+      List<String> lines =
+          jvm.awaitEnd(LIMIT).stream().filter(line -> line.startsWith("rank ")).toList();
+      assertThat(lines)
+          .zipSatisfy(
+              IntStream.range(0, ranks).boxed().toList(),
+              (line, rank) ->
+                  assertThat(line)
+                      .matches(
+                          "rank %d of %d on %s, process \\d+: gave %d, the sum is %d"
+                              .formatted(rank, ranks, place, rank + 1, sum(ranks))));
+      assertThat(jvm.exitCode()).isZero();
+    }
+  }
+
+  @Test
+  void theMembersOfAKilledLauncherEnd() throws Exception {
+    int ranks = ranks(8);
+    List<ProcessHandle> members;
+    try (ForkedJvm jvm = plain("hello-processes", "--ranks", "" + ranks)) {
+      await()
+          .atMost(LIMIT)
+          .pollInterval(Duration.ofMillis(20))
+          .until(() -> ProcessHandle.of(jvm.pid()).orElseThrow().children().count() == ranks);
+      members = ProcessHandle.of(jvm.pid()).orElseThrow().children().toList();
+      jvm.kill();
+    }
+    await().atMost(LIMIT).until(() -> members.stream().noneMatch(ProcessHandle::isAlive));
+  }
+
+  private static int sum(int ranks) {
+    return ranks * (ranks + 1) / 2;
+  }
+
+  private static List<String> ranksOf(List<String> output) {
+    return output.stream().filter(line -> line.startsWith("rank ")).toList();
+  }
+
+  /** All that a command prints that ends well. */
+  private List<String> onRay(RayCluster cluster, String... command) throws Exception {
+    try (ForkedJvm jvm = driver(cluster, command)) {
+      List<String> lines = new ArrayList<>();
+      lines.add("rank " + jvm.awaitLine("rank "));
+      String leftByDriver = DriverFiles.of(jvm.pid());
+      lines.addAll(jvm.awaitEnd(LIMIT));
+      assertThat(jvm.exitCode()).isZero();
+      DriverFiles.delete(leftByDriver);
+      return lines;
+    }
+  }
+
+  private ForkedJvm driver(RayCluster cluster, String... command) throws IOException {
+    List<String> line = withBackend(command);
+    line.addAll(List.of("--address", cluster.address()));
+    return ForkedJvm.driver(cluster, line.toArray(String[]::new));
+  }
+
+  private ForkedJvm plain(String... command) throws IOException {
+    return ForkedJvm.plain(withBackend(command).toArray(String[]::new));
+  }
+
+  private List<String> withBackend(String... command) {
+    List<String> line = new ArrayList<>(List.of(Main.class.getName()));
+    line.addAll(Arrays.asList(command));
+    line.addAll(List.of("--backend", backend));
+    return line;
+  }
+}

@@ -1,0 +1,10 @@
+package io.nvrar.it;
+
+/** As they run by themselves where there are GPUs: nobody asks them to use those. */
+@GpuTest
+class LessonsGpuIT extends LessonsContract {
+
+  LessonsGpuIT() {
+    super("GPU \\d \\(CUDA\\)", "auto");
+  }
+}
