@@ -1,0 +1,76 @@
+package io.nvrar.examples.graph;
+
+import io.nvrar.cli.NvrarCommand;
+import io.nvrar.examples.hello.ClusterOptions;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
+import io.ray.api.Ray;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** The driver: makes a group of actors, and has each capture the same graph and replay it. */
+@Command(
+    name = "graph",
+    description = "Replay a captured graph of all-reduces on Ray actors.",
+    mixinStandardHelpOptions = true)
+public final class GraphCommand implements NvrarCommand {
+
+  @Mixin private final ClusterOptions cluster = new ClusterOptions();
+
+  @Option(
+      names = "--calls",
+      paramLabel = "N",
+      defaultValue = "160",
+      description = "All-reduces in the graph (default: ${DEFAULT-VALUE}).")
+  private int calls;
+
+  @Option(
+      names = "--count",
+      paramLabel = "N",
+      defaultValue = "4096",
+      description = "Numbers in each, float32 (default: ${DEFAULT-VALUE}).")
+  private int count;
+
+  @Option(
+      names = "--replays",
+      paramLabel = "N",
+      defaultValue = "50",
+      description = "How often to replay the graph (default: ${DEFAULT-VALUE}).")
+  private int replays;
+
+  /** picocli sets it. */
+  @Spec
+  @SuppressWarnings("NullAway.Init")
+  private CommandSpec spec;
+
+  @Override
+  public Integer call() {
+    if (calls < 1 || count < 1 || replays < 1) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "--calls is %d, --count %d and --replays %d; each must be 1 or more"
+              .formatted(calls, count, replays));
+    }
+    cluster.connect();
+    try (RayActorGroup<Replayer> actors =
+            RayActorGroup.create(Replayer::new, cluster.ranks(), RayActorGroup.Options.gpus(1));
+        RayCollectiveGroup group =
+            RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
+      Ray.get(
+              actors.handles().stream()
+                  .map(
+                      actor ->
+                          actor.task(Replayer::run, group.name(), calls, count, replays).remote())
+                  .toList())
+          .forEach(spec.commandLine().getOut()::println);
+    } finally {
+      Ray.shutdown();
+    }
+    return 0;
+  }
+}

@@ -1,0 +1,5 @@
+/** Lesson 3: all-reduces in a captured graph. */
+@NullMarked
+package io.nvrar.examples.graph;
+
+import org.jspecify.annotations.NullMarked;
