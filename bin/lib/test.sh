@@ -102,13 +102,14 @@ launcher_tests() {
   ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$1/launcher.xml"
 }
 
-# ray_tests DIRECTORY VERSION
+# ray_tests DIRECTORY VERSION MAVEN_ARGS...
 ray_tests() {
-  local jdk
+  local directory="$1" version="$2" jdk
+  shift 2
   jdk="$(find_jdk)"
-  PATH="$jdk/bin:$PATH" maven_tests "$1" failsafe verify -pl integration-tests -am \
+  PATH="$jdk/bin:$PATH" maven_tests "$directory" failsafe verify -pl integration-tests -am \
     -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" \
-    "-Dnvrar.ray.venv=$(ray_environment "$2")" -Dnvrar.require.ray=true
+    "-Dnvrar.ray.venv=$(ray_environment "$version")" -Dnvrar.require.ray=true "$@"
 }
 
 has_spin() {
@@ -269,6 +270,7 @@ run_tests() {
     leave_out 'the tests on GPUs (the library holds no kernels, since there is no nvcc; bin/nvrar setup --cuda gets one)'
   elif has_gpu; then
     step gpu '' gpu_tests
+    step gpu-ray '' ray_tests "$NVRAR_RAY_VERSION" -Pgpu
   else
     leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, the Java and Ray tests with the tag gpu \
 (nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"

@@ -252,6 +252,7 @@ public enum Collective {
       // One clock for all: on Linux it is the host's, and the members are on one.
       long entered = System.nanoTime();
       group.barrier();
+      group.stream().synchronize();
       long left = System.nanoTime();
       own.copyFrom(new long[] {entered});
       group.allGather(own, all);

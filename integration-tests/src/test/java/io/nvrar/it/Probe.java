@@ -1,10 +1,18 @@
 package io.nvrar.it;
 
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
+import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceStream;
 import io.nvrar.GroupHealth;
+import io.nvrar.ReduceOp;
+import io.nvrar.device.Devices;
 import io.nvrar.ray.CollectiveActor;
+import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayCollectives;
 import java.io.File;
 import java.io.IOException;
@@ -60,11 +68,21 @@ public class Probe implements CollectiveActor {
 
   /** {@link #check} with the object that {@link #keep} kept. */
   public String checkKept(String name, Call call) {
+    return call.collective.wrong(kept(name), call);
+  }
+
+  private CollectiveGroup kept(String name) {
     CollectiveGroup group = kept.get(name);
     if (group == null) {
       throw new IllegalArgumentException("not kept: " + name);
     }
-    return call.collective.wrong(group, call);
+    return group;
+  }
+
+  /** The device of this member and the backend of the group. */
+  public String device(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
+    return "%s (%s)".formatted(group.device(), group.backend());
   }
 
   /**
@@ -94,15 +112,104 @@ public class Probe implements CollectiveActor {
     CollectiveGroup group = RayCollectives.group(name);
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       while (true) {
-        group.allReduce(buffer);
+        // On a GPU some of them are on their way at any time.
+        for (int i = 0; i < 32; i++) {
+          group.allReduce(buffer);
+        }
+        finish(group, group.stream());
       }
+    }
+  }
+
+  /** Launches a graph of all-reduces until the group fails, and throws that. */
+  public long replayForever(String name, int calls) {
+    CollectiveGroup group = RayCollectives.group(name);
+    try (DeviceStream stream = group.device().createStream();
+        DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024);
+        DeviceGraph graph =
+            group
+                .device()
+                .capture(
+                    stream,
+                    () -> {
+                      for (int i = 0; i < calls; i++) {
+                        group.allReduce(buffer, stream);
+                      }
+                    })) {
+      while (true) {
+        graph.launch(stream);
+        finish(group, stream);
+      }
+    }
+  }
+
+  /**
+   * All-reduces in two groups in turn, of which nobody waits for the other; what is wrong with the
+   * last sums, "" if nothing.
+   */
+  public String inTurn(String one, String other, int rounds) {
+    CollectiveGroup first = RayCollectives.group(one);
+    CollectiveGroup second = RayCollectives.group(other);
+    try (DeviceBuffer given = first.device().allocate(DataType.INT32, 1000);
+        DeviceBuffer ofFirst = first.device().allocate(DataType.INT32, 1000);
+        DeviceBuffer ofSecond = first.device().allocate(DataType.INT32, 1000)) {
+      Values.write(given, i -> 1 + i);
+      for (int round = 0; round < rounds; round++) {
+        first.allReduce(given, ofFirst, ReduceOp.SUM, first.stream());
+        second.allReduce(given, ofSecond, ReduceOp.SUM, second.stream());
+      }
+      finish(first, first.stream());
+      finish(second, second.stream());
+      return Values.wrong(ofFirst, i -> first.worldSize() * (1.0 + i))
+          + Values.wrong(ofSecond, i -> second.worldSize() * (1.0 + i));
     }
   }
 
   /** Waits for the other members, who do not come, until the group fails, and throws that. */
   public boolean barrier(String name) {
-    RayCollectives.group(name).barrier();
+    CollectiveGroup group = RayCollectives.group(name);
+    group.barrier();
+    finish(group, group.stream());
     return true;
+  }
+
+  /** Waits for what was submitted, and throws what it failed of. */
+  private static void finish(CollectiveGroup group, DeviceStream stream) {
+    stream.synchronize();
+    group.throwIfFailed();
+  }
+
+  /** How many milliseconds the device still worked at what a failed group had submitted. */
+  public long settle(String name) {
+    CollectiveGroup group = kept(name);
+    long start = System.nanoTime();
+    try {
+      group.stream().synchronize();
+    } catch (CollectiveException e) {
+      // Of the group's failure; that it came back is what counts.
+    }
+    if (group.backend() == Backend.CUDA) {
+      GpuState.synchronize(group.device());
+    }
+    return (System.nanoTime() - start) / 1_000_000;
+  }
+
+  /** Whether the device of a group that has failed and is closed still computes; "" if it does. */
+  public String deviceWorks(String name) {
+    Device device = kept(name).device();
+    try (DeviceStream stream = device.createStream();
+        DeviceBuffer from = device.allocate(DataType.INT32, 1 << 20);
+        DeviceBuffer to = device.allocate(DataType.INT32, 1 << 20)) {
+      Values.write(from, i -> i);
+      stream.copy(from, to);
+      stream.synchronize();
+      return Values.wrong(to, i -> i);
+    }
+  }
+
+  /** Bytes of the actor's GPU that nobody holds; opens it if no group has. */
+  public long freeBytes() {
+    return GpuState.freeBytes(Devices.open(Backend.CUDA, new OrdinalProbe().ordinal()));
   }
 
   public boolean sleep(int millis) throws InterruptedException {

@@ -1,0 +1,277 @@
+package io.nvrar.it;
+
+import static io.nvrar.it.Calls.all;
+import static io.nvrar.it.Calls.start;
+import static io.nvrar.it.Calls.wrong;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
+import io.nvrar.PeerLostException;
+import io.nvrar.ray.OrdinalProbe;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayActorGroup.Options;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
+import io.ray.api.Ray;
+import io.ray.api.exception.RayActorException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * What holds for actors with a GPU each, and for those with a pretended one on the CPU: groups of
+ * different sizes, of the same actors, and what is left when one is killed. Every test makes its
+ * own actors, as many as it says.
+ */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+abstract class ActorsContract {
+
+  private static final Duration CREATION_LIMIT = Duration.ofSeconds(6);
+  private static final Duration LOSS_LIMIT = Duration.ofSeconds(2);
+  private static final Duration RECOVERY_LIMIT = Duration.ofSeconds(15);
+  private static final int GRAPH_CALLS = 160;
+
+  private final Backend backend;
+  private final int[] worlds;
+  private int gpus;
+
+  /**
+   * The tests on one backend.
+   *
+   * @param worlds sizes of groups; those that the cluster has too few GPUs for are left out
+   */
+  ActorsContract(Backend backend, int... worlds) {
+    this.backend = backend;
+    this.worlds = worlds.clone();
+  }
+
+  /** How the actors' members work: by itself, or launched from a graph. */
+  enum Chain {
+    CALLS,
+    GRAPH
+  }
+
+  @BeforeAll
+  void countGpus(RayCluster cluster) {
+    gpus = cluster.gpus();
+  }
+
+  IntStream worlds() {
+    return Arrays.stream(worlds);
+  }
+
+  IntStream worldsOfTwoHalves() {
+    return worlds().filter(world -> world >= 4);
+  }
+
+  Stream<Arguments> everyChainOfSeveral() {
+    return worlds()
+        .filter(world -> world > 1)
+        .boxed()
+        .flatMap(world -> Arrays.stream(Chain.values()).map(chain -> Arguments.of(world, chain)));
+  }
+
+  @ParameterizedTest
+  @MethodSource("worlds")
+  void everyMemberHasADeviceOfItsOwnAndEveryCollectiveIsRight(int world) {
+    try (RayActorGroup<Probe> actors = actors(world);
+        RayCollectiveGroup group = createInTime("whole", actors.handles())) {
+      List<String> devices = Ray.get(actors.callAll(Probe::device, group.name()));
+      if (backend == Backend.CUDA) {
+        assertThat(devices)
+            .doesNotHaveDuplicates()
+            .allMatch(name -> name.matches("GPU \\d \\(CUDA\\)"));
+      } else {
+        assertThat(devices).containsOnly("host (CPU)");
+      }
+      for (Collective collective : Collective.values()) {
+        if (world >= collective.leastWorldSize()) {
+          for (int count : new int[] {0, 1, 125, 4096, 100_003}) {
+            assertRight(actors, group, Call.of(collective, DataType.FLOAT32, count));
+          }
+          assertRight(actors, group, Call.of(collective, DataType.BFLOAT16, 1000).root(world - 1));
+          assertRight(actors, group, Call.of(collective, DataType.INT64, 1000).root(world - 1));
+        }
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("everyChainOfSeveral")
+  void aKilledMemberIsNamedInTimeNothingKeepsRunningAndFreshActorsSum(int world, Chain chain) {
+    // Rank 0 is the one whom the others reach each other by.
+    int lost = chain == Chain.CALLS ? world - 1 : 0;
+    long killed;
+    try (RayActorGroup<Probe> actors = actors(world)) {
+      RayCollectiveGroup group = create("mortal", actors.handles());
+      Ray.get(actors.callAll(Probe::keep, group.name()));
+      assertRight(actors, group, Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500));
+      long pid = actors.handles().get(lost).task(Probe::pid).remote().get();
+      List<ObjectRef<Long>> calls =
+          chain == Chain.CALLS
+              ? actors.callAll(Probe::reduceForever, group.name())
+              : actors.callAll(Probe::replayForever, group.name(), GRAPH_CALLS);
+      // None ends by itself; that takes as long as they need to be in the middle.
+      assertThat(Ray.wait(List.copyOf(calls), 1, 1_000).getReady()).isEmpty();
+
+      killed = System.nanoTime();
+      ProcessHandle.of(pid).orElseThrow().destroyForcibly();
+      for (int rank = 0; rank < world; rank++) {
+        Throwable failure = Calls.failure(calls.get(rank));
+        if (rank == lost) {
+          assertThat(failure).isInstanceOf(RayActorException.class);
+        } else {
+          assertThat(failure)
+              .isInstanceOfSatisfying(
+                  PeerLostException.class,
+                  seen -> {
+                    assertThat(seen.lostRank()).isEqualTo(lost);
+                    assertThat(seen.pid()).isEqualTo(pid);
+                  });
+        }
+      }
+      assertThat(since(killed)).as("all survivors know").isLessThan(LOSS_LIMIT);
+      report(
+          "%d ranks, %s: PeerLostException everywhere %.2f s after kill -9",
+          world, chain, seconds(killed));
+
+      List<ActorHandle<Probe>> survivors =
+          IntStream.range(0, world)
+              .filter(rank -> rank != lost)
+              .mapToObj(actors.handles()::get)
+              .toList();
+      assertThat(all(survivors, actor -> actor.task(Probe::settle, group.name()).remote()))
+          .as("milliseconds for which kernels went on")
+          .allMatch(millis -> millis < 1_000);
+      group.close();
+      assertThat(all(survivors, actor -> actor.task(Probe::deviceWorks, group.name()).remote()))
+          .containsOnly("");
+    }
+    try (RayActorGroup<Probe> fresh = actors(world);
+        RayCollectiveGroup group = create("mortal", fresh.handles())) {
+      assertRight(fresh, group, Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500));
+      assertThat(since(killed)).as("fresh actors sum").isLessThan(RECOVERY_LIMIT);
+      report("%d ranks, %s: fresh actors sum %.1f s after kill -9", world, chain, seconds(killed));
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("worldsOfTwoHalves")
+  void twoGroupsWorkSideBySideInAWorldThatCanBeSplit(int world) {
+    try (RayActorGroup<Probe> actors = actors(world)) {
+      List<ActorHandle<Probe>> left = actors.handles().subList(0, world / 2);
+      List<ActorHandle<Probe>> right = actors.handles().subList(world / 2, world);
+      try (RayCollectiveGroup leftGroup = create("left", left);
+          RayCollectiveGroup rightGroup = create("right", right);
+          RayCollectiveGroup whole = create("whole", actors.handles())) {
+        Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 10_000);
+        List<ObjectRef<String>> sums = new ArrayList<>();
+        for (int round = 0; round < 10; round++) {
+          sums.addAll(start(left, a -> a.task(Probe::check, leftGroup.name(), sum).remote()));
+          sums.addAll(start(right, a -> a.task(Probe::check, rightGroup.name(), sum).remote()));
+        }
+        assertThat(Ray.get(sums)).containsOnly("");
+        assertRight(actors, whole, sum);
+
+        List<ObjectRef<String>> turns =
+            start(left, a -> a.task(Probe::inTurn, leftGroup.name(), whole.name(), 200).remote());
+        List<ObjectRef<String>> others =
+            start(right, a -> a.task(Probe::inTurn, rightGroup.name(), whole.name(), 200).remote());
+        assertThat(Ray.get(turns)).containsOnly("");
+        assertThat(Ray.get(others)).containsOnly("");
+
+        assertThat(Ray.get(actors.callAll(Probe::sumOfHalf, whole.name())))
+            .isEqualTo(IntStream.range(0, world).mapToObj(rank -> halfOf(rank, world)).toList());
+        assertRight(actors, whole, sum);
+      }
+    }
+  }
+
+  /** What {@link Probe#sumOfHalf} says: 2 to the power of each rank, the last rank first. */
+  private static String halfOf(int rank, int world) {
+    int sum =
+        IntStream.range(0, world)
+            .filter(other -> other % 2 == rank % 2)
+            .map(other -> 1 << other)
+            .sum();
+    return "rank %d of %d in whole/%d has %d"
+        .formatted((world - 1 - rank) / 2, world / 2, rank % 2, sum);
+  }
+
+  @Test
+  void actorsThatRayGaveNoGpuComputeOnTheCpuByThemselves() {
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, Options.cpus(1));
+        RayCollectiveGroup group = RayCollectives.createGroup("frugal", actors.handles())) {
+      assertThat(Ray.get(actors.callAll(Probe::device, group.name()))).containsOnly("host (CPU)");
+      assertRight(actors, group, Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500));
+    }
+  }
+
+  @Test
+  void actorsComputeOnTheGpusThatRayGaveThem() {
+    try (RayActorGroup<OrdinalProbe> actors =
+        RayActorGroup.create(OrdinalProbe::new, gpus, Options.gpus(1))) {
+      Set<Integer> every = IntStream.range(0, gpus).boxed().collect(Collectors.toSet());
+      assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
+          .hasSize(gpus)
+          .hasSameElementsAs(every);
+    }
+  }
+
+  /** With a GPU each; the test is left out where there are fewer. */
+  final RayActorGroup<Probe> actors(int count) {
+    assumeTrue(count <= gpus, () -> "needs %d GPUs, here are %d".formatted(count, gpus));
+    return RayActorGroup.create(Probe::new, count, Options.gpus(1));
+  }
+
+  final RayCollectiveGroup create(String name, List<ActorHandle<Probe>> actors) {
+    return RayCollectives.createGroup(name, actors, GroupConfig.builder().backend(backend).build());
+  }
+
+  private RayCollectiveGroup createInTime(String name, List<ActorHandle<Probe>> actors) {
+    long start = System.nanoTime();
+    RayCollectiveGroup group = create(name, actors);
+    report(
+        "%d ranks: a group of actors that are up is there after %.2f s",
+        actors.size(), seconds(start));
+    if (since(start).compareTo(CREATION_LIMIT) > 0) {
+      group.close();
+      throw new AssertionError("creating the group took " + since(start));
+    }
+    return group;
+  }
+
+  static void assertRight(RayActorGroup<Probe> actors, RayCollectiveGroup group, Call call) {
+    assertThat(wrong(actors.handles(), group.name(), call)).as("%s", call).containsOnly("");
+  }
+
+  /** Into the report of the tests, which has what they print. */
+  final void report(String format, Object... arguments) {
+    System.out.println(backend + ": " + String.format(Locale.ROOT, format, arguments));
+  }
+
+  private static Duration since(long nanos) {
+    return Duration.ofNanos(System.nanoTime() - nanos);
+  }
+
+  private static double seconds(long since) {
+    return since(since).toNanos() / 1e9;
+  }
+}
