@@ -4,10 +4,12 @@
 
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "cuda/driver.h"
 #include "cuda/fatbin.h"
+#include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
 
@@ -17,10 +19,6 @@ namespace nvrar::test {
 namespace {
 
 void set(const char* name, const char* value) { ::setenv(name, value, 1); }
-
-std::string last(nvrar_status status) {
-  return status == NVRAR_OK ? "" : std::to_string(status) + " " + nvrar_last_error();
-}
 
 // In a process of its own, since a driver is opened once.
 void in_a_process(const std::function<void()>& body) {
@@ -33,53 +31,6 @@ class WholeGroup : public ::testing::Test {
   void SetUp() override {
     if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
   }
-};
-class BadCall : public WholeGroup {};
-
-nvrar_config config_of(int rank, int world, int32_t memory) {
-  nvrar_config config{};
-  config.size = sizeof config;
-  config.backend = NVRAR_BACKEND_CUDA;
-  config.rank = rank;
-  config.world_size = world;
-  config.device = rank;
-  config.ring_bytes = kSmallRingBytes;
-  config.timeout_ns = 20'000 * kMs;
-  config.memory = memory;
-  return config;
-}
-
-// All ranks of a group in this process; what failed first is in error().
-class Ranks {
- public:
-  using Change = std::function<void(nvrar_config&)>;
-  explicit Ranks(
-      int world, int32_t memory = NVRAR_MEMORY_LOCAL, const Change& change = [](nvrar_config&) {})
-      : comms_(static_cast<size_t>(world)) {
-    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
-    error_ = last(nvrar_unique_id(NVRAR_BACKEND_CUDA, id));
-    std::vector<uint8_t> descriptors(static_cast<size_t>(world) * NVRAR_DESCRIPTOR_BYTES);
-    for (int rank = 0; rank < world && error_.empty(); ++rank) {
-      nvrar_config config = config_of(rank, world, memory);
-      change(config);
-      error_ = last(nvrar_prepare(&config, nullptr, 0, id, descriptors.data() + rank * NVRAR_DESCRIPTOR_BYTES,
-                                  &comms_[static_cast<size_t>(rank)]));
-    }
-    for (nvrar_comm* comm : comms_) {
-      if (error_.empty()) error_ = last(nvrar_connect(comm, descriptors.data()));
-    }
-  }
-  ~Ranks() {
-    for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK) << nvrar_last_error();
-  }
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-  const std::string& error() const { return error_; }
-  nvrar_comm* comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-
- private:
-  std::vector<nvrar_comm*> comms_;
-  std::string error_;
 };
 
 TEST(CudaProbe, SaysWhatThisMachineLacks) {
@@ -254,60 +205,6 @@ TEST_F(WholeGroup, ThatFailsHalfwayLeavesNothingBehind) {
       EXPECT_EQ(Ranks(2, NVRAR_MEMORY_AUTO).error(), "") << function;
     });
   }
-}
-
-// A call that is refused leaves the group as it was, has no number, and says what it got and what it wants.
-TEST_F(BadCall, IsRefusedInWordsThatNameBothSidesAndHasNoNumber) {
-  in_a_process([] {
-    set("STUB_CUDA_DEVICES", "2");
-    const Ranks group(2);
-    ASSERT_EQ(group.error(), "");
-    const cuda::Driver& driver = cuda::driver();
-    struct OnGpu {
-      cuda::Context context = nullptr;
-      cuda::DeviceAddress memory = 0;
-      cuda::Stream stream = nullptr;
-    } gpus[2];
-    for (int i = 0; i < 2; ++i) {
-      cuda::check(driver.cuDevicePrimaryCtxRetain(&gpus[i].context, i), "context");
-      const cuda::CurrentContext current(gpus[i].context);
-      cuda::check(driver.cuMemAlloc_v2(&gpus[i].memory, 4096), "memory");
-      cuda::check(driver.cuStreamCreate(&gpus[i].stream, cuda::kStreamNonBlocking), "stream");
-    }
-    const cuda::DeviceAddress own = gpus[0].memory;
-    const auto stream = reinterpret_cast<uint64_t>(gpus[0].stream);
-    float host[4] = {};
-    const auto on_host = reinterpret_cast<uint64_t>(host);
-    const auto reduce = [&](uint64_t send, uint64_t recv, uint64_t on, int32_t type = NVRAR_FLOAT32,
-                            int32_t op = NVRAR_SUM) {
-      return last(nvrar_all_reduce(group.comm(0), send, recv, 4, type, op, NVRAR_ALGORITHM_AUTO, on));
-    };
-    EXPECT_EQ(reduce(on_host, own, stream), "1 send is not memory of a GPU, and this group is on GPU 0");
-    EXPECT_EQ(reduce(own, on_host, stream), "1 recv is not memory of a GPU, and this group is on GPU 0");
-    EXPECT_EQ(reduce(gpus[1].memory, own, stream), "1 send is memory of GPU 1, this group is on GPU 0");
-    EXPECT_EQ(reduce(own, gpus[1].memory, stream), "1 recv is memory of GPU 1, this group is on GPU 0");
-    EXPECT_EQ(reduce(own, own, 0), "1 stream is 0: a GPU call needs a stream");
-    EXPECT_EQ(reduce(own, own, reinterpret_cast<uint64_t>(gpus[1].stream)),
-              "1 stream is one of GPU 1, this group is on GPU 0");
-    EXPECT_EQ(reduce(own, own, on_host),
-              "1 stream is none of this process: CUDA_ERROR_INVALID_HANDLE (invalid resource handle)");
-    EXPECT_EQ(reduce(own, own, stream, NVRAR_INT32, NVRAR_AVG), "1 AVG is for floats, and the elements are int32");
-    EXPECT_EQ(reduce(own, own, stream, 5), "1 there is no data type 5");
-    EXPECT_EQ(last(nvrar_barrier(group.comm(0), 0)), "1 stream is 0: a GPU call needs a stream");
-    const nvrar_transfer transfer{NVRAR_SEND, 1, on_host, 4, NVRAR_FLOAT32, 0};
-    EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, stream)),
-              "1 a transfer's buffer is not memory of a GPU, and this group is on GPU 0");
-
-    EXPECT_EQ(nvrar_async_error(group.comm(0)), NVRAR_OK);
-    nvrar_call call{};
-    call.size = sizeof call;
-    EXPECT_EQ(nvrar_call_of(group.comm(0), 0, &call), NVRAR_OK);
-    EXPECT_EQ(call.state, NVRAR_CALL_NONE) << call.sequence;
-    EXPECT_EQ(nvrar_all_reduce(group.comm(0), own, own, 0, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, stream),
-              NVRAR_OK);
-    EXPECT_EQ(nvrar_call_of(group.comm(0), 0, &call), NVRAR_OK);
-    EXPECT_EQ(call.sequence, 1U);
-  });
 }
 
 }  // namespace
