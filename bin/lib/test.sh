@@ -272,7 +272,7 @@ run_tests() {
     step gpu '' gpu_tests
     step gpu-ray '' ray_tests "$NVRAR_RAY_VERSION" -Pgpu
   else
-    leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, the Java and Ray tests with the tag gpu \
+    leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, gpu_bad_input_test, the Java and Ray tests with the tag gpu \
 (nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
   fi
   leave_out 'tests of groups that span hosts (this version has none)'
