@@ -3,7 +3,6 @@ package io.nvrar.device.cuda;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.device.EnqueuedCalls;
-import jcuda.driver.CUgraphExec;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
@@ -24,15 +23,16 @@ final class CudaGraph implements DeviceGraph {
     CudaStream on = device.requireStream(stream, "launching a graph");
     synchronized (this) {
       CudaStream.Recorded now = requireOpen("launch");
-      launch(now.executable(), on, now.calls(), 0);
+      launch(now.launch(), on, now.calls(), 0);
     }
   }
 
   // Inside of all groups whose calls are in the graph, so that none closes before the launch is on
-  // the stream.
-  private static void launch(CUgraphExec now, CudaStream on, EnqueuedCalls[] calls, int entered) {
+  // the stream. Allocates nothing.
+  private static void launch(
+      CudaStream.StreamCall graph, CudaStream on, EnqueuedCalls[] calls, int entered) {
     if (entered == calls.length) {
-      on.submit("submit", "cuGraphLaunch", of -> JCudaDriver.cuGraphLaunch(now, of));
+      on.submit("submit", "cuGraphLaunch", graph);
       return;
     }
     EnqueuedCalls next = calls[entered];
@@ -40,7 +40,7 @@ final class CudaGraph implements DeviceGraph {
     try {
       on.carry(next);
       try {
-        launch(now, on, calls, entered + 1);
+        launch(graph, on, calls, entered + 1);
       } finally {
         on.release();
       }

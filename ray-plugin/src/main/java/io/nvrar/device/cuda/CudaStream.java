@@ -233,7 +233,7 @@ final class CudaStream implements AsyncStream {
       throw closedException(what);
     }
     try {
-      context.call(function, () -> call.run(stream));
+      context.call(function, call, stream);
     } finally {
       lease.release();
     }
@@ -248,7 +248,11 @@ final class CudaStream implements AsyncStream {
 
   /** What a capture gave, ready to be launched, and whose calls may be in it. */
   @SuppressWarnings("ArrayRecordComponent") // never changed
-  record Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {}
+  record Recorded(CUgraphExec executable, StreamCall launch, EnqueuedCalls[] calls) {
+    Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {
+      this(executable, on -> JCudaDriver.cuGraphLaunch(executable, on), calls);
+    }
+  }
 
   /** Captures what {@code work} submits. */
   Recorded record(Runnable work) {

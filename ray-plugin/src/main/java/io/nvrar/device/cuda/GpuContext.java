@@ -2,9 +2,11 @@ package io.nvrar.device.cuda;
 
 import io.nvrar.BackendUnavailableException;
 import java.util.HexFormat;
+import jcuda.CudaException;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUresult;
+import jcuda.driver.CUstream;
 import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
 
@@ -14,12 +16,14 @@ final class GpuContext {
   private final CUdevice device;
   private final CUcontext context;
   private final String uuid;
+  private final DriverCall makeCurrent;
 
   private GpuContext(int ordinal, CUdevice device, CUcontext context, String uuid) {
     this.ordinal = ordinal;
     this.device = device;
     this.context = context;
     this.uuid = uuid;
+    makeCurrent = () -> JCudaDriver.cuCtxSetCurrent(context);
   }
 
   /** Retains the context of a GPU that exists. */
@@ -73,6 +77,20 @@ final class GpuContext {
     DriverCall.check(function, this, call);
   }
 
+  /** The same, for a call with a stream. Allocates nothing. */
+  void call(String function, CudaStream.StreamCall call, CUstream stream) {
+    enter();
+    int status;
+    try {
+      status = call.run(stream);
+    } catch (CudaException e) {
+      status = DriverFailure.statusOf(e);
+    }
+    if (status != CUresult.CUDA_SUCCESS) {
+      throw DriverFailure.of(function, this, status);
+    }
+  }
+
   /** The same, for a call of which some failures are answers. */
   int status(DriverCall call) {
     enter();
@@ -80,7 +98,7 @@ final class GpuContext {
   }
 
   private void enter() {
-    DriverCall.check("cuCtxSetCurrent", this, () -> JCudaDriver.cuCtxSetCurrent(context));
+    DriverCall.check("cuCtxSetCurrent", this, makeCurrent);
   }
 
   /** Such as {@code GPU 0}. */
