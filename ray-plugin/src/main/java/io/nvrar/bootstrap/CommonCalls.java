@@ -117,7 +117,7 @@ final class CommonCalls {
   }
 
   // On a GPU also a call that has not begun: it waits behind others, and no abort is sooner.
-  private static boolean isUnderWay(CallRecord call) {
+  static boolean isUnderWay(CallRecord call) {
     return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
   }
 

@@ -545,6 +545,13 @@ final class Member implements ControlChannel.Listener {
     channel.leave();
   }
 
+  /** Whether a call runs here; on a device also after it has returned. */
+  private boolean isInCall() {
+    NativeCommunicator comm = communicator;
+    return callers.get() > 0
+        || (isAsync && comm != null && CommonCalls.isUnderWay(comm.call(rank)));
+  }
+
   /** Waits until all is freed: in order for so long, then by leaving. */
   void awaitFreed(long orderlyNanos) {
     try {
@@ -554,7 +561,7 @@ final class Member implements ControlChannel.Listener {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt(); // whoever interrupts wants no patience; freeing goes on
     }
-    if (callers.get() > 0 && !hasFailed()) {
+    if (isInCall() && !hasFailed()) {
       // The call is about to be aborted, and with it its peers', who wait to hear why. For this
       // member it is a close, also when the hub is quick to say it to all.
       monitor.update(failure::over);
