@@ -192,7 +192,7 @@ class NativeCommunicatorLifeTest {
           .hasMessage("a group of 1 needs as many descriptors, not 2");
       assertThatThrownBy(() -> member.connect(new byte[][] {new byte[3]}))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessage("a descriptor has 256 bytes, not 3");
+          .hasMessage("a descriptor has 512 bytes, not 3");
       assertThatThrownBy(() -> member.call(1)).isInstanceOf(IllegalArgumentException.class);
       byte[][] descriptors = {member.descriptor()};
       member.connect(descriptors);
@@ -213,7 +213,7 @@ class NativeCommunicatorLifeTest {
         .isInstanceOf(IllegalArgumentException.class);
     assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, new byte[1], config))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("a unique id has 128 bytes, not 1");
+        .hasMessage("a unique id has 256 bytes, not 1");
     assertThatThrownBy(() -> NativeCommunicator.uniqueId(Backend.AUTO))
         .isInstanceOf(IllegalArgumentException.class);
     assertThat(sharedMappings()).isEqualTo(before);
