@@ -194,7 +194,7 @@ class LauncherTest(unittest.TestCase):
                 self.assertEqual(launcher.text(launcher.out), "")
 
     def test_03_every_command_explains_itself(self):
-        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode", "graph", "bench"))):
+        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode", "hello", "hello-processes", "graph", "bench"))):
             with self.subTest(arguments), Launcher(*arguments) as launcher:
                 self.assert_ends(launcher, 0)
                 self.assertIn(arguments[0] if len(arguments) > 1 else "COMMAND", launcher.text(launcher.out))
@@ -214,6 +214,20 @@ class LauncherTest(unittest.TestCase):
         with Launcher("hello") as launcher:
             self.assert_ends(launcher, 0)
             self.assertNotEqual(launcher.text(launcher.out), "")
+
+    def test_06_the_machines_gpus_are_offered_but_where_the_user_wants_the_cpu(self):
+        with tempfile.TemporaryDirectory() as directory:
+            tool = os.path.join(directory, "nvidia-smi")
+            with open(tool, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho 'GPU 0: One and only (UUID: GPU-0)'\n")
+            os.chmod(tool, 0o755)
+            environment = {"PATH": f"{directory}:{os.environ['PATH']}"}
+            with Launcher("hello", "--ranks", "2", environment=environment) as launcher:
+                self.assert_ends(launcher, 1)
+                self.assertIn("the cluster has 1 GPU on ", launcher.messages()[0])
+            with Launcher("hello", "--ranks", "2", "--backend", "CPU", environment=environment) as launcher:
+                self.assert_ends(launcher, 0)
+                self.assertIn("rank 1 of 2 on host (CPU)", launcher.text(launcher.out))
 
     def test_07_a_warm_start_is_soon_at_the_first_text(self):
         with Launcher("decode", "--max-tokens", "8") as launcher:

@@ -57,19 +57,11 @@ public final class ClusterOptions {
 
   /** The number of actors, of a connected driver. */
   public int ranks() {
-    return ranks != null ? ranks : Math.max(1, Math.min(RANKS_DEFAULT, gpusOfLargestNode()));
+    return ranks != null ? ranks : Math.max(1, Math.min(RANKS_DEFAULT, Nodes.mostGpus()));
   }
 
   /** What the members agree on. */
   public GroupConfig config() {
     return GroupConfig.builder().backend(backend).build();
-  }
-
-  private static int gpusOfLargestNode() {
-    return Ray.getRuntimeContext().getAllNodeInfo().stream()
-        .filter(node -> node.isAlive)
-        .mapToInt(node -> node.resources.getOrDefault("GPU", 0.0).intValue())
-        .max()
-        .orElse(0);
   }
 }

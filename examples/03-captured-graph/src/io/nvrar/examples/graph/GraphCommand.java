@@ -5,7 +5,11 @@ import io.nvrar.examples.hello.ClusterOptions;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
+import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
+import java.util.ArrayList;
+import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -61,13 +65,11 @@ public final class GraphCommand implements NvrarCommand {
             RayActorGroup.create(Replayer::new, cluster.ranks(), RayActorGroup.Options.gpus(1));
         RayCollectiveGroup group =
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
-      Ray.get(
-              actors.handles().stream()
-                  .map(
-                      actor ->
-                          actor.task(Replayer::run, group.name(), calls, count, replays).remote())
-                  .toList())
-          .forEach(spec.commandLine().getOut()::println);
+      List<ObjectRef<String>> runs = new ArrayList<>();
+      for (ActorHandle<Replayer> actor : actors.handles()) {
+        runs.add(actor.task(Replayer::run, group.name(), calls, count, replays).remote());
+      }
+      Ray.get(runs).forEach(spec.commandLine().getOut()::println);
     } finally {
       Ray.shutdown();
     }

@@ -10,7 +10,6 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
-import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -24,8 +23,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.Set;
-import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -221,17 +218,6 @@ abstract class ActorsContract {
         RayCollectiveGroup group = RayCollectives.createGroup("frugal", actors.handles())) {
       assertThat(Ray.get(actors.callAll(Probe::device, group.name()))).containsOnly("host (CPU)");
       assertRight(actors, group, Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500));
-    }
-  }
-
-  @Test
-  void actorsComputeOnTheGpusThatRayGaveThem() {
-    try (RayActorGroup<OrdinalProbe> actors =
-        RayActorGroup.create(OrdinalProbe::new, gpus, Options.gpus(1))) {
-      Set<Integer> every = IntStream.range(0, gpus).boxed().collect(Collectors.toSet());
-      assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
-          .hasSize(gpus)
-          .hasSameElementsAs(every);
     }
   }
 

@@ -4,10 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.Backend;
 import io.nvrar.DataType;
+import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
+import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.ray.api.Ray;
 import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -26,6 +30,16 @@ class ActorsGpuIT extends ActorsContract {
 
   ActorsGpuIT() {
     super(Backend.CUDA, 1, 2, 4, 8);
+  }
+
+  @Test
+  void actorsComputeOnTheGpusThatRayGaveThemAndOnEveryOne(RayCluster cluster) {
+    int gpus = cluster.gpus();
+    try (RayActorGroup<OrdinalProbe> actors =
+        RayActorGroup.create(OrdinalProbe::new, gpus, Options.gpus(1))) {
+      assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
+          .containsExactlyInAnyOrderElementsOf(IntStream.range(0, gpus).boxed().toList());
+    }
   }
 
   @ParameterizedTest
