@@ -2,7 +2,7 @@ package io.nvrar.device.cuda;
 
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
-import io.nvrar.device.EnqueuedCalls;
+import io.nvrar.device.async.EnqueuedCalls;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 

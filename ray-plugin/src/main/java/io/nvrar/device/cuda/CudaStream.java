@@ -2,8 +2,8 @@ package io.nvrar.device.cuda;
 
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
-import io.nvrar.device.AsyncStream;
-import io.nvrar.device.EnqueuedCalls;
+import io.nvrar.device.async.AsyncStream;
+import io.nvrar.device.async.EnqueuedCalls;
 import io.nvrar.device.host.HostDevice;
 import io.nvrar.device.memory.BufferMemory;
 import io.nvrar.device.memory.ElementBuffer;

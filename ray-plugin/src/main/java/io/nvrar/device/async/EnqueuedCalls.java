@@ -1,4 +1,4 @@
-package io.nvrar.device;
+package io.nvrar.device.async;
 
 /**
  * A group's calls on streams that execute them after they have returned ({@link AsyncStream}). For

@@ -1,4 +1,4 @@
-package io.nvrar.device;
+package io.nvrar.device.async;
 
 import io.nvrar.DeviceStream;
 
