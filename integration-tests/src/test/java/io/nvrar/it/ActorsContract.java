@@ -172,33 +172,49 @@ abstract class ActorsContract {
   @ParameterizedTest
   @MethodSource("worldsOfTwoHalves")
   void twoGroupsWorkSideBySideInAWorldThatCanBeSplit(int world) {
-    try (RayActorGroup<Probe> actors = actors(world)) {
-      List<ActorHandle<Probe>> left = actors.handles().subList(0, world / 2);
-      List<ActorHandle<Probe>> right = actors.handles().subList(world / 2, world);
-      try (RayCollectiveGroup leftGroup = create("left", left);
-          RayCollectiveGroup rightGroup = create("right", right);
-          RayCollectiveGroup whole = create("whole", actors.handles())) {
-        Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 10_000);
-        List<ObjectRef<String>> sums = new ArrayList<>();
-        for (int round = 0; round < 10; round++) {
-          sums.addAll(start(left, a -> a.task(Probe::check, leftGroup.name(), sum).remote()));
-          sums.addAll(start(right, a -> a.task(Probe::check, rightGroup.name(), sum).remote()));
-        }
-        assertThat(Ray.get(sums)).containsOnly("");
-        assertRight(actors, whole, sum);
-
-        List<ObjectRef<String>> turns =
-            start(left, a -> a.task(Probe::inTurn, leftGroup.name(), whole.name(), 200).remote());
-        List<ObjectRef<String>> others =
-            start(right, a -> a.task(Probe::inTurn, rightGroup.name(), whole.name(), 200).remote());
-        assertThat(Ray.get(turns)).containsOnly("");
-        assertThat(Ray.get(others)).containsOnly("");
-
-        assertThat(Ray.get(actors.callAll(Probe::sumOfHalf, whole.name())))
-            .isEqualTo(IntStream.range(0, world).mapToObj(rank -> halfOf(rank, world)).toList());
-        assertRight(actors, whole, sum);
-      }
+    try (RayActorGroup<Probe> actors = actors(world);
+        RayCollectiveGroup left = create("left", leftOf(actors));
+        RayCollectiveGroup right = create("right", rightOf(actors));
+        RayCollectiveGroup whole = create("whole", actors.handles())) {
+      assertSideBySide(actors, left, right, whole);
     }
+  }
+
+  static List<ActorHandle<Probe>> leftOf(RayActorGroup<Probe> actors) {
+    return actors.handles().subList(0, actors.handles().size() / 2);
+  }
+
+  static List<ActorHandle<Probe>> rightOf(RayActorGroup<Probe> actors) {
+    return actors.handles().subList(actors.handles().size() / 2, actors.handles().size());
+  }
+
+  /** By themselves at once, each in turn with the whole, and the whole's even and odd ranks. */
+  static void assertSideBySide(
+      RayActorGroup<Probe> actors,
+      RayCollectiveGroup left,
+      RayCollectiveGroup right,
+      RayCollectiveGroup whole) {
+    Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 10_000);
+    List<ObjectRef<String>> sums = new ArrayList<>();
+    for (int round = 0; round < 10; round++) {
+      sums.addAll(start(leftOf(actors), a -> a.task(Probe::check, left.name(), sum).remote()));
+      sums.addAll(start(rightOf(actors), a -> a.task(Probe::check, right.name(), sum).remote()));
+    }
+    assertThat(Ray.get(sums)).containsOnly("");
+    assertRight(actors, whole, sum);
+
+    List<ObjectRef<String>> turns = new ArrayList<>();
+    turns.addAll(
+        start(leftOf(actors), a -> a.task(Probe::inTurn, left.name(), whole.name(), 200).remote()));
+    turns.addAll(
+        start(
+            rightOf(actors), a -> a.task(Probe::inTurn, right.name(), whole.name(), 200).remote()));
+    assertThat(Ray.get(turns)).containsOnly("");
+
+    int world = whole.worldSize();
+    assertThat(Ray.get(actors.callAll(Probe::sumOfHalf, whole.name())))
+        .isEqualTo(IntStream.range(0, world).mapToObj(rank -> halfOf(rank, world)).toList());
+    assertRight(actors, whole, sum);
   }
 
   /** What {@link Probe#sumOfHalf} says: 2 to the power of each rank, the last rank first. */
@@ -228,7 +244,12 @@ abstract class ActorsContract {
   }
 
   final RayCollectiveGroup create(String name, List<ActorHandle<Probe>> actors) {
-    return RayCollectives.createGroup(name, actors, GroupConfig.builder().backend(backend).build());
+    return RayCollectives.createGroup(name, actors, config().build());
+  }
+
+  /** What every group of these tests has, and the defaults. */
+  final GroupConfig.Builder config() {
+    return GroupConfig.builder().backend(backend);
   }
 
   private RayCollectiveGroup createInTime(String name, List<ActorHandle<Probe>> actors) {
