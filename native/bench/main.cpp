@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "gpu_group.h"
 #include "group.h"
 #include "output.h"
 
@@ -29,7 +30,7 @@ int run_main(int argc, char** argv) {
       std::fputs(usage(), stdout);
       return 0;
     }
-    return run(options);
+    return options.on_gpu() ? run_on_gpus(options) : run(options);
   } catch (const UsageError& e) {
     std::fprintf(stderr, "nvrar_bench: %s\n", e.what());
     return 2;

@@ -38,12 +38,7 @@ class Batches {
     wrong_ += wrong;
   }
 
-  Cell cell() {
-    std::sort(us_.begin(), us_.end());
-    const size_t half = us_.size() / 2;
-    const double median = us_.size() % 2 == 1 ? us_[half] : (us_[half - 1] + us_[half]) / 2;
-    return {median, us_.front(), us_.back(), wrong_};
-  }
+  Cell cell() { return cell_of(&us_, wrong_); }
 
  private:
   std::vector<double> us_;
@@ -117,15 +112,25 @@ Row measure_size(Member* member, const Options& options, const Problem& problem)
     size.out_of_place(seed * 2, &out_of_place);
     if (problem.has_in_place()) size.in_place(seed * 2 + 1, &in_place);
   }
-  Row row{problem, size.iterations(), out_of_place.cell(), std::nullopt};
+  Row row;
+  row.problem = problem;
+  row.iterations = size.iterations();
+  row.out_of_place = out_of_place.cell();
   if (problem.has_in_place()) row.in_place = in_place.cell();
   return row;
 }
 
 }  // namespace
 
-uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show) {
-  uint64_t wrong = 0;
+Cell cell_of(std::vector<double>* us, uint64_t wrong) {
+  std::sort(us->begin(), us->end());
+  const size_t half = us->size() / 2;
+  const double median = us->size() % 2 == 1 ? (*us)[half] : ((*us)[half - 1] + (*us)[half]) / 2;
+  return {median, us->front(), us->back(), wrong};
+}
+
+std::vector<Problem> problems_of(const Options& options) {
+  std::vector<Problem> problems;
   for (Collective collective : options.collectives) {
     uint64_t last_count = 0;
     for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
@@ -133,10 +138,18 @@ uint64_t measure(Member* member, const Options& options, const std::function<voi
       if (problem.count == last_count && bytes != options.min_bytes)
         continue;  // below one element a rank, or a barrier
       last_count = problem.count;
-      const Row row = measure_size(member, options, problem);
-      wrong += row.out_of_place.wrong + (row.in_place ? row.in_place->wrong : 0);
-      show(row);
+      problems.push_back(problem);
     }
+  }
+  return problems;
+}
+
+uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show) {
+  uint64_t wrong = 0;
+  for (const Problem& problem : problems_of(options)) {
+    const Row row = measure_size(member, options, problem);
+    wrong += row.out_of_place.wrong + (row.in_place ? row.in_place->wrong : 0);
+    show(row);
   }
   return wrong;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "options.h"
 #include "problem.h"
@@ -32,12 +34,26 @@ struct Cell {
   uint64_t wrong = 0;  // elements, over all ranks and batches
 };
 
+// Of what was measured, which is sorted on the way.
+Cell cell_of(std::vector<double>* us, uint64_t wrong);
+
 struct Row {
-  Problem problem;
-  int iterations;
+  Problem problem{};
+  int iterations = 0;
   Cell out_of_place;
   std::optional<Cell> in_place;
+  std::string mode = "calls";  // on GPUs mode_name
+  std::string implementation;  // empty: the output's own
 };
+
+// What it costs to have a group on GPUs.
+struct GroupCost {
+  double us = 0;              // to make it, of the slowest rank
+  uint64_t device_bytes = 0;  // of the rank that it takes the most from
+};
+
+// What is measured, in order; sizes of less than an element a rank are one.
+std::vector<Problem> problems_of(const Options& options);
 
 // Collective. Calls `show` on every rank after each size; returns the number of wrong elements.
 uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show);

@@ -34,6 +34,18 @@ constexpr Name kAlgorithms[] = {
     {"hierarchical", NVRAR_ALGORITHM_HIERARCHICAL},
 };
 
+constexpr Name kBackends[] = {{"cpu", NVRAR_BACKEND_CPU}, {"cuda", NVRAR_BACKEND_CUDA}};
+constexpr Name kMemories[] = {
+    {"auto", NVRAR_MEMORY_AUTO}, {"nvshmem", NVRAR_MEMORY_NVSHMEM}, {"ipc", NVRAR_MEMORY_IPC}};
+constexpr Name kModes[] = {
+    {"graph", static_cast<int32_t>(Mode::kGraph)},
+    {"eager", static_cast<int32_t>(Mode::kEager)},
+    {"graph-compute", static_cast<int32_t>(Mode::kGraphCompute)},
+    {"eager-compute", static_cast<int32_t>(Mode::kEagerCompute)},
+};
+
+constexpr int kGpuIterations = 40;
+constexpr int kGpuWarmup = 3;
 constexpr uint64_t kBatchBytes = 4 << 20;
 constexpr int kIterationsLeast = 20;
 constexpr int kIterationsMost = 1000;
@@ -86,11 +98,30 @@ uint64_t bytes(const std::string& option, const std::string& text) {
   return value * scale;
 }
 
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
+    end = text.find(',', at);
+    parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
+  }
+  return parts;
+}
+
 using Setter = std::function<void(Options*, const std::string& option, const std::string& text)>;
 
 const std::map<std::string, Setter>& setters() {
   using Text = const std::string&;
   static const std::map<std::string, Setter> kSetters = {
+      {"--backend", [](Options* o, Text option, Text text) { o->backend = code_of(kBackends, option, text); }},
+      {"--gpus",
+       [](Options* o, Text option, Text text) { o->gpus = small_number(option, text, 1, NVRAR_MAX_RANKS_PER_NODE); }},
+      {"--memory", [](Options* o, Text option, Text text) { o->memory = code_of(kMemories, option, text); }},
+      {"--mode",
+       [](Options* o, Text option, Text text) {
+         o->modes.clear();
+         for (const std::string& one : split(text)) o->modes.push_back(static_cast<Mode>(code_of(kModes, option, one)));
+       }},
+      {"--yardstick", [](Options* o, Text option, Text text) { o->yardstick = small_number(option, text, 0, 1) == 1; }},
       {"--collective",
        [](Options* o, Text option, Text text) {
          o->collectives.clear();
@@ -123,14 +154,30 @@ const std::map<std::string, Setter>& setters() {
   return kSetters;
 }
 
+// What was not named.
+void complete(Options* options) {
+  const bool gpu = options->on_gpu();
+  if (options->min_bytes == 0) options->min_bytes = gpu ? 1 << 10 : 8;
+  if (options->max_bytes == 0) options->max_bytes = std::max<uint64_t>(gpu ? 8 << 20 : 4 << 20, options->min_bytes);
+  if (options->repeats == 0) options->repeats = gpu ? 30 : 11;
+  if (options->data_type < 0) options->data_type = gpu ? NVRAR_BFLOAT16 : NVRAR_FLOAT32;
+  if (options->modes.empty()) {
+    for (const Name& name : kModes) options->modes.push_back(static_cast<Mode>(name.code));
+  }
+  if (options->processes == 0 && !gpu) options->processes = 2;
+}
+
 void check(const Options& options) {
   if (options.min_bytes > options.max_bytes) {
     throw UsageError("--min is " + std::to_string(options.min_bytes) + " bytes, more than --max, " +
                      std::to_string(options.max_bytes));
   }
-  if (options.root >= options.processes) {
+  if (options.processes > 0 && options.root >= options.processes) {
     throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
                      std::to_string(options.processes) + " processes");
+  }
+  if (!options.on_gpu() && (options.gpus > 0 || options.memory != NVRAR_MEMORY_AUTO || options.yardstick)) {
+    throw UsageError("--gpus, --memory and --yardstick are for --backend cuda");
   }
   if (options.op == NVRAR_AVG && !is_float(options.data_type)) {
     throw UsageError(std::string("--op avg is for floating types, --type is ") + type_name(options.data_type));
@@ -143,6 +190,7 @@ const char* name_of(Collective collective) { return text_of(kCollectives, static
 const char* type_name(int32_t data_type) { return text_of(kTypes, data_type); }
 const char* op_name(int32_t op) { return text_of(kOps, op); }
 const char* algorithm_name(int32_t algorithm) { return text_of(kAlgorithms, algorithm); }
+const char* backend_name(int32_t backend) { return text_of(kBackends, backend); }
 
 uint32_t type_bytes(int32_t data_type) {
   switch (data_type) {
@@ -174,15 +222,26 @@ bool has_root(Collective collective) {
   return collective == Collective::kReduce || collective == Collective::kBroadcast;
 }
 
-Options::Options() : data_type(NVRAR_FLOAT32), op(NVRAR_SUM) {}
+const char* mode_name(Mode mode) { return text_of(kModes, static_cast<int32_t>(mode)); }
+
+bool in_graph(Mode mode) { return mode == Mode::kGraph || mode == Mode::kGraphCompute; }
+bool with_compute(Mode mode) { return mode == Mode::kGraphCompute || mode == Mode::kEagerCompute; }
+
+Options::Options() : backend(NVRAR_BACKEND_CPU), data_type(-1), op(NVRAR_SUM) {}
+
+bool Options::on_gpu() const { return backend == NVRAR_BACKEND_CUDA; }
 
 int Options::iterations_of(uint64_t bytes) const {
   if (iterations > 0) return iterations;
+  if (on_gpu()) return kGpuIterations;
   const auto wanted = static_cast<int>(std::min<uint64_t>(kBatchBytes / std::max<uint64_t>(bytes, 1), kIterationsMost));
   return std::max(wanted, kIterationsLeast);
 }
 
-int Options::warmup_of(uint64_t bytes) const { return warmup >= 0 ? warmup : std::max(2, iterations_of(bytes) / 10); }
+int Options::warmup_of(uint64_t bytes) const {
+  if (warmup >= 0) return warmup;
+  return on_gpu() ? kGpuWarmup : std::max(2, iterations_of(bytes) / 10);
+}
 
 Options parse_options(int argc, char** argv) {
   Options options;
@@ -207,6 +266,7 @@ Options parse_options(int argc, char** argv) {
     }
     setter->second(&options, name, text);
   }
+  complete(&options);
   check(options);
   return options;
 }
@@ -214,25 +274,34 @@ Options parse_options(int argc, char** argv) {
 const char* usage() {
   return R"(Times the collectives of libnvrar between processes of this machine.
 
-  --processes N         1 to 8 processes (2)
+  --backend NAME        cpu (default) or cuda
+  --processes N         1 to 8 processes (2; on GPUs one for each GPU that is visible)
   --collective NAME     all-reduce (default), reduce, broadcast, all-gather, reduce-scatter, all-to-all,
                         send-receive, barrier, or all
-  --min, --max BYTES    smallest and largest size, such as 8, 64K, 4M (8 and 4M)
+  --min, --max BYTES    smallest and largest size, such as 8, 64K, 4M (8 and 4M; on GPUs 1K and 8M)
   --factor N            from one size to the next (2)
-  --type NAME           float32 (default), float16, bfloat16, float64, int8, uint8, int32, int64
+  --type NAME           float32 (default), bfloat16 (default on GPUs), float16, float64, int8, uint8, int32, int64
   --op NAME             sum (default), product, max, min, avg
   --root N              of reduce and broadcast (0)
   --algorithm NAME      of all-reduce: auto (default), one-shot, two-shot, hierarchical
   --ranks-per-node N    simulated nodes of so many ranks (0: all in one)
   --ring-bytes BYTES    the group's ringBytes (the library's default)
-  --iters N             calls in one timed batch (by size: 20 to 1000)
-  --warmup N            untimed calls before each batch (a tenth of --iters)
-  --repeats N           batches, of which the median is shown (11)
+  --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40)
+  --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)
+  --repeats N           batches, of which the median is shown (11; on GPUs 30)
   --csv FILE            also as CSV; - is standard output, without the table
   --json FILE           also as JSON
 
+On GPUs:
+  --mode NAMES          graph, eager, graph-compute, eager-compute: a batch in a CUDA graph or call by call, bare or
+                        with a kernel of about 1 us after each call, whose own time is subtracted (all, in turn)
+  --gpus N              rank r is on GPU r mod N (each has its own)
+  --memory NAME         how the ranks reach each other: auto (default), nvshmem, ipc
+  --yardstick 1         also time the kernels of the study that ours are compared with, in turn with ours
+
 Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.
-After each batch one call is checked: every element on every rank against values computed without the library.
+After each batch (on GPUs: after those of one mode) one more is checked: every element on every rank against values
+computed without the library.
 )";
 }
 

@@ -30,32 +30,47 @@ const char* name_of(Collective collective);
 const char* type_name(int32_t data_type);
 const char* op_name(int32_t op);
 const char* algorithm_name(int32_t algorithm);
+const char* backend_name(int32_t backend);
 uint32_t type_bytes(int32_t data_type);
 bool is_float(int32_t data_type);
 bool reduces(Collective collective);
 bool has_root(Collective collective);
 
+// How the calls of a batch on a GPU are submitted. A compute mode has a kernel of about 1 us after each call, whose
+// own time is subtracted.
+enum class Mode { kGraph, kEager, kGraphCompute, kEagerCompute };
+const char* mode_name(Mode mode);
+bool in_graph(Mode mode);
+bool with_compute(Mode mode);
+
 struct Options {
+  int32_t backend;
   std::vector<Collective> collectives{Collective::kAllReduce};
-  int processes = 2;
+  int processes = 0;  // 0: 2, on GPUs one for each that is visible
   int ranks_per_node = 0;
   int32_t data_type;
   int32_t op;
   int32_t algorithm = 0;
   int root = 0;
-  uint64_t min_bytes = 8;
-  uint64_t max_bytes = 4 << 20;
+  uint64_t min_bytes = 0;  // 0: by backend, as the next
+  uint64_t max_bytes = 0;
   uint64_t factor = 2;
   int iterations = 0;  // 0: by size, see iterations_of
   int warmup = -1;     // -1: a tenth of the iterations
-  int repeats = 11;
+  int repeats = 0;     // 0: by backend
   uint64_t ring_bytes = 0;
+  // On GPUs only.
+  int gpus = 0;        // rank r is on GPU r mod gpus; 0: each has its own
+  int32_t memory = 0;  // NVRAR_MEMORY_*
+  std::vector<Mode> modes;
+  bool yardstick = false;  // measure the study's kernels beside ours
   std::string csv;
   std::string json;
   bool help = false;
 
   Options();
-  // About 4 MiB a batch: long enough for the clock, short enough for many sizes.
+  bool on_gpu() const;
+  // On a GPU protocol B's 40 calls; else about 4 MiB a batch: long enough for the clock, short enough for many sizes.
   int iterations_of(uint64_t bytes) const;
   int warmup_of(uint64_t bytes) const;
 };

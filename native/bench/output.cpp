@@ -51,15 +51,16 @@ Output::Output(const Options& options, std::string implementation, std::string l
     std::printf("# %s, %d processes, library %s\n", implementation_.c_str(), options.processes, library.c_str());
     std::printf("# time: median of %d batches of the slowest rank's mean; #wrong: elements, over ranks and batches\n",
                 options.repeats);
-    std::printf("#%-15s %10s %10s %9s %8s %4s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count", "type",
-                "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-    std::printf("#%-15s %10s %10s %9s %8s %4s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "collective", "(B)", "(elements)",
-                "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "in place", "(GB/s)", "(GB/s)", "");
+    std::printf("#%-15s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count",
+                "type", "redop", "root", "from", "mode", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+                "#wrong");
+    std::printf("#%-15s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "collective", "(B)",
+                "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "in place", "(GB/s)", "(GB/s)", "");
   }
   if (csv_) {
     std::fprintf(csv_.get(),
                  "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,algbw_gbps,"
-                 "busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats\n");
+                 "busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats,backend,mode\n");
   }
   if (json_) {
     std::fprintf(json_.get(), "{\n\"implementation\": \"%s\",\n\"library\": \"%s\",\n\"results\": [",
@@ -74,8 +75,9 @@ void Output::show(const Row& row) {
       std::printf(" | %9.2f %7.3f %7.3f %6" PRIu64, measured.us, algorithm_bandwidth(row, measured),
                   bus_bandwidth(row, measured), measured.wrong);
     };
-    std::printf(" %-15s %10" PRIu64 " %10" PRIu64 " %9s %8s %4d", name_of(problem.collective), problem.bytes(),
-                problem.count, type_text(problem), op_text(problem), root_of(problem));
+    std::printf(" %-15s %10" PRIu64 " %10" PRIu64 " %9s %8s %4d %-10s %-13s", name_of(problem.collective),
+                problem.bytes(), problem.count, type_text(problem), op_text(problem), root_of(problem),
+                (row.implementation.empty() ? implementation_ : row.implementation).c_str(), row.mode.c_str());
     cell(row.out_of_place);
     if (row.in_place) {
       cell(*row.in_place);
@@ -89,28 +91,47 @@ void Output::show(const Row& row) {
   if (row.in_place) write_cell(row, "in", *row.in_place);
 }
 
+void Output::show(const GroupCost& cost) {
+  if (table_) {
+    std::printf("# group: made in %.3f s, takes %.1f MiB of a GPU's memory\n", cost.us * 1e-6,
+                static_cast<double>(cost.device_bytes) / (1 << 20));
+  }
+  const Cell cell{cost.us, cost.us, cost.us, 0};
+  write({implementation_, "group", options_.processes, cost.device_bytes, 0, "none", "none", -1, "none", "out", cell, 0,
+         0, 1, 1, "create"});
+}
+
 void Output::write_cell(const Row& row, const char* placement, const Cell& cell) {
   const Problem& problem = row.problem;
   const bool chooses = problem.collective == Collective::kAllReduce;
-  const char* algorithm = chooses ? algorithm_name(options_.algorithm) : "none";
+  write({row.implementation.empty() ? implementation_ : row.implementation, name_of(problem.collective), problem.world,
+         problem.bytes(), problem.count, type_text(problem), op_text(problem), root_of(problem),
+         chooses ? algorithm_name(options_.algorithm) : "none", placement, cell, algorithm_bandwidth(row, cell),
+         bus_bandwidth(row, cell), row.iterations, options_.repeats, row.mode});
+}
+
+void Output::write(const Line& line) {
+  const char* backend = backend_name(options_.backend);
   if (csv_) {
     std::fprintf(csv_.get(),
-                 "%s,%s,%d,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%" PRIu64 ",%.4f,%.4f,%d,%d\n",
-                 implementation_.c_str(), name_of(problem.collective), problem.world, problem.bytes(), problem.count,
-                 type_text(problem), op_text(problem), root_of(problem), algorithm, placement, cell.us,
-                 algorithm_bandwidth(row, cell), bus_bandwidth(row, cell), cell.wrong, cell.min_us, cell.max_us,
-                 row.iterations, options_.repeats);
+                 "%s,%s,%d,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%" PRIu64 ",%.4f,%.4f,%d,%d,%s,%s\n",
+                 line.implementation.c_str(), line.collective, line.processes, line.bytes, line.count, line.type,
+                 line.op, line.root, line.algorithm, line.placement, line.cell.us, line.algorithm_bandwidth,
+                 line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us, line.iterations, line.repeats,
+                 backend, line.mode.c_str());
   }
   if (json_) {
     std::fprintf(json_.get(),
-                 "%s\n{\"collective\": \"%s\", \"processes\": %d, \"bytes\": %" PRIu64 ", \"count\": %" PRIu64
+                 "%s\n{\"implementation\": \"%s\", \"collective\": \"%s\", \"processes\": %d, \"bytes\": %" PRIu64
+                 ", \"count\": %" PRIu64
                  ", \"type\": \"%s\", \"op\": \"%s\", \"root\": %d, \"algorithm\": \"%s\", \"placement\": \"%s\", "
                  "\"time_us\": %.4f, \"algbw_gbps\": %.4f, \"busbw_gbps\": %.4f, \"wrong\": %" PRIu64
-                 ", \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d, \"repeats\": %d}",
-                 first_ ? "" : ",", name_of(problem.collective), problem.world, problem.bytes(), problem.count,
-                 type_text(problem), op_text(problem), root_of(problem), algorithm, placement, cell.us,
-                 algorithm_bandwidth(row, cell), bus_bandwidth(row, cell), cell.wrong, cell.min_us, cell.max_us,
-                 row.iterations, options_.repeats);
+                 ", \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d, \"repeats\": %d, "
+                 "\"backend\": \"%s\", \"mode\": \"%s\"}",
+                 first_ ? "" : ",", line.implementation.c_str(), line.collective, line.processes, line.bytes,
+                 line.count, line.type, line.op, line.root, line.algorithm, line.placement, line.cell.us,
+                 line.algorithm_bandwidth, line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us,
+                 line.iterations, line.repeats, backend, line.mode.c_str());
     first_ = false;
   }
 }

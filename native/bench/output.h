@@ -17,6 +17,7 @@ class Output {
   Output(const Options& options, std::string implementation, std::string library);
 
   void show(const Row& row);
+  void show(const GroupCost& cost);
   void end(uint64_t wrong);
 
  private:
@@ -26,7 +27,27 @@ class Output {
   using File = std::unique_ptr<std::FILE, Close>;
   static File open(const std::string& path);
 
+  // A line of the files.
+  struct Line {
+    std::string implementation;
+    const char* collective;
+    int processes;
+    uint64_t bytes;
+    uint64_t count;
+    const char* type;
+    const char* op;
+    int root;
+    const char* algorithm;
+    const char* placement;
+    Cell cell;
+    double algorithm_bandwidth;
+    double bus_bandwidth;
+    int iterations;
+    int repeats;
+    std::string mode;
+  };
   void write_cell(const Row& row, const char* placement, const Cell& cell);
+  void write(const Line& line);
 
   const Options options_;
   const std::string implementation_;

@@ -1,5 +1,8 @@
 package io.nvrar.cli.bench;
 
+import io.nvrar.Backend;
+import io.nvrar.device.cuda.CudaBench;
+import io.nvrar.device.cuda.CudaDevices;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,7 +12,13 @@ import java.util.stream.Stream;
 final class Machine {
   private Machine() {}
 
-  static String describe() throws IOException {
+  static String describe(Backend backend) throws IOException {
+    String gpus = "";
+    if (backend == Backend.CUDA) {
+      int count = CudaDevices.count();
+      gpus = "%d GPU%s %s, ".formatted(count, count == 1 ? "" : "s", CudaBench.name());
+    }
+
     String model;
     try (Stream<String> lines = Files.lines(Path.of("/proc/cpuinfo"))) {
       model =
@@ -19,8 +28,9 @@ final class Machine {
               .map(line -> line.substring(line.indexOf(':') + 1).strip())
               .orElse("unknown");
     }
-    return "%d cores of %s, Linux %s, JDK %s"
+    return "%s%d cores of %s, Linux %s, JDK %s"
         .formatted(
+            gpus,
             Runtime.getRuntime().availableProcessors(),
             model,
             System.getProperty("os.version"),

@@ -28,7 +28,7 @@ final class MemberProcess implements AutoCloseable {
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
 
   /** Starts a JVM on this one's class path. */
-  MemberProcess(int rank, Settings settings) throws IOException {
+  MemberProcess(int rank, Settings settings, Path barrier) throws IOException {
     this.rank = rank;
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
@@ -41,8 +41,12 @@ final class MemberProcess implements AutoCloseable {
         command.add(option);
       }
     }
+    if (settings.sharesGpus()) {
+      command.add("-Dnvrar.sharedDevices=true");
+    }
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.nvrar.cli.Main"));
     command.addAll(List.of("bench", "--member", Integer.toString(rank)));
+    command.addAll(List.of("--barrier", barrier.toString()));
     command.addAll(settings.arguments());
     process = new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
     Thread reader = new Thread(this::readAll, "bench-rank-" + rank);

@@ -3,17 +3,12 @@ package io.nvrar.cli.bench;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.DeviceStream;
-import java.lang.management.CompilationMXBean;
-import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * The measurement of one member, step by step that of native/bench/measure.cpp. What the ranks
@@ -22,25 +17,27 @@ import java.util.concurrent.locks.LockSupport;
 final class MemberRun {
   private static final byte POISON = (byte) 0xA5;
 
-  /** Until the JVM's compilers are done with the call path, it is not what a decode loop sees. */
-  private static final int COMPILE_CALLS = 30_000;
-
-  /** The same for what surrounds the calls: its compilation would take the cores of the ranks. */
+  /**
+   * Until what surrounds the calls is compiled too: its compilation would take the cores of the
+   * ranks.
+   */
   private static final int COMPILE_BATCHES = 20;
 
   private static final long COMPILE_CHECKED_ELEMENTS = 2_000_000;
-
-  private static final int COMPILER_LOOKS = 20;
-  private static final long COMPILER_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
 
   private final CollectiveGroup group;
   private final Settings settings;
   private final List<Batch> batches = new ArrayList<>();
 
-  /** What one rank measured in one batch, as it tells the launching process. */
-  record Batch(long bytes, String placement, double us, long wrong) {
+  /**
+   * What one rank measured in one batch, as it tells the launching process.
+   *
+   * @param mode the name of a {@link Mode}, with {@link Mode#ALONE} behind it for what computes
+   *     only
+   */
+  record Batch(long bytes, String placement, String mode, double us, long wrong) {
     String toLine() {
-      return String.format(Locale.ROOT, "%d %s %.4f %d", bytes, placement, us, wrong);
+      return String.format(Locale.ROOT, "%d %s %s %.4f %d", bytes, placement, mode, us, wrong);
     }
 
     static Batch parse(String line) {
@@ -48,8 +45,9 @@ final class MemberRun {
       return new Batch(
           Long.parseLong(fields[0]),
           fields[1],
-          Double.parseDouble(fields[2]),
-          Long.parseLong(fields[3]));
+          fields[2],
+          Double.parseDouble(fields[3]),
+          Long.parseLong(fields[4]));
     }
   }
 
@@ -83,30 +81,15 @@ final class MemberRun {
 
   private void rehearse(List<Problem> problems) {
     try (Size size = new Size(problems.get(0))) {
-      size.repeat(size.outOfPlace, COMPILE_CALLS);
+      size.repeat(size.outOfPlace, Compilers.CALLS);
     }
     measure(problems.get(0), COMPILE_BATCHES);
     Problem largest = problems.get(problems.size() - 1);
     long enough = COMPILE_CHECKED_ELEMENTS / Math.max(1, largest.elements());
     measure(largest, (int) Math.min(COMPILE_BATCHES, 1 + enough));
     batches.clear();
-    awaitCompilers();
+    Compilers.await();
     group.barrier();
-  }
-
-  /** They work in threads of their own, and the cores that they take are those of the ranks. */
-  private static void awaitCompilers() {
-    CompilationMXBean compilers = ManagementFactory.getCompilationMXBean();
-    if (compilers == null || !compilers.isCompilationTimeMonitoringSupported()) {
-      return;
-    }
-    long before = -1;
-    for (int look = 0;
-        look < COMPILER_LOOKS && before != compilers.getTotalCompilationTime();
-        look++) {
-      before = compilers.getTotalCompilationTime();
-      LockSupport.parkNanos(COMPILER_LOOK_NANOS);
-    }
   }
 
   /** What is measured, in order; sizes of less than an element a rank are one. */
@@ -148,22 +131,8 @@ final class MemberRun {
       inPlace = call(sendInPlace, recvInPlace);
     }
 
-    // The lambda is made once: a call in the timed loop allocates nothing.
     private Runnable call(DeviceBuffer from, DeviceBuffer to) {
-      DeviceStream stream = group.stream();
-      int next = (group.rank() + 1) % group.worldSize();
-      int previous = (group.rank() + group.worldSize() - 1) % group.worldSize();
-      return switch (problem.collective()) {
-        case ALL_REDUCE ->
-            () -> group.allReduce(from, to, problem.op(), settings.algorithm(), stream);
-        case REDUCE -> () -> group.reduce(from, to, problem.op(), problem.root(), stream);
-        case BROADCAST -> () -> group.broadcast(from, to, problem.root(), stream);
-        case ALL_GATHER -> () -> group.allGather(from, to, stream);
-        case REDUCE_SCATTER -> () -> group.reduceScatter(from, to, problem.op(), stream);
-        case ALL_TO_ALL -> () -> group.allToAll(from, to, stream);
-        case SEND_RECEIVE -> () -> group.sendReceive(from, next, to, previous, stream);
-        case BARRIER -> () -> group.barrier(stream);
-      };
+      return GroupCalls.of(group, settings, problem, from, to, group.stream());
     }
 
     void measureOutOfPlace(long seed) {
@@ -213,7 +182,7 @@ final class MemberRun {
       ByteBuffer got = bytesOf(problem.recvElements());
       result.copyTo(got);
       long wrong = problem.wrong(seed, group.rank(), got.flip());
-      batches.add(new Batch(problem.bytes(), placement, us, wrong));
+      batches.add(new Batch(problem.bytes(), placement, Names.of(Mode.CALLS), us, wrong));
     }
 
     private ByteBuffer bytesOf(long elements) {

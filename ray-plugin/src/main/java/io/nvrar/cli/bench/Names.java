@@ -2,6 +2,7 @@ package io.nvrar.cli.bench;
 
 import io.nvrar.Algorithm;
 import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import java.util.Arrays;
 import java.util.Locale;
@@ -34,6 +35,23 @@ final class Names {
     @Override
     public Implementation convert(String text) {
       return parse(Implementation.values(), Implementation::toString, text);
+    }
+  }
+
+  /** See {@link Mode}. */
+  static final class Modes implements ITypeConverter<Mode> {
+    @Override
+    public Mode convert(String text) {
+      return parse(Mode.OF_GPUS.toArray(Mode[]::new), Names::of, text);
+    }
+  }
+
+  /** See {@link MemoryProvider}; not that of members in one process, which ours never are. */
+  static final class Memories implements ITypeConverter<MemoryProvider> {
+    @Override
+    public MemoryProvider convert(String text) {
+      MemoryProvider[] between = {MemoryProvider.AUTO, MemoryProvider.NVSHMEM, MemoryProvider.IPC};
+      return parse(between, Names::of, text);
     }
   }
 

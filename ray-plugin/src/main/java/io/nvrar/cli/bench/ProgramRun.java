@@ -2,8 +2,12 @@ package io.nvrar.cli.bench;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.DataType;
+import io.nvrar.ReduceOp;
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,7 +15,9 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** The measurement by a program that writes the same CSV file: ours in C++, or that of MPI. */
+/**
+ * The measurement by a program that writes the same CSV file: ours in C++, that of MPI, PyTorch's.
+ */
 final class ProgramRun {
   private static final int LIMIT_SECONDS = 600;
   private static final int GRACE_SECONDS = 5;
@@ -26,8 +32,14 @@ final class ProgramRun {
     return home.resolve(Path.of("native", "build", "release", "bench"));
   }
 
-  static List<Row> cpp(Path home, Settings settings) throws IOException, InterruptedException {
-    return run(List.of(program(home, "nvrar_bench").toString()), settings);
+  static List<Row> cpp(Path home, Settings settings, boolean study)
+      throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>();
+    command.add(program(home, "nvrar_bench").toString());
+    if (study && settings.onGpu()) {
+      command.addAll(List.of("--yardstick", "1"));
+    }
+    return run(command, settings.arguments());
   }
 
   static List<Row> mpi(Path home, Settings settings) throws IOException, InterruptedException {
@@ -43,11 +55,84 @@ final class ProgramRun {
             "-n",
             Integer.toString(settings.processes()),
             program(home, "nvrar_bench_mpi").toString()),
-        settings);
+        settings.arguments());
+  }
+
+  /** NCCL and the all-reduces of PyTorch's symmetric memory. */
+  static List<Row> torch(Path home, Settings settings) throws IOException, InterruptedException {
+    // NVLink multicast is off in ours, which use none, and some hosts let no container use it.
+    return run(
+        List.of(
+            "env",
+            "NCCL_NVLS_ENABLE=0",
+            "TORCH_SYMM_MEM_DISABLE_MULTICAST=1",
+            "NVSHMEM_DISABLE_NVLS=1",
+            "OMP_NUM_THREADS=1",
+            "python3",
+            "-m",
+            "torch.distributed.run",
+            "--master-addr",
+            "127.0.0.1",
+            "--master-port",
+            Integer.toString(freePort()),
+            "--nproc-per-node",
+            Integer.toString(settings.processes()),
+            peersScript(home).toString()),
+        settings.arguments());
+  }
+
+  private static int freePort() throws IOException {
+    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      return socket.getLocalPort();
+    }
+  }
+
+  private static Path peersScript(Path home) {
+    return home.resolve(Path.of("native", "bench", "peers_bench.py"));
+  }
+
+  /** Why an implementation is not measured with these settings, empty if it is. */
+  static String leftOut(Path home, Implementation implementation, Settings settings) {
+    return switch (implementation) {
+      case CPP, JAVA -> "";
+      case STUDY -> studyLeftOut(settings);
+      case OPEN_MPI -> mpiLeftOut(home, settings);
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> torchLeftOut(home, settings);
+    };
+  }
+
+  private static String studyLeftOut(Settings settings) {
+    boolean its =
+        settings.collective() == Collective.ALL_REDUCE
+            && settings.type() == DataType.BFLOAT16
+            && settings.op() == ReduceOp.SUM
+            && List.of(2, 4, 8).contains(settings.processes());
+    return its ? "" : "its kernels are for the all-reduce of bfloat16 sums among 2, 4 or 8 ranks";
+  }
+
+  private static String torchLeftOut(Path home, Settings settings) {
+    if (settings.collective() != Collective.ALL_REDUCE || settings.op() != ReduceOp.SUM) {
+      return "it is measured in all-reduce and sum only";
+    }
+    if (settings.processes() == 1) {
+      return "with one process there is nothing to compare";
+    }
+    if (settings.sharesGpus()) {
+      return "it takes a GPU for each rank";
+    }
+    if (settings.type() != DataType.BFLOAT16
+        && settings.type() != DataType.FLOAT16
+        && settings.type() != DataType.FLOAT32) {
+      return "it is measured in bfloat16, float16 and float32 only";
+    }
+    if (!Files.isReadable(peersScript(home))) {
+      return peersScript(home) + " is not here";
+    }
+    return PythonTorch.PROBLEM;
   }
 
   /** Why Open MPI is not measured beside ours, empty if it is. */
-  static String mpiLeftOut(Path home, Settings settings) {
+  private static String mpiLeftOut(Path home, Settings settings) {
     boolean started =
         Stream.of(System.getenv("PATH").split(":", -1))
             .anyMatch(directory -> Files.isExecutable(Path.of(directory, "mpirun")));
@@ -78,14 +163,41 @@ final class ProgramRun {
     return program;
   }
 
-  private static List<Row> run(List<String> start, Settings settings)
+  /** Whether python3 has PyTorch with CUDA: asked once, which takes seconds. */
+  private static final class PythonTorch {
+    private static final int LIMIT_SECONDS = 60;
+    static final String PROBLEM = problem();
+
+    private PythonTorch() {}
+
+    private static String problem() {
+      try {
+        Process process =
+            new ProcessBuilder(
+                    "python3", "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())")
+                .redirectOutput(Redirect.DISCARD)
+                .redirectError(Redirect.DISCARD)
+                .start();
+        boolean ended = process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS);
+        process.destroyForcibly();
+        return ended && process.exitValue() == 0 ? "" : "python3 has no PyTorch with CUDA here";
+      } catch (IOException e) {
+        return "there is no python3 here";
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return "it could not be asked for";
+      }
+    }
+  }
+
+  private static List<Row> run(List<String> start, List<String> arguments)
       throws IOException, InterruptedException {
     Path directory = Files.createTempDirectory("nvrar-bench");
     Path csv = directory.resolve("results.csv");
     Path errors = directory.resolve("errors");
     try {
       List<String> command = new ArrayList<>(start);
-      command.addAll(settings.arguments());
+      command.addAll(arguments);
       command.addAll(List.of("--csv", csv.toString()));
       // Also where a signal ends this JVM, which runs no finally block: the last is deleted first.
       Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
@@ -105,7 +217,7 @@ final class ProgramRun {
       List<String> lines = Files.readAllLines(csv, UTF_8);
       if (lines.isEmpty() || !lines.get(0).equals(Row.HEADER)) {
         throw new IOException(
-            "%s wrote no results that this version knows".formatted(start.get(start.size() - 1)));
+            "%s wrote no results that this version knows".formatted(String.join(" ", start)));
       }
       return lines.stream().skip(1).map(Row::parse).toList();
     } finally {
@@ -131,10 +243,13 @@ final class ProgramRun {
     }
     int code = process.exitValue();
     if (code != 0 && code != WRONG_RESULTS) {
+      List<String> lines = Files.readAllLines(errors, UTF_8);
       String said =
-          Files.readAllLines(errors, UTF_8).stream()
-              .filter(line -> line.startsWith("nvrar_bench"))
+          lines.stream()
+              .filter(line -> line.startsWith("nvrar_bench") || line.startsWith("peers_bench"))
               .findFirst()
+              // What ends a trace of Python.
+              .or(() -> lines.stream().filter(line -> line.contains("Error: ")).findFirst())
               .orElse("it ended with code " + code);
       throw new IOException("%s: %s".formatted(String.join(" ", command), said));
     }

@@ -1,5 +1,6 @@
 package io.nvrar.cli.bench;
 
+import io.nvrar.Backend;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalDouble;
@@ -12,18 +13,28 @@ record Results(List<Row> rows) {
   record Part(String collective, int processes, List<Row> rows) {
     String title() {
       Row any = rows.get(0);
-      return "%s, %s%s, %d process%s"
+      return "%s, %s%s, %d %s"
           .formatted(
               collective,
               any.type(),
               any.op().equals("none") ? "" : " " + any.op(),
               processes,
-              processes == 1 ? "" : "es");
+              onGpu() ? "ranks" : processes == 1 ? "process" : "processes");
     }
+
+    boolean onGpu() {
+      return rows.get(0).backend().equals(Names.of(Backend.CUDA));
+    }
+  }
+
+  /** What groups cost. */
+  List<Row> groups() {
+    return rows.stream().filter(row -> row.collective().equals(Row.GROUP)).toList();
   }
 
   List<Part> parts() {
     return rows.stream()
+        .filter(row -> !row.collective().equals(Row.GROUP))
         .map(row -> new Part(row.collective(), row.processes(), List.of()))
         .distinct()
         .map(
@@ -51,6 +62,13 @@ record Results(List<Row> rows) {
     return part.rows.stream()
         .filter(row -> row.implementation().equals(from.toString()))
         .filter(row -> row.bytes() == bytes && row.placement().equals(placement))
+        .findFirst();
+  }
+
+  static Optional<Row> find(Part part, Implementation from, long bytes, Mode mode) {
+    return part.rows.stream()
+        .filter(row -> row.implementation().equals(from.toString()))
+        .filter(row -> row.bytes() == bytes && row.mode().equals(Names.of(mode)))
         .findFirst();
   }
 

@@ -29,21 +29,37 @@ record Row(
     double timeMinUs,
     double timeMaxUs,
     int iterations,
-    int repeats) {
+    int repeats,
+    String backend,
+    String mode) {
 
   static final String OUT_OF_PLACE = "out";
   static final String IN_PLACE = "in";
   static final String HEADER =
       "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,"
-          + "algbw_gbps,busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats";
+          + "algbw_gbps,busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats,backend,mode";
+
+  /**
+   * The collective of a row that says what a group costs: its creation, and in bytes its memory.
+   */
+  static final String GROUP = "group";
+
+  static final String CREATE = "create";
   private static final double GB_PER_MICROSECOND_BYTE = 1e-3;
 
   /** What is measured at one place: all rows of a key are of one cell, by round. */
   record Key(
-      String implementation, String collective, int processes, long bytes, String placement) {}
+      String implementation,
+      String collective,
+      int processes,
+      long bytes,
+      String placement,
+      String mode) {}
 
   Key key() {
-    return new Key(implementation, collective, processes, bytes, placement);
+    // What a group takes of a GPU's memory may differ from round to round.
+    long size = collective.equals(GROUP) ? 0 : bytes;
+    return new Key(implementation, collective, processes, size, placement, mode);
   }
 
   static Row of(
@@ -51,6 +67,7 @@ record Row(
       Settings settings,
       Problem problem,
       String placement,
+      Mode mode,
       List<Double> batchesUs,
       long wrong) {
     double us = Medians.of(batchesUs);
@@ -74,7 +91,35 @@ record Row(
         batchesUs.stream().mapToDouble(Double::doubleValue).min().orElseThrow(),
         batchesUs.stream().mapToDouble(Double::doubleValue).max().orElseThrow(),
         settings.iterationsOf(problem.bytes()),
-        batchesUs.size());
+        batchesUs.size(),
+        Names.of(settings.backend()),
+        Names.of(mode));
+  }
+
+  /** What the group of an implementation costs. */
+  static Row ofGroup(
+      Implementation implementation, Settings settings, double createUs, long deviceBytes) {
+    return new Row(
+        implementation.toString(),
+        GROUP,
+        settings.processes(),
+        deviceBytes,
+        0,
+        "none",
+        "none",
+        -1,
+        "none",
+        OUT_OF_PLACE,
+        createUs,
+        0,
+        0,
+        0,
+        createUs,
+        createUs,
+        1,
+        1,
+        Names.of(settings.backend()),
+        CREATE);
   }
 
   /** A line of a file that begins with {@link #HEADER}. */
@@ -103,7 +148,9 @@ record Row(
         Double.parseDouble(fields[14]),
         Double.parseDouble(fields[15]),
         Integer.parseInt(fields[16]),
-        Integer.parseInt(fields[17]));
+        Integer.parseInt(fields[17]),
+        fields[18],
+        fields[19]);
   }
 
   /**
@@ -113,12 +160,13 @@ record Row(
   static Row merge(List<Row> rounds) {
     Row first = rounds.get(0);
     double us = Medians.of(rounds.stream().map(Row::timeUs).toList());
-    double scale = first.timeUs / us;
+    // Less the time of what computes only, a call can come to nothing.
+    double scale = us == 0 ? 0 : first.timeUs / us;
     return new Row(
         first.implementation,
         first.collective,
         first.processes,
-        first.bytes,
+        rounds.stream().mapToLong(Row::bytes).max().orElseThrow(),
         first.count,
         first.type,
         first.op,
@@ -132,13 +180,15 @@ record Row(
         rounds.stream().mapToDouble(Row::timeMinUs).min().orElseThrow(),
         rounds.stream().mapToDouble(Row::timeMaxUs).max().orElseThrow(),
         first.iterations,
-        rounds.stream().mapToInt(Row::repeats).sum());
+        rounds.stream().mapToInt(Row::repeats).sum(),
+        first.backend,
+        first.mode);
   }
 
   String toCsv() {
     return String.format(
         Locale.ROOT,
-        "%s,%s,%d,%d,%d,%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%d,%.4f,%.4f,%d,%d",
+        "%s,%s,%d,%d,%d,%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%d,%.4f,%.4f,%d,%d,%s,%s",
         implementation,
         collective,
         processes,
@@ -156,7 +206,9 @@ record Row(
         timeMinUs,
         timeMaxUs,
         iterations,
-        repeats);
+        repeats,
+        backend,
+        mode);
   }
 
   String toJson() {
@@ -166,7 +218,7 @@ record Row(
             + " \"count\": %d, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d, \"algorithm\": \"%s\","
             + " \"placement\": \"%s\", \"time_us\": %.4f, \"algbw_gbps\": %.4f, \"busbw_gbps\": %.4f,"
             + " \"wrong\": %d, \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d,"
-            + " \"repeats\": %d}",
+            + " \"repeats\": %d, \"backend\": \"%s\", \"mode\": \"%s\"}",
         implementation,
         collective,
         processes,
@@ -184,6 +236,8 @@ record Row(
         timeMinUs,
         timeMaxUs,
         iterations,
-        repeats);
+        repeats,
+        backend,
+        mode);
   }
 }

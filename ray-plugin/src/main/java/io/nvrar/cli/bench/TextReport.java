@@ -33,6 +33,10 @@ final class TextReport {
 
   static void print(Results results, PrintWriter out) {
     for (Part part : results.parts()) {
+      if (part.onGpu()) {
+        printOfGpus(results, part, out);
+        continue;
+      }
       out.println();
       out.println(part.title());
       out.println(
@@ -55,6 +59,27 @@ final class TextReport {
       }
       summary(part).forEach(out::println);
     }
+  }
+
+  private static void printOfGpus(Results results, Part part, PrintWriter out) {
+    for (GpuReport.Table table : GpuReport.tables(part)) {
+      out.println();
+      out.println(table.title());
+      List<Integer> widths =
+          table.columns().stream().map(column -> Math.max(column.length(), 8) + 2).toList();
+      out.println(padded(table.columns(), widths));
+      table.rows().forEach(row -> out.println(padded(row, widths)));
+    }
+    GpuReport.summary(results, part).forEach(out::println);
+  }
+
+  private static String padded(List<String> cells, List<Integer> widths) {
+    StringBuilder line = new StringBuilder();
+    for (int i = 0; i < cells.size(); i++) {
+      line.append(" ".repeat(Math.max(0, widths.get(i) - cells.get(i).length())));
+      line.append(cells.get(i));
+    }
+    return line.toString();
   }
 
   private static String line(Part part, Row row, Implementation from) {

@@ -8,6 +8,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.bootstrap.Groups;
 import io.nvrar.cli.bench.MemberRun.Batch;
@@ -20,6 +21,10 @@ import org.junit.jupiter.api.Test;
 class MemberRunTest {
   private static final Settings SETTINGS =
       new Settings(
+          Backend.CPU,
+          List.of(Mode.CALLS),
+          0,
+          MemoryProvider.AUTO,
           Collective.ALL_REDUCE,
           1,
           0,

@@ -3,11 +3,14 @@ package io.nvrar.cli.bench;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.HalfPrecision;
+import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -15,7 +18,26 @@ import org.junit.jupiter.params.provider.EnumSource;
 class ProblemTest {
   private static Problem problem(Collective collective, DataType type, ReduceOp op) {
     return Problem.ofSize(
-        new Settings(collective, 4, 0, type, op, Algorithm.AUTO, 0, 8, 8, 2, 0, -1, 1, 0), 2048);
+        new Settings(
+            Backend.CPU,
+            List.of(Mode.CALLS),
+            0,
+            MemoryProvider.AUTO,
+            collective,
+            4,
+            0,
+            type,
+            op,
+            Algorithm.AUTO,
+            0,
+            8,
+            8,
+            2,
+            0,
+            -1,
+            1,
+            0),
+        2048);
   }
 
   private static ByteBuffer bytes(Problem problem, long elements) {

@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.cli.bench.MemberRun.Batch;
 import io.nvrar.cli.bench.Results.Part;
@@ -19,6 +21,10 @@ import org.junit.jupiter.api.io.TempDir;
 class ResultsTest {
   private static final Settings SETTINGS =
       new Settings(
+          Backend.CPU,
+          List.of(Mode.CALLS),
+          0,
+          MemoryProvider.AUTO,
           Collective.ALL_REDUCE,
           4,
           0,
@@ -36,7 +42,13 @@ class ResultsTest {
 
   private static Row row(Implementation from, long bytes, double us, long wrong) {
     return Row.of(
-        from, SETTINGS, Problem.ofSize(SETTINGS, bytes), Row.OUT_OF_PLACE, List.of(us), wrong);
+        from,
+        SETTINGS,
+        Problem.ofSize(SETTINGS, bytes),
+        Row.OUT_OF_PLACE,
+        Mode.CALLS,
+        List.of(us),
+        wrong);
   }
 
   private static Results results() {
@@ -65,7 +77,7 @@ class ResultsTest {
   }
 
   private static Batch batch(double us, long wrong) {
-    return new Batch(1024, Row.OUT_OF_PLACE, us, wrong);
+    return new Batch(1024, Row.OUT_OF_PLACE, "calls", us, wrong);
   }
 
   @Test
@@ -130,8 +142,8 @@ class ResultsTest {
         Files.writeString(
             directory.resolve("page.md"),
             "# Title\n\n" + MarkdownReport.BEGIN + "\nold\n" + MarkdownReport.END + "\n\nrest\n");
-    MarkdownReport.write(page, "2 cores", "bin/nvrar bench", results());
-    MarkdownReport.write(page, "2 cores", "bin/nvrar bench", results());
+    MarkdownReport.write(page, Backend.CPU, "2 cores", "bin/nvrar bench", results());
+    MarkdownReport.write(page, Backend.CPU, "2 cores", "bin/nvrar bench", results());
     String text = Files.readString(page);
     assertThat(text).startsWith("# Title\n\n").endsWith("\n\nrest\n").doesNotContain("old");
     assertThat(text).containsOnlyOnce("| 1024 | 10.00 | 10.40 | 8.00 | 1.25 | 0.40 |");

@@ -1,0 +1,84 @@
+// NVIDIA's driver, opened at run time: the benchmark is built and runs without it. The declarations are those of the
+// CUDA driver API's ABI that it uses.
+#ifndef NVRAR_BENCH_DRIVER_H
+#define NVRAR_BENCH_DRIVER_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nvrar::bench {
+
+using CudaStream = struct CudaStreamOpaque*;
+using CudaEvent = struct CudaEventOpaque*;
+using CudaGraph = struct CudaGraphOpaque*;
+using CudaGraphExec = struct CudaGraphExecOpaque*;
+using CudaFunction = struct CudaFunctionOpaque*;
+using CudaModule = struct CudaModuleOpaque*;
+using CudaContext = struct CudaContextOpaque*;
+struct CudaIpcHandle {
+  char bytes[64];
+};
+
+constexpr int kCudaClockRateKhz = 13;  // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+constexpr unsigned kCudaStreamNonBlocking = 1;
+constexpr unsigned kCudaIpcLazyPeerAccess = 1;
+constexpr int kCudaCaptureRelaxed = 2;
+
+#define NVRAR_BENCH_CUDA_FUNCTIONS(X)                                                                     \
+  X(cuInit, (unsigned flags))                                                                             \
+  X(cuGetErrorName, (int result, const char** name))                                                      \
+  X(cuDeviceGetCount, (int* count))                                                                       \
+  X(cuDeviceGet, (int* device, int ordinal))                                                              \
+  X(cuDeviceGetName, (char* name, int bytes, int device))                                                 \
+  X(cuDeviceGetAttribute, (int* value, int attribute, int device))                                        \
+  X(cuDevicePrimaryCtxRetain, (CudaContext*, int device))                                                 \
+  X(cuCtxSetCurrent, (CudaContext))                                                                       \
+  X(cuCtxSynchronize, (void))                                                                             \
+  X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                         \
+  X(cuMemAlloc_v2, (uint64_t * address, size_t bytes))                                                    \
+  X(cuMemFree_v2, (uint64_t address))                                                                     \
+  X(cuMemcpyHtoD_v2, (uint64_t to, const void* from, size_t bytes))                                       \
+  X(cuMemcpyDtoH_v2, (void* to, uint64_t from, size_t bytes))                                             \
+  X(cuMemsetD8_v2, (uint64_t address, unsigned char value, size_t bytes))                                 \
+  X(cuIpcGetMemHandle, (CudaIpcHandle*, uint64_t address))                                                \
+  X(cuIpcOpenMemHandle_v2, (uint64_t * address, CudaIpcHandle, unsigned flags))                           \
+  X(cuIpcCloseMemHandle, (uint64_t address))                                                              \
+  X(cuModuleLoadData, (CudaModule*, const void* image))                                                   \
+  X(cuModuleGetFunction, (CudaFunction*, CudaModule, const char* name))                                   \
+  X(cuLaunchKernel,                                                                                       \
+    (CudaFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+     unsigned block_z, unsigned shared_bytes, CudaStream, void** arguments, void** extra))                \
+  X(cuStreamCreate, (CudaStream*, unsigned flags))                                                        \
+  X(cuStreamDestroy_v2, (CudaStream))                                                                     \
+  X(cuStreamSynchronize, (CudaStream))                                                                    \
+  X(cuStreamBeginCapture_v2, (CudaStream, int mode))                                                      \
+  X(cuStreamEndCapture, (CudaStream, CudaGraph*))                                                         \
+  X(cuGraphInstantiateWithFlags, (CudaGraphExec*, CudaGraph, unsigned long long flags))                   \
+  X(cuGraphUpload, (CudaGraphExec, CudaStream))                                                           \
+  X(cuGraphLaunch, (CudaGraphExec, CudaStream))                                                           \
+  X(cuGraphExecDestroy, (CudaGraphExec))                                                                  \
+  X(cuGraphDestroy, (CudaGraph))                                                                          \
+  X(cuEventCreate, (CudaEvent*, unsigned flags))                                                          \
+  X(cuEventRecord, (CudaEvent, CudaStream))                                                               \
+  X(cuEventSynchronize, (CudaEvent))                                                                      \
+  X(cuEventElapsedTime, (float* milliseconds, CudaEvent start, CudaEvent end))                            \
+  X(cuEventDestroy_v2, (CudaEvent))
+
+struct CudaDriver {
+#define NVRAR_BENCH_CUDA_MEMBER(name, arguments) int(*name) arguments;
+  NVRAR_BENCH_CUDA_FUNCTIONS(NVRAR_BENCH_CUDA_MEMBER)
+#undef NVRAR_BENCH_CUDA_MEMBER
+};
+
+// Opened and started once per process; throws what is missing.
+const CudaDriver& cuda();
+
+// How many GPUs this process may see; throws where there is no driver.
+int visible_gpus();
+
+// Throws "<doing>: CUDA_ERROR_...".
+void check_cuda(int result, const char* doing);
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_DRIVER_H

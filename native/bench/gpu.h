@@ -1,0 +1,104 @@
+// A rank's GPU and what is made on it.
+#ifndef NVRAR_BENCH_GPU_H
+#define NVRAR_BENCH_GPU_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver.h"
+
+namespace nvrar::bench {
+
+// Makes the GPU's primary context the calling thread's own, for good.
+class Gpu {
+ public:
+  explicit Gpu(int ordinal);
+
+  int ordinal() const { return ordinal_; }
+  std::string name() const;
+  int clock_khz() const;
+  uint64_t free_bytes() const;
+  // Until all is over that any stream of this process has been given.
+  void settle() const;
+
+ private:
+  const int ordinal_;
+  int device_ = 0;
+};
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(uint64_t bytes);
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();
+
+  uint64_t address() const { return address_; }
+  void fill(uint8_t value);
+  void write(const std::vector<uint8_t>& bytes);
+  void read(std::vector<uint8_t>* bytes) const;
+
+ private:
+  const uint64_t bytes_;
+  uint64_t address_ = 0;
+};
+
+class Stream {
+ public:
+  Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();
+
+  CudaStream handle() const { return stream_; }
+  void synchronize() const;
+
+ private:
+  CudaStream stream_ = nullptr;
+};
+
+class Event {
+ public:
+  Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+
+  void record(const Stream& stream);
+  void synchronize() const;
+  double us_since(const Event& start) const;
+
+ private:
+  CudaEvent event_ = nullptr;
+};
+
+// What `work` enqueues on the stream, ready to be launched.
+class Graph {
+ public:
+  Graph(const Stream& stream, const std::function<void()>& work);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  void launch(const Stream& stream) const;
+
+ private:
+  CudaGraphExec executable_ = nullptr;
+};
+
+// Kernels, from an image that the driver can load. They stay to the end of the process.
+class Kernels {
+ public:
+  explicit Kernels(const void* image);
+  CudaFunction of(const char* name) const;
+
+ private:
+  CudaModule module_ = nullptr;
+};
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_GPU_H

@@ -1,0 +1,126 @@
+#include "gpu_group.h"
+
+#include <nvrar.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "gpu.h"
+#include "gpu_measure.h"
+#include "images.h"
+#include "measure.h"
+#include "nvrar_calls.h"
+#include "output.h"
+#include "team.h"
+#include "yardstick.h"
+
+namespace nvrar::bench {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Ours final : public Contestant {
+ public:
+  explicit Ours(Communicator* comm) : comm_(comm) {}
+  std::string name() const override { return "c++"; }
+  bool takes(const Problem&) const override { return true; }
+  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
+    comm_->call(problem, send, recv, reinterpret_cast<uint64_t>(stream));
+  }
+  void check(CudaStream stream) override { comm_->check(reinterpret_cast<uint64_t>(stream)); }
+
+ private:
+  Communicator* const comm_;
+};
+
+class ComputeKernel {
+ public:
+  explicit ComputeKernel(const Gpu& gpu)
+      : kernel_(Kernels(compute_image()).of("nvrar_bench_compute")),
+        sink_(1),
+        clocks_(static_cast<uint64_t>(gpu.clock_khz()) / 1000) {}
+
+  void enqueue(uint64_t result, CudaStream stream) {
+    uint64_t sink = sink_.address();
+    void* arguments[] = {&result, &sink, &clocks_};
+    check_cuda(cuda().cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), "launching a kernel");
+  }
+
+ private:
+  const CudaFunction kernel_;
+  const DeviceMemory sink_;
+  uint64_t clocks_;  // in a microsecond
+};
+
+int run_rank(const Options& options, Team* team) {
+  const int gpus = options.gpus > 0 ? options.gpus : options.processes;
+  const Gpu gpu(team->rank() % gpus);
+  ComputeKernel compute(gpu);
+  gpu.settle();
+  team->meet();
+
+  const uint64_t free_before = gpu.free_bytes();
+  team->meet();
+  const double begin = seconds_now();
+  Communicator comm(options, NVRAR_BACKEND_CUDA, gpu.ordinal(), team);
+  GroupCost cost{(seconds_now() - begin) * 1e6, 0};
+  team->meet();
+  const uint64_t free_after = gpu.free_bytes();
+  cost.device_bytes = free_before > free_after ? free_before - free_after : 0;
+  for (const GroupCost& one : team->exchange(cost)) {
+    cost.us = std::max(cost.us, one.us);
+    cost.device_bytes = std::max(cost.device_bytes, one.device_bytes);
+  }
+
+  Ours ours(&comm);
+  std::vector<Contestant*> contestants{&ours};
+  std::unique_ptr<Yardstick> yardstick;
+  if (options.yardstick) {
+    yardstick = std::make_unique<Yardstick>(team);
+    contestants.push_back(yardstick.get());
+  }
+  std::optional<Output> output;
+  if (team->rank() == 0) {
+    output.emplace(options, "c++", std::string(nvrar_build_id()) + ", " + gpu.name());
+    output->show(cost);
+  }
+  const uint64_t wrong = measure_on_gpu(
+      team, options, contestants, [&](uint64_t result, CudaStream stream) { compute.enqueue(result, stream); },
+      [&](const Row& row) {
+        if (output) output->show(row);
+      });
+  if (output) output->end(wrong);
+  team->meet();
+  return wrong == 0 ? 0 : kWrongResults;
+}
+
+}  // namespace
+
+int run_on_gpus(Options options) {
+  if (options.yardstick && yardstick_image() == nullptr) {
+    throw std::runtime_error("--yardstick needs kernels, and this program was built without nvcc");
+  }
+  // In a process of its own: a process that has started CUDA cannot fork ranks.
+  const int gpus = run_apart([] { return visible_gpus(); });
+  if (gpus == kApartFailed) return 1;
+  if (gpus == 0) throw std::runtime_error("there is no GPU here that this process may see");
+  if (options.processes == 0) options.processes = std::min(gpus, NVRAR_MAX_RANKS_PER_NODE);
+  if ((options.gpus > 0 ? options.gpus : options.processes) > gpus) {
+    throw UsageError("this process may see " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                     ", too few for " +
+                     (options.gpus > 0 ? "--gpus " + std::to_string(options.gpus)
+                                       : std::to_string(options.processes) + " processes; --gpus lets them share"));
+  }
+  if (options.root >= options.processes) {
+    throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
+                     std::to_string(options.processes) + " processes");
+  }
+  return run_team(options.processes, kWrongResults, [&](Team* team) { return run_rank(options, team); });
+}
+
+}  // namespace nvrar::bench

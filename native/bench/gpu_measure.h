@@ -1,0 +1,38 @@
+// The measurement on GPUs, the same for all whose calls are enqueued on a stream: protocol B of docs/benchmarks.md.
+#ifndef NVRAR_BENCH_GPU_MEASURE_H
+#define NVRAR_BENCH_GPU_MEASURE_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gpu.h"
+#include "measure.h"
+#include "options.h"
+#include "problem.h"
+#include "team.h"
+
+namespace nvrar::bench {
+
+// Whose calls are measured. What fails throws.
+class Contestant {
+ public:
+  virtual ~Contestant() = default;
+  virtual std::string name() const = 0;
+  virtual bool takes(const Problem& problem) const = 0;
+  virtual void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) = 0;
+  // After the stream is done: throws if a call has failed on the way.
+  virtual void check(CudaStream stream) = 0;
+};
+
+// Enqueues about a microsecond of work that begins with the result of the call before it.
+using Compute = std::function<void(uint64_t result, CudaStream stream)>;
+
+// Collective. Calls `show` on every rank for each size, mode and contestant; returns the number of wrong elements.
+uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<Contestant*>& contestants,
+                        const Compute& compute, const std::function<void(const Row&)>& show);
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_GPU_MEASURE_H

@@ -1,0 +1,92 @@
+#include "nvrar_calls.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace nvrar::bench {
+namespace {
+
+constexpr uint64_t kCallTimeoutNs = 30'000'000'000;
+
+struct UniqueId {
+  uint8_t bytes[NVRAR_UNIQUE_ID_BYTES];
+};
+struct Descriptor {
+  uint8_t bytes[NVRAR_DESCRIPTOR_BYTES];
+};
+
+void require(nvrar_status status, const char* what) {
+  if (status != NVRAR_OK) throw std::runtime_error(std::string(what) + ": " + nvrar_last_error());
+}
+
+}  // namespace
+
+Communicator::Communicator(const Options& options, int32_t backend, int device, Team* team)
+    : rank_(team->rank()), algorithm_(options.algorithm) {
+  nvrar_config config{};
+  config.size = sizeof config;
+  config.backend = backend;
+  config.rank = rank_;
+  config.world_size = team->size();
+  config.device = device;
+  config.ring_bytes = options.ring_bytes;
+  config.timeout_ns = kCallTimeoutNs;
+  config.ranks_per_node = options.ranks_per_node;
+  config.memory = options.memory;
+  config.shared_devices = options.gpus > 0 && options.gpus < team->size() ? 1 : 0;
+  UniqueId id{};
+  if (rank_ == 0) require(nvrar_unique_id(backend, id.bytes), "nvrar_unique_id");
+  id = team->exchange(id)[0];
+  Descriptor mine{};
+  require(nvrar_prepare(&config, nullptr, 0, id.bytes, mine.bytes, &comm_), "nvrar_prepare");
+  try {
+    const std::vector<Descriptor> all = team->exchange(mine);
+    require(nvrar_connect(comm_, all[0].bytes), "nvrar_connect");
+    team->meet();
+  } catch (...) {
+    nvrar_destroy(comm_);
+    throw;
+  }
+}
+
+Communicator::~Communicator() { nvrar_destroy(comm_); }
+
+void Communicator::call(const Problem& p, uint64_t send, uint64_t recv, uint64_t stream) {
+  switch (p.collective) {
+    case Collective::kAllReduce:
+      return require(nvrar_all_reduce(comm_, send, recv, p.count, p.data_type, p.op, algorithm_, stream),
+                     "nvrar_all_reduce");
+    case Collective::kReduce:
+      return require(nvrar_reduce(comm_, send, recv, p.count, p.data_type, p.op, p.root, stream), "nvrar_reduce");
+    case Collective::kBroadcast:
+      return require(nvrar_broadcast(comm_, send, recv, p.count, p.data_type, p.root, stream), "nvrar_broadcast");
+    case Collective::kAllGather:
+      return require(nvrar_all_gather(comm_, send, recv, p.count, p.data_type, stream), "nvrar_all_gather");
+    case Collective::kReduceScatter:
+      return require(nvrar_reduce_scatter(comm_, send, recv, p.count, p.data_type, p.op, stream),
+                     "nvrar_reduce_scatter");
+    case Collective::kAllToAll:
+      return require(nvrar_all_to_all(comm_, send, recv, p.count, p.data_type, stream), "nvrar_all_to_all");
+    case Collective::kSendReceive: {
+      const nvrar_transfer transfers[] = {
+          {NVRAR_SEND, (rank_ + 1) % p.world, send, p.count, p.data_type, 0},
+          {NVRAR_RECV, (rank_ + p.world - 1) % p.world, recv, p.count, p.data_type, 0},
+      };
+      return require(nvrar_batch(comm_, transfers, 2, stream), "nvrar_batch");
+    }
+    case Collective::kBarrier:
+      return barrier(stream);
+  }
+}
+
+void Communicator::barrier(uint64_t stream) { require(nvrar_barrier(comm_, stream), "nvrar_barrier"); }
+
+void Communicator::check(uint64_t stream) {
+  if (nvrar_async_error(comm_) == NVRAR_OK) return;
+  // Another call of a communicator that has failed says how.
+  require(nvrar_barrier(comm_, stream), "a call that was enqueued");
+}
+
+}  // namespace nvrar::bench

@@ -1,0 +1,36 @@
+// A rank's communicator of libnvrar, and the call that a problem stands for.
+#ifndef NVRAR_BENCH_NVRAR_CALLS_H
+#define NVRAR_BENCH_NVRAR_CALLS_H
+
+#include <nvrar.h>
+
+#include <cstdint>
+
+#include "options.h"
+#include "problem.h"
+#include "team.h"
+
+namespace nvrar::bench {
+
+class Communicator {
+ public:
+  // Collective: returns when all ranks have connected. Throws what fails.
+  Communicator(const Options& options, int32_t backend, int device, Team* team);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  void call(const Problem& problem, uint64_t send, uint64_t recv, uint64_t stream);
+  void barrier(uint64_t stream);
+  // Throws if a call has failed since: on a GPU they end after they return.
+  void check(uint64_t stream);
+
+ private:
+  const int rank_;
+  const int32_t algorithm_;
+  nvrar_comm* comm_ = nullptr;
+};
+
+}  // namespace nvrar::bench
+
+#endif  // NVRAR_BENCH_NVRAR_CALLS_H
