@@ -3,6 +3,9 @@
 
 # The second needs MPI, which is for comparison only: where it is missing, the command says so.
 build_bench() {
+  # What integration-tests/gpu/pack.sh makes of a checkout has the programs and no sources.
+  [[ -e "$NVRAR_HOME/native/CMakeLists.txt" ]] || return 0
+  ensure_packages native
   local log="$NVRAR_STATE/bench.log" targets=(nvrar_bench)
   mkdir -p "$NVRAR_STATE"
   if command -v mpicxx > /dev/null; then

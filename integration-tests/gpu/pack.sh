@@ -129,6 +129,8 @@ fill_nvrar() {
   cp -r "$NVRAR_HOME/bin" "$root/bin"
   cp "$NVRAR_HOME/native/cmake/find-nvcc" "$root/native/cmake/"
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
+  mkdir "$root/native/bench"
+  cp "$NVRAR_HOME/native/bench/peers_bench.py" "$root/native/bench/"
   touch "$root/pom.xml"
   printf '%s\n' "$2" > "$root/ray-version"
 }
