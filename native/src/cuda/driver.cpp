@@ -7,6 +7,7 @@
 #include <string>
 
 #include "error.h"
+#include "protocol/test_build.h"
 
 namespace nvrar::cuda {
 namespace {
@@ -73,6 +74,7 @@ Driver open_driver() {
     unavailable((started != kSuccess ? "cuInit" : "cuDeviceGetCount") + std::string(" failed with ") +
                 error_text(driver, counted));
   }
+  protocol::pass_driver(&driver);
   return driver;
 }
 

@@ -1,6 +1,7 @@
 // Loads and stores of packets and of user memory.
 #pragma once
 
+#include "kernels/launched.cuh"
 #include "protocol/packet.h"
 
 namespace nvrar::cuda {
@@ -9,6 +10,7 @@ using protocol::Packet;
 
 // One 16-byte access each, which the memory model keeps whole; visible to every device of the host, without a fence.
 __device__ __forceinline__ void store_packet(Packet* slot, Packet packet) {
+  if (protocol::planted(protocol::Defect::kTornPackets)) return store_torn(slot, packet);
   asm volatile(
       "{.reg .b128 t; .reg .b64 a,b; mov.b64 a,{%1,%2}; mov.b64 b,{%3,%4}; mov.b128 t,{a,b};"
       " st.relaxed.sys.global.b128 [%0],t;}" ::"l"(slot),
@@ -24,6 +26,18 @@ __device__ __forceinline__ Packet load_packet(const Packet* slot) {
       : "l"(slot)
       : "memory");
   return packet;
+}
+
+// Into a rank's rings.
+__device__ __forceinline__ void send_packet(const KernelArgs& args, Packet* slot, Packet packet) {
+  pass_moment(args, protocol::Moment::kSends, slot);
+  store_packet(slot, packet);
+}
+// An own slot whose packet was taken.
+__device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slot) {
+  pass_moment(args, protocol::Moment::kClears, slot);
+  if (protocol::planted(protocol::Defect::kKeptSlots)) return;
+  store_packet(slot, protocol::SentinelPacket::empty());
 }
 
 template <class Word>
@@ -68,6 +82,7 @@ __device__ __forceinline__ void store_words(uint8_t* to, const uint8_t* from, ui
 }
 template <uint32_t kBytes>
 __device__ __forceinline__ void store_user(uint8_t* to, const Packet& packet, uint32_t bytes) {
+  if (protocol::planted(protocol::Defect::kDroppedRest) && bytes < kBytes) return;
   const auto* const from = reinterpret_cast<const uint8_t*>(&packet);
   const auto address = reinterpret_cast<uint64_t>(to) | bytes;
   if (kBytes == 16 && address % 16 == 0) {

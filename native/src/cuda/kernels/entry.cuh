@@ -8,12 +8,13 @@ namespace nvrar::cuda {
 
 __device__ __forceinline__ uint64_t poison_of(const KernelArgs& args) { return uint64_t{args.tag} << 32 | 1; }
 
-// The first failure of a group stays.
-__device__ __forceinline__ void fail(const KernelArgs& args, FailureKind kind, uint32_t ranks) {
+// The first failure of a group stays. Whether this is it.
+__device__ __forceinline__ bool fail(const KernelArgs& args, FailureKind kind, uint32_t ranks) {
   auto* const poison = reinterpret_cast<unsigned long long*>(&args.state->poison);
-  if (atomicCAS(poison, 0ull, poison_of(args)) != 0) return;
-  const DeviceFailure failure{kind, ranks, blockIdx.x, args.tag};
+  if (atomicCAS(poison, 0ull, poison_of(args)) != 0) return false;
+  const DeviceFailure failure{kind, ranks, block_index(), args.tag};
   *reinterpret_cast<volatile uint64_t*>(&args.page->failure) = failure.pack();
+  return true;
 }
 
 // Between two looks at what ends a wait: some hundred microseconds.
@@ -24,8 +25,9 @@ constexpr uint64_t kLeave = ~uint64_t{0};
 // What a wait looks at now and then. since_ns: what the last look gave, 0 at first. kLeave: the group has failed, or was
 // aborted, or now fails because `ranks` are too late.
 __device__ __forceinline__ uint64_t look_up(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
-  if (load_word(&args.state->poison) != 0) return kLeave;
-  if (load_word(&args.page->abort) != 0) {
+  const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
+  if (!ignores && load_word(&args.state->poison) != 0) return kLeave;
+  if (!ignores && load_word(&args.page->abort) != 0) {
     *reinterpret_cast<volatile uint64_t*>(&args.state->poison) = poison_of(args);
     return kLeave;
   }
@@ -40,6 +42,7 @@ __device__ __forceinline__ uint64_t look_up(const KernelArgs& args, uint32_t ran
 template <class Packets>
 __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot, uint32_t source, uint64_t epoch,
                                       Packet* packet) {
+  pass_moment(args, protocol::Moment::kWaits, slot);
   uint64_t since_ns = 0;
   for (uint32_t looks = 1;; ++looks) {
     *packet = load_packet(slot);
@@ -61,7 +64,7 @@ class Entry {
   __device__ __forceinline__ explicit Entry(const KernelArgs& args) : args_(args) {
     if (threadIdx.x != 0) return;
     DeviceState* const state = args.state;
-    BlockState* const own = &state->blocks[blockIdx.x];
+    BlockState* const own = &state->blocks[block_index()];
     // All on their way together, and with what the caller loads next: nothing here waits for what comes back.
     claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own->claims), 1ull);
     left_ = load_word(&own->left);
@@ -77,10 +80,11 @@ class Entry {
       // Block 0 of this launch has entered before: its tag says so, unless that was an earlier launch of the same graph's
       // node, which this block was in, too.
       const bool late = latest_[2] == args_.tag && epoch_ != latest;
-      const uint64_t epoch = late ? latest : latest + 1;
-      const bool alone = left_ == claims_;
+      uint64_t epoch = late ? latest : latest + 1;
+      if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);
+      const bool alone = left_ == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
       if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
-      const bool good = alone && poison_ == 0;
+      const bool good = alone && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
       entered = good ? epoch : 0;
       if (good) enter(epoch);
     }
@@ -89,27 +93,28 @@ class Entry {
   }
   // All threads of the block, once it has sent.
   __device__ __forceinline__ void look_back(uint64_t epoch) const {
-    if (blockIdx.x != 0 || threadIdx.x != blockDim.x - 1) return;
+    if (block_index() != 0 || threadIdx.x != blockDim.x - 1) return;
     DeviceState* const state = args_.state;
     const uint64_t launched = load_word(&state->blocks_launched[epoch % 2]);
     const uint64_t before_launched = load_word(&state->blocks_launched[(epoch + 1) % 2]);
     const uint64_t before_left = load_word(&state->blocks_left[(epoch + 1) % 2]);
-    *reinterpret_cast<volatile uint64_t*>(&state->blocks_launched[epoch % 2]) = launched + gridDim.x;
+    *reinterpret_cast<volatile uint64_t*>(&state->blocks_launched[epoch % 2]) = launched + grid_blocks();
+    if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
     if (__builtin_expect(before_left != before_launched, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
   // All threads of the block, at its end, also after a failure.
   __device__ __forceinline__ void leave(uint64_t epoch) const {
     __syncthreads();
     if (threadIdx.x != 0) return;
-    *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[blockIdx.x].left) = claims_ + 1;
+    *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[block_index()].left) = claims_ + 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_left[epoch % 2]), 1ull);
   }
 
  private:
   __device__ __forceinline__ void enter(uint64_t epoch) const {
     DeviceState* const state = args_.state;
-    *reinterpret_cast<volatile uint64_t*>(&state->blocks[blockIdx.x].epoch) = epoch;
-    if (blockIdx.x != 0) return;
+    *reinterpret_cast<volatile uint64_t*>(&state->blocks[block_index()].epoch) = epoch;
+    if (block_index() != 0) return;
     Packet latest{};
     latest[0] = static_cast<uint32_t>(epoch);
     latest[1] = static_cast<uint32_t>(epoch >> 32);

@@ -26,7 +26,8 @@ __device__ bool run(const KernelArgs& args, const protocol::Launch& launch) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)
-    nvrar_move(const __grid_constant__ KernelArgs args) {
+    nvrar_move(const __grid_constant__ Launched<KernelArgs> launched) {
+  const KernelArgs& args = args_of(launched);
   protocol::Launch launch = args.launch;
   Entry entry(args);
   launch.epoch = entry.epoch();

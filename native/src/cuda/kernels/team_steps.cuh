@@ -83,9 +83,10 @@ class HeaderExchange {
   __device__ __forceinline__ void send(const KernelArgs& args, uint64_t epoch) const {
     Packet payload{};
     payload[0] = args.launch.header_hash;
-    store_packet(to_ + of(epoch), protocol::EpochPacket::seal(payload, epoch));
+    send_packet(args, to_ + of(epoch), protocol::EpochPacket::seal(payload, epoch));
   }
   __device__ __forceinline__ bool check(const KernelArgs& args, uint32_t peer, uint64_t epoch) const {
+    if (protocol::planted(protocol::Defect::kNoHeaderWait)) return true;
     Packet packet;
     if (!await<protocol::EpochPacket>(args, from_ + of(epoch), peer, epoch, &packet)) return false;
     if (packet[0] == args.launch.header_hash) return true;
@@ -118,7 +119,7 @@ class TeamAllReduce {
         warp_(threadIdx.x / kWarpThreads % world_),
         team_(threadIdx.x / kWarpThreads / world_),
         thread_(threadIdx.x - team_ * world_ * kWarpThreads),
-        first_(blockIdx.x * teams() + team_),
+        first_(block_index() * teams() + team_),
         bytes_(static_cast<uint32_t>(args.launch.bytes)) {
     peer_ = rank_ + warp_;
     if (peer_ >= world_) peer_ -= world_;
@@ -139,7 +140,7 @@ class TeamAllReduce {
     each_tile([&](uint32_t tile) {
       const Packet payload = is_first(tile) ? first : load(tile);
       if (warp_ != 0 && has(run_of_peer(tile))) {
-        store_packet(theirs_ + data_ + slot(tile, rank_), SentinelPacket::seal(payload, epoch_));
+        send_packet(args_, theirs_ + data_ + slot(tile, rank_), SentinelPacket::seal(payload, epoch_));
       }
     });
     const HeaderExchange header(args_, header_peer());
@@ -167,13 +168,14 @@ class TeamAllReduce {
           store_word(tile * kRunBytes + word * sizeof(uint32_t), sum);
         }
       }
-      if (sums && warp_ != 0) store_packet(own_ + data_ + slot(tile, peer_), SentinelPacket::empty());
+      if (sums && warp_ != 0) clear_packet(args_, own_ + data_ + slot(tile, peer_));
       if (kTwoShot) {
         sync_team();
         const Packet result = results[team_ * kWarpThreads + lane_];
         if (good && sums) {
           if (warp_ != 0) {
-            store_packet(theirs_ + data_ + result_hop() + slot(tile, rank_), SentinelPacket::seal(result, epoch_));
+            send_packet(args_, theirs_ + data_ + result_hop() + slot(tile, rank_),
+                        SentinelPacket::seal(result, epoch_));
           } else {
             store(run_of_rank(tile), result);
           }
@@ -191,7 +193,7 @@ class TeamAllReduce {
         good = await<SentinelPacket>(args_, at, peer_, epoch_, &packet);
         if (!good) return;
         store(run_of_peer(tile), packet);
-        store_packet(at, SentinelPacket::empty());
+        clear_packet(args_, at);
       });
     }
     entry.leave(epoch_);
@@ -209,7 +211,7 @@ class TeamAllReduce {
   __device__ __forceinline__ bool is_first(uint32_t tile) const { return kSingle || tile == first_; }
 
   __device__ __forceinline__ uint32_t teams() const { return blockDim.x / (kWarpThreads * world_); }
-  __device__ __forceinline__ uint32_t step() const { return gridDim.x * teams(); }
+  __device__ __forceinline__ uint32_t step() const { return grid_blocks() * teams(); }
   __device__ __forceinline__ uint32_t tile_bytes() const { return kTwoShot ? world_ * kRunBytes : kRunBytes; }
   // The run of a tile that the peer sums, and that this rank sums: slices.h. In one-shot there is one.
   __device__ __forceinline__ uint32_t run_of_peer(uint32_t tile) const {
@@ -223,6 +225,7 @@ class TeamAllReduce {
   }
   // From a slot of the data to that of the results.
   __device__ __forceinline__ uint32_t result_hop() const {
+    if (protocol::planted(protocol::Defect::kSharedHops)) return 0;
     return static_cast<uint32_t>(args_.launch.layout.area_slots(PacketKind::kSentinel));
   }
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
@@ -241,10 +244,14 @@ class TeamAllReduce {
   }
   __device__ __forceinline__ uint32_t sum_of(const Packet* gathered, uint32_t word) const {
     const auto* const words = reinterpret_cast<const uint32_t*>(gathered + team_ * world_ * kWarpThreads) + word;
-    WordSum<Element> sum(words[0]);
+    const auto in_order = [&](uint32_t turn) {
+      if (!protocol::planted(protocol::Defect::kOwnFirst)) return turn;
+      return turn == 0 ? rank_ : turn == rank_ ? 0 : turn;
+    };
+    WordSum<Element> sum(words[in_order(0) * kWordsPerRun]);
 #pragma unroll
     for (uint32_t source = 1; source < protocol::kMaxRanks; ++source) {
-      if (source < world_) sum.add(words[source * kWordsPerRun]);
+      if (source < world_) sum.add(words[in_order(source) * kWordsPerRun]);
     }
     return sum.round();
   }
@@ -265,7 +272,7 @@ class TeamAllReduce {
 
   // One team does it for all: its warp 0, which has no peer, has a lane for each.
   __device__ __forceinline__ bool is_for_header() const {
-    return blockIdx.x == 0 && team_ == 0 && warp_ == 0 && lane_ != 0 && lane_ < world_;
+    return block_index() == 0 && team_ == 0 && warp_ == 0 && lane_ != 0 && lane_ < world_;
   }
   __device__ __forceinline__ uint32_t header_peer() const {
     const uint32_t peer = rank_ + lane_ % protocol::kMaxRanks;
@@ -300,8 +307,8 @@ __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
   const uint32_t warp = threadIdx.x / kWarpThreads;
   const uint32_t warps = blockDim.x / kWarpThreads - 1;
   const bool for_header = warp == warps;
-  const uint32_t first_run = for_header ? ~0u / kRunBytes : blockIdx.x * warps + warp;
-  const uint32_t step = gridDim.x * warps;
+  const uint32_t first_run = for_header ? ~0u / kRunBytes : block_index() * warps + warp;
+  const uint32_t step = grid_blocks() * warps;
   Packet* const own = args.rings[rank];
   Packet* const theirs = args.rings[peer];
   const auto load = [&](uint32_t at) {
@@ -323,10 +330,10 @@ __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
   };
   for (uint32_t run = first_run, at = first_at; at < bytes; run += step, at += step * kRunBytes) {
     const Packet payload = kSingle || at == first_at ? first : load(at);
-    store_packet(theirs + slot(run, rank), SentinelPacket::seal(payload, epoch));
+    send_packet(args, theirs + slot(run, rank), SentinelPacket::seal(payload, epoch));
     if (kSingle) break;
   }
-  const bool has_header = for_header && blockIdx.x == 0 && lane == 0;
+  const bool has_header = for_header && block_index() == 0 && lane == 0;
   if (has_header) header.send(args, epoch);
   entry.look_back(epoch);
   if (has_header) (void)header.check(args, peer, epoch);
@@ -346,7 +353,7 @@ __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
       sum[i] = word.round();
     }
     *reinterpret_cast<Packet*>(args.launch.recv + at) = sum;
-    store_packet(from, SentinelPacket::empty());
+    clear_packet(args, from);
     if (kSingle) break;
   }
   entry.leave(epoch);
@@ -364,8 +371,8 @@ __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
 // A pair's block has one warp more.
 #define NVRAR_TEAM_KERNEL(name, ...)                                                       \
   extern "C" __global__ void __launch_bounds__((kTeamWarps + 1) * kWarpThreads, 3)          \
-      nvrar_##name(const __grid_constant__ KernelArgs args) {                              \
-    __VA_ARGS__(args);                                                                     \
+      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {                \
+    __VA_ARGS__(args_of(launched));                                                        \
   }
 #define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                              \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>)           \

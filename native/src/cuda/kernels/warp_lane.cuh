@@ -23,8 +23,8 @@ class WarpLane {
   __device__ WarpLane(const KernelArgs& args, const protocol::Topology& topology, uint32_t rank)
       : args_(args), topology_(topology), own_(args.rings[rank]), lane_(threadIdx.x % kWarpThreads) {}
 
-  __device__ uint64_t worker() const { return blockIdx.x * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads; }
-  __device__ uint64_t workers() const { return uint64_t{gridDim.x} * (blockDim.x / kWarpThreads); }
+  __device__ uint64_t worker() const { return block_index() * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads; }
+  __device__ uint64_t workers() const { return uint64_t{grid_blocks()} * (blockDim.x / kWarpThreads); }
 
   template <class Packets>
   __device__ Run load(const uint8_t* from, uint32_t bytes) {
@@ -37,7 +37,7 @@ class WarpLane {
   __device__ void push(const Peers& peers, uint64_t slot, const Run& run, uint32_t bytes, uint64_t epoch) {
     if (lane_ * Packets::kPayloadBytes >= bytes) return;
     const Packet packet = Packets::seal(run.payload, epoch);
-    for (uint32_t i = 0; i < peers.count(); ++i) store_packet(args_.rings[peers[i]] + slot + lane_, packet);
+    for (uint32_t i = 0; i < peers.count(); ++i) send_packet(args_, args_.rings[peers[i]] + slot + lane_, packet);
   }
 
   template <class Packets>
@@ -59,7 +59,8 @@ class WarpLane {
     bool came = true;
     if (offset < bytes) {
       Sums sums(args_.op, topology_);
-      for (uint32_t i = 0; came && i < sources.count; ++i) {
+      for (uint32_t turn = 0; came && turn < sources.count; ++turn) {
+        const uint32_t i = in_order(turn, sources.own);
         Packet packet = own.payload;
         if (i != sources.own) {
           came = take_own<Packets>(sources.slot_of(i), sources.first + i, epoch, &packet);
@@ -97,7 +98,8 @@ class WarpLane {
     if (lane_ * Packets::kPayloadBytes >= bytes) return;
 #pragma unroll
     for (uint32_t i = 0; i < Sums::kParts; ++i) {
-      store_packet(args_.rings[peer] + slot + i * kWarpThreads + lane_, Packets::seal(partial.packets[i], epoch));
+      send_packet(args_, args_.rings[peer] + slot + i * kWarpThreads + lane_,
+                  Packets::seal(partial.packets[i], epoch));
     }
   }
   template <class Packets>
@@ -124,7 +126,7 @@ class WarpLane {
   __device__ void soon_taken(uint64_t) {}
 
   __device__ void put(uint32_t peer, uint64_t slot, const Packet& packet) {
-    if (lane_ == 0) store_packet(args_.rings[peer] + slot, packet);
+    if (lane_ == 0) send_packet(args_, args_.rings[peer] + slot, packet);
   }
   // Every lane has it.
   template <class Packets>
@@ -148,6 +150,11 @@ class WarpLane {
   }
 
  private:
+  static __device__ uint32_t in_order(uint32_t turn, uint32_t own) {
+    if (!protocol::planted(protocol::Defect::kOwnFirst)) return turn;
+    return turn == 0 ? own : turn == own ? 0 : turn;
+  }
+
   template <class Packets>
   static __device__ uint32_t part(uint32_t offset, uint32_t bytes) {
     return bytes - offset < Packets::kPayloadBytes ? bytes - offset : Packets::kPayloadBytes;
@@ -158,7 +165,7 @@ class WarpLane {
   __device__ bool take_own(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
     Packet* const at = own_ + slot + lane_;
     if (!await<Packets>(args_, at, source, epoch, packet)) return false;
-    if constexpr (Packets::kMustClear) store_packet(at, Packets::empty());
+    if constexpr (Packets::kMustClear) clear_packet(args_, at);
     return true;
   }
 

@@ -1,0 +1,28 @@
+// Where a block stands in its launch, and what a kernel is given. All kernels ask here, because in a test build
+// (NVRAR_TEST_ADVERSE; test/device/test_block.cuh) one launch may run the blocks of all ranks, a defect may be planted,
+// and a block may stop at a chosen moment. In any other build all of it folds to nothing.
+#pragma once
+
+#include "cuda/kernel_args.h"
+
+#if defined(NVRAR_TEST_ADVERSE)
+#include "device/test_block.cuh"
+#else
+namespace nvrar::cuda {
+
+template <class Args>
+using Launched = Args;
+
+template <class Args>
+__device__ __forceinline__ const Args& args_of(const Args& launched) {
+  return launched;
+}
+__device__ __forceinline__ uint32_t block_index() { return blockIdx.x; }
+__device__ __forceinline__ uint32_t grid_blocks() { return gridDim.x; }
+
+// A packet into, or for a packet in, that slot of some rank's rings.
+__device__ __forceinline__ void pass_moment(const KernelArgs&, protocol::Moment, const protocol::Packet*) {}
+__device__ __forceinline__ void store_torn(protocol::Packet*, const protocol::Packet&) {}
+
+}  // namespace nvrar::cuda
+#endif
