@@ -107,6 +107,13 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
                                            config.timeout_ns, group_hash);
 }
 
+std::string describe_meeting(const BatchResult& result) {
+  return describe(result.call) + " meets send #" + std::to_string(result.theirs.sequence) + " " +
+         describe_elements(result.theirs.data_type, result.theirs.count) + " of rank " +
+         std::to_string(result.call.root) +
+         ": the sends and the recvs of a pair of ranks match one by one, in count and type";
+}
+
 class BusyGuard {
  public:
   explicit BusyGuard(std::atomic<bool>& busy) : busy_(busy) {
@@ -310,10 +317,7 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     return;
   if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_->rank()) {
     const std::lock_guard lock(sentence_mutex_);
-    poison_sentence_ = describe(result.call) + " meets send #" + std::to_string(result.theirs.sequence) + " " +
-                       describe_elements(result.theirs.data_type, result.theirs.count) + " of rank " +
-                       std::to_string(result.call.root) +
-                       ": the sends and the recvs of a pair of ranks match one by one, in count and type";
+    poison_sentence_ = describe_meeting(result);
   }
   throw_poisoned(poison, describe(result.call));
 }
@@ -326,6 +330,10 @@ void Communicator::throw_if_failed() {
 void Communicator::throw_poisoned(const host::Poison& poison, const std::string& running) {
   const std::lock_guard lock(sentence_mutex_);
   // The first sentence stays: later the records say what the ranks did afterwards.
+  if (poison_sentence_.empty()) {
+    const BatchResult failed = member_->failed_transfer();
+    if (failed.status == NVRAR_MISMATCH) poison_sentence_ = describe_meeting(failed);
+  }
   if (poison_sentence_.empty()) {
     member_->update_record();
     const nvrar_call own = member_->segments().call_of(member_->rank());

@@ -50,6 +50,8 @@ class Member {
   // Also what was enqueued and has failed since.
   virtual host::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const host::Poison& poison) noexcept { segments_->poison(poison); }
+  // If a transfer of this member failed after run_batch had returned: its result. status NVRAR_OK if none did.
+  virtual BatchResult failed_transfer() noexcept { return {}; }
   // How long the last call has waited.
   virtual uint64_t waited_ns() const noexcept = 0;
   // After a poison or an orderly end: whether nothing of this member runs any more; waits for it, at most limit_ns.

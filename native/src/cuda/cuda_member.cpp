@@ -23,6 +23,7 @@ constexpr uint32_t kDefaultConcurrentGroups = 2;
 // Up to so many tiles each has a block of its own.
 constexpr uint64_t kBlocksOfOneTile = 64;
 constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
+constexpr int kTurnsForPage = 100;
 constexpr uint32_t kBytesPerWord = 4;
 constexpr uint64_t kPageBytes = protocol::kPageBytes;
 // Of the page, behind what kernels write: where the watcher reads the device's memory to.
@@ -362,10 +363,39 @@ void CudaMember::take_up_failure() noexcept {
   if (failure.kind == FailureKind::kTimeout) {
     poison.status = NVRAR_TIMEOUT;
     // Whose header is missing has not come; else it is who was waited for.
-    if (const uint8_t late = ranks_not_entered(); late != 0) poison.ranks = late;
+    const bool transfers = launch.call.collective == NVRAR_SEND || launch.call.collective == NVRAR_RECV;
+    if (const uint8_t late = transfers ? 0 : ranks_not_entered(); late != 0) poison.ranks = late;
   }
+  if (failure.kind == FailureKind::kOverrun) poison.status = NVRAR_INTERNAL;
   record_progress(true);
   this->poison(poison);
+}
+
+BatchResult CudaMember::failed_transfer() noexcept {
+  const host::Poison poison = segments_->poisoned();
+  const DeviceFailure failure = DeviceFailure::unpack(page().failure);
+  const nvrar_call first = log_.find(failure.tag).call;
+  if (poison.origin != rank() || failure.kind != FailureKind::kMismatch || first.transfers == 0) return {};
+  // They cross to the host after the failure itself, each at once.
+  const auto seen = [](const SeenTransfer& place) {
+    const auto& type = *const_cast<const volatile uint32_t*>(&place.type_and_one);
+    for (int turns = 0; type == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type) - 1};
+  };
+  const protocol::TransferHeader expected = seen(page().expected);
+  BatchResult result;
+  result.theirs = seen(page().came);
+  if (page().came.type_and_one == 0) return {};
+  result.status = NVRAR_MISMATCH;
+  result.ranks = static_cast<uint8_t>(failure.ranks);
+  result.call = first;
+  result.call.collective = NVRAR_RECV;
+  result.call.root = __builtin_ctz(failure.ranks);
+  result.call.sequence = expected.sequence;
+  result.call.count = expected.count;
+  result.call.data_type = expected.data_type;
+  return result;
 }
 
 // Of the device's memory, while kernels run. False if the driver refuses.

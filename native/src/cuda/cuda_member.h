@@ -50,6 +50,7 @@ class CudaMember final : public Member {
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
   void update_record() noexcept override;
   host::Poison poisoned() noexcept override;
+  BatchResult failed_transfer() noexcept override;
   void poison(const host::Poison& poison) noexcept override;
   uint64_t waited_ns() const noexcept override { return timeout_ns_; }
   bool quiet(uint64_t limit_ns) noexcept override;

@@ -41,14 +41,24 @@ struct DeviceState {
   BlockState blocks[1];  // as many as a launch can have
 };
 
+// The header of a transfer (protocol/point_to_point.h), as it crosses to the host.
+struct alignas(16) SeenTransfer {
+  uint64_t count;
+  uint32_t sequence;
+  uint32_t type_and_one;  // 0: nothing was seen yet
+};
+
 // In host memory that the device reads and writes.
 struct HostPage {
   uint32_t abort;  // set by the host: kernels leave
   uint32_t reserved;
   uint64_t failure;  // DeviceFailure, set by the first block that fails
+  // If transfers differed: what was to be received, and what came; written after the failure, each at once.
+  SeenTransfer expected;
+  SeenTransfer came;
 };
 
-enum class FailureKind : uint32_t { kNone, kTimeout, kMismatch, kOverlap };
+enum class FailureKind : uint32_t { kNone, kTimeout, kMismatch, kOverlap, kOverrun };
 
 // One word, so that it crosses whole.
 struct DeviceFailure {

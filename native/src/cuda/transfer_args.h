@@ -18,7 +18,7 @@ struct alignas(16) PairState {
   uint64_t credited;   // of them read, as the receiver has told the sender
   uint64_t transfers;  // begun so far
   uint32_t busy;       // a batch has this end
-  uint32_t reserved;
+  uint32_t steps;      // that it has made
 };
 
 struct TransferItem {

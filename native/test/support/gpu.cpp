@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
-
-#include "cuda/driver.h"
 
 namespace nvrar::test {
 namespace {
@@ -50,12 +50,24 @@ bool on_gpu() {
   return gpu;
 }
 
+bool has_gpu() {
+  const auto is_gpu = [](const std::filesystem::directory_entry& entry) {
+    const std::string name = entry.path().filename();
+    return name.rfind("nvidia", 0) == 0 && name.find_first_not_of("0123456789", 6) == std::string::npos &&
+           name.size() > 6;
+  };
+  const std::filesystem::directory_iterator devices("/dev");
+  return std::any_of(begin(devices), end(devices), is_gpu);
+}
+
 int32_t test_backend() { return on_gpu() ? NVRAR_BACKEND_CUDA : NVRAR_BACKEND_CPU; }
 
 int32_t gpu_of(int rank) {
   static const char* const gpus = std::getenv("NVRAR_TEST_GPUS");
   return gpus == nullptr ? 0 : rank % std::stoi(gpus);
 }
+
+cuda::Context context_of(int rank) { return rank_of(rank).context; }
 
 uint64_t stream_of(int rank) { return on_gpu() ? reinterpret_cast<uint64_t>(rank_of(rank).stream) : 0; }
 
@@ -66,29 +78,32 @@ nvrar_status settled(int rank, nvrar_comm* comm, nvrar_status enqueued) {
   return nvrar_async_error(comm);
 }
 
-Image::Image(int rank, uint64_t at, GuardedBuffer* buffer) : rank_(rank), at_(at), buffer_(buffer) {
+Image::Image(int rank, uint64_t at, std::span<uint8_t> memory) : rank_(rank), at_(at), memory_(memory) {
   if (!on_gpu()) return;
-  const auto storage = buffer->storage();
-  const uint64_t distance = reinterpret_cast<uint64_t>(storage.data()) % 64;
-  EXPECT_LE(at + storage.size() + distance, kImageRoomBytes);
+  const uint64_t distance = reinterpret_cast<uint64_t>(memory.data()) % 64;
+  EXPECT_LE(at + memory.size() + distance, kImageRoomBytes);
   copy_ = rank_of(rank).images + at + distance;
-  const cuda::CurrentContext current(rank_of(rank).context);
-  cuda::check(cuda::driver().cuMemcpyHtoDAsync_v2(copy_, storage.data(), storage.size(), rank_of(rank).stream),
+  give();
+}
+
+void Image::give() {
+  if (!on_gpu()) return;
+  const cuda::CurrentContext current(rank_of(rank_).context);
+  cuda::check(cuda::driver().cuMemcpyHtoDAsync_v2(copy_, memory_.data(), memory_.size(), rank_of(rank_).stream),
               "copying to the GPU");
 }
 
-uint64_t Image::end() const { return at_ + (buffer_->storage().size() + 127) / 64 * 64; }
+uint64_t Image::end() const { return at_ + (memory_.size() + 127) / 64 * 64; }
 
 uint64_t Image::address(const uint8_t* place) const {
   if (!on_gpu()) return reinterpret_cast<uint64_t>(place);
-  return copy_ + static_cast<uint64_t>(place - buffer_->storage().data());
+  return copy_ + static_cast<uint64_t>(place - memory_.data());
 }
 
 void Image::fetch() {
   if (!on_gpu()) return;
-  const auto storage = buffer_->storage();
   const cuda::CurrentContext current(rank_of(rank_).context);
-  cuda::check(cuda::driver().cuMemcpyDtoHAsync_v2(storage.data(), copy_, storage.size(), rank_of(rank_).stream),
+  cuda::check(cuda::driver().cuMemcpyDtoHAsync_v2(memory_.data(), copy_, memory_.size(), rank_of(rank_).stream),
               "copying from the GPU");
   cuda::check(cuda::driver().cuStreamSynchronize(rank_of(rank_).stream), "copying from the GPU");
 }

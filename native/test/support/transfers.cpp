@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "call.h"
 #include "support/gpu.h"
@@ -19,9 +20,13 @@ std::vector<uint8_t> bytes_of(const Message& message) {
   return bytes;
 }
 
-nvrar_status one(nvrar_comm* comm, int32_t kind, int peer, uint64_t address, uint64_t count, int32_t data_type) {
-  const nvrar_transfer transfer{kind, peer, address, count, data_type, 0};
-  return nvrar_batch(comm, &transfer, 1, 0);
+nvrar_status one(int rank, nvrar_comm* comm, int32_t kind, int peer, std::span<uint8_t> memory, uint64_t count,
+                 int32_t data_type) {
+  Image image(rank, 0, memory);
+  const nvrar_transfer transfer{kind, peer, image.address(), count, data_type, 0};
+  const nvrar_status status = settled(rank, comm, nvrar_batch(comm, &transfer, 1, stream_of(rank)));
+  if (kind == NVRAR_RECV && status == NVRAR_OK) image.fetch();
+  return status;
 }
 
 }  // namespace
@@ -78,12 +83,17 @@ std::string RankBatch::fault() const {
   return "";
 }
 
-nvrar_status send_one(nvrar_comm* comm, int peer, const void* from, uint64_t count, int32_t data_type) {
-  return one(comm, NVRAR_SEND, peer, reinterpret_cast<uint64_t>(from), count, data_type);
+nvrar_status send_one(int rank, nvrar_comm* comm, int peer, const void* from, uint64_t count, int32_t data_type) {
+  std::vector<uint8_t> bytes(count * element_bytes(data_type) + 1);  // also for none there is an address
+  std::memcpy(bytes.data(), from, bytes.size() - 1);
+  return one(rank, comm, NVRAR_SEND, peer, bytes, count, data_type);
 }
 
-nvrar_status recv_one(nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type) {
-  return one(comm, NVRAR_RECV, peer, reinterpret_cast<uint64_t>(to), count, data_type);
+nvrar_status recv_one(int rank, nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type) {
+  std::vector<uint8_t> bytes(count * element_bytes(data_type) + 1);
+  const nvrar_status status = one(rank, comm, NVRAR_RECV, peer, bytes, count, data_type);
+  std::memcpy(to, bytes.data(), bytes.size() - 1);
+  return status;
 }
 
 }  // namespace nvrar::test

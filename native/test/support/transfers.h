@@ -43,8 +43,8 @@ class RankBatch {
   std::vector<nvrar_transfer> transfers_;
 };
 
-nvrar_status send_one(nvrar_comm* comm, int peer, const void* from, uint64_t count, int32_t data_type);
-nvrar_status recv_one(nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type);
+nvrar_status send_one(int rank, nvrar_comm* comm, int peer, const void* from, uint64_t count, int32_t data_type);
+nvrar_status recv_one(int rank, nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type);
 
 }  // namespace nvrar::test
 
