@@ -26,8 +26,8 @@ file(GLOB nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} 
 file(GLOB nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
   ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
-# nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT): KIND is cubin or ptx. What ptxas says of registers and spills, and the seconds,
-# go to OUTPUT.log.
+# nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. What ptxas says of registers and spills, and
+# the seconds, go to OUTPUT.log.
 function(nvrar_compile_kernels source kind architecture output)
   if(kind STREQUAL cubin)
     set(target -cubin -arch=sm_${architecture} -Xptxas -v)
@@ -36,7 +36,7 @@ function(nvrar_compile_kernels source kind architecture output)
   endif()
   add_custom_command(OUTPUT ${output}
     COMMAND ${PROJECT_SOURCE_DIR}/cmake/compile-kernels ${output}.log
-      ${nvrar_nvcc} -std=c++17 -O3 -Werror all-warnings ${target} -DNVRAR_CUDA_KERNELS
+      ${nvrar_nvcc} -std=c++17 -O3 -Werror all-warnings ${target} -DNVRAR_CUDA_KERNELS ${ARGN}
       -I ${PROJECT_SOURCE_DIR}/src -I ${PROJECT_SOURCE_DIR}/src/cuda -I ${PROJECT_SOURCE_DIR}/include
       -MD -MF ${output}.d -MT ${output} -o ${output} ${source}
     DEPENDS ${source} ${nvrar_nvcc} ${PROJECT_SOURCE_DIR}/cmake/compile-kernels
@@ -45,11 +45,11 @@ function(nvrar_compile_kernels source kind architecture output)
     VERBATIM)
 endfunction()
 
-# nvrar_fatbin(SOURCE OUTPUT): SOURCE for all architectures.
-function(nvrar_fatbin source output)
+# nvrar_fatbin(SOURCE OUTPUT ARCHITECTURES OPTIONS...)
+function(nvrar_fatbin source output architectures)
   set(images "")
   set(parts "")
-  foreach(entry IN LISTS NVRAR_CUDA_ARCHITECTURES)
+  foreach(entry IN LISTS architectures)
     string(REGEX MATCH "^([0-9]+a?f?)(-real|-virtual)?$" matched "${entry}")
     if(NOT matched)
       message(FATAL_ERROR "nvrar: NVRAR_CUDA_ARCHITECTURES holds '${entry}', which is no N, N-real or N-virtual")
@@ -59,12 +59,12 @@ function(nvrar_fatbin source output)
     if(NOT limit STREQUAL "-virtual")
       list(APPEND parts ${output}.sm_${architecture}.cubin)
       list(APPEND images --image3=kind=elf,sm=${architecture},file=${output}.sm_${architecture}.cubin)
-      nvrar_compile_kernels(${source} cubin ${architecture} ${output}.sm_${architecture}.cubin)
+      nvrar_compile_kernels(${source} cubin ${architecture} ${output}.sm_${architecture}.cubin ${ARGN})
     endif()
     if(NOT limit STREQUAL "-real")
       list(APPEND parts ${output}.compute_${architecture}.ptx)
       list(APPEND images --image3=kind=ptx,sm=${architecture},file=${output}.compute_${architecture}.ptx)
-      nvrar_compile_kernels(${source} ptx ${architecture} ${output}.compute_${architecture}.ptx)
+      nvrar_compile_kernels(${source} ptx ${architecture} ${output}.compute_${architecture}.ptx ${ARGN})
     endif()
   endforeach()
   # Compressed, they take a tenth of the room, and the driver reads them so.
@@ -73,25 +73,25 @@ function(nvrar_fatbin source output)
     DEPENDS ${parts} VERBATIM)
 endfunction()
 
-# The object library nvrar_kernels: src/cuda/fatbin.cpp with the images in it, or with none.
-function(nvrar_add_kernels)
-  set(directory ${PROJECT_BINARY_DIR}/kernels)
+# nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): the object library TARGET, src/cuda/fatbin.cpp with the images in it, or
+# with none.
+function(nvrar_add_kernels target directory architectures)
   file(MAKE_DIRECTORY ${directory})
   set(list "")
   set(images "")
   if(nvrar_nvcc)
     foreach(source IN LISTS nvrar_kernel_sources)
       cmake_path(GET source STEM name)
-      nvrar_fatbin(${PROJECT_SOURCE_DIR}/${source} ${directory}/${name}.fatbin)
+      nvrar_fatbin(${PROJECT_SOURCE_DIR}/${source} ${directory}/${name}.fatbin "${architectures}" ${ARGN})
       list(APPEND images ${directory}/${name}.fatbin)
       string(APPEND list "NVRAR_FATBIN(${name}, \"${directory}/${name}.fatbin\")\n")
     endforeach()
   endif()
   file(CONFIGURE OUTPUT ${directory}/fatbins.inc CONTENT "${list}")
   list(LENGTH images count)
-  add_library(nvrar_kernels OBJECT ${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp)
-  nvrar_common(nvrar_kernels)
-  target_include_directories(nvrar_kernels PRIVATE ${directory})
-  target_compile_definitions(nvrar_kernels PRIVATE NVRAR_FATBINS=${count})
+  add_library(${target} OBJECT ${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp)
+  nvrar_common(${target})
+  target_include_directories(${target} PRIVATE ${directory})
+  target_compile_definitions(${target} PRIVATE NVRAR_FATBINS=${count})
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp PROPERTIES OBJECT_DEPENDS "${images}")
 endfunction()

@@ -18,6 +18,7 @@
 #include "protocol/element.h"
 #include "protocol/slices.h"
 #include "support/collective_case.h"
+#include "support/gpu.h"
 #include "support/group.h"
 #include "support/pool.h"
 #include "support/topologies.h"
@@ -70,19 +71,29 @@ TEST(Invariant01_PacketsValidateThemselves, DataThatLooksLikeAnEmptySlotArrives)
       constexpr uint64_t kBytes = 4096;
       for (uint8_t byte : {uint8_t{0xFF}, uint8_t{0}}) {
         for (int32_t type : kTypes) {
-          const std::vector<uint8_t> in(kBytes, byte);
+          std::vector<uint8_t> in(kBytes, byte);
           const uint64_t count = kBytes / element_bytes(type);
           std::vector<uint8_t> out(kBytes * 8, 0x5B);
-          const auto send = reinterpret_cast<uint64_t>(in.data());
-          const auto recv = reinterpret_cast<uint64_t>(out.data());
-          ASSERT_EQ(nvrar_all_gather(comm, send, recv, count, type, 0), NVRAR_OK) << nvrar_last_error();
+          const Image send(rank, 0, in);
+          Image recv(rank, kImageRoomBytes / 2, out);
+          const uint64_t stream = stream_of(rank);
+          ASSERT_EQ(settled(rank, comm, nvrar_all_gather(comm, send.address(), recv.address(), count, type, stream)),
+                    NVRAR_OK)
+              << nvrar_last_error();
+          recv.fetch();
           for (uint64_t i = 0; i < kBytes * static_cast<uint64_t>(topology.world); ++i) ASSERT_EQ(out[i], byte);
+          const bool is_float = type >= NVRAR_FLOAT16;
           for (int32_t way : algorithms(topology.world, topology.ranks_per_node)) {
-            ASSERT_EQ(nvrar_all_reduce(comm, send, recv, count, type, NVRAR_MAX, way, 0), NVRAR_OK)
-                << "rank " << rank << " never saw data that looks like an empty slot: " << nvrar_last_error();
-            const uint8_t last = out[kBytes - 1];
-            const bool is_float = type >= NVRAR_FLOAT16;
-            ASSERT_EQ(last, byte == 0xFF && is_float ? 0x7F : byte) << "a NaN has one canonical form";
+            for (int32_t op : {NVRAR_MAX, NVRAR_SUM}) {
+              if (op == NVRAR_SUM && !is_float) continue;
+              ASSERT_EQ(settled(rank, comm,
+                                nvrar_all_reduce(comm, send.address(), recv.address(), count, type, op, way, stream)),
+                        NVRAR_OK)
+                  << "rank " << rank << " never saw data that looks like an empty slot: " << nvrar_last_error();
+              recv.fetch();
+              const uint8_t last = out[kBytes - 1];
+              ASSERT_EQ(last, byte == 0xFF && is_float ? 0x7F : byte) << "a NaN has one canonical form";
+            }
           }
         }
       }

@@ -81,7 +81,7 @@ TEST_P(Invariant03_NobodyRunsAhead, SendersOfAReduceDoNotOvertakeALateRoot) {
   const uint64_t calls = repetitions(2000);
   group.run([&, world = world](int rank, nvrar_comm* comm) {
     for (uint64_t i = 0; i < calls; ++i) {
-      if (i % 64 == 0 && rank == 0) ::usleep(300);
+      if (i % 64 == 0 && rank == 0) ::usleep(on_gpu() ? 2000 : 300);  // several calls of the others
       const CollectiveCase c{NVRAR_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, 100, i * 7 % 4000};
       run_case(rank, world, comm, pool, c);
       if (::testing::Test::HasFatalFailure()) FAIL() << "call " << i << " on rank " << rank;

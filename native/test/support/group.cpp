@@ -28,6 +28,7 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.timeout_ns = options.timeout_ns;
   config.join_timeout_ns = 30'000 * kMs;
   config.ranks_per_node = options.ranks_per_node;
+  config.memory = options.memory;
   // Negative controls end in a deadline: it need not be the long one.
   if (const char* limit_ms = std::getenv("NVRAR_TEST_TIMEOUT_MS")) config.timeout_ns = std::stoull(limit_ms) * kMs;
   return config;
@@ -80,8 +81,6 @@ ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const Process
   void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
   board_ = new (memory) Board{};
-  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
-  EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
   for (int rank = 0; rank < world; ++rank) {
     const pid_t pid = ::fork();
     if (pid != 0) {
@@ -94,7 +93,14 @@ ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const Process
       ++count;
       while (count < world) ::usleep(200);
     };
-    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comm),
+    // In a process of the group: one that has started the driver of GPUs cannot be forked.
+    if (rank == 0) {
+      EXPECT_EQ(nvrar_unique_id(test_backend(), board_->unique_id), NVRAR_OK) << nvrar_last_error();
+      board_->has_id = 1;
+    }
+    while (board_->has_id == 0) ::usleep(200);
+    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, board_->unique_id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES,
+                            &comm),
               NVRAR_OK)
         << nvrar_last_error();
     meet(board_->prepared);

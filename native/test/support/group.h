@@ -16,6 +16,7 @@ struct GroupOptions {
   uint64_t ring_bytes = 0;
   uint64_t timeout_ns = 20'000'000'000;  // far beyond any laggard of a loaded machine
   int ranks_per_node = 0;
+  int32_t memory = NVRAR_MEMORY_AUTO;  // of a group on GPUs
 };
 
 constexpr uint64_t kSmallRingBytes = 8192;  // few hundred elements a launch: ordinary counts become several launches
@@ -52,9 +53,12 @@ class ThreadGroup {
 struct Board {
   std::atomic<int> prepared;
   std::atomic<int> connected;
+  std::atomic<int> ready;     // for the test's use
   std::atomic<int> marks[8];  // for the test's use
   std::atomic<int> failures;  // processes whose body failed an expectation
   char text[8][2048];         // for the test's use
+  uint8_t unique_id[NVRAR_UNIQUE_ID_BYTES];
+  std::atomic<int> has_id;
   uint8_t descriptors[8 * NVRAR_DESCRIPTOR_BYTES];
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "support/gpu.h"
 #include "support/group.h"
 #include "support/summary.h"
 
@@ -27,12 +28,24 @@ std::atomic<uint64_t>& checked_calls() {
 
 }  // namespace
 
+namespace {
+
+// Of all tests of a program that is to run on GPUs where there are none.
+class NeedsItsBackend : public ::testing::Environment {
+  void SetUp() override {
+    if (on_gpu() && !has_gpu()) GTEST_SKIP() << "there is no GPU, and NVRAR_TEST_BACKEND is cuda";
+  }
+};
+
+}  // namespace
+
 void count_checked_call() { checked_calls().fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace nvrar::test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  ::testing::AddGlobalTestEnvironment(new nvrar::test::NeedsItsBackend);  // GoogleTest deletes it
   nvrar::test::checked_calls();
   const double begin = nvrar::test::seconds_now();
   const int code = RUN_ALL_TESTS();

@@ -143,16 +143,21 @@ Number reduce(int32_t op, const std::vector<Number>& values, size_t ranks_per_no
   return partials[0];
 }
 
+// seed: of random inputs; null: they are there.
 template <class Type>
-void make(int32_t op, uint64_t seed, size_t ranks_per_node, std::vector<std::vector<uint8_t>>* inputs,
+void make(int32_t op, const uint64_t* seed, size_t ranks_per_node, std::vector<std::vector<uint8_t>>* inputs,
           std::vector<uint8_t>* expected) {
   using Bits = typename Type::Bits;
   std::vector<typename Type::Number> values(inputs->size());
   for (size_t at = 0; at < expected->size(); at += sizeof(Bits)) {
     Bits bits{};
     for (size_t rank = 0; rank < inputs->size(); ++rank) {
-      bits = make_value<Type>(mix(seed * 1000003 + rank * 0x9E3779B97F4A7C15ULL + at));
-      std::memcpy((*inputs)[rank].data() + at, &bits, sizeof bits);
+      uint8_t* const place = (*inputs)[rank].data() + at;
+      if (seed != nullptr) {
+        bits = make_value<Type>(mix(*seed * 1000003 + rank * 0x9E3779B97F4A7C15ULL + at));
+        std::memcpy(place, &bits, sizeof bits);
+      }
+      std::memcpy(&bits, place, sizeof bits);
       values[rank] = Type::number(bits);
     }
     if (values.size() > 1) bits = Type::bits(reduce(op, values, ranks_per_node));  // a group of one copies
@@ -187,7 +192,23 @@ Pool::Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t
     : elements_(elements), size_(element_bytes(data_type)) {
   expected_.resize(elements * size_);
   inputs_.assign(static_cast<size_t>(world), expected_);
-  const auto node = static_cast<size_t>(ranks_per_node == 0 ? world : ranks_per_node);
+  reduce(data_type, op, static_cast<size_t>(ranks_per_node == 0 ? world : ranks_per_node), &seed);
+}
+
+Pool::Pool(int32_t data_type, int32_t op, int world, uint64_t elements, int ranks_per_node, const Bits& bits)
+    : elements_(elements), size_(element_bytes(data_type)) {
+  expected_.resize(elements * size_);
+  inputs_.assign(static_cast<size_t>(world), expected_);
+  for (uint64_t rank = 0; rank < inputs_.size(); ++rank) {
+    for (uint64_t place = 0; place < elements; ++place) {
+      const uint64_t value = bits(rank, place);
+      std::memcpy(inputs_[rank].data() + place * size_, &value, size_);
+    }
+  }
+  reduce(data_type, op, static_cast<size_t>(ranks_per_node == 0 ? world : ranks_per_node), nullptr);
+}
+
+void Pool::reduce(int32_t data_type, int32_t op, size_t node, const uint64_t* seed) {
   switch (data_type) {
     case NVRAR_INT8:
       make<Plain<int8_t, uint8_t, 0>>(op, seed, node, &inputs_, &expected_);

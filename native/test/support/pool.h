@@ -6,6 +6,7 @@
 #include <nvrar.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,12 +49,17 @@ class Pool {
  public:
   // ranks_per_node: as in nvrar_config, 0 is one node.
   Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed, int ranks_per_node = 0);
+  // Of chosen bits: of a rank's element, by its place.
+  using Bits = std::function<uint64_t(uint64_t rank, uint64_t place)>;
+  Pool(int32_t data_type, int32_t op, int world, uint64_t elements, int ranks_per_node, const Bits& bits);
   const uint8_t* input(int rank, uint64_t first) const {
     return inputs_[static_cast<size_t>(rank)].data() + first * size_;
   }
   const uint8_t* expected(uint64_t first) const { return expected_.data() + first * size_; }
 
  private:
+  void reduce(int32_t data_type, int32_t op, size_t ranks_per_node, const uint64_t* seed);
+
   uint64_t elements_;
   uint64_t size_;
   std::vector<std::vector<uint8_t>> inputs_;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "support/test_kernels.h"
+
 namespace nvrar::protocol {
 namespace {
 
@@ -21,6 +23,7 @@ constexpr Named kDefects[] = {
     {"no_header_wait", Defect::kNoHeaderWait},
     {"short_epochs", Defect::kShortEpochs},
     {"no_busy_guard", Defect::kNoBusyGuard},
+    {"uncaught_overlap", Defect::kUncaughtOverlap},
     {"stuck_own_data", Defect::kStuckOwnData},
     {"next_owner", Defect::kNextOwner},
     {"swapped_nodes", Defect::kSwappedNodes},
@@ -36,6 +39,7 @@ constexpr Named kDefects[] = {
 
 TestBuild from_environment() {
   TestBuild build;
+  build.at_driver = test::launch_test_kernels;
   const char* const wanted = std::getenv("NVRAR_TEST_PLANT");
   if (wanted == nullptr) return build;
   for (const Named& named : kDefects) {

@@ -1,0 +1,108 @@
+// Ranks as processes, each on a GPU of its own, of which one is killed in the middle of its calls. Two processes on one
+// GPU take turns, so that a kernel cannot meet the other's: the tests need two GPUs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "support/collective_case.h"
+#include "support/gpu.h"
+#include "support/gpu_graph.h"
+#include "support/group.h"
+#include "support/summary.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint64_t kCount = 4096;
+constexpr uint64_t kBytes = kCount * sizeof(float);
+constexpr uint64_t kTimeoutNs = 500 * kMs;
+constexpr int kCallsOfGraph = 160;
+
+class KilledRankOnGpus : public ::testing::TestWithParam<int32_t> {
+ protected:
+  void SetUp() override {
+    if (!on_gpu()) GTEST_SKIP() << "the backend is the CPU: NVRAR_TEST_BACKEND is not cuda";
+    if (gpu_of(1) == 0) GTEST_SKIP() << "there are fewer than 2 GPUs: NVRAR_TEST_GPUS";
+  }
+  static int world() { return std::clamp(std::atoi(std::getenv("NVRAR_TEST_GPUS")), 2, 8); }
+
+  // What the survivors have at the end: in time, with the name of the dead, and a GPU on which nothing runs.
+  static void expect_lost(int rank, nvrar_comm* comm, nvrar_status status, double last_good) {
+    EXPECT_EQ(status, NVRAR_TIMEOUT) << nvrar_last_error();
+    EXPECT_LT(seconds_now() - last_good, 2.0);
+    EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
+    const cuda::CurrentContext current(context_of(rank));
+    EXPECT_EQ(cuda::driver().cuStreamQuery(reinterpret_cast<cuda::Stream>(stream_of(rank))), cuda::kSuccess);
+    EXPECT_EQ(nvrar_barrier(comm, stream_of(rank)), NVRAR_TIMEOUT) << "a failed group gives no more results";
+    count_checked_call();
+  }
+  static void kill_one(const ProcessGroup::ProcessBody& body) {
+    const auto begin = [&](int rank, nvrar_comm* comm, Board* board) {
+      (void)context_of(rank);  // takes longer than the limit
+      ++board->ready;
+      while (board->ready < world()) ::usleep(200);
+      body(rank, comm, board);
+    };
+    ProcessGroup group(world(), {.timeout_ns = kTimeoutNs, .memory = GetParam()}, begin);
+    std::vector<int> ranks;
+    for (int rank = 0; rank < world(); ++rank) ranks.push_back(rank);
+    ASSERT_TRUE(group.wait_marks(ranks, 30, 60));
+    group.send_signal(1, SIGKILL);
+    EXPECT_TRUE(group.join(30, 1));
+  }
+};
+
+TEST_P(KilledRankOnGpus, InACallEndsTheOthersInTime) {
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world(), kPoolElements, 61);
+  kill_one([&](int rank, nvrar_comm* comm, Board* board) {
+    nvrar_status status = NVRAR_OK;
+    double last_good = 0;
+    for (uint64_t i = 0; status == NVRAR_OK; ++i) {
+      last_good = seconds_now();
+      const int32_t way = i % 2 == 0 ? NVRAR_ALGORITHM_ONE_SHOT : NVRAR_ALGORITHM_TWO_SHOT;
+      status =
+          try_case(rank, world(), comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, way, kCount, i % 1000});
+      ++board->marks[rank];
+    }
+    expect_lost(rank, comm, status, last_good);
+  });
+}
+
+TEST_P(KilledRankOnGpus, InAGraphOfManyCallsEndsTheOthersInTime) {
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world(), kCount, 63);
+  kill_one([&](int rank, nvrar_comm* comm, Board* board) {
+    std::vector<uint8_t> in(pool.input(rank, 0), pool.input(rank, 0) + kBytes);
+    std::vector<uint8_t> out(kBytes);
+    const Image from(rank, 0, in);
+    Image to(rank, kImageRoomBytes / 2, out);
+    const Graph graph(rank, [&](uint64_t stream) {
+      for (int i = 0; i < kCallsOfGraph; ++i) {
+        ASSERT_EQ(nvrar_all_reduce(comm, from.address(), to.address(), kCount, NVRAR_FLOAT32, NVRAR_SUM,
+                                   NVRAR_ALGORITHM_AUTO, stream),
+                  NVRAR_OK)
+            << nvrar_last_error();
+      }
+    });
+    nvrar_status status = NVRAR_OK;
+    double last_good = 0;
+    while (status == NVRAR_OK) {
+      last_good = seconds_now();
+      graph.launch(stream_of(rank));
+      status = settled(rank, comm, NVRAR_OK);
+      if (status != NVRAR_OK) break;
+      to.fetch();
+      ASSERT_EQ(difference(out.data(), pool.expected(0), kBytes), "");
+      ++board->marks[rank];
+    }
+    expect_lost(rank, comm, status, last_good);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, KilledRankOnGpus, ::testing::Values(NVRAR_MEMORY_IPC, NVRAR_MEMORY_AUTO));
+
+}  // namespace
+}  // namespace nvrar::test

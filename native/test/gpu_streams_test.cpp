@@ -1,0 +1,214 @@
+// Streams, graphs, and kernels of others beside a group's: what only a GPU has.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "support/collective_case.h"
+#include "support/gpu.h"
+#include "support/gpu_graph.h"
+#include "support/group.h"
+#include "support/summary.h"
+
+#define NVRAR_TEST_NEEDS_GPU() \
+  if (!on_gpu()) GTEST_SKIP() << "the backend is the CPU: NVRAR_TEST_BACKEND is not cuda"
+
+namespace nvrar::test {
+namespace {
+
+constexpr uint8_t kUntouched = 0x5B;
+constexpr uint64_t kCount = 3000;
+constexpr uint64_t kBytes = kCount * sizeof(float);
+
+// A rank's input and output on its GPU.
+struct Buffers {
+  explicit Buffers(int rank)
+      : in(kBytes, 0), out(kBytes, kUntouched), from(rank, 0, in), to(rank, kImageRoomBytes / 2, out) {}
+  bool untouched() {
+    to.fetch();
+    return std::all_of(out.begin(), out.end(), [](uint8_t byte) { return byte == kUntouched; });
+  }
+  nvrar_status all_reduce(nvrar_comm* comm, int32_t algorithm, uint64_t stream) const {
+    return nvrar_all_reduce(comm, from.address(), to.address(), kCount, NVRAR_FLOAT32, NVRAR_SUM, algorithm, stream);
+  }
+  std::vector<uint8_t> in;
+  std::vector<uint8_t> out;
+  Image from;
+  Image to;
+};
+
+void give_input(Buffers* buffers, const uint8_t* input) {
+  std::memcpy(buffers->in.data(), input, kBytes);
+  buffers->from.give();
+}
+
+// A call, the same call captured, and a chain of captured calls in which every result is the next one's input, in turns
+// that never stay the same; the data is another each time.
+TEST(GpuStreams, GraphsAndEagerCallsInTurnsAreExact) {
+  NVRAR_TEST_NEEDS_GPU();
+  for (const TestTopology& topology : {TestTopology{2, 0}, {4, 0}, {4, 2}}) {
+    const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, topology.world, kPoolElements, 51, topology.ranks_per_node);
+    const std::vector<int32_t> ways = algorithms(topology.world, topology.ranks_per_node);
+    ThreadGroup group(topology.world, {.ring_bytes = 65536, .ranks_per_node = topology.ranks_per_node});
+    group.run([&](int rank, nvrar_comm* comm) {
+      Buffers buffers(rank);
+      const uint64_t to = buffers.to.address();
+      const uint64_t own_stream = stream_of(rank);
+      ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, own_stream)), NVRAR_OK) << nvrar_last_error();
+      const auto enqueue = [&](uint64_t stream) {
+        ASSERT_EQ(buffers.all_reduce(comm, ways.back(), stream), NVRAR_OK) << nvrar_last_error();
+      };
+      const Graph one(rank, enqueue);
+      const Graph chain(rank, [&](uint64_t stream) {
+        enqueue(stream);
+        for (int i = 0; i < 40; ++i) {  // of results that are the same on all ranks: they stay
+          const int32_t way = ways[static_cast<size_t>(i) % ways.size()];
+          ASSERT_EQ(nvrar_all_reduce(comm, to, to, kCount, NVRAR_FLOAT32, NVRAR_MAX, way, stream), NVRAR_OK);
+        }
+      });
+      for (uint64_t round = 0; round < 120; ++round) {
+        const uint64_t first = round * 37 % 4000;
+        give_input(&buffers, pool.input(rank, first));
+        for (uint64_t i = 0; i <= mix(round) % 3; ++i) {
+          const uint64_t turn = mix(round * 8 + i) % 4;
+          if (turn == 0) enqueue(own_stream);
+          if (turn == 1) one.launch(own_stream);
+          if (turn == 2) chain.launch(own_stream);
+          if (turn == 3) {
+            ASSERT_EQ(nvrar_barrier(comm, own_stream), NVRAR_OK) << nvrar_last_error();
+            one.launch(own_stream);
+          }
+        }
+        ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+        buffers.to.fetch();
+        ASSERT_EQ(difference(buffers.out.data(), pool.expected(first), kBytes), "")
+            << "rank " << rank << " round " << round;
+        count_checked_call();
+      }
+    });
+    if (HasFailure()) return;
+  }
+}
+
+// Rank 1 does not come, so the first launch is still there when the second one begins.
+void expect_overlap_caught(const std::function<void(nvrar_comm*, const Buffers&, uint64_t, uint64_t)>& launch_both) {
+  ThreadGroup group(2, {.timeout_ns = 5'000 * kMs});
+  Buffers buffers(0);
+  const SecondStream second(0);
+  launch_both(group.comm(0), buffers, stream_of(0), second.handle());
+  second.wait();
+  const double begin = seconds_now();
+  EXPECT_EQ(settled(0, group.comm(0), NVRAR_OK), NVRAR_MISMATCH) << "launches that overlapped were not caught";
+  EXPECT_TRUE(contains(nvrar_last_error(), "launches of the group overlapped")) << nvrar_last_error();
+  EXPECT_LT(seconds_now() - begin, 1);
+  count_checked_call();
+}
+
+TEST(Invariant05_OneOrderOfCalls, CallsOnTwoStreamsAtOnceAreCaught) {
+  NVRAR_TEST_NEEDS_GPU();
+  expect_overlap_caught([](nvrar_comm* comm, const Buffers& buffers, uint64_t first, uint64_t second) {
+    ASSERT_EQ(buffers.all_reduce(comm, NVRAR_ALGORITHM_ONE_SHOT, first), NVRAR_OK) << nvrar_last_error();
+    ::usleep(20'000);
+    // It may be caught before this one returns.
+    (void)buffers.all_reduce(comm, NVRAR_ALGORITHM_TWO_SHOT, second);
+  });
+}
+
+TEST(Invariant05_OneOrderOfCalls, GraphsOnTwoStreamsAtOnceAreCaught) {
+  NVRAR_TEST_NEEDS_GPU();
+  expect_overlap_caught([](nvrar_comm* comm, const Buffers& buffers, uint64_t first, uint64_t second) {
+    const auto enqueue = [&](uint64_t stream) {
+      ASSERT_EQ(buffers.all_reduce(comm, NVRAR_ALGORITHM_AUTO, stream), NVRAR_OK) << nvrar_last_error();
+    };
+    const Graph one(0, enqueue);
+    const Graph other(0, enqueue);
+    one.launch(first);
+    ::usleep(20'000);
+    other.launch(second);
+    // Before the graphs go.
+    for (const uint64_t stream : {first, second}) {
+      const cuda::CurrentContext current(context_of(0));
+      cuda::check(cuda::driver().cuStreamSynchronize(reinterpret_cast<cuda::Stream>(stream)), "waiting for a graph");
+    }
+  });
+}
+
+TEST(Invariant14_WaitsEnd, AGraphOfAFailedGroupDoesNotTouchItsOutput) {
+  NVRAR_TEST_NEEDS_GPU();
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 53);
+  for (const int32_t way : {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+    ThreadGroup group(2, {.timeout_ns = 3'000 * kMs});
+    group.run([&](int rank, nvrar_comm* comm) {
+      Buffers buffers(rank);
+      give_input(&buffers, pool.input(rank, 0));
+      const Graph graph(rank, [&](uint64_t stream) {
+        ASSERT_EQ(buffers.all_reduce(comm, way, stream), NVRAR_OK) << nvrar_last_error();
+      });
+      graph.launch(stream_of(rank));
+      ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+      buffers.to.fetch();
+      ASSERT_EQ(difference(buffers.out.data(), pool.expected(0), kBytes), "");
+
+      std::fill(buffers.out.begin(), buffers.out.end(), kUntouched);
+      buffers.to.give();
+      ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream_of(rank))), NVRAR_OK) << nvrar_last_error();
+      ::usleep(50'000);  // until all have looked
+      if (rank == 1) {
+        EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+      }
+      ::usleep(100'000);  // until the GPU has been told
+      graph.launch(stream_of(rank));
+      EXPECT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_ABORTED);
+      EXPECT_TRUE(buffers.untouched()) << "rank " << rank << " ran in a failed group";
+      count_checked_call();
+    });
+  }
+}
+
+// Blocks of all ranks do not fit beside it, so some wait until it has ended; nothing waits for ever.
+TEST(GpuStreams, CallsBesideAKernelThatHogsTheGpuAreExact) {
+  NVRAR_TEST_NEEDS_GPU();
+  for (const int world : {2, 4}) {
+    constexpr uint64_t kLarge = 200'000;
+    const Pool pool(NVRAR_BFLOAT16, NVRAR_SUM, world, kLarge + 64, 57);
+    ThreadGroup group(world);
+    const SecondStream beside(0);
+    hog_gpu(0, beside, 200 * kMs);
+    ::usleep(20'000);
+    group.run([&](int rank, nvrar_comm* comm) {
+      for (uint64_t i = 0; i < 8; ++i) {
+        const int32_t way = i % 2 == 0 ? NVRAR_ALGORITHM_ONE_SHOT : NVRAR_ALGORITHM_TWO_SHOT;
+        run_case(rank, world, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_BFLOAT16, NVRAR_SUM}, way, kLarge, i});
+        if (HasFatalFailure()) return;
+      }
+    });
+    beside.wait();
+  }
+}
+
+TEST(GpuStreams, ALimitThatPassesBesideAHogEndsTheGroupInOrder) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr uint64_t kLarge = 200'000;
+  const Pool pool(NVRAR_BFLOAT16, NVRAR_SUM, 2, kLarge, 59);
+  ThreadGroup group(2, {.timeout_ns = 100 * kMs});
+  const SecondStream beside(0);
+  hog_gpu(0, beside, 800 * kMs);
+  ::usleep(20'000);
+  group.run([&](int rank, nvrar_comm* comm) {
+    const CollectiveCase c{NVRAR_ALL_REDUCE, {NVRAR_BFLOAT16, NVRAR_SUM}, NVRAR_ALGORITHM_TWO_SHOT, kLarge};
+    const nvrar_status status = try_case(rank, 2, comm, pool, c);
+    EXPECT_TRUE(status == NVRAR_OK || status == NVRAR_TIMEOUT) << status << " " << nvrar_last_error();
+    count_checked_call();
+  });
+  beside.wait();
+  // As good as new.
+  ThreadGroup next(2);
+  next.run([&](int rank, nvrar_comm* comm) {
+    run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_BFLOAT16, NVRAR_SUM}, NVRAR_ALGORITHM_TWO_SHOT, kLarge});
+  });
+}
+
+}  // namespace
+}  // namespace nvrar::test

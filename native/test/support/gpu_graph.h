@@ -1,0 +1,46 @@
+// Graphs and streams of a rank's GPU, by functions of the driver that the library itself does not use.
+#ifndef NVRAR_TEST_SUPPORT_GPU_GRAPH_H
+#define NVRAR_TEST_SUPPORT_GPU_GRAPH_H
+
+#include <functional>
+
+#include "cuda/driver.h"
+
+namespace nvrar::test {
+
+// What `work` enqueues on the rank's stream. Not while another graph of the rank is made.
+class Graph {
+ public:
+  Graph(int rank, const std::function<void(uint64_t stream)>& work);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(uint64_t stream) const;
+
+ private:
+  int rank_;
+  struct Opaque* graph_ = nullptr;
+  struct OpaqueExecutable* executable_ = nullptr;
+};
+
+// A stream of the rank's beside its own.
+class SecondStream {
+ public:
+  explicit SecondStream(int rank);
+  ~SecondStream();
+  SecondStream(const SecondStream&) = delete;
+  SecondStream& operator=(const SecondStream&) = delete;
+  uint64_t handle() const { return reinterpret_cast<uint64_t>(stream_); }
+  void wait() const;
+
+ private:
+  int rank_;
+  cuda::Stream stream_ = nullptr;
+};
+
+// Leaves the rank's GPU room for few blocks, for so long.
+void hog_gpu(int rank, const SecondStream& stream, uint64_t ns);
+
+}  // namespace nvrar::test
+
+#endif  // NVRAR_TEST_SUPPORT_GPU_GRAPH_H
