@@ -120,6 +120,9 @@ final class CudaDevice implements Device {
     for (CudaStream stream : streams) {
       stream.settle();
     }
+    for (CudaStream stream : streams) {
+      stream.throwIfNewlyFailed();
+    }
   }
 
   /** The stream as one of this device, or an exception that names both sides. */

@@ -9,6 +9,8 @@ import io.nvrar.device.memory.BufferMemory;
 import io.nvrar.device.memory.ElementBuffer;
 import io.nvrar.device.memory.Lease;
 import java.util.Arrays;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
@@ -40,6 +42,9 @@ final class CudaStream implements AsyncStream {
 
   /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
   private volatile EnqueuedCalls[] carried = {};
+
+  /** Of them, those whose failure was thrown here. */
+  private final Set<EnqueuedCalls> told = ConcurrentHashMap.newKeySet();
 
   private CudaStream(CudaDevice device, CUstream stream, Lease lease) {
     this.device = device;
@@ -114,7 +119,7 @@ final class CudaStream implements AsyncStream {
     synchronized (this) {
       carried =
           Stream.concat(
-                  Arrays.stream(carried).filter(one -> one != calls && !one.isOver()),
+                  Arrays.stream(carried).filter(one -> one != calls && !isSpent(one)),
                   Stream.of(calls))
               .toArray(EnqueuedCalls[]::new);
     }
@@ -136,12 +141,45 @@ final class CudaStream implements AsyncStream {
       if (calls.isOver()) {
         forget(calls); // who hears of its failure now has heard of it
       }
+      told(calls);
+    }
+  }
+
+  /**
+   * The same once for each group: a copy is not the failed group's, but may be of what it wrote.
+   */
+  void throwIfNewlyFailed() {
+    for (EnqueuedCalls calls : carried) {
+      if (!told.contains(calls)) {
+        told(calls);
+      }
+    }
+  }
+
+  private void told(EnqueuedCalls calls) {
+    try {
       calls.throwIfFailed();
+    } catch (RuntimeException e) {
+      told.add(calls);
+      throw e;
+    }
+  }
+
+  private static boolean isSpent(EnqueuedCalls calls) {
+    if (!calls.isOver()) {
+      return false;
+    }
+    try {
+      calls.throwIfFailed();
+      return true;
+    } catch (RuntimeException e) {
+      return false; // nobody has heard of it
     }
   }
 
   private synchronized void forget(EnqueuedCalls calls) {
     carried = Arrays.stream(carried).filter(one -> one != calls).toArray(EnqueuedCalls[]::new);
+    told.remove(calls);
   }
 
   @Override
@@ -208,10 +246,7 @@ final class CudaStream implements AsyncStream {
     }
   }
 
-  /**
-   * Waits for what was submitted, but not where that breaks a capture; nothing if closed. Throws
-   * what of it has failed.
-   */
+  /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
   void settle() {
     synchronized (captureLock) {
       if (lease.isClosed() || isCapturing()) {
@@ -219,7 +254,6 @@ final class CudaStream implements AsyncStream {
       }
       submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
     }
-    throwIfFailed();
   }
 
   /**

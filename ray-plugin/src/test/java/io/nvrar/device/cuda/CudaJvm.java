@@ -2,15 +2,18 @@ package io.nvrar.device.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
 /** A JVM of its own, for what happens once per process. */
 public final class CudaJvm {
@@ -62,6 +65,13 @@ public final class CudaJvm {
     return new CudaJvm(builder.start(), output);
   }
 
+  // Without Ray, whose logger speaks on standard output where the tests run beside it.
+  private static String classPath() {
+    return Arrays.stream(System.getProperty("java.class.path").split(File.pathSeparator))
+        .filter(entry -> !entry.endsWith("ray_dist.jar"))
+        .collect(Collectors.joining(File.pathSeparator));
+  }
+
   private static ProcessBuilder java(Path scratch, Class<?> main, String... args)
       throws IOException {
     List<String> command = new ArrayList<>();
@@ -74,7 +84,7 @@ public final class CudaJvm {
             "-Djava.io.tmpdir=" + scratch,
             "-Duser.home=" + scratch,
             "-cp",
-            System.getProperty("java.class.path"),
+            classPath(),
             main.getName()));
     command.addAll(List.of(args));
     Path output = Files.createTempFile(scratch, "jvm", ".log");
