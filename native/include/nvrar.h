@@ -287,8 +287,8 @@ NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* trans
  * NVRAR_ABORTED. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
-/* NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA backend this is
- * how a caller learns of what has failed since it was enqueued. */
+/* NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA backend this
+ * is how a caller learns of what has failed since it was enqueued. */
 NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 
 /* Fills *out with why this communicator is poisoned. */

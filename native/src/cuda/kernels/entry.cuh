@@ -22,8 +22,8 @@ constexpr uint32_t kLooksBetweenChecks = 1024;
 
 constexpr uint64_t kLeave = ~uint64_t{0};
 
-// What a wait looks at now and then. since_ns: what the last look gave, 0 at first. kLeave: the group has failed, or was
-// aborted, or now fails because `ranks` are too late.
+// What a wait looks at now and then. since_ns: what the last look gave, 0 at first. kLeave: the group has failed, or
+// was aborted, or now fails because `ranks` are too late.
 __device__ __forceinline__ uint64_t look_up(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
   const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
   if (!ignores && load_word(&args.state->poison) != 0) return kLeave;
@@ -56,8 +56,9 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
 
 // A block's way into a launch, before anything is sent, and out of it. On its way in it learns the launch's number, and
 // proves that no other launch of the group is under way (protocol.md 5): every block, before it sends, that none of its
-// index is in, and block 0, before it leaves, that all blocks of the launch before have left; a launch that begins while
-// the last one ends spoils nothing, for their packets never meet. In parts, so that it has something to do meanwhile.
+// index is in, and block 0, before it leaves, that all blocks of the launch before have left; a launch that begins
+// while the last one ends spoils nothing, for their packets never meet. In parts, so that it has something to do
+// meanwhile.
 class Entry {
  public:
   // All threads of the block.
@@ -77,8 +78,8 @@ class Entry {
     __shared__ uint64_t entered;
     if (threadIdx.x == 0) {
       const uint64_t latest = latest_[0] | uint64_t{latest_[1]} << 32;
-      // Block 0 of this launch has entered before: its tag says so, unless that was an earlier launch of the same graph's
-      // node, which this block was in, too.
+      // Block 0 of this launch has entered before: its tag says so, unless that was an earlier launch of the same
+      // graph's node, which this block was in, too.
       const bool late = latest_[2] == args_.tag && epoch_ != latest;
       uint64_t epoch = late ? latest : latest + 1;
       if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);

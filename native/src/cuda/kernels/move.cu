@@ -1,6 +1,6 @@
 // Collectives that move bytes, and the barrier.
-#include "kernels/warp_lane.cuh"
 #include "algorithm.h"
+#include "kernels/warp_lane.cuh"
 #include "protocol/data_movement.h"
 
 namespace nvrar::cuda {

@@ -42,8 +42,8 @@ __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
 
 }  // namespace nvrar::cuda
 
-#define NVRAR_SUM_KERNEL(name, element, packets)                                     \
-  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)           \
-      nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) {      \
-    sum_kernel<protocol::element, protocol::packets>(args_of(launched));             \
+#define NVRAR_SUM_KERNEL(name, element, packets)                                \
+  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)      \
+      nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) { \
+    sum_kernel<protocol::element, protocol::packets>(args_of(launched));        \
   }

@@ -1,10 +1,10 @@
-// All-reduces of float sums by teams: the steps of protocol/one_shot.h and two_shot.h with their packets, slots and order
-// of sums, but a warp for each peer. A team of as many warps as the group has ranks does a tile: one run of a one-shot
-// message, a run of each slice of a two-shot one. Warp k of a team sends to rank + k and waits for rank + k only, so a
-// thread has one packet in flight each way; the packets of all meet in shared memory, where each thread sums one word.
-// (A warp that sends to all and waits for all takes 0.4 to 0.8 us more a hop.) For messages of whole packets at addresses
-// that are multiples of a packet's size; a rank whose message is none runs the steps of protocol/ instead, and the others
-// need not know.
+// All-reduces of float sums by teams: the steps of protocol/one_shot.h and two_shot.h with their packets, slots and
+// order of sums, but a warp for each peer. A team of as many warps as the group has ranks does a tile: one run of a
+// one-shot message, a run of each slice of a two-shot one. Warp k of a team sends to rank + k and waits for rank + k
+// only, so a thread has one packet in flight each way; the packets of all meet in shared memory, where each thread sums
+// one word. (A warp that sends to all and waits for all takes 0.4 to 0.8 us more a hop.) For messages of whole packets
+// at addresses that are multiples of a packet's size; a rank whose message is none runs the steps of protocol/ instead,
+// and the others need not know.
 #pragma once
 
 #include "kernels/entry.cuh"
@@ -262,11 +262,10 @@ class TeamAllReduce {
   // Whether all of the team are good.
   __device__ __forceinline__ bool sync_team_and(bool good) const {
     uint32_t all;
-    asm volatile(
-        "{.reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.and.pred q, %1, %2, p; selp.u32 %0, 1, 0, q;}"
-        : "=r"(all)
-        : "r"(team_ + 1), "r"(world_ * kWarpThreads), "r"(static_cast<uint32_t>(good))
-        : "memory");
+    asm volatile("{.reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.and.pred q, %1, %2, p; selp.u32 %0, 1, 0, q;}"
+                 : "=r"(all)
+                 : "r"(team_ + 1), "r"(world_ * kWarpThreads), "r"(static_cast<uint32_t>(good))
+                 : "memory");
     return all != 0;
   }
 
@@ -369,25 +368,25 @@ __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
 }  // namespace nvrar::cuda
 
 // A pair's block has one warp more.
-#define NVRAR_TEAM_KERNEL(name, ...)                                                       \
-  extern "C" __global__ void __launch_bounds__((kTeamWarps + 1) * kWarpThreads, 3)          \
-      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {                \
-    __VA_ARGS__(args_of(launched));                                                        \
+#define NVRAR_TEAM_KERNEL(name, ...)                                               \
+  extern "C" __global__ void __launch_bounds__((kTeamWarps + 1) * kWarpThreads, 3) \
+      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {        \
+    __VA_ARGS__(args_of(launched));                                                \
   }
-#define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                              \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>)           \
+#define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                \
+  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>) \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, true, true>)
-#define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks)                                                          \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, false, false>)          \
+#define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks)                                                 \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, false, false>) \
   NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, false, true>)
 // For every world, and for those that are most used.
-#define NVRAR_TEAM_KERNELS(type, element)                                                              \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)                    \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)              \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4)                                                          \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8)                                                          \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_0, team_all_reduce<protocol::element, 0, false, false>)          \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 2)                                                              \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 4)                                                              \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 8)                                                              \
+#define NVRAR_TEAM_KERNELS(type, element)                                                     \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)           \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)     \
+  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4)                                                 \
+  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8)                                                 \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_0, team_all_reduce<protocol::element, 0, false, false>) \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 2)                                                 \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 4)                                                 \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 8)                                                 \
   NVRAR_TEAM_KERNEL(two_shot_##type##_0, team_all_reduce<protocol::element, 0, true, false>)

@@ -1,5 +1,5 @@
-// Sends and receives (protocol/point_to_point.h): a block for each queue, its threads a packet each. What the two ends of
-// a pair do, and where, is what the steps there do one by one.
+// Sends and receives (protocol/point_to_point.h): a block for each queue, its threads a packet each. What the two ends
+// of a pair do, and where, is what the steps there do one by one.
 #include "cuda/transfer_args.h"
 #include "kernels/entry.cuh"
 
@@ -18,9 +18,7 @@ __device__ __forceinline__ Packet packet_of(uint64_t payload, uint64_t epoch) {
   packet[1] = static_cast<uint32_t>(payload >> 32);
   return EpochPacket::seal(packet, epoch);
 }
-__device__ __forceinline__ uint64_t payload_of(const Packet& packet) {
-  return packet[0] | uint64_t{packet[1]} << 32;
-}
+__device__ __forceinline__ uint64_t payload_of(const Packet& packet) { return packet[0] | uint64_t{packet[1]} << 32; }
 
 // One end of a pair while a batch has it. All threads of the block call every function together.
 class End {
@@ -103,8 +101,8 @@ class End {
         payload = header.word(number);
       } else {
         const uint64_t offset = (number - TransferHeader::kPackets) * kPayloadBytes;
-        payload = payload_of(load_user<kPayloadBytes>(reinterpret_cast<const uint8_t*>(item.address + offset),
-                                                      length(bytes, offset)));
+        payload = payload_of(
+            load_user<kPayloadBytes>(reinterpret_cast<const uint8_t*>(item.address + offset), length(bytes, offset)));
       }
       send_packet(args_, slot(packets_ + i), packet_of(payload, packets_ + i + 1));
     }
@@ -210,8 +208,7 @@ class End {
     if (__syncthreads_and(good) == 0) return false;
     packets_ += count;
     note_step();
-    if (threadIdx.x == 0 &&
-        (packets_ - credited_ >= slots_ / protocol::kStepsPerRing || moved + count == total)) {
+    if (threadIdx.x == 0 && (packets_ - credited_ >= slots_ / protocol::kStepsPerRing || moved + count == total)) {
       send_packet(args_, credit_, packet_of(packets_, packets_));
     }
     if (packets_ - credited_ >= slots_ / protocol::kStepsPerRing || moved + count == total) credited_ = packets_;
@@ -234,7 +231,8 @@ class End {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(kTransferThreads) nvrar_transfer(const __grid_constant__ Launched<TransferArgs> launched) {
+extern "C" __global__ void __launch_bounds__(kTransferThreads)
+    nvrar_transfer(const __grid_constant__ Launched<TransferArgs> launched) {
   const TransferArgs& args = args_of(launched);
   const TransferQueue& queue = args.queues[block_index()];
   End end(args, queue);

@@ -23,7 +23,9 @@ class WarpLane {
   __device__ WarpLane(const KernelArgs& args, const protocol::Topology& topology, uint32_t rank)
       : args_(args), topology_(topology), own_(args.rings[rank]), lane_(threadIdx.x % kWarpThreads) {}
 
-  __device__ uint64_t worker() const { return block_index() * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads; }
+  __device__ uint64_t worker() const {
+    return block_index() * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads;
+  }
   __device__ uint64_t workers() const { return uint64_t{grid_blocks()} * (blockDim.x / kWarpThreads); }
 
   template <class Packets>
@@ -98,8 +100,7 @@ class WarpLane {
     if (lane_ * Packets::kPayloadBytes >= bytes) return;
 #pragma unroll
     for (uint32_t i = 0; i < Sums::kParts; ++i) {
-      send_packet(args_, args_.rings[peer] + slot + i * kWarpThreads + lane_,
-                  Packets::seal(partial.packets[i], epoch));
+      send_packet(args_, args_.rings[peer] + slot + i * kWarpThreads + lane_, Packets::seal(partial.packets[i], epoch));
     }
   }
   template <class Packets>
