@@ -1,8 +1,8 @@
 """The controls on GPUs: NCCL's all-reduce and those of PyTorch's symmetric memory, by protocol B of docs/benchmarks.md.
 
-torchrun --nproc-per-node P peers_bench.py --csv FILE [--min BYTES --max BYTES --factor N --type NAME --iters N --repeats N --warmup N]
+peers_bench.py --csv FILE --processes P [--min BYTES --max BYTES --factor N --type NAME --iters N --repeats N --warmup N]
 
-`bin/nvrar bench --backend cuda` starts it. It takes the options of nvrar_bench, does without those that say nothing to it, and writes
+`bin/nvrar bench --backend cuda` starts it. It starts a process for each rank, takes the options of nvrar_bench, does without those that say nothing to it, and writes
 the same file. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
 figure is that of the slowest rank, a cell the median of its batches. Then each is called once more with fresh data, every element of
 which is compared on every rank.
@@ -11,7 +11,10 @@ which is compared on every rank.
 import argparse
 import mmap
 import os
+import signal
+import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -38,6 +41,7 @@ def parse():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--csv", required=True)
+    parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--min", type=number_of_bytes, default=1 << 10)
     parser.add_argument("--max", type=number_of_bytes, default=8 << 20)
     parser.add_argument("--factor", type=int, default=2)
@@ -186,8 +190,32 @@ class Bench:
         self.measure("torch-two-shot", "in", shared, shared, lambda: ops.two_shot_all_reduce_(shared, "sum", group))
 
 
+def launch(processes):
+    """This script again for every rank; ends all when one fails, and says how it ended."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = dict(os.environ, WORLD_SIZE=str(processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    children = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        for rank in range(processes):
+            children.append(subprocess.Popen([sys.executable, *sys.argv], env=dict(common, RANK=str(rank))))
+        codes = [None]
+        while None in codes and not any(codes):
+            time.sleep(0.05)
+            codes = [child.poll() for child in children]
+        return next((code for code in codes if code), 0)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
 def main():
     options = parse()
+    if "RANK" not in os.environ:
+        sys.exit(launch(options.processes))
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)

@@ -53,6 +53,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
     : Member(config.rank, {config.ring_bytes == 0 ? kCudaRingBytes : config.ring_bytes, config.topology},
              config.group_hash, false),
       timeout_ns_(config.timeout_ns),
+      nvshmem_id_(config.memory.nvshmem_id),
       concurrent_groups_(config.concurrent_groups == 0 ? kDefaultConcurrentGroups : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
       own_stream_(device_),
@@ -83,6 +84,7 @@ CudaMember::~CudaMember() {
     }
     return true;
   };
+  if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
   // Who aborts may do so because a member is lost, and nobody can tell for whom it was.
   memory_->ended(segments_->poisoned().status == NVRAR_ABORTED ? GroupEnd::kMemberLost
                  : all_left()                                  ? GroupEnd::kOrderly
@@ -152,6 +154,7 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   for (uint32_t peer = 0; peer < world(); ++peer) args_.rings[peer] = reinterpret_cast<Packet*>(memory_->of(peer));
   fill_rings();
   watcher_ = std::thread([this] { watch(); });
+  connected_ = true;
 }
 
 void CudaMember::require_device_memory(const char* name, uint64_t address) const {

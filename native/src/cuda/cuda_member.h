@@ -88,6 +88,8 @@ class CudaMember final : public Member {
   void stop_kernels() noexcept;
 
   const uint64_t timeout_ns_;
+  const NvshmemId nvshmem_id_;
+  bool connected_ = false;
   const uint32_t concurrent_groups_;
   std::shared_ptr<Device> device_;
   uint32_t launches_on_device_ = 1;  // that may be there at once

@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sstream>
 
 #include "cuda/watched.h"
@@ -85,6 +87,11 @@ NvshmemId NvshmemWorld::make_id(const NvshmemConfig& config) {
   require_usable(library);
   NvshmemId id{};
   if (made_) return id;
+  if (!spare_ids_.empty()) {
+    id = spare_ids_.back();
+    spare_ids_.pop_back();
+    return id;
+  }
   set_environment(config);
   NvshmemUniqueId made{};
   made.version = revision(1, sizeof made);
@@ -95,7 +102,19 @@ NvshmemId NvshmemWorld::make_id(const NvshmemConfig& config) {
                                        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names one");
   }
   std::memcpy(id.data(), &made, sizeof made);
+  ids_.push_back(id);
   return id;
+}
+
+void NvshmemWorld::put_back(const NvshmemId& id) noexcept {
+  const std::lock_guard guard(mutex_);
+  if (std::find(ids_.begin(), ids_.end(), id) == ids_.end()) return;
+  if (std::find(spare_ids_.begin(), spare_ids_.end(), id) != spare_ids_.end()) return;
+  try {
+    spare_ids_.push_back(id);
+  } catch (const std::bad_alloc&) {
+    ids_.erase(std::find(ids_.begin(), ids_.end(), id));  // its socket stays open, no more than that
+  }
 }
 
 WorldPart NvshmemWorld::reserve(const NvshmemConfig& config) {

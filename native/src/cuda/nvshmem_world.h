@@ -36,7 +36,10 @@ class NvshmemWorld {
  public:
   static NvshmemWorld& of_process();
 
+  // Each has a socket of NVSHMEM's that nothing closes, so one that no group will use any more is put back.
   NvshmemId make_id(const NvshmemConfig& config);
+  // Of a group that has come about without it. Nothing if it was made by another process.
+  void put_back(const NvshmemId& id) noexcept;
 
   // What a group that is being made tells its members. No other group of this process can be made over NVSHMEM until
   // settle() or withdraw(): the members choose a slice from what all of them told, so it must stay true. Throws Error.
@@ -77,6 +80,8 @@ class NvshmemWorld {
   uint64_t arena_bytes_ = 0;
   std::vector<DeviceAddress> arenas_;
   UnitMap free_ = UnitMap::all_free();
+  std::vector<NvshmemId> ids_;        // made here
+  std::vector<NvshmemId> spare_ids_;  // of them
 };
 
 }  // namespace nvrar::cuda

@@ -109,4 +109,6 @@ std::unique_ptr<SymmetricMemory> make_symmetric_memory(const MemoryConfig& confi
 
 NvshmemId make_nvshmem_id(const NvshmemConfig& config) { return NvshmemWorld::of_process().make_id(config); }
 
+void put_back_nvshmem_id(const NvshmemId& id) noexcept { NvshmemWorld::of_process().put_back(id); }
+
 }  // namespace nvrar::cuda

@@ -82,6 +82,8 @@ std::unique_ptr<SymmetricMemory> make_symmetric_memory(const MemoryConfig& confi
 // The NVSHMEM part of a new group's unique id; all zero where this process is in a world already, whose groups need
 // none. The process stays alive until all members have mapped. Throws NVRAR_UNAVAILABLE where NVSHMEM is not usable.
 NvshmemId make_nvshmem_id(const NvshmemConfig& config);
+// Of a group whose members have all come to another provider: a later group of this process may use it.
+void put_back_nvshmem_id(const NvshmemId& id) noexcept;
 
 }  // namespace nvrar::cuda
 

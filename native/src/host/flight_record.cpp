@@ -78,13 +78,15 @@ nvrar_call FlightRecord::last(const TickClock& clock) const noexcept {
       nvrar_call before = empty_call();
       if (read(written - back, &before) && before.state != NVRAR_CALL_DONE) call = before;
     }
-    // Of those that are queued one behind the other, the one that is next, or what they wait for.
+    // Of those that are queued one behind the other, the one that is known to have begun.
+    const nvrar_call newest = call;
     for (uint64_t back = 2;
          call.state == NVRAR_CALL_QUEUED && back <= std::min<uint64_t>(written, NVRAR_FLIGHT_RECORDS); ++back) {
       nvrar_call before = empty_call();
       if (!read(written - back, &before) || before.state == NVRAR_CALL_DONE || before.state == NVRAR_CALL_NONE) break;
       call = before;
     }
+    if (call.state == NVRAR_CALL_QUEUED) call = newest;
     break;
   }
   return call;

@@ -58,8 +58,8 @@ class FlightRecord {
     entries_[number % NVRAR_FLIGHT_RECORDS].end(state);
   }
 
-  // Of a batch a transfer that still runs, or failed, rather than its last one; of calls that are queued the one that
-  // is next, or what it waits for. state is NVRAR_CALL_NONE if there was no call.
+  // Of a batch a transfer that still runs, or failed, rather than its last one; of calls that are queued what they
+  // wait for, where that is known. state is NVRAR_CALL_NONE if there was no call.
   nvrar_call last(const TickClock& clock) const noexcept;
   // Oldest first, the newest `capacity`; returns how many.
   uint32_t read(const TickClock& clock, nvrar_call* out, uint32_t capacity) const noexcept;

@@ -124,7 +124,9 @@ final class CommonCalls {
   private boolean allPast(NativeCommunicator comm) {
     for (int r = 0; r < worldSize; r++) {
       CallRecord call = comm.call(r);
-      if (call.groupSequence() < last || (call.groupSequence() == last && isUnderWay(call))) {
+      if (call.groupSequence() < last
+          || call.state() == CallRecord.State.QUEUED // behind a call that may not have begun
+          || (call.groupSequence() == last && isUnderWay(call))) {
         return false;
       }
     }

@@ -58,6 +58,9 @@ final class Member implements ControlChannel.Listener {
   /** Whether it was still without a failure when it began to close. */
   private volatile boolean closedFirst;
 
+  /** Whether its close has ended a call. */
+  private volatile boolean isCutShort;
+
   /** Whether calls fail after they have returned, so that somebody must look. */
   private volatile boolean isAsync;
 
@@ -430,6 +433,9 @@ final class Member implements ControlChannel.Listener {
   /** {@link #throwIfFailed()}, also for what a call on a device has met. */
   void throwIfFailed(NativeCommunicator comm) {
     throwIfFailed();
+    if (isCutShort) {
+      throw closed();
+    }
     CollectiveException e = isAsync ? comm.failure() : null;
     if (e != null) {
       throw callFailed(e, true);
@@ -564,6 +570,7 @@ final class Member implements ControlChannel.Listener {
     if (isInCall() && !hasFailed()) {
       // The call is about to be aborted, and with it its peers', who wait to hear why. For this
       // member it is a close, also when the hub is quick to say it to all.
+      isCutShort = true;
       monitor.update(failure::over);
       channel.send(aborted("closed " + ticket.label() + " while its last call ran"));
     }

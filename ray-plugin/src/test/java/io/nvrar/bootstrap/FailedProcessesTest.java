@@ -129,7 +129,7 @@ class FailedProcessesTest {
     assertThat(fault.ranks()).containsExactly(victimRank);
     assertThat(fault.sentence())
         .matches(
-            "rank %d was lost; it (was in|had finished) allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)"
+            "rank %d was lost; it (was in|had finished|had queued) allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)"
                 .formatted(victimRank));
     // The record holds the dead rank's calls, up to the last, and no rank is ahead by more than
     // one.

@@ -6,8 +6,6 @@ import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -69,22 +67,8 @@ final class ProgramRun {
             "NVSHMEM_DISABLE_NVLS=1",
             "OMP_NUM_THREADS=1",
             "python3",
-            "-m",
-            "torch.distributed.run",
-            "--master-addr",
-            "127.0.0.1",
-            "--master-port",
-            Integer.toString(freePort()),
-            "--nproc-per-node",
-            Integer.toString(settings.processes()),
             peersScript(home).toString()),
         settings.arguments());
-  }
-
-  private static int freePort() throws IOException {
-    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-      return socket.getLocalPort();
-    }
   }
 
   private static Path peersScript(Path home) {

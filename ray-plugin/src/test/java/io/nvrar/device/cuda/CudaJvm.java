@@ -100,7 +100,13 @@ public final class CudaJvm {
     if (!ended) {
       process.destroyForcibly();
     }
-    String text = Files.readString(output, StandardCharsets.UTF_8);
+    // Without what SLF4J says where there is no logger.
+    String text =
+        Files.readString(output, StandardCharsets.UTF_8)
+            .lines()
+            .filter(line -> !line.startsWith("SLF4J: "))
+            .map(line -> line + "\n")
+            .collect(Collectors.joining());
     assertThat(ended).as("ended within %d s: %s", LIMIT_SECONDS, text).isTrue();
     assertThat(process.exitValue()).as(text).isEqualTo(expectedExitCode);
     return text;
