@@ -1,17 +1,28 @@
 #include "cuda/ipc_memory.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 
 #include "cuda/leftovers.h"
 #include "error.h"
 
 namespace nvrar::cuda {
+namespace {
+
+// Ranks of one process on one GPU open the same handle, and the driver counts them: one at a time.
+std::mutex& opening() {
+  static auto* const mutex = new std::mutex;  // never destroyed: members may outlive the process's static objects
+  return *mutex;
+}
+
+}  // namespace
 
 OpenedBlock::OpenedBlock(std::shared_ptr<const PrimaryContext> context, const BlockPart& block, uint64_t bytes,
                          const std::string& doing)
     : context_(std::move(context)) {
   const CurrentContext current(context_->get());
+  const std::lock_guard lock(opening());
   check(driver().cuIpcOpenMemHandle_v2(&address_, block.handle, kIpcLazyEnablePeerAccess), doing.c_str());
   // The first access to the peer is made here, where it can still be refused in words.
   uint64_t id = 0;
@@ -29,7 +40,10 @@ OpenedBlock::OpenedBlock(std::shared_ptr<const PrimaryContext> context, const Bl
 OpenedBlock::~OpenedBlock() {
   const Driver& cuda = driver();
   if (cuda.cuCtxPushCurrent_v2(context_->get()) != kSuccess) return;  // a broken context maps nothing any more
-  close();
+  {
+    const std::lock_guard lock(opening());
+    close();
+  }
   Context popped;
   (void)cuda.cuCtxPopCurrent_v2(&popped);
 }
