@@ -381,10 +381,9 @@ BatchResult CudaMember::failed_transfer() noexcept {
   if (poison.origin != rank() || failure.kind != FailureKind::kMismatch || first.transfers == 0) return {};
   // They cross to the host after the failure itself, each at once.
   const auto seen = [](const SeenTransfer& place) {
-    const auto& type = *const_cast<const volatile uint32_t*>(&place.type_and_one);
-    for (int turns = 0; type == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type) - 1};
+    const auto type = [&] { return __atomic_load_n(&place.type_and_one, __ATOMIC_ACQUIRE); };
+    for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
+    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type()) - 1};
   };
   const protocol::TransferHeader expected = seen(page().expected);
   BatchResult result;
