@@ -3,6 +3,7 @@ package io.nvrar.bootstrap;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.async.AsyncStream;
 import io.nvrar.device.host.HostStream;
 import org.jspecify.annotations.Nullable;
 
@@ -37,12 +38,7 @@ final class DeviceChecks {
     if (stream instanceof HostStream host) {
       return host.isClosed();
     }
-    try {
-      stream.handle();
-      return false;
-    } catch (IllegalStateException e) {
-      return true;
-    }
+    return stream instanceof AsyncStream async && async.isClosed();
   }
 
   /** Returns {@code buffer}, which is none of another device. */

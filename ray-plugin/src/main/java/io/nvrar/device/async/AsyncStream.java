@@ -19,4 +19,7 @@ public interface AsyncStream extends DeviceStream {
 
   /** Undoes one {@link #carry}. */
   void release();
+
+  /** Whether {@link #close} was called. */
+  boolean isClosed();
 }

@@ -130,6 +130,11 @@ final class CudaStream implements AsyncStream {
     lease.release();
   }
 
+  @Override
+  public boolean isClosed() {
+    return lease.isClosed();
+  }
+
   /** Whose calls were enqueued here; not to be changed. */
   EnqueuedCalls[] carried() {
     return carried;
