@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.function.DoubleBinaryOperator;
 import java.util.stream.Collectors;
 
 /** The results on GPUs: for each mode a table, the sizes down and the implementations across. */
@@ -118,14 +119,13 @@ final class GpuReport {
   }
 
   private static Optional<String> javaInAGraph(Part part) {
-    SortedMap<Long, Double> percents = new TreeMap<>();
-    for (long bytes : Results.sizes(part)) {
-      Optional<Row> java = Results.find(part, Implementation.JAVA, bytes, Mode.GRAPH);
-      Optional<Row> cpp = Results.find(part, Implementation.CPP, bytes, Mode.GRAPH);
-      if (java.isPresent() && cpp.isPresent()) {
-        percents.put(bytes, (java.get().timeUs() / cpp.get().timeUs() - 1) * 100);
-      }
-    }
+    SortedMap<Long, Double> percents =
+        compared(
+            part,
+            Mode.GRAPH,
+            Implementation.JAVA,
+            Implementation.CPP,
+            (java, cpp) -> (java / cpp - 1) * 100);
     return sentence(
         percents,
         above(percents, JAVA_GRAPH_PERCENT),
@@ -133,14 +133,9 @@ final class GpuReport {
   }
 
   private static Optional<String> javaEager(Part part) {
-    SortedMap<Long, Double> more = new TreeMap<>();
-    for (long bytes : Results.sizes(part)) {
-      Optional<Row> java = Results.find(part, Implementation.JAVA, bytes, Mode.EAGER);
-      Optional<Row> cpp = Results.find(part, Implementation.CPP, bytes, Mode.EAGER);
-      if (java.isPresent() && cpp.isPresent()) {
-        more.put(bytes, java.get().timeUs() - cpp.get().timeUs());
-      }
-    }
+    SortedMap<Long, Double> more =
+        compared(
+            part, Mode.EAGER, Implementation.JAVA, Implementation.CPP, (java, cpp) -> java - cpp);
     return sentence(
         more,
         above(more, JAVA_EAGER_US),
@@ -148,18 +143,31 @@ final class GpuReport {
   }
 
   private static Optional<String> againstNccl(Part part) {
-    SortedMap<Long, Double> ratios = new TreeMap<>();
-    for (long bytes : Results.sizes(part)) {
-      Optional<Row> ours = Results.find(part, Implementation.CPP, bytes, Mode.GRAPH);
-      Optional<Row> nccl = Results.find(part, Implementation.NCCL, bytes, Mode.GRAPH);
-      if (ours.isPresent() && nccl.isPresent()) {
-        ratios.put(bytes, ours.get().timeUs() / nccl.get().timeUs());
-      }
-    }
+    SortedMap<Long, Double> ratios =
+        compared(
+            part, Mode.GRAPH, Implementation.CPP, Implementation.NCCL, (ours, nccl) -> ours / nccl);
     return sentence(
         ratios,
         above(ratios, 1),
         "C++ against NCCL in a graph: %.2f to %.2f times its time, above 1.00 %s.");
+  }
+
+  /** Of the times of two, by size, where both were measured. */
+  private static SortedMap<Long, Double> compared(
+      Part part,
+      Mode mode,
+      Implementation one,
+      Implementation other,
+      DoubleBinaryOperator comparison) {
+    SortedMap<Long, Double> compared = new TreeMap<>();
+    for (long bytes : Results.sizes(part)) {
+      Optional<Row> ofOne = Results.find(part, one, bytes, mode);
+      Optional<Row> ofOther = Results.find(part, other, bytes, mode);
+      if (ofOne.isPresent() && ofOther.isPresent()) {
+        compared.put(bytes, comparison.applyAsDouble(ofOne.get().timeUs(), ofOther.get().timeUs()));
+      }
+    }
+    return compared;
   }
 
   private static SortedMap<Long, Double> above(SortedMap<Long, Double> values, double limit) {
