@@ -14,7 +14,7 @@ namespace nvrar::host {
 
 class GroupSegments {
  public:
-  // ring_bytes: of the rings behind the control block; 0 where they lie elsewhere. Throws NVRAR_SYSTEM.
+  // rings: of those behind the control block; null where they lie elsewhere. Throws NVRAR_SYSTEM.
   GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings);
   GroupSegments(const GroupSegments&) = delete;
   GroupSegments& operator=(const GroupSegments&) = delete;
