@@ -18,7 +18,9 @@
  * until nvrar_destroy is entered.
  *
  * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that met it and every later one fail
- * with the same status, and no output of a failed call is a result.
+ * with the same status, and no output of a failed call is a result. On GPUs so does NVRAR_SYSTEM of a call of which the
+ * driver has taken a part and refused the rest; where it has taken nothing, the communicator is as before and the call
+ * has no number. A call that fails while its stream captures poisons nothing: what was captured must not be launched.
  */
 #ifndef NVRAR_H
 #define NVRAR_H
@@ -231,7 +233,9 @@ NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptor
  * first rank's value, then over the nodes level by level (the partial results 2i and 2i + 1 are combined, an odd last
  * one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit floats accumulate in
  * float32, float64 in float64, integers wrap in their own width; one rounding at the end, after AVG's division. MIN and
- * MAX pass NaN on and order -0 below +0. In a group of one the input is copied unchanged.
+ * MAX pass NaN on and order -0 below +0. In a group of one the input is copied unchanged. How the calling thread rounds
+ * and treats denormals (MXCSR) changes nothing: a call computes with the default, and the thread has its own word back
+ * afterwards, exception flags included.
  */
 
 /* recv[i] = op over ranks of send[i], count elements. algorithm: NVRAR_ALGORITHM_*; HIERARCHICAL in a group in one node
@@ -306,8 +310,20 @@ NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call*
 NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
                                            uint32_t* count);
 
-/* Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
- * nothing. */
+/*
+ * Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
+ * nothing. On the CUDA backend what was enqueued has a second to complete, in order, and is then ended as by
+ * nvrar_abort. Whether it is over the GPU itself has counted: other work is not asked for, streams may have been
+ * destroyed, and captures on any stream go on. But the driver may free memory only when the GPU has done what was enqueued
+ * before, and frees none for a thread while another one captures in CUDA's global mode (Java's captures are relaxed).
+ * NVRAR_INTERNAL: something did not end within 10 s (a call that is queued behind long work of the caller's, perhaps).
+ * Then nothing is freed, the communicator is as after nvrar_abort, and nvrar_destroy may be called again.
+ *
+ * Graphs that hold calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller waits
+ * for those that were made, after nvrar_abort if they may hang, and makes none afterwards: such a launch would use
+ * memory that is freed and code that may be unloaded. What has begun nevertheless is waited for as above, and what has
+ * not begun does nothing and leaves its output as it was. The graphs themselves may be destroyed at any time.
+ */
 NVRAR_API nvrar_status nvrar_destroy(nvrar_comm* comm);
 
 #ifdef __cplusplus

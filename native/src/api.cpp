@@ -201,7 +201,9 @@ nvrar_status nvrar_destroy(nvrar_comm* comm) {
   return guarded([&] {
     if (comm == nullptr) return;
     if (!comm->communicator->shut()) {
-      throw Error(NVRAR_INTERNAL, "the running call does not end; its memory is kept");
+      throw Error(NVRAR_INTERNAL,
+                  "what this rank has enqueued or runs did not end within 10 s of being aborted: nothing is freed, and "
+                  "nvrar_destroy may be called again");
     }
     delete comm;
   });

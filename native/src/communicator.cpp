@@ -23,6 +23,8 @@ static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a
 
 // Far beyond the time in which a waiting call sees its poison; only a defect can reach it.
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
+// What was enqueued and is about to end may do so in order.
+constexpr uint64_t kGraceNs = 1'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;
 
 constexpr uint32_t kMaxConcurrentGroups = 64;
@@ -298,7 +300,9 @@ void Communicator::run(const Call& call, uint64_t stream) {
   try {
     poison = member_->run(call, plan, record, stream);
   } catch (const Error& error) {
-    if (error.status() == NVRAR_INVALID_ARGUMENT) --sequence_;  // refused: nothing was done, it has no number
+    const host::Poison after = member_->poisoned();
+    if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(record, error);
+    --sequence_;  // nothing was done, it has no number
     running_.store(0, std::memory_order_release);
     throw;
   }
@@ -312,7 +316,14 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   require_ready();
   check_batch(transfers, count, member_->rank(), member_->world());
   BatchResult result;
-  const host::Poison poison = member_->run_batch(transfers, count, sequence_, stream, &result);
+  host::Poison poison;
+  try {
+    poison = member_->run_batch(transfers, count, sequence_, stream, &result);
+  } catch (const Error& error) {
+    const host::Poison after = member_->poisoned();
+    if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(result.call, error);
+    throw;
+  }
   if (poison.status == NVRAR_OK) [[likely]]
     return;
   if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_->rank()) {
@@ -320,6 +331,15 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     poison_sentence_ = describe_meeting(result);
   }
   throw_poisoned(poison, describe(result.call));
+}
+
+// The driver's words are known here only.
+void Communicator::throw_half_enqueued(const nvrar_call& call, const Error& error) {
+  const std::lock_guard lock(sentence_mutex_);
+  if (poison_sentence_.empty()) {
+    poison_sentence_ = describe(call) + " was enqueued in part, which ended the group: " + error.what();
+  }
+  throw Error(NVRAR_SYSTEM, poison_sentence_);
 }
 
 void Communicator::throw_if_failed() {
@@ -395,7 +415,11 @@ bool Communicator::shut() noexcept {
     if (host::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
     ::usleep(kLeavePollUs);
   }
-  return member_->quiet(kLeaveLimitNs);
+  if (member_->quiet(kGraceNs)) return true;
+  abort();
+  if (member_->quiet(kLeaveLimitNs - kGraceNs)) return true;
+  busy_.store(false, std::memory_order_release);  // for the next attempt; calls meet the abort
+  return false;
 }
 
 }  // namespace nvrar

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "call.h"
+#include "error.h"
 #include "member.h"
 #include "report.h"
 #include "tuning.h"
@@ -36,7 +37,8 @@ class Communicator {
   void throw_if_failed();
   nvrar_call call_of(int32_t rank) const;
   uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
-  // Ends a running call and keeps all later ones out. False if the call would not end: then nothing may be freed.
+  // Ends what is running and keeps all later calls out. False if something would not end: then nothing may be freed,
+  // and it may be called again.
   bool shut() noexcept;
 
  private:
@@ -45,6 +47,7 @@ class Communicator {
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
+  [[noreturn]] void throw_half_enqueued(const nvrar_call& call, const Error& error);
   std::vector<RankActivity> activities() const;
 
   const int32_t backend_;

@@ -38,10 +38,11 @@ struct Descriptor {
   uint32_t ranks_per_node;  // the world size where all ranks are in one node
   // Of the CUDA backend.
   uint32_t multiprocessors;
+  uint32_t places_per_multiprocessor;  // cuda/grid.h
   uint32_t concurrent_groups;
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 364];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 368];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -54,7 +54,7 @@ class Member {
   virtual BatchResult failed_transfer() noexcept { return {}; }
   // How long the last call has waited.
   virtual uint64_t waited_ns() const noexcept = 0;
-  // After a poison or an orderly end: whether nothing of this member runs any more; waits for it, at most limit_ns.
+  // When no more calls come: whether nothing of this member runs any more; waits for it, at most limit_ns.
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:

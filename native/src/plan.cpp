@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "protocol/element.h"
 #include "protocol/slices.h"
 
 namespace nvrar {
@@ -13,9 +14,24 @@ using protocol::RingLayout;
 using protocol::SentinelPacket;
 using protocol::Topology;
 
+template <class Element>
+constexpr bool goes_by_sentinels() noexcept {
+  static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
+  return true;
+}
+
 // Has a bit pattern to spare for a sentinel.
 bool has_sentinel(int32_t data_type) noexcept {
-  return data_type == NVRAR_FLOAT16 || data_type == NVRAR_FLOAT32 || data_type == NVRAR_BFLOAT16;
+  switch (data_type) {
+    case NVRAR_FLOAT16:
+      return goes_by_sentinels<protocol::Float16>();
+    case NVRAR_FLOAT32:
+      return goes_by_sentinels<protocol::Float32>();
+    case NVRAR_BFLOAT16:
+      return goes_by_sentinels<protocol::Bfloat16>();
+    default:
+      return false;
+  }
 }
 
 int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {

@@ -118,6 +118,9 @@ std::string describe_failure(const host::Poison& poison, uint32_t own, const std
              ", which ended the group" + in_call + ": " + describe_activities(ranks);
     case NVRAR_ABORTED:
       return (here ? "the group was aborted by this rank (" + origin + ")" : origin + " aborted the group") + in_call;
+    case NVRAR_SYSTEM:
+      return origin + " could enqueue only a part of its " + call_of(poison, ranks) + ", which ended the group" +
+             in_call;
     case NVRAR_INTERNAL:
       return "a packet of " + missing + " was overwritten before " + origin + " had read it: a defect of this library" +
              in_call;

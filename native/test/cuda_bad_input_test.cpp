@@ -1,15 +1,24 @@
 // Whole groups of the CUDA backend over a libcuda that is no GPU (test/stub_cuda), where no kernel can run: what is
 // said of each thing that is missing or wrong, and that a group which does not come about leaves nothing behind.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cuda/driver.h"
 #include "cuda/fatbin.h"
+#include "descriptor.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
@@ -130,6 +139,78 @@ TEST_F(WholeGroup, NamesBothRanksWhoseGpusHaveNoPeerAccess) {
   });
 }
 
+TEST_F(WholeGroup, RefusesGpusWithoutNvlinkBetweenThem) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "3");
+    set("STUB_CUDA_PCIE", "1-2");
+    for (const int32_t memory : {NVRAR_MEMORY_LOCAL, NVRAR_MEMORY_IPC, NVRAR_MEMORY_AUTO}) {
+      const std::string error = Ranks(3, memory).error();
+      EXPECT_TRUE(contains(error, "4 the GPU of rank 1 (pid ")) << error;
+      EXPECT_TRUE(contains(error, "GPU-abababab-abab-abab-abab-ababababab01) and that of rank 2 (pid ")) << error;
+      EXPECT_TRUE(contains(error,
+                           "GPU-abababab-abab-abab-abab-ababababab02) have no NVLink between them, and over PCIe a "
+                           "packet may not arrive whole: they cannot be in one group (see nvidia-smi topo -m)"))
+          << error;
+      EXPECT_EQ(stub_cuda_living(), 0U);
+      EXPECT_EQ(Ranks(2, memory).error(), "");
+    }
+  });
+}
+
+// The driver says how many blocks it holds, and from that follows how many a launch may have.
+TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CUDA, id), NVRAR_OK);
+    Descriptor descriptors[2];
+    nvrar_comm* comms[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      const nvrar_config config = config_of(rank, 2, NVRAR_MEMORY_LOCAL);
+      ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &comms[rank]),
+                NVRAR_OK);
+    }
+    EXPECT_EQ(descriptors[0].places_per_multiprocessor, 7U);  // 2048 threads in blocks of 288
+    descriptors[1].places_per_multiprocessor = 5;
+    EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
+              "5 rank 1 has places for blocks on a multiprocessor 5, this rank (0) has 7");
+    for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  });
+}
+
+TEST_F(WholeGroup, RefusesMoreGroupsThanAGpuHoldsBlocks) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_MULTIPROCESSORS", "2");
+    const auto groups = [](uint32_t count) {
+      return [count](nvrar_config& config) { config.concurrent_groups = count; };
+    };
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(14)).error(), "");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(15)).error(),
+              "1 GPU 0 holds 14 blocks of kernels at once, too few for calls of 15 groups (concurrent_groups) with 1 "
+              "ranks on a GPU");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+// Its blocks wait for different peers, so one that found no place could keep all of them waiting.
+TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_MULTIPROCESSORS", "2");
+    const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 14; });
+    ASSERT_EQ(group.error(), "");
+    const nvrar_transfer transfers[] = {{NVRAR_SEND, 1, 64, 1, NVRAR_INT32, 0},
+                                        {NVRAR_RECV, 1, 128, 1, NVRAR_INT32, 0}};
+    std::string error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
+    EXPECT_EQ(error,
+              "1 a batch that sends to 1 ranks and receives from 1 needs 2 blocks of a GPU at once, and with "
+              "concurrent_groups 14 a call has 1");
+    error = last(nvrar_batch(group.comm(0), transfers, 1, 1));
+    EXPECT_TRUE(contains(error, "stream is none of this process")) << error;
+  });
+}
+
 TEST_F(WholeGroup, SaysWhatIsWrongWithNvshmem) {
   in_a_process([] {
     char text[256];
@@ -150,6 +231,54 @@ TEST_F(WholeGroup, SaysWhatIsWrongWithNvshmem) {
               "4 NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one "
               "world per process: use CUDA IPC, or another process");
     EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+std::atomic<int> g_signals{0};
+
+// A program that handles a signal means a thread of its own: ours would be in the driver at that moment.
+TEST_F(WholeGroup, LeavesSignalsToTheThreadsOfTheProgram) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    const auto tasks = [] {
+      std::set<std::string> found;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) found.insert(entry.path());
+      return found;
+    };
+    std::thread([] {}).join();  // with the first one the thread sanitizer starts one of its own
+    const std::set<std::string> before = tasks();
+    const Ranks group(2);
+    ASSERT_EQ(group.error(), "");
+    int ours = 0;
+    for (const std::string& task : tasks()) {
+      if (before.count(task) != 0) continue;
+      ++ours;
+      uint64_t blocked = 0;
+      const auto blocks = [&](int signal) { return (blocked >> (signal - 1) & 1) != 0; };
+      const double begin = seconds_now();
+      do {  // a thread begins with all of them blocked
+        std::ifstream file(task + "/status");
+        for (std::string line; std::getline(file, line);) {
+          if (line.rfind("SigBlk:", 0) == 0) blocked = std::stoull(line.substr(7), nullptr, 16);
+        }
+      } while (blocks(SIGSEGV) && seconds_now() - begin < 5);
+      for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGPROF, SIGCHLD}) {
+        EXPECT_TRUE(blocks(signal)) << "signal " << signal;
+      }
+      EXPECT_FALSE(blocks(SIGSEGV));
+    }
+    EXPECT_EQ(ours, 2);
+    // If this thread does not take it, none does.
+    std::signal(SIGUSR1, [](int) { ++g_signals; });
+    sigset_t one;
+    ::sigemptyset(&one);
+    ::sigaddset(&one, SIGUSR1);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &one, nullptr), 0);
+    ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(g_signals, 0);
+    const timespec limit{5, 0};
+    EXPECT_EQ(::sigtimedwait(&one, nullptr, &limit), SIGUSR1);
   });
 }
 

@@ -145,8 +145,39 @@ TEST(LocalMemory, RefusesMemoryThatNoMemberOfThisProcessHas) {
     EXPECT_EQ(error_of([&] {
                 own->map({own->address(), cuda::address_of(stranger)});
               }),
-              "1 the memory of rank 1 is none that a member in this process has");
+              "3 the memory of rank 1 is gone: no member in this process has it, so that rank has failed or left");
   }));
+}
+
+// Whoever sees that is not to blame: the status is the one after which the reason of the other rank is awaited.
+TEST(LocalMemory, AMemberThatFailedBeforeTheOthersConnectedIsNoMistakeOfTheirs) {
+  for (const MemoryProvider provider : {MemoryProvider::kLocal, MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
+    EXPECT_TRUE(run_forked(1, [provider](Process&) {
+      set_devices("2");
+      auto own = cuda::make_symmetric_memory(config_of(provider, 0, 2));
+      auto failed = cuda::make_symmetric_memory(config_of(provider, 1, 2));
+      const std::vector<MemoryAddress> addresses = {own->address(), failed->address()};
+      failed = nullptr;
+      EXPECT_EQ(error_of([&] { own->map(addresses); }),
+                "3 the memory of rank 1 is gone: no member in this process has it, so that rank has failed or left");
+    }));
+  }
+}
+
+// Else the others would fail for that, and tell it before the first says why.
+TEST(LocalMemory, StaysForTheOthersWhereARankCouldNotMapThem) {
+  for (const MemoryProvider provider : {MemoryProvider::kLocal, MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
+    EXPECT_TRUE(run_forked(1, [provider](Process&) {
+      set_devices("2");
+      ::setenv("STUB_CUDA_FAIL", "cuDeviceCanAccessPeer:999:1", 1);
+      auto first = cuda::make_symmetric_memory(config_of(provider, 0, 2));
+      auto second = cuda::make_symmetric_memory(config_of(provider, 1, 2));
+      const std::vector<MemoryAddress> addresses = {first->address(), second->address()};
+      EXPECT_NE(error_of([&] { first->map(addresses); }), "");
+      ::unsetenv("STUB_CUDA_FAIL");
+      EXPECT_EQ(error_of([&] { second->map(addresses); }), "");
+    }));
+  }
 }
 
 TEST(IpcMemory, RanksOfSeveralProcessesReachEachOther) {
@@ -262,6 +293,47 @@ TEST(IpcMemory, NamesBothRanksWhoseGpusHaveNoPeerAccess) {
         << error;
     EXPECT_TRUE(contains(error, "GPU-abababab-abab-abab-abab-ababababab01")) << error;
     process.meet();
+  }));
+}
+
+// The words of a packet that crosses PCIe may come one after the other, and nobody would notice.
+TEST(IpcMemory, RefusesAPairOfGpusWithoutNvlinkAndNamesIt) {
+  EXPECT_TRUE(run_forked(3, [](Process& process) {
+    set_devices("3");
+    ::setenv("STUB_CUDA_PCIE", "0-1,2-1", 1);
+    for (const MemoryProvider provider : {MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
+      const auto memory = cuda::make_symmetric_memory(config_of(provider, process.rank(), 3));
+      const std::string error = error_of([&] { memory->map(process.gather(memory->address())); });
+      const int peer = process.rank() == 1 ? 0 : 1;
+      EXPECT_TRUE(contains(error, "4 the GPU of rank " + std::to_string(process.rank()) + " (pid ")) << error;
+      EXPECT_TRUE(contains(error, ") and that of rank " + std::to_string(peer) + " (pid ")) << error;
+      EXPECT_TRUE(contains(
+          error, "GPU-abababab-abab-abab-abab-ababababab0" + std::to_string(peer) + ") have no NVLink between them"))
+          << error;
+      process.meet();
+    }
+  }));
+}
+
+TEST(IpcMemory, TakesGpusWithNvlinkBesideOthersThatHaveNone) {
+  EXPECT_TRUE(run_forked(2, [](Process& process) {
+    set_devices("3");
+    ::setenv("STUB_CUDA_PCIE", "0-2,1-2", 1);
+    const auto memory = cuda::make_symmetric_memory(config_of(MemoryProvider::kIpc, process.rank(), 2));
+    memory->map(process.gather(memory->address()));
+    exchange_words(process, *memory);
+    memory->ended(GroupEnd::kOrderly);
+  }));
+}
+
+TEST(LocalMemory, NeedsNoNvlinkBetweenRanksOfOneGpu) {
+  EXPECT_TRUE(run_forked(1, [](Process&) {
+    set_devices("2");
+    ::setenv("STUB_CUDA_PCIE", "0-1", 1);
+    for (const MemoryProvider provider : {MemoryProvider::kLocal, MemoryProvider::kIpc}) {
+      EXPECT_EQ(error_of([&] { local_group(3, provider, true); }), "");
+      EXPECT_TRUE(contains(error_of([&] { local_group(2, provider, false); }), "have no NVLink between them"));
+    }
   }));
 }
 

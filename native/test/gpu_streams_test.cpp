@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "support/collective_case.h"
 #include "support/gpu.h"
@@ -188,6 +190,64 @@ TEST(GpuStreams, CallsBesideAKernelThatHogsTheGpuAreExact) {
   }
 }
 
+// Large calls of both groups at once, in another order on every other rank; in each group some ranks are at addresses
+// that are no multiple of a packet's size, and so run another kernel, whose blocks take another part of a
+// multiprocessor.
+TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr uint64_t kLarge = uint64_t{1} << 20;  // elements, for as many blocks as a launch may have
+  constexpr uint64_t kLargeBytes = 2 * kLarge;
+  constexpr uint64_t kRoom = uint64_t{4} << 20;
+  for (const int world : {2, 4, 8}) {
+    const Pool pool(NVRAR_BFLOAT16, NVRAR_SUM, world, kLarge + 64, 61);
+    ThreadGroup first(world);
+    ThreadGroup second(world);
+    first.run([&](int rank, nvrar_comm* comm) {
+      const SecondStream beside(rank);
+      nvrar_comm* const comms[] = {comm, second.comm(rank)};
+      const uint64_t streams[] = {stream_of(rank), beside.handle()};
+      std::vector<uint8_t> in[2];
+      std::vector<uint8_t> out[2];
+      std::vector<Image> from;
+      std::vector<Image> to;
+      for (uint64_t group = 0; group < 2; ++group) {
+        // One rank of the first group, all but one of the second.
+        const uint64_t shift = (rank == 0) == (group == 0) ? 2 : 0;
+        for (std::vector<uint8_t>* const memory : {&in[group], &out[group]}) memory->resize(kLargeBytes + shift);
+        from.emplace_back(rank, 2 * group * kRoom, std::span(in[group]).subspan(shift));
+        to.emplace_back(rank, (2 * group + 1) * kRoom, std::span(out[group]).subspan(shift));
+      }
+      const auto data = [&](std::vector<uint8_t>* memory) { return memory->data() + memory->size() - kLargeBytes; };
+      for (uint64_t round = 0; round < 4; ++round) {
+        for (size_t group = 0; group < 2; ++group) {
+          std::memcpy(data(&in[group]), pool.input(rank, round + group), kLargeBytes);
+          from[group].give();
+        }
+        ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();  // what was given is there
+        for (int i = 0; i < 24; ++i) {
+          const int32_t way = i % 3 == 0 ? NVRAR_ALGORITHM_ONE_SHOT : NVRAR_ALGORITHM_TWO_SHOT;
+          for (int turn = 0; turn < 2; ++turn) {
+            const auto group = static_cast<size_t>(turn + rank) % 2;
+            ASSERT_EQ(nvrar_all_reduce(comms[group], from[group].address(), to[group].address(), kLarge, NVRAR_BFLOAT16,
+                                       NVRAR_SUM, way, streams[group]),
+                      NVRAR_OK)
+                << nvrar_last_error();
+          }
+        }
+        beside.wait();
+        for (size_t group = 0; group < 2; ++group) {
+          ASSERT_EQ(settled(rank, comms[group], NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+          to[group].fetch();
+          ASSERT_EQ(difference(data(&out[group]), pool.expected(round + group), kLargeBytes), "")
+              << "rank " << rank << " group " << group << " round " << round;
+          count_checked_call();
+        }
+      }
+    });
+    if (HasFailure()) return;
+  }
+}
+
 TEST(GpuStreams, ALimitThatPassesBesideAHogEndsTheGroupInOrder) {
   NVRAR_TEST_NEEDS_GPU();
   constexpr uint64_t kLarge = 200'000;
@@ -208,6 +268,88 @@ TEST(GpuStreams, ALimitThatPassesBesideAHogEndsTheGroupInOrder) {
   next.run([&](int rank, nvrar_comm* comm) {
     run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_BFLOAT16, NVRAR_SUM}, NVRAR_ALGORITHM_TWO_SHOT, kLarge});
   });
+}
+
+TEST(DestroyOnAGpu, EndsAKernelThatWaitsForAnAbsentPeer) {
+  NVRAR_TEST_NEEDS_GPU();
+  for (const bool by_graph : {false, true}) {
+    ThreadGroup group(2, {.timeout_ns = 30'000 * kMs});
+    const Buffers buffers(0);
+    if (by_graph) {
+      const Graph graph(0, [&](uint64_t stream) {
+        ASSERT_EQ(buffers.all_reduce(group.comm(0), NVRAR_ALGORITHM_ONE_SHOT, stream), NVRAR_OK) << nvrar_last_error();
+      });
+      graph.launch(stream_of(0));
+      ::usleep(50'000);
+    } else {
+      ASSERT_EQ(buffers.all_reduce(group.comm(0), NVRAR_ALGORITHM_ONE_SHOT, stream_of(0)), NVRAR_OK);
+    }
+    const double begin = seconds_now();
+    ASSERT_EQ(nvrar_destroy(group.release(0)), NVRAR_OK) << nvrar_last_error();
+    EXPECT_LT(seconds_now() - begin, 5);
+    EXPECT_EQ(nvrar_async_error(group.comm(1)), NVRAR_ABORTED);
+    count_checked_call();
+  }
+}
+
+// What is enqueued behind other work of the caller's completes, and a capture on another stream is not broken.
+TEST(DestroyOnAGpu, WaitsForItsKernelsWhileAnotherStreamCaptures) {
+  NVRAR_TEST_NEEDS_GPU();
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 61);
+  ThreadGroup stays(2);
+  ThreadGroup goes(2);
+  Buffers buffers[] = {Buffers(0), Buffers(1)};
+  const SecondStream beside[] = {SecondStream(0), SecondStream(1)};
+  for (int rank = 0; rank < 2; ++rank) give_input(&buffers[rank], pool.input(rank, 0));
+  hog_gpu(0, beside[0], 400 * kMs);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(buffers[rank].all_reduce(goes.comm(rank), NVRAR_ALGORITHM_TWO_SHOT, beside[rank].handle()), NVRAR_OK);
+  }
+  const Graph graph(0, [&](uint64_t stream) {
+    std::thread other([&] { EXPECT_EQ(nvrar_destroy(goes.release(1)), NVRAR_OK) << nvrar_last_error(); });
+    EXPECT_EQ(nvrar_destroy(goes.release(0)), NVRAR_OK) << nvrar_last_error();
+    other.join();
+    ASSERT_EQ(nvrar_barrier(stays.comm(0), stream), NVRAR_OK) << nvrar_last_error();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    beside[rank].wait();
+    buffers[rank].to.fetch();
+    EXPECT_EQ(difference(buffers[rank].out.data(), pool.expected(0), kBytes), "") << "rank " << rank;
+    count_checked_call();
+  }
+  graph.launch(stream_of(0));
+  ASSERT_EQ(nvrar_barrier(stays.comm(1), stream_of(1)), NVRAR_OK);
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(settled(rank, stays.comm(rank), NVRAR_OK), NVRAR_OK);
+}
+
+TEST(DestroyOnAGpu, SucceedsBesideTheCallersOwnLongWork) {
+  NVRAR_TEST_NEEDS_GPU();
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 67);
+  ThreadGroup group(2);
+  group.run([&](int rank, nvrar_comm* comm) {
+    run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount});
+  });
+  const SecondStream beside(0);
+  hog_gpu(0, beside, 11'000 * kMs);
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(nvrar_destroy(group.release(rank)), NVRAR_OK) << nvrar_last_error();
+  beside.wait();
+}
+
+// Against the words of nvrar.h, but safe: the driver frees nothing before.
+TEST(DestroyOnAGpu, OfAGroupWhoseGraphHasNotBegunLeavesItsOutputAsItWas) {
+  NVRAR_TEST_NEEDS_GPU();
+  ThreadGroup group(2);
+  Buffers buffers(0);
+  const SecondStream behind(0);
+  const Graph graph(0, [&](uint64_t stream) {
+    ASSERT_EQ(buffers.all_reduce(group.comm(0), NVRAR_ALGORITHM_ONE_SHOT, stream), NVRAR_OK) << nvrar_last_error();
+  });
+  hog_gpu(0, behind, 800 * kMs);
+  graph.launch(behind.handle());
+  ASSERT_EQ(nvrar_destroy(group.release(0)), NVRAR_OK) << nvrar_last_error();
+  behind.wait();
+  EXPECT_TRUE(buffers.untouched());
+  count_checked_call();
 }
 
 }  // namespace

@@ -122,6 +122,43 @@ TEST_F(HostileDescriptor, TheSegmentOfAnotherGroupIsNotMapped) {
   EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);
 }
 
+// Whichever byte of a descriptor another rank damages: it is refused, or was one that nobody reads.
+TEST(DamagedDescriptor, IsRefusedOrHarmlessAtEveryByte) {
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+  const size_t files = open_descriptors();
+  int refused = 0;
+  for (size_t byte = 0; byte < sizeof(Descriptor); ++byte) {
+    for (const int flip : {1, 0x80, 0xFF}) {
+      Descriptor descriptors[2];
+      nvrar_comm* members[2] = {};
+      for (int rank = 0; rank < 2; ++rank) {
+        const nvrar_config config = make_config(rank, 2, {.ring_bytes = kSmallRingBytes});
+        ASSERT_EQ(
+            nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &members[rank]),
+            NVRAR_OK);
+      }
+      reinterpret_cast<uint8_t*>(&descriptors[1])[byte] ^= static_cast<uint8_t>(flip);
+      const nvrar_status status = nvrar_connect(members[0], reinterpret_cast<const uint8_t*>(descriptors));
+      if (status != NVRAR_OK) {
+        ++refused;
+        const std::string error = nvrar_last_error();
+        EXPECT_TRUE(error.find("rank 1") != std::string::npos || error.find("descriptor 1") != std::string::npos)
+            << "byte " << byte << ": " << error;
+      } else {
+        // What nobody reads: behind the end of the build's text, and what is of the CUDA backend.
+        const size_t behind_text = offsetof(Descriptor, build_id) + std::strlen(descriptors[0].build_id) + 1;
+        EXPECT_TRUE((byte >= behind_text && byte < offsetof(Descriptor, tuning_hash)) ||
+                    byte >= offsetof(Descriptor, multiprocessors))
+            << "byte " << byte;
+      }
+      for (nvrar_comm* member : members) EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);
+    }
+  }
+  EXPECT_EQ(open_descriptors(), files);
+  EXPECT_GT(refused, 3 * 60);  // magic, versions, rank, world, ring, group, segment, build
+}
+
 TEST_F(HostileDescriptor, ABuildIdBringsNoControlCharactersIntoASentence) {
   std::strcpy(rank_1().build_id, "\x1b[2Jok\n\x80");
   expect_refused(NVRAR_MISMATCH, "rank 1 has library build ?[2Jok??, this rank");

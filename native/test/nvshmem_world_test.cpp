@@ -1,5 +1,6 @@
 // NVSHMEM's one world per process, over a library that is no NVSHMEM but as unforgiving (test/stub_nvshmem): every way
 // in which its initialisation fails, and who gets which slice of the arena.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,6 +16,15 @@
 #include "cuda/symmetric_memory.h"
 #include "support/forked.h"
 #include "support/group.h"
+
+static int g_setenv_calls = 0;
+
+// Of whoever is in this program, the library's objects too.
+extern "C" int setenv(const char* name, const char* value, int overwrite) noexcept {
+  ++g_setenv_calls;
+  using SetEnv = int (*)(const char*, const char*, int);
+  return reinterpret_cast<SetEnv>(::dlsym(RTLD_NEXT, "setenv"))(name, value, overwrite);
+}
 
 namespace nvrar::test {
 namespace {
@@ -101,6 +111,48 @@ TEST(NvshmemWorld, SetsTheEnvironmentButForWhatTheUserSetExceptMulticast) {
     EXPECT_EQ(value("NVSHMEM_REMOTE_TRANSPORT"), "none");
     EXPECT_EQ(value("NVSHMEM_CUMEM_GRANULARITY"), std::to_string(16 << 20));
     EXPECT_EQ(value("NVSHMEM_SYMMETRIC_SIZE"), std::to_string(kArenaBytes + (64 << 20)));
+  }));
+}
+
+// Another thread may be in getenv, over an array that setenv would have freed.
+TEST(NvshmemWorld, LeavesTheEnvironmentThatOtherThreadsMayBeReadingAsItIs) {
+  EXPECT_TRUE(run_forked(1, [](Process&) {
+    ::setenv("NVSHMEM_DISABLE_NVLS", "0", 1);  // since then it is an array of the C library's
+    char** const before = environ;
+    std::vector<std::string> entries;
+    for (char** entry = before; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+    const int calls = g_setenv_calls;
+    (void)cuda::make_nvshmem_id(nvshmem_config());
+    ASSERT_EQ(g_setenv_calls, calls);
+    ASSERT_NE(environ, before);
+    for (size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(before[i], entries[i]);
+    EXPECT_EQ(before[entries.size()], nullptr);
+    EXPECT_EQ(std::string(std::getenv("NVSHMEM_DISABLE_NVLS")), "1");
+    // Nothing else is lost, and what is there already is set once.
+    size_t now = 0;
+    for (char** entry = environ; *entry != nullptr; ++entry) ++now;
+    EXPECT_EQ(now, entries.size() + 6);
+    char** const set = environ;
+    (void)cuda::make_nvshmem_id(nvshmem_config());
+    EXPECT_EQ(environ, set);
+  }));
+}
+
+TEST(NvshmemWorld, RefusesGpusWithoutNvlinkBetweenThem) {
+  EXPECT_TRUE(run_forked(2, [](Process& process) {
+    ::setenv("STUB_CUDA_DEVICES", "2", 1);
+    ::setenv("STUB_CUDA_PCIE", "0-1", 1);
+    for (const MemoryProvider provider : {MemoryProvider::kNvshmem, MemoryProvider::kAutomatic}) {
+      MemoryConfig config = config_of(process.rank(), 2, make_id(process), 4 * kPage, provider);
+      config.device = process.rank();
+      const auto memory = cuda::make_symmetric_memory(config);
+      const std::vector<MemoryAddress> all = process.gather(memory->address());
+      const std::string error = error_of([&] { memory->map(all); });
+      EXPECT_TRUE(contains(error, "4 the GPU of rank " + std::to_string(process.rank()) + " (pid ")) << error;
+      EXPECT_TRUE(contains(error, ") and that of rank " + std::to_string(1 - process.rank()) + " (pid ")) << error;
+      EXPECT_TRUE(contains(error, ") have no NVLink between them")) << error;
+      process.meet();
+    }
   }));
 }
 

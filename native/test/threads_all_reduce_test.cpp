@@ -1,11 +1,15 @@
 // All-reduce by every algorithm with all ranks as threads of one process.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <iterator>
+#include <vector>
 
 #include "call.h"
 #include "support/collective_case.h"
+#include "support/gpu.h"
 #include "support/group.h"
+#include "support/summary.h"
 
 namespace nvrar::test {
 namespace {
@@ -106,6 +110,34 @@ TEST(Invariant15_AnyCountAndAlignment, EveryPairOfOffsetsIsExact) {
       });
     }
   }
+}
+
+// Counts and offsets that 32 bits do not hold. 4 GiB and some seconds, so it is run where that is asked for.
+TEST(Invariant15_AnyCountAndAlignment, MoreElementsThanAnIntHoldsAreExact) {
+  const char* const wanted = std::getenv("NVRAR_TEST_LARGE");
+  if (wanted == nullptr || wanted[0] != '1') GTEST_SKIP() << "it takes 4 GiB of memory: NVRAR_TEST_LARGE is not 1";
+  if (on_gpu()) GTEST_SKIP() << "the rooms for copies on a GPU are smaller";
+  constexpr uint64_t kCount = (uint64_t{1} << 31) + 4099;
+  constexpr uint64_t kPeriod = 251;  // a prime: no two parts of a ring, a slice or a launch are alike
+  const auto value = [](int rank, uint64_t place) {
+    return static_cast<uint8_t>((place % kPeriod) * static_cast<uint64_t>(3 + rank) + (place >> 20));
+  };
+  ThreadGroup group(2);
+  group.run([&](int rank, nvrar_comm* comm) {
+    for (const int32_t way : {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+      std::vector<uint8_t> data(kCount);
+      for (uint64_t i = 0; i < kCount; ++i) data[i] = value(rank, i);
+      const auto address = reinterpret_cast<uint64_t>(data.data());
+      ASSERT_EQ(nvrar_all_reduce(comm, address, address, kCount, NVRAR_INT8, NVRAR_SUM, way, 0), NVRAR_OK)
+          << nvrar_last_error();
+      uint64_t wrong = 0;
+      for (uint64_t i = 0; i < kCount; ++i) {
+        wrong += data[i] != static_cast<uint8_t>(value(0, i) + value(1, i)) ? 1u : 0u;
+      }
+      ASSERT_EQ(wrong, 0u) << "rank " << rank << " of " << kCount << " elements";
+      count_checked_call();
+    }
+  });
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Reduce, reduce-scatter, all-gather, all-to-all, broadcast and barrier with all ranks as threads of one process.
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
 #include <atomic>
+#include <iterator>
 
+#include "call.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
@@ -74,6 +77,75 @@ TEST_P(Invariant03_NobodyLeavesEarly, NobodyLeavesABarrierBeforeAllHaveEntered) 
       ASSERT_LE(entered.load(), (round + 1) * world);
     }
   });
+}
+
+// How a thread rounds and what it makes of denormals is its own: a library that is loaded with -ffast-math sets it, and
+// so does fesetround. MXCSR: the masks of all exceptions, then what else is set.
+constexpr uint32_t kMasked = 0x1F80;
+constexpr uint32_t kUnderflowMask = 0x0800;
+constexpr uint32_t kWords[] = {
+    kMasked,
+    kMasked | 0x8040,                      // results and inputs that are denormal become 0
+    kMasked | 0x4000,                      // rounds up
+    (kMasked & ~kUnderflowMask) | 0x2000,  // rounds down, and a sum that underflows is a SIGFPE
+    kMasked | 0x6000 | 0x003F,             // rounds to zero, and all flags are up
+};
+
+// Half of the elements are denormals and the smallest others, the other half are of few magnitudes, so that their sums
+// round.
+uint64_t delicate_bits(int32_t type, uint64_t rank, uint64_t place) {
+  const uint64_t bits = mix(place * 8 + rank);
+  const uint64_t turn = bits >> 60;
+  const auto with_exponent = [&](uint64_t fraction_bits, uint64_t bias) {
+    const uint64_t exponent = place % 2 == 0 ? turn % 2 : bias + turn % 8;
+    const uint64_t sign_at = 8 * element_bytes(type) - 1;
+    return (bits >> 59 & 1) << sign_at | exponent << fraction_bits | (bits & ((uint64_t{1} << fraction_bits) - 1));
+  };
+  switch (type) {
+    case NVRAR_FLOAT16:
+      return with_exponent(10, 15);
+    case NVRAR_BFLOAT16:
+      return with_exponent(7, 127);
+    case NVRAR_FLOAT32:
+      return with_exponent(23, 127);
+    default:
+      return with_exponent(52, 1023);
+  }
+}
+
+TEST(Invariant10_OneOrderOfSums, AThreadsControlWordChangesNoBitAndIsLeftAsItWas) {
+  if (on_gpu()) GTEST_SKIP() << "the control word is the CPU's";
+  for (const auto& [world, ranks_per_node] : {TestTopology{5, 0}, {5, 2}, {1, 0}}) {
+    ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
+    for (const Reduction& reduction : reductions()) {
+      if (reduction.data_type < NVRAR_FLOAT16) continue;
+      const Pool pool(reduction.data_type, reduction.op, world, kPoolElements, ranks_per_node,
+                      [&](uint64_t rank, uint64_t place) { return delicate_bits(reduction.data_type, rank, place); });
+      group.run([&, world = world, ranks_per_node = ranks_per_node](int rank, nvrar_comm* comm) {
+        const uint32_t word = kWords[static_cast<size_t>(rank) % std::size(kWords)];
+        const auto expect_exact = [&](const CollectiveCase& c) {
+          _mm_setcsr(word);
+          run_case(rank, world, comm, pool, c);
+          EXPECT_EQ(_mm_getcsr(), word) << describe_case(c);
+        };
+        for (const int32_t way : algorithms(world, ranks_per_node)) {
+          expect_exact({NVRAR_ALL_REDUCE, reduction, way, 1027});
+        }
+        for (const int32_t collective : {NVRAR_REDUCE, NVRAR_REDUCE_SCATTER, NVRAR_ALL_GATHER, NVRAR_BARRIER}) {
+          expect_exact({collective, reduction, NVRAR_ALGORITHM_AUTO, collective == NVRAR_BARRIER ? 0u : 515u});
+        }
+        float values[] = {1, 0};
+        const auto send = reinterpret_cast<uint64_t>(&values[0]);
+        const auto recv = reinterpret_cast<uint64_t>(&values[1]);
+        const nvrar_transfer transfers[] = {{NVRAR_SEND, (rank + 1) % world, send, 1, NVRAR_FLOAT32, 0},
+                                            {NVRAR_RECV, (rank + world - 1) % world, recv, 1, NVRAR_FLOAT32, 0}};
+        EXPECT_EQ(nvrar_batch(comm, transfers, 2, 0), NVRAR_OK) << nvrar_last_error();
+        EXPECT_EQ(_mm_getcsr(), word) << "a batch";
+        _mm_setcsr(kMasked);
+      });
+      if (HasFailure()) return;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(OneNode, Invariant15_AnyCountAndWorld, ::testing::ValuesIn(kOneNode));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -178,12 +179,16 @@ struct Side {
   int32_t data_type;
 };
 
-// Rank 0 sends `sent`, rank 1 receives `received`, rank 2 waits in a barrier: all of them learn of the difference.
+// Rank 0 sends `sent`, rank 1 receives `received`, rank 2 waits in a barrier: all of them learn of the difference, and
+// nothing is written where it was noticed.
 void expect_mismatch(const std::vector<Side>& sent, const std::vector<Side>& received, const std::string& sentence) {
   ThreadGroup group(3);
   std::atomic<bool> told{false};
   group.run([&](int rank, nvrar_comm* comm) {
-    uint8_t data[64] = {};
+    constexpr uint8_t kSent = 0x5A;
+    constexpr uint8_t kBefore = 0xC3;
+    uint8_t data[64];
+    std::fill(std::begin(data), std::end(data), rank == 0 ? kSent : kBefore);
     nvrar_status status = NVRAR_OK;
     if (rank == 0) {
       for (const Side& side : sent) {
@@ -195,8 +200,11 @@ void expect_mismatch(const std::vector<Side>& sent, const std::vector<Side>& rec
     if (rank == 1) {
       for (const Side& side : received) {
         ASSERT_EQ(status, NVRAR_OK) << "too early";
+        std::fill(std::begin(data), std::end(data), kBefore);
         status = recv_one(rank, comm, 0, data, side.count, side.data_type);
       }
+      EXPECT_TRUE(std::all_of(std::begin(data), std::end(data), [](uint8_t byte) { return byte == kBefore; }))
+          << "a transfer that was refused was stored";
       EXPECT_EQ(nvrar_last_error(), sentence);
     } else {
       status = settled(rank, comm, nvrar_barrier(comm, stream_of(rank)));

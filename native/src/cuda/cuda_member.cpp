@@ -1,9 +1,11 @@
 #include "cuda/cuda_member.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
+#include "cuda/watched.h"
 #include "error.h"
 #include "protocol/call_header.h"
 #include "protocol/slices.h"
@@ -16,9 +18,9 @@ using protocol::Packet;
 using protocol::RingLayout;
 
 constexpr uint32_t kDefaultConcurrentGroups = 2;
-// Up to so many tiles each has a block of its own.
-constexpr uint64_t kBlocksOfOneTile = 64;
 constexpr uint32_t kBytesPerWord = 4;
+// Of the state: a batch has one for each end.
+constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
 constexpr uint64_t kPageBytes = protocol::kPageBytes;
 
 uint64_t memory_bytes(const RingLayout& layout) {
@@ -27,7 +29,7 @@ uint64_t memory_bytes(const RingLayout& layout) {
 }
 
 uint64_t state_bytes(const Device& device) {
-  return sizeof(DeviceState) + (std::max(device.max_blocks(), 1u) - 1) * sizeof(BlockState);
+  return sizeof(DeviceState) + (std::max(device.places(), kLeastBlocks) - 1) * sizeof(BlockState);
 }
 
 std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
@@ -49,14 +51,14 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       concurrent_groups_(config.concurrent_groups == 0 ? kDefaultConcurrentGroups : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
       own_stream_(device_),
-      state_(device_, state_bytes(*device_)),
+      state_(std::in_place, device_, state_bytes(*device_)),
       page_(device_, kPageBytes),
-      pairs_(device_, 2 * protocol::kMaxRanks * sizeof(PairState)),
+      pairs_(std::in_place, device_, 2 * protocol::kMaxRanks * sizeof(PairState)),
       memory_(reserve(config, layout_)) {
   fill_state();
   args_.launch.layout = layout_;
   args_.launch.rank = rank();
-  args_.state = reinterpret_cast<DeviceState*>(state_.get());
+  args_.state = reinterpret_cast<DeviceState*>(state_->get());
   args_.page = reinterpret_cast<HostPage*>(page_.on_device());
   args_.timeout_ns = timeout_ns_;
 }
@@ -67,9 +69,13 @@ CudaMember::~CudaMember() {
       const std::lock_guard lock(watch_mutex_);
       ends_ = true;
     }
-    watch_ends_.notify_all();
+    watch_turns_.notify_all();
     watcher_.join();
   }
+  // The driver frees memory when the GPU has done what was enqueued before: also what a graph has launched that nobody
+  // could count, and that leaves at once because the state says so.
+  pairs_.reset();
+  state_.reset();
   const auto all_left = [segments = segments_] {
     for (uint32_t peer = 0; peer < segments->world(); ++peer) {
       if (peer != segments->rank() && segments->mapped(peer) && !segments->gone(peer)) return false;
@@ -89,10 +95,10 @@ void CudaMember::fill_state() const {
   const uint64_t before_first = protocol::first_epoch() - 1;
   std::vector<uint64_t> words(state_bytes(*device_) / sizeof(uint64_t), 0);
   words[offsetof(DeviceState, latest.epoch) / sizeof(uint64_t)] = before_first;
-  check(driver().cuMemcpyHtoD_v2(state_.get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
+  check(driver().cuMemcpyHtoD_v2(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
   std::vector<PairState> pairs(2 * protocol::kMaxRanks);
   for (PairState& pair : pairs) pair.transfers = before_first;
-  check(driver().cuMemcpyHtoD_v2(pairs_.get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
+  check(driver().cuMemcpyHtoD_v2(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
 }
 
 // Epoch 0 is never used, so zeros are no packet.
@@ -117,6 +123,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
   std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
   std::memcpy(descriptor->device_uuid, device_->uuid().bytes, sizeof descriptor->device_uuid);
   descriptor->multiprocessors = device_->multiprocessors();
+  descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
   descriptor->concurrent_groups = concurrent_groups_;
 }
 
@@ -130,8 +137,10 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
       throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has " + what + " " + std::to_string(theirs) +
                                       ", this rank (" + std::to_string(rank()) + ") has " + std::to_string(ours));
     };
-    // The launches' blocks follow from both, and so which of them waits for which.
+    // How many blocks a launch may have follows from these.
     require_same("multiprocessors", descriptor.multiprocessors, device_->multiprocessors());
+    require_same("places for blocks on a multiprocessor", descriptor.places_per_multiprocessor,
+                 device_->places_per_multiprocessor());
     require_same("concurrent_groups", descriptor.concurrent_groups, concurrent_groups_);
     uint32_t on_device = 0;
     for (const Descriptor& other : descriptors) {
@@ -140,12 +149,21 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
     most_on_a_device = std::max(most_on_a_device, on_device);
     std::memcpy(addresses[peer].bytes, descriptor.memory, sizeof descriptor.memory);
   }
-  launches_on_device_ = concurrent_groups_ * most_on_a_device;
+  most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device);
+  if (most_blocks_ == 0) {
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "GPU " + std::to_string(device_->ordinal()) + " holds " + std::to_string(device_->places()) +
+                    " blocks of kernels at once, too few for calls of " + std::to_string(concurrent_groups_) +
+                    " groups (concurrent_groups) with " + std::to_string(most_on_a_device) + " ranks on a GPU");
+  }
   segments_->map_peers(segments_of(descriptors));
   memory_->map(addresses);
   for (uint32_t peer = 0; peer < world(); ++peer) args_.rings[peer] = reinterpret_cast<Packet*>(memory_->of(peer));
   fill_rings();
-  watcher_ = std::thread([this] { watch(); });
+  {
+    const SignalsBlocked inherited;
+    watcher_ = std::thread([this] { watch(); });
+  }
   connected_ = true;
 }
 
@@ -165,25 +183,7 @@ void CudaMember::require_device_memory(const char* name, uint64_t address) const
   }
 }
 
-// A pure function of the plan and of what was compared at connect. A block has some tiles at a time, and several times
-// so many in turn where the device would not hold so many blocks of all groups at once.
-CudaMember::Grid CudaMember::grid_of(const Kernel& kernel, const Plan& plan, uint64_t bytes) const noexcept {
-  const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
-                                                                                 : protocol::EpochPacket::kRunBytes;
-  const uint64_t together = plan.algorithm == Algorithm::kTwoShot        ? layout_.topology.world
-                            : plan.algorithm == Algorithm::kHierarchical ? layout_.topology.ranks_per_node
-                                                                         : 1;
-  const uint64_t tiles = std::max<uint64_t>((bytes + run_bytes * together - 1) / (run_bytes * together), 1);
-  // Small blocks begin and end sooner.
-  uint32_t tiles_per_block = 1;
-  while (2 * tiles_per_block <= kernel.max_tiles && tiles > tiles_per_block * kBlocksOfOneTile) tiles_per_block *= 2;
-  const uint64_t needed = (tiles + tiles_per_block - 1) / tiles_per_block;
-  const uint64_t held = uint64_t{kernel.blocks_per_multiprocessor} * device_->multiprocessors() / launches_on_device_;
-  const auto blocks = static_cast<uint32_t>(std::min(needed, std::max<uint64_t>(held, 1)));
-  return {blocks, tiles_per_block * kernel.threads_per_tile + kernel.more_threads, blocks == needed};
-}
-
-void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream) const {
+void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured) {
   LaunchConfig config{};
   config.grid[0] = grid.blocks;
   config.grid[1] = config.grid[2] = 1;
@@ -193,6 +193,12 @@ void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stre
   void* arguments[] = {args};
   const Function function = grid.single && kernel.single != nullptr ? kernel.single : kernel.function;
   check(driver().cuLaunchKernelEx(&config, function, arguments, nullptr), "launching a GPU kernel");
+  if (captured) {
+    has_captured_ = true;
+    return;
+  }
+  blocks_launched_ += grid.blocks;
+  largest_launch_ = std::max<uint32_t>(largest_launch_, grid.blocks);
 }
 
 Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
@@ -217,16 +223,38 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   args.launch.header_hash =
       protocol::header_hash({0, call.collective, call.data_type, call.op, call.root, call.count,
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
-  for (uint64_t i = 0; i < plan.launches; ++i) {
-    const uint64_t first = i * plan.elements_per_launch;
-    // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
-    args.launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
-    args.launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
-    args.launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
-    args.tag = log_.add({record, number, captured ? 0u : 1u, i + 1 == plan.launches});
-    launch(kernel, grid_of(kernel, plan, args.launch.bytes), &args, stream);
+  uint64_t enqueued = 0;
+  try {
+    for (; enqueued < plan.launches; ++enqueued) {
+      const uint64_t first = enqueued * plan.elements_per_launch;
+      // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
+      args.launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
+      args.launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
+      args.launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
+      args.tag = log_.add({record, number, captured ? 0u : 1u, enqueued + 1 == plan.launches});
+      launch(kernel, grid_of(kernel, plan, layout_.topology, args.launch.bytes, most_blocks_), &args, stream, captured);
+    }
+  } catch (...) {
+    give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
+    throw;
   }
   return poisoned();
+}
+
+// A batch's blocks wait for each other's peers, so all of them have to be there at once.
+void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) const {
+  std::array<uint32_t, 2> peers{};  // a bit each: of sends, of recvs
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto peer = static_cast<uint32_t>(transfers[i].peer);
+    if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
+  }
+  const auto needed = static_cast<uint32_t>(std::popcount(peers[0]) + std::popcount(peers[1]));
+  if (needed <= most_blocks_) return;
+  throw Error(NVRAR_INVALID_ARGUMENT,
+              "a batch that sends to " + std::to_string(std::popcount(peers[0])) + " ranks and receives from " +
+                  std::to_string(std::popcount(peers[1])) + " needs " + std::to_string(needed) +
+                  " blocks of a GPU at once, and with concurrent_groups " + std::to_string(concurrent_groups_) +
+                  " a call has " + std::to_string(most_blocks_));
 }
 
 Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
@@ -236,6 +264,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     throw Error(NVRAR_INVALID_ARGUMENT, "a batch of " + std::to_string(count) +
                                             " transfers: on a GPU one has at most " + std::to_string(kMaxTransfers));
   }
+  require_room(transfers, count);
   const CurrentContext current(device_->context());
   const auto stream = stream_of(stream_handle);
   for (uint32_t i = 0; i < count; ++i) require_device_memory("a transfer's buffer", transfers[i].address);
@@ -243,13 +272,16 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
 
   TransferArgs args{};
   args.member = args_;
-  args.pairs = reinterpret_cast<PairState*>(pairs_.get());
+  args.pairs = reinterpret_cast<PairState*>(pairs_->get());
   uint32_t queues = 0;
   uint64_t first_record = 0;
   std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
   std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
   std::array<std::vector<const nvrar_transfer*>, 2> own;  // sends to oneself, and their recvs
+  std::vector<QueuedTransfer> queued;
+  queued.reserve(count);
+  const auto transfers_before = transfers_;
   for (uint32_t i = 0; i < count; ++i) {
     const nvrar_transfer& given = transfers[i];
     const uint32_t kind = given.kind == NVRAR_SEND ? 0 : 1;
@@ -264,7 +296,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
       own[kind].push_back(&given);
       continue;
     }
-    if (!captured) note_queued({number, kind * protocol::kMaxRanks + peer, call.sequence});
+    if (!captured) queued.push_back({number, kind * protocol::kMaxRanks + peer, call.sequence});
     args.items[i] = {given.address, given.count, static_cast<uint16_t>(given.data_type), kNoTransfer,
                      element_bytes(given.data_type)};
     uint32_t& queue = queue_of[kind][peer];
@@ -277,17 +309,36 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     }
     last[queue] = static_cast<uint16_t>(i);
   }
-  for (size_t i = 0; i < own[0].size(); ++i) {
-    const uint64_t bytes = own[0][i]->count * element_bytes(own[0][i]->data_type);
-    if (bytes == 0) continue;
-    check(driver().cuMemcpyDtoDAsync_v2(own[1][i]->address, own[0][i]->address, bytes, stream), "copying on a GPU");
+  bool enqueued = false;
+  try {
+    for (size_t i = 0; i < own[0].size(); ++i) {
+      const uint64_t bytes = own[0][i]->count * element_bytes(own[0][i]->data_type);
+      if (bytes == 0) continue;
+      check(driver().cuMemcpyDtoDAsync_v2(own[1][i]->address, own[0][i]->address, bytes, stream), "copying on a GPU");
+      enqueued = true;
+    }
+    if (queues != 0) {
+      args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
+      const Grid grid{queues, kTransferThreads, false};
+      launch(device_->transfer_kernel(), grid, &args, stream, captured);
+    }
+  } catch (...) {
+    transfers_ = transfers_before;
+    give_up(first_record, count, captured || !enqueued ? 0 : result->call.sequence);
+    throw;
   }
-  if (queues != 0) {
-    args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
-    const Grid grid{queues, kTransferThreads, false};
-    launch(device_->transfer_kernel(), grid, &args, stream);
-  }
+  note_queued(queued);
   return poisoned();
+}
+
+// The driver has refused what was left of a call. If a part of it is enqueued (sequence is not 0), the peers are in it:
+// a call that was made again would meet other launches of theirs.
+void CudaMember::give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept {
+  {
+    const std::lock_guard lock(record_mutex_);
+    for (uint32_t i = 0; i < records; ++i) segments_->own().flight.end(first_record + i, NVRAR_CALL_FAILED);
+  }
+  if (sequence != 0) poison({NVRAR_SYSTEM, rank(), 0, sequence});
 }
 
 nvrar_call CudaMember::record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -56,11 +57,6 @@ class CudaMember final : public Member {
   bool quiet(uint64_t limit_ns) noexcept override;
 
  private:
-  struct Grid {
-    uint32_t blocks;
-    uint32_t threads;  // of a block
-    bool single;       // all tiles at once
-  };
   struct QueuedTransfer {
     uint64_t record;  // its number in the flight record
     uint32_t pair;    // index of its PairState
@@ -71,32 +67,38 @@ class CudaMember final : public Member {
   void fill_state() const;
   void fill_rings() const;
   void require_device_memory(const char* name, uint64_t address) const;
-  Grid grid_of(const Kernel& kernel, const Plan& plan, uint64_t bytes) const noexcept;
-  void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream) const;
+  void require_room(const nvrar_transfer* transfers, uint32_t count) const;
+  void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured);
+  void give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept;
   Stream stream_of(uint64_t handle) const;
   static bool captures(Stream stream);
   static nvrar_call record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,
                               uint64_t group_sequence) noexcept;
   void watch() noexcept;
   void take_up_failure() noexcept;
-  bool peek(void* to, DeviceAddress from, size_t bytes) noexcept;
+  Result read(void* to, DeviceAddress from, size_t bytes) noexcept;
+  bool peek(void* to, DeviceAddress from, size_t bytes) noexcept { return read(to, from, bytes) == kSuccess; }
   uint8_t ranks_not_entered() noexcept;
   void record_progress(bool ended) noexcept;
-  void note_queued(const QueuedTransfer& transfer);
+  void note_queued(const std::vector<QueuedTransfer>& transfers);
   void record_transfers_done() noexcept;
   uint64_t record(const nvrar_call& call, int32_t state) noexcept;
   void stop_kernels() noexcept;
+  bool tell_kernels() noexcept;
+  struct Seen;
+  Seen look_at_launches() noexcept;
+  void look_whether_all_is_over() noexcept;
 
   const uint64_t timeout_ns_;
   const NvshmemId nvshmem_id_;
   bool connected_ = false;
   const uint32_t concurrent_groups_;
   std::shared_ptr<Device> device_;
-  uint32_t launches_on_device_ = 1;  // that may be there at once
-  OwnedStream own_stream_;           // fills rings, and says to kernels that they shall leave
-  OwnedMemory state_;                // DeviceState
-  OwnedPage page_;                   // HostPage
-  OwnedMemory pairs_;                // PairState of sends, then of receives
+  uint32_t most_blocks_ = 1;          // of a launch
+  OwnedStream own_stream_;            // fills rings, and says to kernels that they shall leave
+  std::optional<OwnedMemory> state_;  // DeviceState
+  OwnedPage page_;                    // HostPage
+  std::optional<OwnedMemory> pairs_;  // PairState of sends, then of receives
   // Sends to and receives from each rank so far, as they were enqueued.
   std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
   std::unique_ptr<SymmetricMemory> memory_;
@@ -110,9 +112,16 @@ class CudaMember final : public Member {
   std::deque<QueuedTransfer> queued_transfers_;
   std::mutex peek_mutex_;
   std::mutex failure_mutex_;
-  std::mutex watch_mutex_;
-  std::condition_variable watch_ends_;
+  // What was launched, captured launches apart; read when none is being added.
+  std::atomic<uint64_t> blocks_launched_{0};
+  std::atomic<uint32_t> largest_launch_{0};
+  std::atomic<bool> has_captured_{false};
+
+  std::mutex watch_mutex_;  // of the four that follow
+  std::condition_variable watch_turns_;
   bool ends_ = false;
+  bool ending_ = false;               // no more launches come: the watcher looks whether all are over
+  bool all_over_ = false;             // they are
   std::atomic<bool> stopped_{false};  // the kernels know of the poison
   std::thread watcher_;
 };

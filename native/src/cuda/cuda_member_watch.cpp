@@ -3,8 +3,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <future>
-#include <system_error>
+#include <iterator>
+#include <thread>
 
 #include "cuda/cuda_member.h"
 #include "protocol/call_header.h"
@@ -18,8 +18,17 @@ using protocol::RingLayout;
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
 constexpr int kTurnsForPage = 100;
+constexpr int kLooks = 2;
+constexpr int kLooksAtGraphs = 20;
 // Of the page, behind what kernels write: where the watcher reads the device's memory to.
 constexpr uint64_t kScratchOffset = 1024;
+constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(BlockState);
+
+// Errors after which a context never works again, CUDA_ERROR_ILLEGAL_ADDRESS and the like: its kernels have ended.
+bool is_dead(Result result) {
+  constexpr Result kDead[] = {4, 201, 214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999};
+  return std::find(std::begin(kDead), std::end(kDead), result) != std::end(kDead);
+}
 
 }  // namespace
 
@@ -31,7 +40,7 @@ Poison CudaMember::poisoned() noexcept {
 void CudaMember::poison(const Poison& poison) noexcept {
   segments_->poison(poison);
   // Without the driver, which may be busy: kernels that wait see it, and the watcher tells those that come.
-  *const_cast<volatile uint32_t*>(&page().abort) = 1;
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
 }
 
 // What the first block that failed has written becomes the group's poison.
@@ -81,24 +90,24 @@ BatchResult CudaMember::failed_transfer() noexcept {
   return result;
 }
 
-// Of the device's memory, while kernels run. False if the driver refuses.
-bool CudaMember::peek(void* to, DeviceAddress from, size_t bytes) noexcept {
+// Of the device's memory, while kernels run.
+Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   const std::lock_guard lock(peek_mutex_);
   const Driver& cuda = driver();
   void* const scratch = static_cast<uint8_t*>(page_.host()) + kScratchOffset;
-  if (cuda.cuCtxPushCurrent_v2(device_->context()) != kSuccess) return false;
-  const bool done = cuda.cuMemcpyDtoHAsync_v2(scratch, from, bytes, own_stream_.get()) == kSuccess &&
-                    cuda.cuStreamSynchronize(own_stream_.get()) == kSuccess;
-  if (done) std::memcpy(to, scratch, bytes);
+  if (const Result refused = cuda.cuCtxPushCurrent_v2(device_->context()); refused != kSuccess) return refused;
+  Result result = cuda.cuMemcpyDtoHAsync_v2(scratch, from, bytes, own_stream_.get());
+  if (result == kSuccess) result = cuda.cuStreamSynchronize(own_stream_.get());
+  if (result == kSuccess) std::memcpy(to, scratch, bytes);
   Context popped;
   (void)cuda.cuCtxPopCurrent_v2(&popped);
-  return done;
+  return result;
 }
 
 uint8_t CudaMember::ranks_not_entered() noexcept {
   LatestLaunch latest;
   Packet headers[protocol::kMaxRanks];
-  if (!peek(&latest, state_.get() + offsetof(DeviceState, latest), sizeof latest) ||
+  if (!peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest) ||
       !peek(headers, memory_->of(rank()) + RingLayout::header_slot(latest.epoch, 0) * protocol::kPacketBytes,
             world() * sizeof(Packet))) {
     return 0;
@@ -117,7 +126,7 @@ void CudaMember::update_record() noexcept { record_progress(segments_->poisoned(
 // What the device says of the calls that were queued, so that others see where this rank is. ended: what has not ended
 // will not.
 void CudaMember::record_progress(bool ended) noexcept {
-  const auto look = [&](DeviceState* state) { return peek(state, state_.get(), sizeof *state); };
+  const auto look = [&](DeviceState* state) { return peek(state, state_->get(), sizeof *state); };
   const auto left = [](const DeviceState& state) {
     const uint64_t parity = state.latest.epoch % 2;
     return state.blocks_launched[parity] == state.blocks_left[parity];
@@ -152,10 +161,12 @@ void CudaMember::record_progress(bool ended) noexcept {
   for (uint32_t i = 0; i < launch.records; ++i) flight.end(launch.first_record + i, now);
 }
 
-void CudaMember::note_queued(const QueuedTransfer& transfer) {
+void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) {
   const std::lock_guard lock(record_mutex_);
-  if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
-  queued_transfers_.push_back(transfer);
+  for (const QueuedTransfer& transfer : transfers) {
+    if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
+    queued_transfers_.push_back(transfer);
+  }
 }
 
 // Those that were captured count on the device at each launch of their graph, and here once: then one that is still
@@ -163,7 +174,7 @@ void CudaMember::note_queued(const QueuedTransfer& transfer) {
 void CudaMember::record_transfers_done() noexcept {
   if (queued_transfers_.empty()) return;
   std::array<PairState, 2 * protocol::kMaxRanks> pairs;
-  if (!peek(pairs.data(), pairs_.get(), sizeof pairs)) return;
+  if (!peek(pairs.data(), pairs_->get(), sizeof pairs)) return;
   const auto is_done = [&](const QueuedTransfer& transfer) {
     const bool done = pairs[transfer.pair].transfers - (protocol::first_epoch() - 1) >= transfer.sequence;
     if (done) segments_->own().flight.end(transfer.record, NVRAR_CALL_DONE);
@@ -181,44 +192,101 @@ uint64_t CudaMember::record(const nvrar_call& call, int32_t state) noexcept {
 
 void CudaMember::watch() noexcept {
   std::unique_lock lock(watch_mutex_);
-  while (!watch_ends_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
+  while (!watch_turns_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
+    const bool looks = ending_ && !all_over_;
+    // Not under the lock: the driver may be busy for long, and who waits for this thread has a limit.
+    lock.unlock();
     if (poisoned().status != NVRAR_OK && !stopped_.load(std::memory_order_acquire)) stop_kernels();
+    if (looks) look_whether_all_is_over();
+    lock.lock();
   }
 }
 
 // Kernels that wait look at the page, those that come at the state.
-void CudaMember::stop_kernels() noexcept {
-  record_progress(true);
-  *const_cast<volatile uint32_t*>(&page().abort) = 1;
+bool CudaMember::tell_kernels() noexcept {
   const Driver& cuda = driver();
-  if (cuda.cuCtxPushCurrent_v2(device_->context()) != kSuccess) return;
-  const Result told = cuda.cuMemsetD32Async(state_.get() + offsetof(DeviceState, poison), 1, 1, own_stream_.get());
+  // Before the driver is asked, which may be busy.
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+  if (cuda.cuCtxPushCurrent_v2(device_->context()) != kSuccess) return false;
+  const Result told = cuda.cuMemsetD32Async(state_->get() + offsetof(DeviceState, poison), 1, 1, own_stream_.get());
   Context popped;
   (void)cuda.cuCtxPopCurrent_v2(&popped);
-  if (told == kSuccess) stopped_.store(true, std::memory_order_release);
+  return told == kSuccess;
 }
 
-// All that was enqueued on the device, the caller's work too: what of it is this member's is not known.
-bool CudaMember::quiet(uint64_t limit_ns) noexcept {
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> ended = done->get_future();
-  try {
-    std::thread([device = device_, done]() mutable {
-      const Driver& cuda = driver();
-      if (cuda.cuCtxPushCurrent_v2(device->context()) == kSuccess) {
-        (void)cuda.cuCtxSynchronize();  // an error of the caller's work is the caller's
-        Context popped;
-        (void)cuda.cuCtxPopCurrent_v2(&popped);
-      }
-      device = nullptr;  // before anybody is told that nothing of the member is left
-      done->set_value();
-    }).detach();
-  } catch (const std::system_error&) {  // no thread: then nobody can say
-    return false;
+void CudaMember::stop_kernels() noexcept {
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+  record_progress(true);
+  if (tell_kernels()) stopped_.store(true, std::memory_order_release);
+}
+
+// What the device has counted of the launches.
+struct CudaMember::Seen {
+  Result result = kSuccess;
+  uint64_t ended = 0;   // blocks of launches that the host has counted, too
+  uint64_t left = 0;    // of all launches
+  bool within = false;  // a launch is entered and not left
+  uint64_t epoch = 0;
+};
+
+CudaMember::Seen CudaMember::look_at_launches() noexcept {
+  Seen seen;
+  DeviceState state;
+  seen.result = read(&state, state_->get(), sizeof state);
+  if (seen.result != kSuccess) return seen;
+  const uint64_t parity = state.latest.epoch % 2;
+  seen.epoch = state.latest.epoch;
+  seen.left = state.blocks_left[0] + state.blocks_left[1];
+  seen.within = state.blocks_launched[parity] != state.blocks_left[parity];
+  std::array<BlockState, kBlocksPerRead> blocks;
+  for (uint32_t first = 0; first < largest_launch_; first += kBlocksPerRead) {
+    const uint32_t count = std::min(largest_launch_ - first, kBlocksPerRead);
+    const uint64_t offset = offsetof(DeviceState, blocks) + first * sizeof(BlockState);
+    seen.result = read(blocks.data(), state_->get() + offset, count * sizeof(BlockState));
+    if (seen.result != kSuccess) return seen;
+    for (uint32_t i = 0; i < count; ++i) seen.ended += blocks[i].ended;
   }
-  if (ended.wait_for(std::chrono::nanoseconds(limit_ns)) != std::future_status::ready) return false;
+  return seen;
+}
+
+// Counted, not waited for with the driver: it can wait for a stream, which the caller may have destroyed, or for the
+// whole context, which is refused while any stream of it captures, breaks that capture, and may take as long as the
+// caller's own work does.
+void CudaMember::look_whether_all_is_over() noexcept {
+  const uint64_t launched = blocks_launched_;
+  const bool captured = has_captured_;
+  Seen before;
+  // A block is gone a moment after its last word. Of what graphs launch nobody knows how much is to come: it is over
+  // when nothing has moved for a while.
+  const int looks = captured ? kLooksAtGraphs : kLooks;
+  for (int i = 0; i < looks && (launched != 0 || captured); ++i) {
+    const Seen seen = look_at_launches();
+    if (is_dead(seen.result)) break;  // and nothing of the context runs any more
+    if (seen.result != kSuccess || seen.ended != launched) return;
+    if (captured) {
+      if (i != 0 && (seen.epoch != before.epoch || seen.left != before.left)) return;
+      // In a failed group blocks of one launch may have entered and others not.
+      if (seen.within && !stopped_.load(std::memory_order_acquire)) return;
+    }
+    before = seen;
+    if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
+  }
   update_record();
-  return true;
+  // A graph that is launched nevertheless, or has been and has not begun, leaves at once.
+  if (captured) {
+    LatestLaunch latest;
+    if (!tell_kernels() || !peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest)) return;
+  }
+  const std::lock_guard lock(watch_mutex_);
+  all_over_ = true;
+  watch_turns_.notify_all();
+}
+
+bool CudaMember::quiet(uint64_t limit_ns) noexcept {
+  if (!watcher_.joinable()) return true;  // not connected: nothing was launched
+  std::unique_lock lock(watch_mutex_);
+  ending_ = true;
+  return watch_turns_.wait_for(lock, std::chrono::nanoseconds(limit_ns), [&] { return all_over_; });
 }
 
 }  // namespace nvrar::cuda

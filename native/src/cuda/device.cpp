@@ -108,11 +108,13 @@ void Device::load_kernels() {
   }
   move_ = find("move", "nvrar_move", kWarpThreads, kWorkerWarps);
   transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
-  max_blocks_ = move_.blocks_per_multiprocessor;
+  // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
+  std::vector<Kernel*> whole = {&move_, &transfer_};
+  std::vector<Kernel*> divisible;
   for (const SumSource& sum : kSumSources) {
     Kernel& steps = sums_[sum.data_type];
     steps = find(sum.source, std::string("nvrar_sum_") + sum.type, kWarpThreads, kWorkerWarps);
-    max_blocks_ = std::max(max_blocks_, steps.blocks_per_multiprocessor);
+    divisible.push_back(&steps);
     for (uint32_t world = 2; sum.in_teams && world <= protocol::kMaxRanks; ++world) {
       const uint32_t teams = kTeamWarps / world;
       const bool often = world == 2 || world == 4 || world == 8;
@@ -125,29 +127,36 @@ void Device::load_kernels() {
         const uint32_t tiles = pair ? kTeamWarps : teams;
         Kernel& kernel = teams_[sum.data_type][two_shot ? 1 : 0][world];
         const uint32_t more = pair ? kWarpThreads : 0;
-        kernel = find(source, name, threads, tiles, more);
-        if (often) kernel.single = find(source, name + "_single", threads, tiles, more).function;
-        max_blocks_ = std::max(max_blocks_, kernel.blocks_per_multiprocessor);
+        kernel = find(source, name, threads, tiles, more, often);
+        whole.push_back(&kernel);
       }
     }
   }
-  max_blocks_ *= multiprocessors_;
+  places_ = share_out(whole, divisible, [](const Kernel& kernel) {
+    const auto held = [&](Function function) {
+      int blocks = 0;
+      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function,
+                                                                 static_cast<int>(kernel.max_threads()), 0),
+            "asking how many blocks of a kernel a GPU holds");
+      return static_cast<uint32_t>(blocks);
+    };
+    return kernel.single == nullptr ? held(kernel.function) : std::min(held(kernel.function), held(kernel.single));
+  });
 }
 
 Kernel Device::find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
-                    uint32_t more_threads) const {
+                    uint32_t more_threads, bool has_single) const {
   Kernel kernel;
   kernel.threads_per_tile = threads_per_tile;
   kernel.max_tiles = max_tiles;
   kernel.more_threads = more_threads;
-  const auto threads = static_cast<int>(threads_per_tile * max_tiles + more_threads);
   const auto module = modules_.find(source);
   if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
-  check(driver().cuModuleGetFunction(&kernel.function, module->second, name.c_str()), "finding a GPU kernel");
-  int blocks = 0;
-  check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, threads, 0),
-        "asking how many blocks of a kernel a GPU holds");
-  kernel.blocks_per_multiprocessor = static_cast<uint32_t>(blocks);
+  const auto find_function = [&](Function* function, const std::string& of_name) {
+    check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
+  };
+  find_function(&kernel.function, name);
+  if (has_single) find_function(&kernel.single, name + "_single");
   return kernel;
 }
 

@@ -13,18 +13,10 @@
 
 #include "algorithm.h"
 #include "cuda/driver.h"
+#include "cuda/grid.h"
 #include "protocol/topology.h"
 
 namespace nvrar::cuda {
-
-struct Kernel {
-  Function function = nullptr;
-  Function single = nullptr;  // the same where each team has one tile at most; may be null
-  uint32_t threads_per_tile = 0;
-  uint32_t more_threads = 0;               // of a block, whatever its tiles
-  uint32_t max_tiles = 0;                  // that a block can work on at once
-  uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
-};
 
 // What a call needs of a kernel.
 struct KernelChoice {
@@ -48,8 +40,9 @@ class Device {
   Context context() const noexcept { return context_; }
   const Uuid& uuid() const noexcept { return uuid_; }
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
-  // Of any kernel, that the device holds at once.
-  uint32_t max_blocks() const noexcept { return max_blocks_; }
+  // Of any mix of kernels, that each multiprocessor holds at once (grid.h), and so all of them together.
+  uint32_t places_per_multiprocessor() const noexcept { return places_; }
+  uint32_t places() const noexcept { return places_ * multiprocessors_; }
   const Kernel& kernel(const KernelChoice& choice) const noexcept;
   const Kernel& transfer_kernel() const noexcept { return transfer_; }
 
@@ -60,7 +53,7 @@ class Device {
   explicit Device(int32_t ordinal);
   void load_kernels();
   Kernel find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
-              uint32_t more_threads = 0) const;
+              uint32_t more_threads = 0, bool has_single = false) const;
   void release() noexcept;
 
   int32_t ordinal_;
@@ -69,7 +62,7 @@ class Device {
   Modules modules_;
   Uuid uuid_{};
   uint32_t multiprocessors_ = 0;
-  uint32_t max_blocks_ = 0;
+  uint32_t places_ = 0;
   Kernel move_;
   Kernel transfer_;
   Kernel sums_[NVRAR_BFLOAT16 + 1];                               // by type

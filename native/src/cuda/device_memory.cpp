@@ -18,6 +18,26 @@ uint64_t allocation_bytes(uint64_t bytes) {
   return (id_offset(bytes) + sizeof(uint64_t) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
+void require_link(DeviceHandle own, DeviceHandle peer, const std::string& own_place, const std::string& peer_place) {
+  if (own == peer) return;
+  int can = 0;
+  check(driver().cuDeviceCanAccessPeer(&can, own, peer), "asking for peer access");
+  if (can == 0) {
+    throw Error(NVRAR_UNAVAILABLE, "the GPU of " + own_place + " cannot access the memory of the GPU of " + peer_place +
+                                       ": there is no peer access between them (see nvidia-smi topo -p2p rw)");
+  }
+  // A packet is one relaxed access of 16 bytes at system scope, and that it is never seen by halves is what the
+  // protocol rests on. Between GPUs such an access is atomic where their link carries atomics natively, as NVLink does;
+  // a bridge of PCIe may cut a store into several. The driver has no other question that tells the two links apart.
+  int native_atomics = 0;
+  check(driver().cuDeviceGetP2PAttribute(&native_atomics, kNativeAtomicsSupported, own, peer),
+        "asking for the link between two GPUs");
+  if (native_atomics != 0) return;
+  throw Error(NVRAR_UNAVAILABLE, "the GPU of " + own_place + " and that of " + peer_place +
+                                     " have no NVLink between them, and over PCIe a packet may not arrive whole: they "
+                                     "cannot be in one group (see nvidia-smi topo -m)");
+}
+
 }  // namespace
 
 PrimaryContext::PrimaryContext(int32_t ordinal) : ordinal_(ordinal) {
@@ -49,14 +69,13 @@ std::optional<DeviceHandle> visible_device(const Uuid& uuid) {
   return std::nullopt;
 }
 
-void require_peer_access(DeviceHandle own, DeviceHandle peer, const std::string& own_place,
-                         const std::string& peer_place) {
-  if (own == peer) return;
-  int can = 0;
-  check(driver().cuDeviceCanAccessPeer(&can, own, peer), "asking for peer access");
-  if (can != 0) return;
-  throw Error(NVRAR_UNAVAILABLE, "the GPU of " + own_place + " cannot access the memory of the GPU of " + peer_place +
-                                     ": there is no peer access between them (see nvidia-smi topo -p2p rw)");
+void require_links(const PrimaryContext& own, const std::vector<MemoryBlob>& blobs, uint32_t rank) {
+  for (uint32_t peer = 0; peer < blobs.size(); ++peer) {
+    if (peer == rank) continue;
+    if (const std::optional<DeviceHandle> device = visible_device(blobs[peer].device)) {
+      require_link(own.device(), *device, place_of(rank, blobs[rank]), place_of(peer, blobs[peer]));
+    }
+  }
 }
 
 DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes)

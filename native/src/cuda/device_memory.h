@@ -6,15 +6,18 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cuda/driver.h"
 
 namespace nvrar::cuda {
 
+struct MemoryBlob;
+
 // Keeps the primary context alive: memory may outlive the member that allocated it.
 class PrimaryContext {
  public:
-  explicit PrimaryContext(int32_t ordinal);  // throws NVRAR_INVALID_ARGUMENT if there is no such device
+  explicit PrimaryContext(int32_t ordinal);  // throws NVRAR_UNAVAILABLE if there is no such device
   ~PrimaryContext();
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
@@ -34,9 +37,10 @@ class PrimaryContext {
 // The device of that UUID if this process sees it; ordinals differ between processes with other CUDA_VISIBLE_DEVICES.
 std::optional<DeviceHandle> visible_device(const Uuid& uuid);
 
-// Whether kernels on one device can access memory of the other.
-void require_peer_access(DeviceHandle own, DeviceHandle peer, const std::string& own_place,
-                         const std::string& peer_place);  // throws NVRAR_UNAVAILABLE
+// Throws NVRAR_UNAVAILABLE unless kernels on this rank's device can access the memory of every other rank's, in packets
+// that arrive whole: as far as this process sees their devices, for of others the driver says nothing. Asked before
+// anything is mapped, so that all members of the pair say the same.
+void require_links(const PrimaryContext& own, const std::vector<MemoryBlob>& blobs, uint32_t rank);
 
 class DeviceMemory {
  public:

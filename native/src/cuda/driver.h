@@ -39,6 +39,8 @@ enum DeviceAttribute : int {
   kPciDeviceId = 34,
   kPciDomainId = 50,
 };
+// CUdevice_P2PAttribute
+constexpr int kNativeAtomicsSupported = 3;
 // CUfunction_attribute
 enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedBytes = 1, kLocalBytes = 3, kRegisters = 4 };
 // CUpointer_attribute
@@ -90,6 +92,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuDevicePrimaryCtxRetain, (Context*, DeviceHandle))                                                     \
   X(cuDevicePrimaryCtxRelease_v2, (DeviceHandle))                                                           \
   X(cuDeviceCanAccessPeer, (int* can, DeviceHandle, DeviceHandle peer))                                     \
+  X(cuDeviceGetP2PAttribute, (int* value, int attribute, DeviceHandle, DeviceHandle peer))                  \
   X(cuCtxPushCurrent_v2, (Context))                                                                         \
   X(cuCtxPopCurrent_v2, (Context*))                                                                         \
   X(cuCtxGetCurrent, (Context*))                                                                            \

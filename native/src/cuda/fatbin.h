@@ -9,7 +9,7 @@ namespace nvrar::cuda {
 
 struct Fatbin {
   const char* source;  // of kernels/, without .cu
-  const void* image;   // for cuLibraryLoadData; it has its own length in it, and lives as long as the library
+  const void* image;   // for cuModuleLoadData; it has its own length in it, and lives as long as the library
   size_t bytes;
 };
 

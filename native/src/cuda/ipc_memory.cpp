@@ -80,11 +80,8 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
   if (blob.home.pid_namespace != blob_.home.pid_namespace) {
     doing += ", from another PID namespace (containers need one --ipc and --pid namespace)";
   }
-  if (const std::optional<DeviceHandle> device = visible_device(blob.device)) {
-    require_peer_access(context_->device(), *device, place_of(rank_, blob_), place_of(peer, blob));
-  } else {
-    doing += ", whose GPU this process does not see";  // allowed, but then only the mapping tells of peer access
-  }
+  // Allowed, but then only the mapping tells of peer access.
+  if (!visible_device(blob.device)) doing += ", whose GPU this process does not see";
   result.opened = std::make_unique<OpenedBlock>(context_, blob.block, blob.bytes, doing);
   result.address = result.opened->get();
   return result;
@@ -92,6 +89,7 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
 
 void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
+  require_links(*context_, blobs, rank_);
   std::vector<Peer> peers;
   for (uint32_t peer = 0; peer < world_; ++peer) peers.push_back(reach(blobs, peer));
   peers_ = std::move(peers);

@@ -19,8 +19,10 @@ struct alignas(16) BlockState {
   uint64_t claims;  // launches that it has entered
   uint64_t left;    // launches that it has left
   uint64_t epoch;   // of the last one that it has entered
-  uint64_t reserved;
+  uint64_t ended;   // launches of its index, captured ones apart, that are over for it, entered or not
 };
+// Of the tags of captured launches: how often they run the host cannot know.
+constexpr uint32_t kCapturedTag = uint32_t{1} << 31;
 // The launch whose block 0 has entered last.
 struct alignas(16) LatestLaunch {
   uint64_t epoch;
@@ -77,7 +79,7 @@ struct DeviceFailure {
   }
 };
 
-// Codes of the C ABI and of Algorithm (plan.h), as numbers.
+// Codes of the C ABI and of Algorithm (algorithm.h), as numbers.
 struct KernelArgs {
   protocol::Launch launch;  // but for the epoch, which the device counts: a captured launch would freeze it
   protocol::Packet* rings[protocol::kMaxRanks];  // of each rank, as this device reaches them

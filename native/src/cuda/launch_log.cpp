@@ -1,19 +1,23 @@
 #include "cuda/launch_log.h"
 
+#include "cuda/kernel_args.h"
+
 namespace nvrar::cuda {
 namespace {
 
-constexpr uint32_t kCapturedBit = uint32_t{1} << 31;
-// Of eager launches: from 1 on, and again.
+constexpr uint32_t kCapturedBit = kCapturedTag;
+// Of eager launches: from 1 on, and again. Of captured ones from 0 on, and again.
 constexpr uint64_t kEagerTags = kCapturedBit - 1;
+constexpr uint64_t kCapturedTags = kCapturedBit;
 
 }  // namespace
 
 uint32_t LaunchLog::add(const LoggedLaunch& launch) {
   const std::lock_guard lock(mutex_);
   if (launch.records == 0) {
+    if (captured_.size() == kCapturedKept) captured_.pop_front();
     captured_.push_back(launch);
-    return kCapturedBit | static_cast<uint32_t>(captured_.size() - 1);
+    return kCapturedBit | static_cast<uint32_t>(captured_count_++ % kCapturedTags);
   }
   eager_[eager_count_ % NVRAR_FLIGHT_RECORDS] = launch;
   return static_cast<uint32_t>(eager_count_++ % kEagerTags + 1);
@@ -22,8 +26,10 @@ uint32_t LaunchLog::add(const LoggedLaunch& launch) {
 LoggedLaunch LaunchLog::find(uint32_t tag) const {
   const std::lock_guard lock(mutex_);
   if ((tag & kCapturedBit) != 0) {
-    const uint32_t number = tag & ~kCapturedBit;
-    return number < captured_.size() ? captured_[number] : LoggedLaunch{};
+    if (captured_count_ == 0) return {};
+    const uint64_t last = (captured_count_ - 1) % kCapturedTags;
+    const uint64_t age = (last + kCapturedTags - (tag & ~kCapturedBit)) % kCapturedTags;
+    return age < captured_.size() ? captured_[captured_.size() - 1 - age] : LoggedLaunch{};
   }
   if (tag == 0 || eager_count_ == 0) return {};
   const uint64_t last = eager_count_ - 1;

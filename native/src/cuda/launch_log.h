@@ -18,10 +18,14 @@ struct LoggedLaunch {
   bool last = false;          // no later launch belongs to the call
 };
 
-// Eager launches are kept for as long as the flight record keeps calls, captured ones for as long as the group lives,
-// because a graph may launch them at any time. Any thread.
+// Eager launches are kept for as long as the flight record keeps calls. A graph may launch captured ones at any time,
+// and nobody says when it is gone, so the newest of them are kept: more than the graphs that an engine holds at once,
+// and bounded where it captures again and again. Of an older one that still runs only what is said about a failure is
+// less. Any thread.
 class LaunchLog {
  public:
+  static constexpr size_t kCapturedKept = size_t{1} << 16;
+
   // The tag of a new launch, never 0.
   uint32_t add(const LoggedLaunch& launch);
   // The launch of a tag; its call's number is 0 if it is no longer known.
@@ -34,6 +38,7 @@ class LaunchLog {
   std::array<LoggedLaunch, NVRAR_FLIGHT_RECORDS> eager_{};
   uint64_t eager_count_ = 0;
   std::deque<LoggedLaunch> captured_;
+  uint64_t captured_count_ = 0;
 };
 
 }  // namespace nvrar::cuda

@@ -44,11 +44,11 @@ std::shared_ptr<DeviceMemory> local_block(const PrimaryContext& own, const std::
   const MemoryBlob& blob = blobs[peer];
   std::shared_ptr<DeviceMemory> block = find_block(blob.block.id, blob.bytes);
   if (block == nullptr) {
-    throw Error(NVRAR_INVALID_ARGUMENT,
-                "the memory of rank " + std::to_string(peer) + " is none that a member in this process has");
+    // Not the caller's mistake: a member of this process that fails while others still connect frees its memory.
+    throw Error(NVRAR_SYSTEM, "the memory of rank " + std::to_string(peer) +
+                                  " is gone: no member in this process has it, so that rank has failed or left");
   }
   if (block->context().get() == own.get()) return block;
-  require_peer_access(own.device(), block->context().device(), place_of(rank, blobs[rank]), place_of(peer, blob));
   const CurrentContext current(own.get());
   const Result enabled = driver().cuCtxEnablePeerAccess(block->context().get(), 0);
   if (enabled != kErrorPeerAccessAlreadyEnabled) {
@@ -69,6 +69,7 @@ LocalMemory::LocalMemory(std::shared_ptr<DeviceMemory> block, const MemoryBlob& 
 
 void LocalMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
+  require_links(block_->context(), blobs, rank_);
   std::vector<std::shared_ptr<DeviceMemory>> blocks;
   for (uint32_t peer = 0; peer < world_; ++peer) {
     if (!same_process(blobs[peer].home, blob_.home)) {

@@ -1,6 +1,7 @@
 #include "cuda/nvshmem_world.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,24 +28,60 @@ std::string seconds_text(uint64_t ns) {
   return text.str();
 }
 
-void set_default(const char* name, const std::string& value) {
-  if (std::getenv(name) == nullptr) ::setenv(name, value.c_str(), 0);
+struct Variable {
+  const char* name;
+  std::string value;
+  bool always = false;  // whatever the user set
+};
+
+bool is_of(const char* entry, const Variable& variable) {
+  const size_t length = std::strlen(variable.name);
+  return std::strncmp(entry, variable.name, length) == 0 && entry[length] == '=';
 }
 
-// NVSHMEM reads its environment once, at its first call. What the user set stays, but for multicast.
+// Not by setenv: it frees or moves what other threads of a JVM may be reading at that moment, by a getenv of their own.
+// They find either the environment that was, which stays as it is for good, or a new one that is whole. Only a setenv
+// of somebody else at the same moment could take back what is set here, or this what it sets; the C library has no lock
+// for that which others could take.
+void add_to_environment(const std::vector<Variable>& variables) {
+  std::vector<const Variable*> lacking;
+  for (const Variable& variable : variables) {
+    const char* const value = std::getenv(variable.name);
+    if (value == nullptr || (variable.always && value != variable.value)) lacking.push_back(&variable);
+  }
+  if (lacking.empty()) return;
+  size_t count = 0;
+  while (environ != nullptr && environ[count] != nullptr) ++count;
+  char** const whole = new char*[count + lacking.size() + 1];  // never freed, nor are its texts
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const bool replaced = std::any_of(lacking.begin(), lacking.end(),
+                                      [&](const Variable* variable) { return is_of(environ[i], *variable); });
+    if (!replaced) whole[kept++] = environ[i];
+  }
+  for (const Variable* const variable : lacking) {
+    const std::string entry = std::string(variable->name) + "=" + variable->value;
+    whole[kept++] = std::strcpy(new char[entry.size() + 1], entry.c_str());
+  }
+  whole[kept] = nullptr;
+  __atomic_store_n(&environ, whole, __ATOMIC_RELEASE);
+}
+
+// NVSHMEM reads its environment once, at its first call, and takes these settings from nowhere else. What the user set
+// stays, but for multicast.
 void set_environment(const NvshmemConfig& config) {
-  // Multicast mappings are never wanted: the protocol does not use them, and making them has broken hosts.
-  const char* const multicast_off = std::getenv("NVSHMEM_DISABLE_NVLS");
-  if (multicast_off == nullptr || std::strcmp(multicast_off, "1") != 0) ::setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
-  set_default("NVSHMEM_DISABLE_NCCL", "1");  // else it makes NCCL communicators at its initialisation
-  // Its proxy thread spins on a core. All ranks are on one host here, so no transport needs it either; and a transport
-  // that fails ends the process.
-  set_default("NVSHMEM_DISABLE_LOCAL_ONLY_PROXY", "1");
-  set_default("NVSHMEM_REMOTE_TRANSPORT", "none");
-  set_default("NVSHMEM_MAX_TEAMS", "7");                 // each costs heap; none is made beyond the predefined ones
-  set_default("NVSHMEM_CUMEM_GRANULARITY", "16777216");  // the heap grows in such steps, 512 MiB by default
-  set_default("NVSHMEM_SYMMETRIC_SIZE",
-              std::to_string(NvshmemWorld::rounded_arena(config.arena_bytes) + kOwnHeapBytes));
+  add_to_environment({
+      // Multicast mappings are never wanted: the protocol does not use them, and making them has broken hosts.
+      {"NVSHMEM_DISABLE_NVLS", "1", true},
+      {"NVSHMEM_DISABLE_NCCL", "1"},  // else it makes NCCL communicators at its initialisation
+      // Its proxy thread spins on a core. All ranks are on one host here, so no transport needs it either; and a
+      // transport that fails ends the process.
+      {"NVSHMEM_DISABLE_LOCAL_ONLY_PROXY", "1"},
+      {"NVSHMEM_REMOTE_TRANSPORT", "none"},
+      {"NVSHMEM_MAX_TEAMS", "7"},                 // each costs heap; none is made beyond the predefined ones
+      {"NVSHMEM_CUMEM_GRANULARITY", "16777216"},  // the heap grows in such steps, 512 MiB by default
+      {"NVSHMEM_SYMMETRIC_SIZE", std::to_string(NvshmemWorld::rounded_arena(config.arena_bytes) + kOwnHeapBytes)},
+  });
 }
 
 // The status of a copy of NVSHMEM that somebody else loaded into this process; 0 if there is none.

@@ -30,7 +30,7 @@ class OwnedStream {
   Stream stream_ = nullptr;
 };
 
-// Device memory; zero at first.
+// Device memory; nobody knows what is in it at first.
 class OwnedMemory {
  public:
   OwnedMemory(std::shared_ptr<Device> device, uint64_t bytes) : device_(std::move(device)) {

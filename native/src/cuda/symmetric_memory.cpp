@@ -51,9 +51,11 @@ class AutomaticMemory final : public SymmetricMemory {
       withdraw();
       chosen = std::make_unique<IpcMemory>(context_, block_, blob_, config_.rank, config_.world);
     }
-    block_ = nullptr;
+    // Where this fails the block stays until the member goes, which first tells why: ranks that connect meanwhile would
+    // find it gone, and that would be the reason that all hear.
     chosen->map(of_ranks);
     chosen_ = std::move(chosen);
+    block_ = nullptr;
   }
 
   uint64_t of(uint32_t rank) const noexcept override { return chosen_->of(rank); }

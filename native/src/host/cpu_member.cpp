@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "host/float_control.h"
 #include "host/host_launch.h"
 #include "protocol/call_header.h"
 
@@ -33,6 +34,7 @@ void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
 }
 
 Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t /*stream*/) noexcept {
+  const FloatControl same_on_all_ranks;
   FlightRecord& flight = segments_->own().flight;
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);

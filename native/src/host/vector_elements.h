@@ -207,7 +207,7 @@ struct WideOp<protocol::Min> {
   }
 };
 
-// The Accumulator of the steps in protocol/ (launch.h).
+// What a reduction adds a packet of each source to (reduction.cpp).
 template <class Element, class Op>
 class VectorAccumulator {
   using Type = Wide<Element>;

@@ -40,6 +40,7 @@ struct Float32 {
   static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 4;
   static constexpr Bits kNan = 0x7FFFFFFFu;
+  static constexpr Bits kInfinity = 0x7F800000u;
   static NVRAR_HD float widen(Bits bits) { return bits_float(bits); }
   static NVRAR_HD Bits narrow(float value) { return is_nan(value) ? kNan : float_bits(value); }
 };
@@ -60,6 +61,7 @@ struct Bfloat16 {
   static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 2;
   static constexpr Bits kNan = 0x7FFFu;
+  static constexpr Bits kInfinity = 0x7F80u;
   static NVRAR_HD float widen(Bits bits) { return bits_float(uint32_t{bits} << 16); }
   static NVRAR_HD Bits narrow(float value) {
     if (is_nan(value)) return kNan;
@@ -74,6 +76,7 @@ struct Float16 {
   static constexpr bool kFloat = true;
   static constexpr uint32_t kBytes = 2;
   static constexpr Bits kNan = 0x7FFFu;
+  static constexpr Bits kInfinity = 0x7C00u;
   static constexpr uint32_t kExponentShift = 112u << 23;    // difference of the exponent biases, 127 - 15
   static constexpr uint32_t kInfinityFrom = 0x477FF000u;    // 65520: the tie between 65504 and 65536 goes to even
   static constexpr uint32_t kSubnormalBelow = 0x38800000u;  // 2^-14
@@ -111,6 +114,15 @@ using Int8 = Integer<uint8_t, int8_t>;
 using Uint8 = Integer<uint8_t, uint8_t>;
 using Int32 = Integer<uint32_t, int32_t>;
 using Int64 = Integer<uint64_t, int64_t>;
+
+// Whether what a sentinel packet changes, and what it writes instead, are NaNs of the type: every element of both words
+// is all ones, but for the lowest one of kCanonicalWord. Not so for every float: 0xFE is a number in fp8 e4m3, which
+// has no infinity to name here either. Such a type needs a word of its own before its sums can go by sentinels.
+template <class Element, class Bits = typename Element::Bits>
+constexpr bool kFitsSentinels = static_cast<Bits>(SentinelPacket::kEmptyWord << 1) >
+                                    static_cast<Bits>(Element::kInfinity << 1) &&
+                                static_cast<Bits>(SentinelPacket::kCanonicalWord << 1) >
+                                    static_cast<Bits>(Element::kInfinity << 1);
 
 // Integers wrap in their own width: the low bits of an unsigned 64-bit result are those of every narrower one, and
 // nothing is undefined.

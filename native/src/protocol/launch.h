@@ -28,9 +28,9 @@
 //   void differ(uint32_t source)                   that rank's header is of another call
 //   uint64_t worker(), uint64_t workers()          a rank's launch may be run by several workers at once, each with a
 //                                                  lane of its own; worker w does run j of a message if
-//                                                  j mod workers is w (each_run_of: j / together mod workers). A worker
-//                                                  waits for the same worker of the other ranks only. copy is of all of
-//                                                  the bytes: each worker does its share
+//                                                  j mod workers is w (each_run_of: j / together mod workers). Where
+//                                                  all ranks have as many, a worker waits for the same worker of the
+//                                                  others only. copy is of all of the bytes: each worker does its share
 //
 // The lane knows type and operator of a reduction.
 #ifndef NVRAR_PROTOCOL_LAUNCH_H

@@ -46,7 +46,8 @@ struct EpochPacket {
 };
 
 // 16 bytes of payload; an empty slot's last word is kEmptyWord. Only for float reductions: there that word holds NaNs,
-// so changing its payload bits changes no result (a NaN result has one canonical form, protocol.md 10).
+// so changing its payload bits changes no result (a NaN result has one canonical form, protocol.md 10). For which types
+// that is so, kFitsSentinels in element.h says; whatever sums by these packets asserts it.
 struct SentinelPacket {
   static constexpr PacketKind kKind = PacketKind::kSentinel;
   static constexpr uint32_t kPayloadBytes = 16;

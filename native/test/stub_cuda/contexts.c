@@ -72,7 +72,16 @@ CUresult cuCtxEnablePeerAccess(Context* peer, unsigned flags) {
   return leave(kSuccess);
 }
 
+// As of a driver: it is refused while any stream of the context captures, and breaks that capture.
 CUresult cuCtxSynchronize(void) {
   ENTER(1);
+  CUresult result = kSuccess;
+  for (Object* object = g_objects; object != NULL; object = object->next) {
+    Graph* capture = object->kind == kStream && object->context == t_current ? ((Stream*)object)->capture : NULL;
+    if (capture == NULL) continue;
+    capture->is_broken = 1;
+    result = kCaptureUnsupported;
+  }
+  REQUIRE(result == kSuccess, result);
   return leave(kSuccess);
 }

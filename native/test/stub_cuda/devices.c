@@ -118,7 +118,7 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
       *value = 32;
       break;
     case 16:  // multiprocessors
-      *value = 132;
+      *value = (int)setting("STUB_CUDA_MULTIPROCESSORS", 132);
       break;
     case 41:  // unified addressing
       *value = 1;
@@ -145,5 +145,41 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   ENTER(0);
   *can = device != peer && setting("STUB_CUDA_PEER_ACCESS", 1);
+  return leave(kSuccess);
+}
+
+static int is_pcie(int a, int b) {
+  const char* pairs = getenv("STUB_CUDA_PCIE");
+  while (pairs != NULL && *pairs != '\0') {
+    int first = 0;
+    int second = 0;
+    if (sscanf(pairs, "%d-%d", &first, &second) == 2 && ((first == a && second == b) || (first == b && second == a))) {
+      return 1;
+    }
+    pairs = strchr(pairs, ',');
+    pairs = pairs == NULL ? NULL : pairs + 1;
+  }
+  return 0;
+}
+
+CUresult cuDeviceGetP2PAttribute(int* value, int attribute, CUdevice device, CUdevice peer) {
+  ENTER(0);
+  REQUIRE(device >= 0 && device < device_count() && peer >= 0 && peer < device_count(), kInvalidDevice);
+  REQUIRE(device != peer, kInvalidDevice);
+  const int first = (int)setting("STUB_CUDA_FIRST_DEVICE", 0);
+  const int access = setting("STUB_CUDA_PEER_ACCESS", 1) != 0;
+  switch (attribute) {
+    case 1:  // how fast, the fastest is 0
+      *value = is_pcie(first + device, first + peer);
+      break;
+    case 2:  // access
+      *value = access;
+      break;
+    case 3:  // atomics
+      *value = access && !is_pcie(first + device, first + peer);
+      break;
+    default:
+      return leave(kInvalidValue);
+  }
   return leave(kSuccess);
 }

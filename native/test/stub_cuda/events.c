@@ -14,6 +14,7 @@ CUresult cuEventRecord(Event* event, Stream* stream) {
   REQUIRE(lives(event, kEvent) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
   REQUIRE(stream == NULL || event->object.context == stream->object.context, kInvalidHandle);
   event->capture = stream == NULL ? NULL : stream->capture;
+  event->behind = stream != NULL && stream->is_held && stream->capture == NULL ? stream : NULL;
   event->is_recorded = 1;
   clock_gettime(CLOCK_MONOTONIC, &event->at);
   return leave(kSuccess);
@@ -30,6 +31,7 @@ CUresult cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
 static CUresult has_happened(Event* event) {
   REQUIRE(lives(event, kEvent), kInvalidHandle);
   REQUIRE(event->capture == NULL, kCapturedEvent);
+  REQUIRE(event->behind == NULL, kNotReady);
   return leave(kSuccess);
 }
 
@@ -40,6 +42,7 @@ CUresult cuEventQuery(Event* event) {
 
 CUresult cuEventSynchronize(Event* event) {
   ENTER(1);
+  while (lives(event, kEvent) && event->behind != NULL) nap();
   return has_happened(event);
 }
 
@@ -55,6 +58,7 @@ CUresult cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   REQUIRE(lives(start, kEvent) && lives(end, kEvent), kInvalidHandle);
   REQUIRE(start->is_recorded && end->is_recorded, kInvalidHandle);
   REQUIRE(start->capture == NULL && end->capture == NULL, kCapturedEvent);
+  REQUIRE(start->behind == NULL && end->behind == NULL, kNotReady);
   *milliseconds =
       (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 + (double)(end->at.tv_nsec - start->at.tv_nsec) / 1e6);
   return leave(kSuccess);

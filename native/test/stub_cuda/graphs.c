@@ -20,7 +20,9 @@ void append(Graph* graph, const Operation* operation) {
 }
 
 Graph* new_graph(Kind kind, const Graph* contents) {
+  static uint64_t made;
   Graph* graph = calloc(1, sizeof *graph);
+  graph->capture = ++made;
   graph->end = &graph->first;
   for (const Operation* at = contents == NULL ? NULL : contents->first; at != NULL; at = at->next) append(graph, at);
   add_object(&graph->object, kind);
@@ -40,6 +42,16 @@ CUresult cuStreamIsCapturing(Stream* stream, int* status) {
   ENTER(1);
   REQUIRE(lives(stream, kStream), kInvalidHandle);
   *status = stream->capture != NULL;
+  return leave(kSuccess);
+}
+
+CUresult cuStreamGetCaptureInfo_v2(Stream* stream, int* status, uint64_t* id, Graph** graph, const void** dependencies,
+                                   size_t* count) {
+  ENTER(1);
+  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  REQUIRE(graph == NULL && dependencies == NULL && count == NULL, kNotSupported);
+  *status = stream->capture != NULL;
+  if (stream->capture != NULL && id != NULL) *id = stream->capture->capture;
   return leave(kSuccess);
 }
 
@@ -64,6 +76,11 @@ CUresult cuStreamEndCapture(Stream* stream, Graph** graph) {
     if (object->kind == kStream && ((Stream*)object)->capture == *graph) ((Stream*)object)->capture = NULL;
   }
   stream->is_origin = 0;
+  if ((*graph)->is_broken) {
+    delete_graph(*graph);
+    *graph = NULL;
+    return leave(kCaptureInvalidated);
+  }
   return leave(kSuccess);
 }
 
@@ -95,7 +112,7 @@ CUresult cuGraphLaunch(Graph* executable, Stream* stream) {
   ENTER(1);
   REQUIRE(lives(executable, kExecutable) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
   REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
-  for (const Operation* at = executable->first; at != NULL; at = at->next) run(at);
+  for (const Operation* at = executable->first; at != NULL; at = at->next) run_in_order(stream, at);
   return leave(kSuccess);
 }
 #endif

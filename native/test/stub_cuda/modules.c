@@ -1,4 +1,5 @@
-// Modules, which are loaded whatever their image is. No kernel of them is ever run: a launch is refused.
+// Modules, which are loaded whatever their image is. No kernel of them is ever run: a launch is refused, or runs what a
+// test has given.
 #include "stub.h"
 
 typedef struct Module {
@@ -35,4 +36,21 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* functi
   REQUIRE(threads > 0 && threads <= 1024, kInvalidValue);
   *blocks = 2048 / threads;
   return leave(kSuccess);
+}
+
+typedef struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Stream* stream;
+} LaunchConfig;
+
+CUresult cuLaunchKernelEx(const LaunchConfig* config, Module* function, void** arguments, void** extra) {
+  ENTER(1);
+  (void)extra;
+  REQUIRE(stub_cuda_kernel != NULL, kNotSupported);
+  REQUIRE(lives(function, kModule) && lives(config->stream, kStream), kInvalidHandle);
+  if (config->stream->capture != NULL) return leave(kSuccess);
+  leave(kSuccess);
+  return stub_cuda_kernel(config, arguments);
 }

@@ -7,6 +7,8 @@ int g_initialized;
 Context g_contexts[kMaxDevices];
 Object* g_objects;
 _Thread_local Context* t_current;
+void (*stub_cuda_before)(const char* function);
+CUresult (*stub_cuda_kernel)(const void* config, void** arguments);
 
 // Errors after which a context never works again.
 static int is_sticky(CUresult code) { return code == 214 || code == 700 || code == 719 || code == 721; }
@@ -52,6 +54,7 @@ static CUresult ordered_failure(const char* function) {
 }
 
 CUresult enter(const char* function, int needs_context) {
+  if (stub_cuda_before != NULL) stub_cuda_before(function);
   pthread_mutex_lock(&g_lock);
   CUresult ordered = ordered_failure(function);
   if (g_sticky != kSuccess) return g_sticky;
@@ -65,6 +68,13 @@ CUresult enter(const char* function, int needs_context) {
 CUresult leave(CUresult result) {
   pthread_mutex_unlock(&g_lock);
   return result;
+}
+
+void nap(void) {
+  pthread_mutex_unlock(&g_lock);
+  struct timespec time = {0, 200000};
+  nanosleep(&time, NULL);
+  pthread_mutex_lock(&g_lock);
 }
 
 void add_object(Object* object, Kind kind) {

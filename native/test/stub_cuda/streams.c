@@ -1,6 +1,14 @@
 // Streams, which run copies and sets at once; a capturing one records.
 #include "stub.h"
 
+void run_in_order(Stream* stream, const Operation* operation) {
+  if (stream != NULL && stream->is_held) {
+    append(&stream->held, operation);
+  } else {
+    run(operation);
+  }
+}
+
 static CUresult submit(Stream* stream, Operation operation, int target_is_device, int source_is_device) {
   REQUIRE(stream == NULL || lives(stream, kStream), kInvalidHandle);
   REQUIRE(!target_is_device || is_device_memory(operation.target, operation.bytes), kInvalidValue);
@@ -8,7 +16,7 @@ static CUresult submit(Stream* stream, Operation operation, int target_is_device
   if (stream != NULL && stream->capture != NULL) {
     append(stream->capture, &operation);
   } else {
-    run(&operation);
+    run_in_order(stream, &operation);
   }
   return leave(kSuccess);
 }
@@ -110,7 +118,11 @@ CUresult cuStreamDestroy_v2(Stream* stream) {
   ENTER(1);
   REQUIRE(lives(stream, kStream), kInvalidHandle);
   REQUIRE(stream->capture == NULL, kIllegalState);
-  remove_object(&stream->object);
+  if (stream->is_held) {
+    stream->object.kind = kDestroyedStream;
+  } else {
+    remove_object(&stream->object);
+  }
   return leave(kSuccess);
 }
 
@@ -121,9 +133,28 @@ CUresult cuStreamGetCtx(Stream* stream, Context** context) {
   return leave(kSuccess);
 }
 
+CUresult stub_cuda_hold(Stream* stream, int held) {
+  ENTER(0);
+  REQUIRE(lives(stream, kStream) || lives(stream, kDestroyedStream), kInvalidHandle);
+  if (held && !stream->is_held) stream->held.end = &stream->held.first;
+  stream->is_held = held;
+  while (!held && stream->held.first != NULL) {
+    Operation* first = stream->held.first;
+    run(first);
+    stream->held.first = first->next;
+    free(first);
+  }
+  for (Object* object = g_objects; !held && object != NULL; object = object->next) {
+    if (object->kind == kEvent && ((Event*)object)->behind == stream) ((Event*)object)->behind = NULL;
+  }
+  if (!held && stream->object.kind == kDestroyedStream) remove_object(&stream->object);
+  return leave(kSuccess);
+}
+
 static CUresult all_has_run(Stream* stream) {
   REQUIRE(stream == NULL || lives(stream, kStream), kInvalidHandle);
   REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
+  REQUIRE(stream == NULL || !stream->is_held, kNotReady);
   return leave(kSuccess);
 }
 
@@ -134,5 +165,6 @@ CUresult cuStreamQuery(Stream* stream) {
 
 CUresult cuStreamSynchronize(Stream* stream) {
   ENTER(1);
+  while (stream != NULL && lives(stream, kStream) && stream->is_held) nap();
   return all_has_run(stream);
 }

@@ -6,6 +6,8 @@
 //   STUB_CUDA_FIRST_DEVICE=2          the first device that this process sees, as with CUDA_VISIBLE_DEVICES
 //   STUB_CUDA_SAME_UUID=1             all devices are one
 //   STUB_CUDA_PEER_ACCESS=0           no device can access another one's memory
+//   STUB_CUDA_PCIE=0-1,2-3            those pairs of devices have PCIe between them; all others NVLink
+//   STUB_CUDA_MULTIPROCESSORS=2       of each device; 132 without it
 //   STUB_CUDA_MEMORY=1000000          bytes of each device; 1 GiB without it
 //   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
 //   STUB_CUDA_COMPUTE_CAPABILITY=75   of all devices; 90 without it
@@ -13,7 +15,10 @@
 //   error;
 //                                     one that breaks the context stays, for all functions, as with a driver
 //
-// stub_cuda_living(), which no driver has, counts what was made and not given back.
+// Four things that no driver has are for tests in the same process: stub_cuda_living() counts what was made and not
+// given back, stub_cuda_before sees every call, and stub_cuda_kernel is what launches run. stub_cuda_hold(stream, 1) is
+// what a kernel that waits is to a GPU: until stub_cuda_hold(stream, 0) the stream runs nothing, and who waits for it
+// or for an event behind it waits. That another stream waits for such an event is not seen to.
 //
 // A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
 //
@@ -52,6 +57,7 @@ enum {
   kPeerAccessAlreadyEnabled = 704,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
   kCaptureUnmatched = 903,
   kCaptureUnjoined = 904,
   kCapturedEvent = 907
@@ -70,7 +76,7 @@ typedef struct Context {
 
 typedef enum { kDeviceMemory, kHostMemory, kPeerMemory } MemoryKind;
 
-typedef enum { kAllocation, kStream, kEvent, kGraph, kExecutable, kModule } Kind;
+typedef enum { kAllocation, kStream, kDestroyedStream, kEvent, kGraph, kExecutable, kModule } Kind;
 
 // One list of all that lives, so that a handle can be checked before it is believed.
 typedef struct Object {
@@ -100,17 +106,22 @@ typedef struct Graph {
   Object object;
   Operation* first;
   Operation** end;
+  uint64_t capture;  // no two graphs of a process have one number
+  int is_broken;     // somebody waited for the context while it was captured
 } Graph;
 
 typedef struct Stream {
   Object object;
   Graph* capture;
   int is_origin;
+  int is_held;
+  Graph held;  // what it runs when it is let go
 } Stream;
 
 typedef struct Event {
   Object object;
   Graph* capture;
+  Stream* behind;  // a held stream that it has been recorded on
   int is_recorded;
   struct timespec at;
 } Event;
@@ -139,6 +150,9 @@ CUresult leave(CUresult result);
     if (!(condition)) return leave(error); \
   } while (0)
 
+// Unlocks for a moment.
+void nap(void);
+
 void add_object(Object* object, Kind kind);
 void remove_object(Object* object);
 int lives(const void* handle, Kind kind);
@@ -151,10 +165,18 @@ Graph* new_graph(Kind kind, const Graph* contents);
 void delete_graph(Graph* graph);
 void append(Graph* graph, const Operation* operation);
 void run(const Operation* operation);
+void run_in_order(Stream* stream, const Operation* operation);
 
 #pragma GCC visibility pop
 
 // Allocations, streams, events, graphs, modules and retained contexts of this process.
 size_t stub_cuda_living(void);
+// If not null: called at the beginning of every function, by its thread and under no lock, so that it may wait.
+extern void (*stub_cuda_before)(const char* function);
+// If not null: called for every launch on a stream that does not capture, with the CUlaunchConfig and the kernel's
+// arguments; what it returns the launch returns. Without it no kernel runs, every launch is refused.
+extern CUresult (*stub_cuda_kernel)(const void* config, void** arguments);
+
+CUresult stub_cuda_hold(Stream* stream, int held);
 
 #endif  // NVRAR_STUB_CUDA_STUB_H

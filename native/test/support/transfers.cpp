@@ -25,7 +25,7 @@ nvrar_status one(int rank, nvrar_comm* comm, int32_t kind, int peer, std::span<u
   Image image(rank, 0, memory);
   const nvrar_transfer transfer{kind, peer, image.address(), count, data_type, 0};
   const nvrar_status status = settled(rank, comm, nvrar_batch(comm, &transfer, 1, stream_of(rank)));
-  if (kind == NVRAR_RECV && status == NVRAR_OK) image.fetch();
+  if (kind == NVRAR_RECV) image.fetch();  // after a failure, too: then nothing may have been written
   return status;
 }
 
@@ -91,6 +91,7 @@ nvrar_status send_one(int rank, nvrar_comm* comm, int peer, const void* from, ui
 
 nvrar_status recv_one(int rank, nvrar_comm* comm, int peer, void* to, uint64_t count, int32_t data_type) {
   std::vector<uint8_t> bytes(count * element_bytes(data_type) + 1);
+  std::memcpy(bytes.data(), to, bytes.size() - 1);
   const nvrar_status status = one(rank, comm, NVRAR_RECV, peer, bytes, count, data_type);
   std::memcpy(to, bytes.data(), bytes.size() - 1);
   return status;

@@ -54,6 +54,13 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
   }
 }
 
+// The last that one thread of a block does in a launch, whatever became of it: the host has counted the block, and
+// frees nothing before it is over.
+__device__ __forceinline__ void count_ended(const KernelArgs& args) {
+  if ((args.tag & kCapturedTag) != 0) return;
+  atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->blocks[block_index()].ended), 1ull);
+}
+
 // A block's way into a launch, before anything is sent, and out of it. On its way in it learns the launch's number, and
 // proves that no other launch of the group is under way (protocol.md 5): every block, before it sends, that none of its
 // index is in, and block 0, before it leaves, that all blocks of the launch before have left; a launch that begins
@@ -87,7 +94,11 @@ class Entry {
       if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
       const bool good = alone && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
       entered = good ? epoch : 0;
-      if (good) enter(epoch);
+      if (good) {
+        enter(epoch);
+      } else {
+        count_ended(args_);
+      }
     }
     __syncthreads();
     return entered;
@@ -109,6 +120,7 @@ class Entry {
     if (threadIdx.x != 0) return;
     *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[block_index()].left) = claims_ + 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_left[epoch % 2]), 1ull);
+    count_ended(args_);
   }
 
  private:

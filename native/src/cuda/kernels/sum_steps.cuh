@@ -31,6 +31,9 @@ __device__ __forceinline__ bool run_sum(const KernelArgs& args, const protocol::
 // Packets: the one kind that the type's sums use.
 template <class Element, class Packets>
 __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
+  if constexpr (Packets::kKind == protocol::PacketKind::kSentinel) {
+    static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
+  }
   protocol::Launch launch = args.launch;
   Entry entry(args);
   launch.epoch = entry.epoch();

@@ -109,6 +109,7 @@ class TeamAllReduce {
   static constexpr uint32_t kRunBytes = SentinelPacket::kRunBytes;
   // Bytes and slots of a launch fit into 32 bits.
   static_assert(8 * protocol::kMaxRingBytes / protocol::kPacketBytes < uint64_t{1} << 32);
+  static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
   static constexpr uint32_t kWordsPerRun = kRunBytes / sizeof(uint32_t);
 
   __device__ __forceinline__ explicit TeamAllReduce(const KernelArgs& args)
@@ -297,6 +298,7 @@ class TeamAllReduce {
 // warp does a run; a block's last warp does none, in block 0 it has the header.
 template <class Element, bool kSingle>
 __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
+  static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
   constexpr uint32_t kRunBytes = SentinelPacket::kRunBytes;
   constexpr uint32_t kRanks = 2;
   const auto bytes = static_cast<uint32_t>(args.launch.bytes);

@@ -192,18 +192,22 @@ class End {
 
   __device__ bool pull(const TransferItem& item, const TransferHeader& header, uint64_t bytes, uint64_t moved,
                        uint64_t count, uint64_t total) {
-    bool good = true;
-    for (uint64_t i = threadIdx.x; i < count && good; i += blockDim.x) {
+    Packet packet{};
+    bool good = threadIdx.x >= count || await_packet(packets_ + threadIdx.x, &packet);
+    // With its first packet in hand, each thread waits until the headers are known to agree: before that nothing may be
+    // stored (protocol.md 16).
+    if (moved == 0) {
+      if (threadIdx.x == 0) good = good && check(header, packet);
+      if (__syncthreads_and(good) == 0) return false;
+    }
+    for (uint64_t i = threadIdx.x; good && i < count;) {
       const uint64_t number = moved + i;
-      Packet packet;
-      good = await_packet(packets_ + i, &packet);
-      if (!good) break;
-      if (number == 0) {
-        good = check(header, packet);
-      } else if (number >= TransferHeader::kPackets) {
+      if (number >= TransferHeader::kPackets) {
         const uint64_t offset = (number - TransferHeader::kPackets) * kPayloadBytes;
         store_user<kPayloadBytes>(reinterpret_cast<uint8_t*>(item.address + offset), packet, length(bytes, offset));
       }
+      i += blockDim.x;
+      if (i < count) good = await_packet(packets_ + i, &packet);
     }
     if (__syncthreads_and(good) == 0) return false;
     packets_ += count;
@@ -236,10 +240,11 @@ extern "C" __global__ void __launch_bounds__(kTransferThreads)
   const TransferArgs& args = args_of(launched);
   const TransferQueue& queue = args.queues[block_index()];
   End end(args, queue);
-  if (!end.enter()) return;
-  bool good = true;
+  bool good = end.enter();
   for (uint16_t i = queue.first; good && i != kNoTransfer; i = args.items[i].next) good = end.run(args.items[i]);
   if (good) end.leave();
+  __syncthreads();
+  if (threadIdx.x == 0) count_ended(args.member);
 }
 
 }  // namespace nvrar::cuda

@@ -1,0 +1,51 @@
+#include "cuda/grid.h"
+
+#include <algorithm>
+
+#include "protocol/packet.h"
+
+namespace nvrar::cuda {
+namespace {
+
+// Up to so many tiles each has a block of its own.
+constexpr uint64_t kBlocksOfOneTile = 64;
+
+}  // namespace
+
+uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible,
+                   const Occupancy& occupancy) {
+  uint32_t places = ~0u;
+  for (Kernel* const kernel : whole) {
+    kernel->blocks_per_multiprocessor = occupancy(*kernel);
+    places = std::min(places, kernel->blocks_per_multiprocessor);
+  }
+  for (Kernel* const kernel : divisible) {
+    kernel->blocks_per_multiprocessor = occupancy(*kernel);
+    while (kernel->blocks_per_multiprocessor < places && kernel->max_tiles > 1) {
+      --kernel->max_tiles;
+      kernel->blocks_per_multiprocessor = occupancy(*kernel);
+    }
+  }
+  for (const Kernel* const kernel : divisible) places = std::min(places, kernel->blocks_per_multiprocessor);
+  return places;
+}
+
+Grid grid_of(const Kernel& kernel, const Plan& plan, const protocol::Topology& topology, uint64_t bytes,
+             uint32_t most_blocks) noexcept {
+  const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
+                                                                                 : protocol::EpochPacket::kRunBytes;
+  const uint64_t together = plan.algorithm == Algorithm::kTwoShot        ? topology.world
+                            : plan.algorithm == Algorithm::kHierarchical ? topology.ranks_per_node
+                                                                         : 1;
+  const uint64_t tiles = std::max<uint64_t>((bytes + run_bytes * together - 1) / (run_bytes * together), 1);
+  // Small blocks begin and end sooner.
+  uint32_t tiles_per_block = 1;
+  while (tiles_per_block < kernel.max_tiles && tiles > tiles_per_block * kBlocksOfOneTile) {
+    tiles_per_block = std::min(2 * tiles_per_block, kernel.max_tiles);
+  }
+  const uint64_t needed = (tiles + tiles_per_block - 1) / tiles_per_block;
+  const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(needed, most_blocks));
+  return {blocks, tiles_per_block * kernel.threads_per_tile + kernel.more_threads, blocks == needed};
+}
+
+}  // namespace nvrar::cuda

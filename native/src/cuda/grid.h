@@ -1,0 +1,48 @@
+// How many blocks a launch has: never so many that those of all launches which may be on a GPU at once would not fit on
+// it together, whatever their kernels and wherever they lie (docs/decisions/0012-places-on-a-multiprocessor.md).
+#ifndef NVRAR_CUDA_GRID_H
+#define NVRAR_CUDA_GRID_H
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cuda/driver.h"
+#include "plan.h"
+#include "protocol/topology.h"
+
+namespace nvrar::cuda {
+
+struct Kernel {
+  Function function = nullptr;
+  Function single = nullptr;  // the same where each team has one tile at most; may be null
+  uint32_t threads_per_tile = 0;
+  uint32_t more_threads = 0;               // of a block, whatever its tiles
+  uint32_t max_tiles = 0;                  // that a block can work on at once
+  uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
+
+  uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
+};
+
+struct Grid {
+  uint32_t blocks;
+  uint32_t threads;
+  bool single;
+};
+
+// Blocks of a kernel as it stands that a multiprocessor holds.
+using Occupancy = std::function<uint32_t(const Kernel&)>;
+
+// Into how many places each multiprocessor is divided, so that a block of any of these kernels fits into one. The
+// kernels of `whole` keep their size, and with it decide; those of `divisible` get as few tiles a block as that takes.
+uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible,
+                   const Occupancy& occupancy);
+
+// The grid of a launch of `bytes` that may have `most_blocks`. A block works on some tiles at a time, and on several
+// times so many in turn where the launch has more than its blocks can take at once.
+Grid grid_of(const Kernel& kernel, const Plan& plan, const protocol::Topology& topology, uint64_t bytes,
+             uint32_t most_blocks) noexcept;
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_GRID_H

@@ -1,0 +1,331 @@
+// Launches on a GPU, without one: whether the blocks of those that are there together always find a place
+// (docs/decisions/0012), and what is known of them by their tags.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cuda/grid.h"
+#include "cuda/kernel_args.h"
+#include "cuda/launch_log.h"
+#include "cuda/transfer_args.h"
+
+namespace nvrar::test {
+namespace {
+
+using cuda::Kernel;
+
+// A multiprocessor, and what of it blocks take.
+struct Resources {
+  uint32_t registers = 0;
+  uint32_t warps = 0;
+  uint32_t blocks = 0;
+  uint32_t shared_bytes = 0;
+
+  Resources plus(const Resources& other, uint32_t times = 1) const {
+    return {registers + times * other.registers, warps + times * other.warps, blocks + times * other.blocks,
+            shared_bytes + times * other.shared_bytes};
+  }
+  bool holds(const Resources& used) const {
+    return used.registers <= registers && used.warps <= warps && used.blocks <= blocks &&
+           used.shared_bytes <= shared_bytes;
+  }
+};
+
+struct Gpu {
+  const char* name;
+  uint32_t multiprocessors;
+  Resources each;
+};
+
+struct Compiled {
+  std::string name;
+  bool divisible;
+  uint32_t registers;  // of a thread
+  uint32_t shared_bytes;
+  Kernel kernel;
+
+  Resources of_a_block() const {
+    constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
+    const uint32_t warps = kernel.max_threads() / cuda::kWarpThreads;
+    return {(registers + 7) / 8 * 8 * cuda::kWarpThreads * warps, warps, 1, shared_bytes + kReserved};
+  }
+};
+
+Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t shared_bytes,
+                  uint32_t threads_per_tile, uint32_t tiles, uint32_t more = 0) {
+  Kernel kernel;
+  kernel.threads_per_tile = threads_per_tile;
+  kernel.max_tiles = tiles;
+  kernel.more_threads = more;
+  return {name, divisible, registers, shared_bytes, kernel};
+}
+
+// As the driver has it: registers are given out by a quarter of a multiprocessor.
+uint32_t held(const Gpu& gpu, const Compiled& compiled) {
+  const Resources block = compiled.of_a_block();
+  const uint32_t of_a_warp = block.registers / block.warps;
+  const uint32_t by_registers = gpu.each.registers / 4 / of_a_warp * 4 / block.warps;
+  return std::min(
+      {by_registers, gpu.each.warps / block.warps, gpu.each.blocks, gpu.each.shared_bytes / block.shared_bytes});
+}
+
+struct Library {
+  Gpu gpu;
+  std::vector<Compiled> kernels;
+
+  // As Device does it.
+  uint32_t share_out() {
+    std::vector<Kernel*> whole;
+    std::vector<Kernel*> divisible;
+    for (Compiled& one : kernels) (one.divisible ? divisible : whole).push_back(&one.kernel);
+    return cuda::share_out(whole, divisible, [&](const Kernel& kernel) {
+      const auto of =
+          std::find_if(kernels.begin(), kernels.end(), [&](const Compiled& one) { return &one.kernel == &kernel; });
+      return held(gpu, *of);
+    });
+  }
+};
+
+// Registers and shared memory by ptxas, as the logs of a build have them.
+std::vector<Library> libraries() {
+  const auto kernels = [](uint32_t two_shot, uint32_t two_shot_any, uint32_t one_shot, uint32_t pair, uint32_t sum_16,
+                          uint32_t sum_32, uint32_t sum_8) {
+    return std::vector<Compiled>{compiled("two_shot_8", false, two_shot, 6152, 256, 1),
+                                 compiled("two_shot_5", false, two_shot_any, 6152, 160, 1),
+                                 compiled("two_shot_3", false, two_shot_any, 6152, 96, 2),
+                                 compiled("one_shot_4", false, one_shot, 4104, 128, 2),
+                                 compiled("one_shot_2", false, pair, 8, 32, 8, 32),
+                                 compiled("move", false, 40, 8, 32, 8),
+                                 compiled("transfer", false, 48, 20, 256, 1),
+                                 compiled("sum_bfloat16", true, sum_16, 8, 32, 8),
+                                 compiled("sum_float32", true, sum_32, 8, 32, 8),
+                                 compiled("sum_int64", true, 64, 8, 32, 8),
+                                 compiled("sum_int8", true, sum_8, 8, 32, 8)};
+  };
+  return {{{"A100", 108, {65536, 64, 32, 164 << 10}}, kernels(45, 48, 43, 40, 93, 76, 92)},
+          {{"H100", 132, {65536, 64, 32, 228 << 10}}, kernels(48, 52, 44, 40, 80, 76, 80)},
+          {{"B200", 148, {65536, 64, 32, 228 << 10}}, kernels(58, 54, 48, 48, 76, 64, 64)}};
+}
+
+// What lies on a multiprocessor: blocks of each launch.
+using Load = std::vector<uint32_t>;
+
+// Loads in which a block of launch `victim` finds no place any more.
+std::vector<Load> loads_that_refuse(const Gpu& gpu, const std::vector<Resources>& blocks, size_t victim) {
+  std::vector<Load> found;
+  Load load(blocks.size(), 0);
+  const std::function<void(size_t, Resources)> grow = [&](size_t launch, const Resources& used) {
+    if (launch == blocks.size()) {
+      if (!gpu.each.holds(used.plus(blocks[victim]))) found.push_back(load);
+      return;
+    }
+    for (load[launch] = 0; gpu.each.holds(used.plus(blocks[launch], load[launch])); ++load[launch]) {
+      grow(launch + 1, used.plus(blocks[launch], load[launch]));
+    }
+    load[launch] = 0;
+  };
+  grow(0, {});
+  return found;
+}
+
+// Whether blocks of launches that have so many each can lie such that the last one of a launch finds no place: with
+// loads of two kinds, which is all that a counterexample takes.
+bool can_lie_badly(const Gpu& gpu, const std::vector<Resources>& blocks, const std::vector<uint32_t>& counts) {
+  for (size_t victim = 0; victim < blocks.size(); ++victim) {
+    std::vector<uint32_t> there = counts;
+    --there[victim];
+    const std::vector<Load> loads = loads_that_refuse(gpu, blocks, victim);
+    for (size_t a = 0; a < loads.size(); ++a) {
+      for (size_t b = a; b < loads.size(); ++b) {
+        for (uint32_t of_a = 0; of_a <= gpu.multiprocessors; ++of_a) {
+          bool enough = true;
+          for (size_t launch = 0; enough && launch < blocks.size(); ++launch) {
+            enough = loads[a][launch] * of_a + loads[b][launch] * (gpu.multiprocessors - of_a) <= there[launch];
+          }
+          if (enough) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// Groups whose launches can lie badly, of all with `launches` of the library's kernels.
+std::string bad_ones(const Library& library, size_t launches,
+                     const std::function<uint32_t(const Kernel&)>& blocks_of_a_launch) {
+  std::string bad;
+  std::vector<size_t> chosen;
+  const std::function<void(size_t)> choose = [&](size_t from) {
+    if (chosen.size() < launches) {
+      for (size_t kernel = from; kernel < library.kernels.size(); ++kernel) {
+        chosen.push_back(kernel);
+        choose(kernel);
+        chosen.pop_back();
+      }
+      return;
+    }
+    std::vector<Resources> blocks;
+    std::vector<uint32_t> counts;
+    std::string names;
+    for (const size_t kernel : chosen) {
+      blocks.push_back(library.kernels[kernel].of_a_block());
+      counts.push_back(blocks_of_a_launch(library.kernels[kernel].kernel));
+      names += (names.empty() ? "" : " + ") + library.kernels[kernel].name;
+    }
+    if (can_lie_badly(library.gpu, blocks, counts)) bad += names + "; ";
+  };
+  choose(0);
+  return bad;
+}
+
+TEST(Places, HoldTheLaunchesOfTwoGroupsWhateverTheirKernelsAndWhereverTheyLie) {
+  for (Library& library : libraries()) {
+    const uint32_t places = library.share_out();
+    const uint32_t share = places * library.gpu.multiprocessors / 2;
+    EXPECT_EQ(bad_ones(library, 2, [&](const Kernel&) { return share; }), "") << library.gpu.name;
+  }
+}
+
+// Three groups of every choice of kernels: that a multiprocessor with fewer blocks than it has places, whichever they
+// are, has room for one more of any kernel. Then blocks can only be refused when all places of all are taken.
+TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
+  for (Library& library : libraries()) {
+    const uint32_t places = library.share_out();
+    ASSERT_GE(places, 4u) << library.gpu.name;
+    int mixes = 0;
+    const std::function<void(size_t, uint32_t, Resources)> fill = [&](size_t from, uint32_t left,
+                                                                      const Resources& used) {
+      ++mixes;
+      ASSERT_TRUE(library.gpu.each.holds(used)) << library.gpu.name;
+      for (size_t kernel = from; left > 0 && kernel < library.kernels.size(); ++kernel) {
+        fill(kernel, left - 1, used.plus(library.kernels[kernel].of_a_block()));
+      }
+    };
+    fill(0, places, {});
+    EXPECT_GT(mixes, 500);
+  }
+}
+
+// The control: half of what each kernel could have alone. What it lets lie badly the test above would find.
+TEST(Places, AreNotWhatEachKernelCouldHaveAlone) {
+  for (Library& library : libraries()) {
+    for (Compiled& one : library.kernels) one.kernel.blocks_per_multiprocessor = held(library.gpu, one);
+    for (const uint32_t launches : {2u, 3u}) {
+      std::vector<Compiled> all = library.kernels;
+      if (launches == 3) library.kernels = {all[0], all[4], all[7]};
+      EXPECT_NE(bad_ones(library, launches,
+                         [&](const Kernel& kernel) {
+                           return kernel.blocks_per_multiprocessor * library.gpu.multiprocessors / launches;
+                         }),
+                "")
+          << library.gpu.name;
+      library.kernels = all;
+    }
+  }
+}
+
+TEST(Places, OfTheFastKernelsAreNotFewerForTheSlowOnes) {
+  for (Library& library : libraries()) {
+    const uint32_t places = library.share_out();
+    for (const Compiled& one : library.kernels) {
+      EXPECT_GE(one.kernel.blocks_per_multiprocessor, places) << library.gpu.name << ": " << one.name;
+      if (one.name == "two_shot_8") {
+        EXPECT_EQ(one.kernel.blocks_per_multiprocessor, places) << library.gpu.name;
+      }
+      EXPECT_GE(one.kernel.max_threads(), 128u) << one.name << " has hardly a warp left";
+    }
+  }
+}
+
+Plan plan_of(Algorithm algorithm) { return {algorithm, protocol::PacketKind::kSentinel, 0, 1, 0}; }
+
+// A rank whose buffer is at an odd address takes another kernel, and has as many blocks at most.
+TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
+  constexpr uint64_t kLarge = 16 << 20;
+  for (Library& library : libraries()) {
+    const uint32_t places = library.share_out();
+    const auto kernel = [&](const char* name) {
+      return std::find_if(library.kernels.begin(), library.kernels.end(),
+                          [&](const Compiled& one) { return one.name == name; })
+          ->kernel;
+    };
+    for (const uint32_t groups : {1u, 2u, 3u, 8u, 64u}) {
+      const uint32_t most = places * library.gpu.multiprocessors / groups;
+      for (const auto& [algorithm, name, world] :
+           {std::tuple(Algorithm::kTwoShot, "two_shot_8", 8u), std::tuple(Algorithm::kTwoShot, "two_shot_5", 5u),
+            std::tuple(Algorithm::kOneShot, "one_shot_4", 4u), std::tuple(Algorithm::kOneShot, "one_shot_2", 2u)}) {
+        const protocol::Topology topology{world, world};
+        const Plan plan = plan_of(algorithm);
+        EXPECT_EQ(cuda::grid_of(kernel(name), plan, topology, kLarge, most).blocks, most) << name;
+        EXPECT_EQ(cuda::grid_of(kernel("sum_bfloat16"), plan, topology, kLarge, most).blocks, most) << name;
+      }
+    }
+  }
+}
+
+TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
+  Kernel kernel = compiled("sum", true, 64, 8, 32, 8).kernel;
+  const protocol::Topology topology{4, 4};
+  const auto grid = [&](uint64_t bytes, uint32_t most) {
+    return cuda::grid_of(kernel, plan_of(Algorithm::kOneShot), topology, bytes, most);
+  };
+  EXPECT_EQ(grid(0, 100).blocks, 1u);
+  EXPECT_EQ(grid(512, 100).blocks, 1u);
+  EXPECT_EQ(grid(513, 100).blocks, 2u);
+  EXPECT_EQ(grid(64 * 512, 100).blocks, 64u);
+  EXPECT_EQ(grid(64 * 512, 100).threads, 32u);
+  EXPECT_TRUE(grid(64 * 512, 100).single);
+  EXPECT_EQ(grid(65 * 512, 100).blocks, 33u);
+  EXPECT_EQ(grid(65 * 512, 100).threads, 64u);
+  EXPECT_EQ(grid(600 * 512, 100).threads, 8 * 32u);
+  kernel.max_tiles = 6;
+  EXPECT_EQ(grid(600 * 512, 1000).blocks, 100u);
+  EXPECT_EQ(grid(600 * 512, 1000).threads, 6 * 32u);
+  EXPECT_EQ(grid(65 * 512, 10).blocks, 10u);
+  EXPECT_FALSE(grid(65 * 512, 10).single);
+}
+
+using cuda::LaunchLog;
+
+cuda::LoggedLaunch captured(uint64_t sequence) {
+  cuda::LoggedLaunch launch;
+  launch.call.sequence = sequence;
+  return launch;
+}
+
+TEST(LaunchLog, ForgetsTheOldestCapturedLaunchesOfAProgramThatCapturesAgainAndAgain) {
+  LaunchLog log;
+  std::vector<uint32_t> tags;
+  constexpr uint64_t kCaptured = 3 * LaunchLog::kCapturedKept + 5;
+  for (uint64_t i = 0; i < kCaptured; ++i) tags.push_back(log.add(captured(i + 1)));
+  const uint64_t first_kept = kCaptured - LaunchLog::kCapturedKept;
+  for (uint64_t i = 0; i < kCaptured; ++i) {
+    ASSERT_EQ(log.find(tags[i]).call.sequence, i < first_kept ? 0 : i + 1) << "launch " << i;
+  }
+  std::sort(tags.begin(), tags.end());
+  EXPECT_EQ(std::adjacent_find(tags.begin(), tags.end()), tags.end()) << "two launches have one tag";
+}
+
+TEST(LaunchLog, KnowsCapturedLaunchesApartFromEagerOnes) {
+  LaunchLog log;
+  EXPECT_EQ(log.find(0).call.sequence, 0u);
+  EXPECT_EQ(log.find(1u << 31).call.sequence, 0u);
+  const uint32_t in_a_graph = log.add(captured(1));
+  cuda::LoggedLaunch eager = captured(2);
+  eager.records = 1;
+  const uint32_t tag = log.add(eager);
+  for (int i = 0; i < NVRAR_FLIGHT_RECORDS; ++i) {
+    eager.call.sequence++;
+    log.add(eager);
+  }
+  EXPECT_EQ(log.find(in_a_graph).call.sequence, 1u);
+  EXPECT_EQ(log.find(tag).call.sequence, 0u);
+  EXPECT_EQ(log.find(log.newest()).call.sequence, eager.call.sequence);
+}
+
+}  // namespace
+}  // namespace nvrar::test
