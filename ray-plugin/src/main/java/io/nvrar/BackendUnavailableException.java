@@ -4,9 +4,10 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A backend cannot run in this process; the message says what is missing and everything that was
- * tried.
+ * tried. It is no failure of a group: the process can still use another backend. Where it keeps one
+ * member from joining, the others' join ends with a {@link CollectiveException} that says so.
  */
-public final class BackendUnavailableException extends CollectiveException {
+public final class BackendUnavailableException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   /** With every path that was tried and why it failed. */

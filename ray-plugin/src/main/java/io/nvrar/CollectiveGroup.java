@@ -1,5 +1,6 @@
 package io.nvrar;
 
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,15 +24,15 @@ import org.jspecify.annotations.Nullable;
  * in their own width.
  *
  * <p><b>Threads.</b> Any thread may call; one call of a group runs at a time, and a second thread
- * that enters meanwhile gets an {@link IllegalStateException}. {@link #abort}, {@link #close},
- * {@link #throwIfFailed} and {@link #health} may be called at any time.
+ * that enters meanwhile gets an {@link IllegalStateException}. {@link #abort(String)}, {@link
+ * #close}, {@link #failure}, {@link #throwIfFailed} and {@link #health} may be called at any time.
  *
  * <p><b>Errors.</b> What fails on a GPU is thrown by the next call, and by whatever waits for the
  * stream ({@link DeviceStream}). A bad argument is an {@link IllegalArgumentException} and changes
  * nothing; a closed group is an {@link IllegalStateException}. {@link CollectiveException} and its
  * subclasses are final for the group: after one, every later call throws the same failure, and the
- * only useful call left is {@link #close}. {@link #split} alone may throw one that is the new
- * group's, and leaves this one whole.
+ * only useful call left is {@link #close}. {@link #split} and {@link #newGroup} alone may throw one
+ * that is the new group's, and leave this one whole.
  */
 public interface CollectiveGroup extends AutoCloseable {
 
@@ -53,7 +54,10 @@ public interface CollectiveGroup extends AutoCloseable {
   /** The device of this member; allocate the buffers of collectives here. */
   Device device();
 
-  /** The group's own stream, used by the calls that name none. */
+  /**
+   * The group's own stream, used by the calls that name none. It is closed with the group, also
+   * with one that the driver has destroyed, when all that was submitted there has been executed.
+   */
   DeviceStream stream();
 
   /** All-reduce in place by {@link ReduceOp#SUM} on the group's stream. */
@@ -69,6 +73,11 @@ public interface CollectiveGroup extends AutoCloseable {
   /** All-reduce in place by {@link ReduceOp#SUM} on a stream. */
   default void allReduce(DeviceBuffer buffer, DeviceStream stream) {
     allReduce(buffer, buffer, ReduceOp.SUM, stream);
+  }
+
+  /** All-reduce in place on a stream. */
+  default void allReduce(DeviceBuffer buffer, ReduceOp op, DeviceStream stream) {
+    allReduce(buffer, buffer, op, stream);
   }
 
   /** All-reduce by the algorithm of the tuning table or the size. */
@@ -263,12 +272,13 @@ public interface CollectiveGroup extends AutoCloseable {
    * Makes new groups of this group's members: one of all that name the same color. Every member
    * calls it, in the same order among the group's calls; blocks until the new group exists.
    *
-   * <p>The new group is named after this one and the color, {@code tp/0}, and has this one's
-   * configuration, except that {@link GroupConfig#gpusPerNode} follows from where its members
-   * stand: where each of several nodes has one run of them, all of one length but for the last,
-   * which may be shorter, it is that length, else 0. It is closed by itself and lives on when this
-   * one is closed or fails. Only what the driver does to this group, and the loss of the driver or
-   * of this group's rank 0, ends it too.
+   * <p>The new group is named after this one and the color, {@code tp/0}; of a name that would have
+   * more than 128 characters the middle is left out, {@code ...}. It has this one's configuration,
+   * except that {@link GroupConfig#gpusPerNode} follows from where its members stand: where each of
+   * several nodes has one run of them, all of one length but for the last, which may be shorter, it
+   * is that length, else 0. It is closed by itself and lives on when this one is closed or fails.
+   * Only what the driver does to this group, and the loss of the driver or of this group's rank 0,
+   * ends it too.
    *
    * <p>Members that do not come within the join timeout, or come at different points of their
    * calls, fail this group. What goes wrong later, as the new group is made, fails the split on its
@@ -286,6 +296,26 @@ public interface CollectiveGroup extends AutoCloseable {
    */
   @Nullable CollectiveGroup split(int color, int key);
 
+  /**
+   * Makes a new group of some members of this one. Every member calls it with the same ranks, in
+   * the same order among the group's calls, also the members that are not named; blocks until the
+   * new group exists, or until all members have called it.
+   *
+   * <p>It is a {@link #split}, and everything that is said there of the new group, its life and its
+   * failures holds here. It is named after this group and the ranks: {@code tp/3,1}.
+   *
+   * @param ranks the members of the new group by their rank in this one: the first named is rank 0
+   *     there, the second rank 1, and so on
+   * @return this member of the new group; null if this rank is not named
+   * @throws IllegalArgumentException if no rank is named, or one twice, or one that this group does
+   *     not have; then nothing was begun, and this member may call again
+   * @throws GroupMismatchException if members name different ranks or call {@link #split} instead,
+   *     which fails this group
+   * @throws CollectiveException as {@link #split} throws it
+   * @throws IllegalStateException if this group is closed, or a split of it runs here
+   */
+  @Nullable CollectiveGroup newGroup(int... ranks);
+
   /** What this member knows of the group's ranks. Never blocks and asks nobody. */
   GroupHealth health();
 
@@ -296,12 +326,68 @@ public interface CollectiveGroup extends AutoCloseable {
   void throwIfFailed();
 
   /**
+   * The failure of this group, the first and final one, also of a call that a GPU has not executed
+   * whole. Never blocks.
+   *
+   * <p>It has the class and the message of the exception that every later call throws. Each is an
+   * exception of its own, whose stack trace is that of the call which has thrown it, or asked here.
+   * The flight record that the message names may still be being written.
+   *
+   * @return null while this member knows of no failure, and after a close in order. Between the
+   *     moment in which a peer ends a GPU's calls and the one in which this member hears why, the
+   *     failure is not known yet
+   */
+  @Nullable CollectiveException failure();
+
+  /**
+   * Has {@code listener} called once when the group fails, with what {@link #failure} returns then,
+   * whether or not anybody makes a call. A group that closes in order never calls it.
+   *
+   * <p>It is called on a thread of the library that does nothing else, one listener after another
+   * in the order in which they were added; if the group has failed already, on the thread that adds
+   * it, before this method returns. A listener that blocks keeps only the other listeners waiting.
+   * What it throws on the library's thread is logged as an error, with the group's name, and harms
+   * neither the group nor the other listeners; on the caller's thread it goes on to the caller. The
+   * listener is kept until it has been called, is removed, or the group has ended.
+   */
+  void addFailureListener(Consumer<CollectiveException> listener);
+
+  /**
+   * Removes a listener, once if it was added several times. Does nothing if it is not there; one
+   * that is being called, or is about to be because the group has failed, is called all the same.
+   */
+  void removeFailureListener(Consumer<CollectiveException> listener);
+
+  /**
    * Ends the group for all members: running calls leave and throw, later ones throw at once. Never
    * blocks; any thread.
    *
    * @param reason one clause for the other members' messages
    */
   void abort(String reason);
+
+  /**
+   * {@link #abort(String)} with the class and the message of an exception as the reason, on one
+   * line of at most 500 characters. This member's own failure has the exception as its cause, if
+   * the group had not failed before.
+   *
+   * <p>For the {@code catch} block of a member that cannot go on. Without it, the {@code close} of
+   * a try-with-resources statement is all that the peers hear of, as of any other close:
+   *
+   * <pre>{@code
+   * try (CollectiveGroup tp = Groups.join(ticket, rank)) {
+   *   try {
+   *     decode(tp);
+   *   } catch (RuntimeException e) {
+   *     tp.abort(e);
+   *     throw e;
+   *   }
+   * }
+   * }</pre>
+   *
+   * @throws IllegalArgumentException if {@code reason} is null
+   */
+  void abort(Throwable reason);
 
   /** Whether {@link #close} was called on this member or the group was destroyed. */
   boolean isClosed();
@@ -311,6 +397,10 @@ public interface CollectiveGroup extends AutoCloseable {
    * this member's resources. What has not ended by then is ended by force, which takes at most 12 s
    * more; on rank 0, where the rendezvous ends too, 18 s. A failed group is freed without waiting.
    * Idempotent; throws nothing of the group's failure.
+   *
+   * <p>To the peers it is a close in order, also where an exception leaves a try-with-resources
+   * statement: their next call fails because this rank "closed the group", without the reason. A
+   * member that has one to tell calls {@link #abort(Throwable)} first.
    */
   @Override
   void close();

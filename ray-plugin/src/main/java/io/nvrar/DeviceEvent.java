@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.time.Duration;
+import java.util.concurrent.CompletionStage;
 
 /**
  * A place in the order of a stream: what was submitted before it has been executed when the event
@@ -36,6 +37,25 @@ public interface DeviceEvent extends AutoCloseable {
   void synchronize();
 
   /**
+   * A stage that completes when what the event stands for at this moment has been executed. That
+   * the event is recorded again later, or that it or its stream is closed, does not matter to the
+   * stage. It is complete already if the event was never recorded, and on the host.
+   *
+   * <p>It completes exceptionally with what {@link #synchronize} would throw by then: if a group
+   * whose calls were submitted to the stream has failed, or if the GPU can run nothing any more.
+   * {@link #synchronize} throws it nevertheless.
+   *
+   * <p>One daemon thread of the device completes the stages of all its events, in about a
+   * millisecond. A dependent action whose method has no {@code Async} in its name runs on that
+   * thread, or on the one that adds it where the stage is complete. On the device's thread it holds
+   * up all other stages of the device, so it must be short, and must not wait for one of them: take
+   * the {@code Async} methods for anything else.
+   *
+   * @throws IllegalStateException if the event is closed, or was recorded while its stream captured
+   */
+  CompletionStage<Void> whenDone();
+
+  /**
    * The time that the device counted between two events, to about half a microsecond; both have
    * happened.
    *
@@ -44,7 +64,7 @@ public interface DeviceEvent extends AutoCloseable {
    */
   Duration elapsedSince(DeviceEvent start);
 
-  /** Releases the event; who waits for it goes on waiting. Idempotent. */
+  /** Releases the event; whatever waits for it goes on waiting. Idempotent. */
   @Override
   void close();
 }

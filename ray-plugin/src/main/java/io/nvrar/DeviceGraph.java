@@ -12,12 +12,13 @@ public interface DeviceGraph extends AutoCloseable {
    * that stream captures, the host records the launch; a GPU's driver refuses it, and the capture
    * is lost.
    *
-   * <p>On a GPU this returns when the work is enqueued; a group whose calls are in the graph must
-   * be neither closed nor failed. On the host the work runs here, and this throws what a piece of
-   * it throws: of a group's calls what {@link CollectiveGroup} says, such as a {@link
-   * CollectiveException} if the group has failed and an {@link IllegalStateException} if it, or a
-   * buffer, is closed. The pieces after that one do not run; the next launch begins with the first
-   * again.
+   * <p>On a GPU this returns when the work is enqueued; a group whose calls are in the graph, on
+   * whichever stream of the capture they were made, must be neither closed nor failed, and what
+   * waits for {@code stream} throws its failure from now on. On the host the work runs here, and
+   * this throws what a piece of it throws: of a group's calls what {@link CollectiveGroup} says,
+   * such as a {@link CollectiveException} if the group has failed and an {@link
+   * IllegalStateException} if it, or a buffer, is closed. The pieces after that one do not run; the
+   * next launch begins with the first again.
    *
    * @throws IllegalArgumentException if the stream is one of another device
    * @throws IllegalStateException if the graph or the stream is closed, or the stream is one of a

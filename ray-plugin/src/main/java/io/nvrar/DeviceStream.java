@@ -3,10 +3,11 @@ package io.nvrar;
 /**
  * A queue of work on a device, executed in order. On a GPU what is submitted is executed later, and
  * what fails then is thrown to whoever waits: by {@link #synchronize}, {@link
- * DeviceEvent#synchronize} and, once for each group, by the copies of {@link DeviceBuffer} to and
- * from Java, which wait for all streams of their device. The host's streams are immediate: what is
- * submitted has been executed, by the submitting thread, when the submitting call returns. Safe for
- * use by many threads; what several submit to a stream of the host at once is not ordered by it.
+ * DeviceEvent#synchronize}, by a copy of {@link DeviceBuffer} to Java on this stream and, once for
+ * each group, by those to and from Java that name no stream, which wait for all of their device.
+ * The host's streams are immediate: what is submitted has been executed, by the submitting thread,
+ * when the submitting call returns. Safe for use by many threads; what several submit to a stream
+ * of the host at once is not ordered by it.
  *
  * <p>Whatever is submitted to a closed stream is refused with an {@link IllegalStateException}.
  */

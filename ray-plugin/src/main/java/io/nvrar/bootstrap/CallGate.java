@@ -97,9 +97,9 @@ final class CallGate implements EnqueuedCalls {
   }
 
   @Override
-  public void enter() {
+  public void enter(AsyncStream on) {
     refuseReplayInBatch();
-    member.enterTransfer(); // of the numbers of what a graph replays nobody keeps count
+    member.enterReplay(on);
   }
 
   @Override

@@ -18,6 +18,7 @@ final class Children {
   private @Nullable Failure end;
   private @Nullable Failure parentFailure;
   private boolean destroyed;
+  private boolean isDriven;
 
   Children(Ticket parent) {
     this.parent = parent;
@@ -30,6 +31,9 @@ final class Children {
    */
   synchronized void add(Member child, int[] ranks) {
     alive.put(child, ranks);
+    if (isDriven) {
+      child.setDriven();
+    }
     if (end != null) {
       end(child, ranks, end);
     } else if (parentFailure != null) {
@@ -73,6 +77,12 @@ final class Children {
         reason.among(
             ranks,
             "%s ended with %s: %s".formatted(child.label(), parent.label(), reason.message())));
+  }
+
+  /** {@link Member#setDriven} for all, now and later. */
+  synchronized void setDriven() {
+    isDriven = true;
+    alive.keySet().forEach(Member::setDriven);
   }
 
   /** Has all close in order, now and later. */

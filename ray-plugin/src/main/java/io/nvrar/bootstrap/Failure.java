@@ -1,6 +1,5 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveFatalException;
 import io.nvrar.CollectiveTimeoutException;
@@ -34,12 +33,13 @@ record Failure(
 
   private static final int[] NONE = {};
 
-  /** One per exception class; the order is part of the protocol. */
+  /** The order is part of the protocol. */
   enum Kind {
     ABORTED,
     PEER_LOST,
     TIMEOUT,
     MISMATCH,
+    /** A member could not join because its backend cannot run there. */
     UNAVAILABLE,
     FATAL,
     /** The driver ended the group, or was lost; ends the groups split from this one, too. */
@@ -87,9 +87,6 @@ record Failure(
     if (exception instanceof GroupMismatchException) {
       return of(Kind.MISMATCH, message);
     }
-    if (exception instanceof BackendUnavailableException) {
-      return of(Kind.UNAVAILABLE, message);
-    }
     return of(exception instanceof CollectiveFatalException ? Kind.FATAL : Kind.ABORTED, message);
   }
 
@@ -126,11 +123,10 @@ record Failure(
   /** A new exception whose stack is the caller's. */
   CollectiveException toException() {
     return switch (kind) {
-      case ABORTED, DRIVER -> new CollectiveException(message);
+      case ABORTED, UNAVAILABLE, DRIVER -> new CollectiveException(message);
       case PEER_LOST -> new PeerLostException(message, rank, host, pid);
       case TIMEOUT -> new CollectiveTimeoutException(message, missing);
       case MISMATCH -> new GroupMismatchException(message);
-      case UNAVAILABLE -> new BackendUnavailableException(message);
       case FATAL -> new CollectiveFatalException(message);
     };
   }

@@ -4,6 +4,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.NativeCommunicator;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,8 +19,16 @@ final class FirstFailure {
   private final Runnable onFailure;
   private final FlightRecorder flight;
 
+  private final FailureListeners listeners;
+
   /** Written once, under the monitor. */
   private volatile @Nullable Failure failure;
+
+  /** What led to it, where that is an exception of this process; written before it. */
+  private volatile @Nullable Throwable cause;
+
+  /** The end of every message: the first that is made decides it. Guarded by the monitor. */
+  private @Nullable String flightClause;
 
   private volatile @Nullable NativeCommunicator communicator;
 
@@ -38,6 +47,7 @@ final class FirstFailure {
     this.channel = channel;
     this.onFailure = onFailure;
     flight = new FlightRecorder(ticket, rank);
+    listeners = new FailureListeners(ticket, rank, monitor, this::known, this::awaited);
   }
 
   /** From here on a failure ends the calls of this member. */
@@ -53,6 +63,11 @@ final class FirstFailure {
   /** From here on nothing is a failure; under the monitor. */
   void over() {
     isOver = true;
+    listeners.over();
+  }
+
+  FailureListeners listeners() {
+    return listeners;
   }
 
   /** From here on an end is what the driver wants and nothing that needs a record. */
@@ -73,7 +88,38 @@ final class FirstFailure {
 
   /** With a stack of the caller's, and where the flight record lies. */
   CollectiveException exception(Failure reason) {
-    return reason.withMessage(reason.message() + flight.awaitClause()).toException();
+    flight.awaitMention();
+    return withoutWaiting(reason);
+  }
+
+  /** The same, once there is a failure. */
+  private CollectiveException awaited() {
+    return exception(Objects.requireNonNull(failure));
+  }
+
+  /** The same, null if there is no failure; does not wait until the flight record is written. */
+  @Nullable CollectiveException known() {
+    Failure reason = failure;
+    return reason == null ? null : withoutWaiting(reason);
+  }
+
+  private CollectiveException withoutWaiting(Failure reason) {
+    String clause =
+        monitor.locked(
+            () -> {
+              String decided = flightClause;
+              if (decided == null) {
+                decided = flight.clause();
+                flightClause = decided;
+              }
+              return decided;
+            });
+    CollectiveException e = reason.withMessage(reason.message() + clause).toException();
+    Throwable ledTo = cause;
+    if (ledTo != null) {
+      e.initCause(ledTo);
+    }
+    return e;
   }
 
   /** Waits until the flight record has read what the native member holds. */
@@ -87,15 +133,24 @@ final class FirstFailure {
     if (comm != null) {
       comm.abort(); // first: what follows allocates, and so may wait for the garbage collector
     }
-    note(reason, report ? reason : null);
+    note(reason, report ? reason : null, null);
+  }
+
+  /** Fails the group on all members for a reason of this one's user. */
+  void abort(Failure reason, @Nullable Throwable ledTo) {
+    NativeCommunicator comm = communicator;
+    if (comm != null) {
+      comm.abort();
+    }
+    note(reason, reason, ledTo);
   }
 
   /** Notes the failure with what each rank was doing. */
   void note(Failure reason) {
-    note(reason, null);
+    note(reason, null, null);
   }
 
-  private void note(Failure reason, @Nullable Failure toOthers) {
+  private void note(Failure reason, @Nullable Failure toOthers, @Nullable Throwable ledTo) {
     NativeCommunicator comm = communicator;
     boolean visible = comm != null && monitor.locked(() -> formed) != null;
     noteAsIs(
@@ -103,12 +158,13 @@ final class FirstFailure {
             ? reason
             : reason.withMessage(
                 reason.message() + Activities.seenBy(comm, rank, ticket.worldSize())),
-        toOthers);
+        toOthers,
+        ledTo);
   }
 
   /** Notes what the native library has thrown here. */
   void noteOwn(CollectiveException e) {
-    noteAsIs(of(e), null);
+    noteAsIs(of(e), null, null);
   }
 
   /** Notes what the native library has thrown here, and tells the others. */
@@ -116,8 +172,8 @@ final class FirstFailure {
     Failure own = of(e);
     noteAsIs(
         own,
-        own.forOthers(
-            "rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), own.message())));
+        own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), own.message())),
+        null);
   }
 
   private static Failure of(CollectiveException e) {
@@ -127,7 +183,7 @@ final class FirstFailure {
         : own;
   }
 
-  private void noteAsIs(Failure reason, @Nullable Failure toOthers) {
+  private void noteAsIs(Failure reason, @Nullable Failure toOthers, @Nullable Throwable ledTo) {
     NativeCommunicator comm = communicator;
     monitor.update(
         () -> {
@@ -139,12 +195,14 @@ final class FirstFailure {
             // Before anyone can see the failure and ask for the file.
             flight.start(comm, members, reason);
           }
+          cause = ledTo;
           failure = reason;
           if (toOthers != null) {
             // Before anyone here learns of the failure and leaves: nothing follows the goodbye.
             channel.send(toOthers);
           }
           onFailure.run();
+          listeners.failed();
         });
   }
 }

@@ -111,12 +111,15 @@ final class FlightRecorder {
     return HexFormat.of().formatHex(Arrays.copyOf(digest, ID_BYTES));
   }
 
-  /** Waits, not for long, and says where the file lies: the end of a sentence, or "". */
-  String awaitClause() {
-    if (file == null) {
-      return "";
+  /** Waits, not for long, until the file is written. */
+  void awaitMention() {
+    if (file != null) {
+      await(MENTION_NANOS);
     }
-    await(MENTION_NANOS);
+  }
+
+  /** Where the file lies, or will in a moment: the end of a sentence, or "". */
+  String clause() {
     FlightFile written = file;
     return written == null ? "" : "; flight record: " + written.path();
   }

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
@@ -62,7 +63,7 @@ public final class Groups {
    * @return the ticket, under 4 KiB
    * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
    *     for several nodes, or the host cannot be resolved
-   * @throws io.nvrar.BackendUnavailableException if the configured backend cannot run here
+   * @throws BackendUnavailableException if the configured backend cannot run here
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
   public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
@@ -89,7 +90,7 @@ public final class Groups {
     Ticket.checkWorldSize(worldSize);
     checkRing(worldSize, config);
     Backend backend = Devices.resolve(config.backend());
-    CollectiveException unavailable = Devices.unavailabilityCause(backend);
+    BackendUnavailableException unavailable = Devices.unavailabilityCause(backend);
     if (unavailable != null) {
       throw unavailable;
     }
@@ -146,9 +147,14 @@ public final class Groups {
    * @throws io.nvrar.CollectiveTimeoutException if members are missing after the join timeout
    * @throws GroupMismatchException if members differ in library, world size or configuration, or
    *     two claim one rank
+   * @throws BackendUnavailableException if the group's backend cannot run in this process
    * @throws CollectiveException if this or another member cannot join
    */
   public static CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal) {
+    return joinAsMember(ticket, rank, deviceOrdinal);
+  }
+
+  private static MemberGroup joinAsMember(byte[] ticket, int rank, int deviceOrdinal) {
     Ticket decoded = TicketCodec.decode(ticket);
     if (rank < 0 || rank >= decoded.worldSize()) {
       throw new IllegalArgumentException(
@@ -156,6 +162,18 @@ public final class Groups {
               .formatted(rank, decoded.label(), decoded.worldSize() - 1));
     }
     return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null, null).join();
+  }
+
+  /**
+   * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. When
+   * such a group has failed and its observer has aborted it or is lost, or rank 0 is, this member
+   * frees what it holds by itself, as do those of the groups split from it. Its calls go on to
+   * throw the failure, and {@link CollectiveGroup#close} works as ever.
+   */
+  public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
+    MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);
+    group.setDriven();
+    return group;
   }
 
   private static @Nullable Rendezvous hub(Ticket ticket) {

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.Device;
@@ -174,7 +175,7 @@ final class Joining {
     try {
       communicator.connect(
           Arrays.stream(members).map(Message.MemberInfo::descriptor).toArray(byte[][]::new));
-    } catch (CollectiveException e) {
+    } catch (CollectiveException | BackendUnavailableException e) {
       // Only now, because names prove nothing: containers of one host may differ in theirs and
       // still share memory.
       String span = span(members);
@@ -182,9 +183,10 @@ final class Joining {
         spans = true;
         throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
       }
-      if (communicator.failure() != null) {
-        throw member.callFailed(
-            e, false); // the library knows that the group was ended, the member why
+      CollectiveException ended = communicator.failure();
+      if (ended != null) {
+        // The library knows that the group was ended, the member why.
+        throw member.callFailed(e instanceof CollectiveException own ? own : ended, false);
       }
       awaitLoss(member);
       throw e;
@@ -234,7 +236,11 @@ final class Joining {
     member.fail(
         e instanceof CollectiveException known
             ? Failure.like(known, told).forOthers(told)
-            : Failure.of(Failure.Kind.ABORTED, told),
+            : Failure.of(
+                e instanceof BackendUnavailableException
+                    ? Failure.Kind.UNAVAILABLE
+                    : Failure.Kind.ABORTED,
+                told),
         true);
   }
 

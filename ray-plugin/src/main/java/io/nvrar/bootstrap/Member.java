@@ -5,12 +5,17 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupHealth;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.device.async.AsyncStream;
 import io.nvrar.internal.NativeCommunicator;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One member's state, from the join to the end: what the control channel's thread learns and what
@@ -18,10 +23,14 @@ import org.jspecify.annotations.Nullable;
  * ends, whatever made it end.
  */
 final class Member implements ControlChannel.Listener {
+  private static final Logger LOG = LoggerFactory.getLogger(Member.class);
   private static final long FOREVER = Long.MAX_VALUE;
 
   /** How long a forced end may take: the native member's own limit and a little more. */
   private static final long FORCED_END_NANOS = TimeUnit.SECONDS.toNanos(12);
+
+  /** How long one that ends in order lets a device execute what was enqueued. */
+  private static final long ENQUEUED_NANOS = TimeUnit.SECONDS.toNanos(8);
 
   /** How often a member that is to close looks whether its running call has ended. */
   private static final long CALL_END_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
@@ -52,6 +61,7 @@ final class Member implements ControlChannel.Listener {
   private boolean hubGone;
   private boolean ended;
   private boolean freed;
+  private @Nullable AsyncStream ownStream;
   private volatile boolean closing;
   private volatile boolean destroyed;
 
@@ -66,6 +76,17 @@ final class Member implements ControlChannel.Listener {
 
   /** Whether another member has closed because the driver wants it of all. */
   private volatile boolean allDestroyed;
+
+  /** Whether it is the driver that has this member close. */
+  private volatile boolean isDriven;
+
+  /** Whether the driver has ended the group, is lost, or cannot be heard any more. */
+  private volatile boolean driverEnded;
+
+  /** Whether it has left a failed group by itself; for its user it is not closed. */
+  private volatile boolean forsaken;
+
+  private final Replays replays = new Replays();
 
   /** The threads between {@link #enterCall} and {@link #leaveCall}. */
   private final AtomicInteger callers = new AtomicInteger();
@@ -124,6 +145,45 @@ final class Member implements ControlChannel.Listener {
   }
 
   /**
+   * From here on the end of the channel's thread closes the group's own stream, unless its user
+   * does: nobody else closes what the driver destroys.
+   */
+  void own(AsyncStream stream) {
+    boolean late =
+        monitor.locked(
+            () -> {
+              ownStream = stream;
+              return freed;
+            });
+    if (late) {
+      retireStream();
+    }
+  }
+
+  /** The user closes the group's own stream. */
+  void disownStream() {
+    monitor.update(() -> ownStream = null);
+  }
+
+  private void retireStream() {
+    AsyncStream stream =
+        monitor.locked(
+            () -> {
+              AsyncStream own = ownStream;
+              ownStream = null;
+              return own;
+            });
+    if (stream == null) {
+      return;
+    }
+    try {
+      stream.retire();
+    } catch (RuntimeException e) {
+      LOG.warn("The stream of {} was not freed in order: {}", ticket.label(), e.getMessage());
+    }
+  }
+
+  /**
    * Waits for what the hub or another member has to say.
    *
    * @param answer looked at under the lock
@@ -147,6 +207,7 @@ final class Member implements ControlChannel.Listener {
     if (message instanceof Failure reason) {
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
+        driverEnded = true;
         children.end(reason);
       }
     } else if (message instanceof Message.Members all) {
@@ -217,6 +278,9 @@ final class Member implements ControlChannel.Listener {
     if (reason != null) {
       children.parentFailed(reason);
     }
+    if (isDriven && !closing && reason != null && isForsaken()) {
+      endCalls(true);
+    }
     NativeCommunicator comm = communicator;
     boolean mustSayClosing = closing && !saidClosing;
     // Before there is a communicator there is nothing to say, but there may be one in a moment.
@@ -241,6 +305,11 @@ final class Member implements ControlChannel.Listener {
       fail(closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
+  }
+
+  /** Whether nobody is left from whom this member could hear that it is to close. */
+  private boolean isForsaken() {
+    return driverEnded || monitor.locked(() -> hubGone);
   }
 
   // Who aborts says why through the hub; who runs out of time, or differs, may be in no call that
@@ -274,9 +343,31 @@ final class Member implements ControlChannel.Listener {
     }
     if (comm != null) {
       failure.awaitRecord(); // it reads what is about to be freed
+      awaitEnqueued(comm);
       comm.close();
     }
     monitor.update(() -> freed = true);
+    retireStream(); // last: it waits for whatever else its user has submitted there
+  }
+
+  /**
+   * Of a group that ends in order, what was enqueued before is still executed; the native member
+   * would end it soon. Where it takes too long, whoever waits for its stream hears of that.
+   */
+  private void awaitEnqueued(NativeCommunicator comm) {
+    if (!isAsync || !isAllClosed()) {
+      return;
+    }
+    long deadline = System.nanoTime() + ENQUEUED_NANOS;
+    while (!hasFailed()
+        && !isCutShort
+        && comm.failure() == null
+        && (CommonCalls.isUnderWay(comm.call(rank)) || !replays.areOver())) {
+      if (System.nanoTime() - deadline > 0) {
+        isCutShort = true;
+      }
+      LockSupport.parkNanos(CALL_END_POLL_NANOS);
+    }
   }
 
   // What callers do.
@@ -306,6 +397,12 @@ final class Member implements ControlChannel.Listener {
       callers.decrementAndGet();
       throw e;
     }
+  }
+
+  /** {@link #enterTransfer} for a graph: of the numbers of what it replays nobody keeps count. */
+  void enterReplay(AsyncStream on) {
+    enterTransfer();
+    replays.on(on);
   }
 
   void leaveCall() {
@@ -449,11 +546,20 @@ final class Member implements ControlChannel.Listener {
 
   /** Fails the group on all members by their user's wish. */
   void abort(String reason) {
+    abort(reason, null);
+  }
+
+  /** The same for a reason that this member's own failure keeps as its cause. */
+  void abort(Throwable reason) {
+    abort(Phrases.clause(reason), reason);
+  }
+
+  private void abort(String reason, @Nullable Throwable cause) {
     // As a call, so that a close in another thread does not tell the others of itself first: it
     // would be the reason that they hear for the end of their calls.
     callers.incrementAndGet();
     try {
-      fail(aborted("aborted " + ticket.label() + ": " + reason), true);
+      failure.abort(aborted("aborted " + ticket.label() + ": " + reason), cause);
     } finally {
       callers.decrementAndGet();
     }
@@ -465,8 +571,17 @@ final class Member implements ControlChannel.Listener {
     return Failure.aborted(rank, self, "rank %d (%s) %s".formatted(rank, self, what));
   }
 
+  /**
+   * From here on it frees itself when its group has failed and its driver will not have it close.
+   */
+  void setDriven() {
+    isDriven = true;
+    children.setDriven();
+  }
+
   /** Fails with the group that this one was split from, and on all members. */
   void endWithParent(Failure reason) {
+    driverEnded = true;
     fail(reason, true);
     children.end(reason);
   }
@@ -483,6 +598,11 @@ final class Member implements ControlChannel.Listener {
     return closing;
   }
 
+  /** Whether its user, or the driver, has it close. */
+  boolean isClosed() {
+    return closing && !forsaken;
+  }
+
   /** Whether it closes because the driver has all close. */
   boolean isDestroyed() {
     return destroyed;
@@ -493,9 +613,14 @@ final class Member implements ControlChannel.Listener {
    * at once.
    */
   void beginClose() {
+    endCalls(false);
+  }
+
+  private void endCalls(boolean byItself) {
     boolean failed =
         monitor.locked(
             () -> {
+              forsaken = byItself && !closing;
               monitor.update(() -> closing = true);
               closedFirst |= !hasFailed();
               return hasFailed();
@@ -515,6 +640,18 @@ final class Member implements ControlChannel.Listener {
     return children;
   }
 
+  /** {@link io.nvrar.CollectiveGroup#newGroup}. */
+  @Nullable CollectiveGroup newGroup(int[] ranks, int deviceOrdinal) {
+    NativeCommunicator comm = Objects.requireNonNull(communicator);
+    splitting.checkRanks(ranks);
+    enterCall(comm);
+    try {
+      return splitting.newGroup(ranks.clone(), comm.lastCollective(), deviceOrdinal);
+    } finally {
+      leaveCall();
+    }
+  }
+
   /** {@link io.nvrar.CollectiveGroup#split}. */
   @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
     NativeCommunicator comm = Objects.requireNonNull(communicator);
@@ -524,6 +661,25 @@ final class Member implements ControlChannel.Listener {
     } finally {
       leaveCall();
     }
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#failure}. */
+  @Nullable CollectiveException failure() {
+    NativeCommunicator comm = communicator;
+    if (isAsync && comm != null && !hasFailed()) {
+      noteFailureOnDevice(comm);
+    }
+    return failure.known();
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#addFailureListener}. */
+  void addFailureListener(Consumer<CollectiveException> listener) {
+    failure.listeners().add(listener);
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#removeFailureListener}. */
+  void removeFailureListener(Consumer<CollectiveException> listener) {
+    failure.listeners().remove(listener);
   }
 
   /** {@link io.nvrar.CollectiveGroup#health}. */

@@ -2,6 +2,7 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.Algorithm;
 import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
@@ -9,7 +10,9 @@ import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
 import io.nvrar.ReduceOp;
+import io.nvrar.device.async.AsyncStream;
 import io.nvrar.internal.NativeCommunicator;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /** A member as its user sees it: its life; {@link MemberCalls} and {@link MemberTransfers}. */
@@ -54,7 +57,15 @@ final class MemberGroup implements CollectiveGroup {
             new CallChecks(deviceChecks, rank, worldSize, ticket.config().gpusPerNode()));
     transfers =
         new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
+    if (stream instanceof AsyncStream async) {
+      member.own(async);
+    }
     GroupLeak.watch(this, member);
+  }
+
+  /** {@link Member#setDriven}. */
+  void setDriven() {
+    member.setDriven();
   }
 
   @Override
@@ -172,6 +183,27 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   @Override
+  public @Nullable CollectiveGroup newGroup(int... ranks) {
+    gate.refuseInBatch("newGroup");
+    return member.newGroup(ranks, device.ordinal());
+  }
+
+  @Override
+  public @Nullable CollectiveException failure() {
+    return member.failure();
+  }
+
+  @Override
+  public void addFailureListener(Consumer<CollectiveException> listener) {
+    member.addFailureListener(listener);
+  }
+
+  @Override
+  public void removeFailureListener(Consumer<CollectiveException> listener) {
+    member.removeFailureListener(listener);
+  }
+
+  @Override
   public GroupHealth health() {
     return member.health();
   }
@@ -187,12 +219,18 @@ final class MemberGroup implements CollectiveGroup {
   }
 
   @Override
+  public void abort(Throwable reason) {
+    member.abort(reason);
+  }
+
+  @Override
   public boolean isClosed() {
-    return member.isClosing();
+    return member.isClosed();
   }
 
   @Override
   public void close() {
+    member.disownStream();
     member.beginClose();
     member.awaitFreed(ticket.config().joinTimeout().toNanos());
     stream.close();

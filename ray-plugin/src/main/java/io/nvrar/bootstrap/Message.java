@@ -131,8 +131,25 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
   /**
    * Member to hub: this member waits in the group's {@code number}-th split, which it calls after
    * its collective {@code sequence}.
+   *
+   * @param ranks what the split's caller has named as the members of one new group, which all must
+   *     name alike; empty if each names its color
    */
-  record Split(int number, int color, int key, long sequence) implements Notice {}
+  record Split(int number, int color, int key, long sequence, int[] ranks) implements Notice {
+    private static final int[] NONE = {};
+
+    public Split {
+      if (ranks.length > Groups.MAX_WORLD_SIZE) {
+        throw new IllegalArgumentException(
+            "a split that names %d ranks, the limit is %d"
+                .formatted(ranks.length, Groups.MAX_WORLD_SIZE));
+      }
+    }
+
+    Split(int number, int color, int key, long sequence) {
+      this(number, color, key, sequence, NONE);
+    }
+  }
 
   /**
    * Hub to member: all have come. The members of the receiver's new group by their ranks in this

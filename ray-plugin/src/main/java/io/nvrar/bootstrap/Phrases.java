@@ -1,17 +1,36 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.internal.Printable;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
 /** Wordings that several messages share. */
 final class Phrases {
+  private static final int MAX_CLAUSE_CHARS = 497; // and three dots
+
   private Phrases() {}
 
   /** {@code rank 2} or {@code ranks 0, 1, 3}. */
   static String ranks(int... ranks) {
     return (ranks.length == 1 ? "rank " : "ranks ")
         + Arrays.stream(ranks).mapToObj(Integer::toString).collect(Collectors.joining(", "));
+  }
+
+  /** An exception's class and message on one line, as the end of a sentence. */
+  static String clause(Throwable thrown) {
+    if (thrown == null) {
+      throw new IllegalArgumentException("reason is null, abort needs an exception or a text");
+    }
+    String message;
+    try {
+      message = thrown.getMessage();
+    } catch (RuntimeException e) { // it is made by whoever wrote that class
+      message = null;
+    }
+    String name = thrown.getClass().getName();
+    String line = message == null ? name : name + ": " + message;
+    return Printable.of(line.replaceAll("\\s+", " ").strip(), MAX_CLAUSE_CHARS);
   }
 
   /** {@code 30 s}, {@code 1.5 s} or {@code 20 ms}. */

@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -58,6 +59,12 @@ final class SplitBoard {
           "the ranks differ at split #%d of %s: rank %d calls it after its collective #%d, rank %d after #%d"
               .formatted(number, ticket.label(), first, other.sequence(), rank, split.sequence()));
     }
+    if (other != null && !Arrays.equals(other.ranks(), split.ranks())) {
+      return Failure.of(
+          Failure.Kind.MISMATCH,
+          "the ranks differ at split #%d of %s: rank %d calls %s, rank %d %s"
+              .formatted(number, ticket.label(), first, call(other), rank, call(split)));
+    }
     waiting[rank] = split;
     if (closedRank >= 0) {
       return closed(closedRank);
@@ -66,6 +73,10 @@ final class SplitBoard {
       complete();
     }
     return null;
+  }
+
+  private static String call(Message.Split split) {
+    return split.ranks().length == 0 ? "split" : "newGroup of " + Phrases.ranks(split.ranks());
   }
 
   private void complete() {
@@ -86,7 +97,7 @@ final class SplitBoard {
       Message.SplitPlaces places = new Message.SplitPlaces(number, inOrder);
       ranks.forEach(r -> send.accept(r, places));
     }
-    java.util.Arrays.fill(waiting, null);
+    Arrays.fill(waiting, null);
     number++;
   }
 

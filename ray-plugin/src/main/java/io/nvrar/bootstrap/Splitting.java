@@ -1,7 +1,11 @@
 package io.nvrar.bootstrap;
 
+import static java.util.stream.Collectors.joining;
+
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
+import java.util.BitSet;
 import java.util.OptionalInt;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -17,6 +21,10 @@ import org.jspecify.annotations.Nullable;
 final class Splitting {
   /** The hub keeps the deadline and knows who is missing; this is for when it is stuck. */
   private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private static final String ELLIPSIS = "...";
+
+  private static final int[] NONE = {};
 
   private final Ticket ticket;
   private final int rank;
@@ -50,20 +58,70 @@ final class Splitting {
    * @param deviceOrdinal the device of the member in the new group
    */
   @Nullable MemberGroup split(int color, int key, long lastCall, int deviceOrdinal) {
-    if (!busy.compareAndSet(false, true)) {
-      throw new IllegalStateException(
-          "split was called on rank %d of %s while another split of it runs there"
-              .formatted(rank, ticket.label()));
-    }
+    begin("split");
     try {
-      int[] ranks = agree(color, key, lastCall);
-      return ranks.length == 0 ? null : join(ranks, color, deviceOrdinal);
+      int[] ranks = agree(color, key, lastCall, NONE);
+      return ranks.length == 0
+          ? null
+          : join(ranks, childName(ticket.name(), Integer.toString(color)), deviceOrdinal);
     } finally {
       busy.set(false);
     }
   }
 
-  private int[] agree(int color, int key, long lastCall) {
+  /**
+   * {@link io.nvrar.CollectiveGroup#newGroup} of ranks that were checked.
+   *
+   * @param lastCall the number of this member's last collective
+   * @param deviceOrdinal the device of the member in the new group
+   */
+  @Nullable MemberGroup newGroup(int[] ranks, long lastCall, int deviceOrdinal) {
+    begin("newGroup");
+    try {
+      int newRank = newRank(rank, ranks).orElse(-1);
+      agree(newRank < 0 ? -1 : 0, newRank, lastCall, ranks);
+      if (newRank < 0) {
+        return null;
+      }
+      String named = IntStream.of(ranks).mapToObj(Integer::toString).collect(joining(","));
+      return join(ranks, childName(ticket.name(), named), deviceOrdinal);
+    } finally {
+      busy.set(false);
+    }
+  }
+
+  private void begin(String call) {
+    if (!busy.compareAndSet(false, true)) {
+      throw new IllegalStateException(
+          "%s was called on rank %d of %s while another split of it runs there"
+              .formatted(call, rank, ticket.label()));
+    }
+  }
+
+  /** Throws unless these are ranks of this group, each named once. */
+  void checkRanks(int... ranks) {
+    if (ranks == null || ranks.length == 0) {
+      throw new IllegalArgumentException(
+          "newGroup names no rank, it needs one or more of the ranks 0 to %d of %s"
+              .formatted(ticket.worldSize() - 1, ticket.label()));
+    }
+    BitSet named = new BitSet();
+    for (int one : ranks) {
+      if (one < 0 || one >= ticket.worldSize()) {
+        throw new IllegalArgumentException(
+            "newGroup names rank %d, the ranks of %s are 0 to %d"
+                .formatted(one, ticket.label(), ticket.worldSize() - 1));
+      }
+      if (named.get(one)) {
+        throw new IllegalArgumentException(
+            "newGroup names rank %d of %s twice, which can be one member of the new group only"
+                .formatted(one, ticket.label()));
+      }
+      named.set(one);
+    }
+  }
+
+  private int[] agree(int color, int key, long lastCall, int[] named) {
     int next =
         member.locked(
             () -> {
@@ -71,12 +129,11 @@ final class Splitting {
               rendezvous = null;
               return ++number;
             });
-    member.send(new Message.Split(next, color, key, lastCall));
+    member.send(new Message.Split(next, color, key, lastCall, named));
     return await(() -> places, what(next) + ", the places").ranks();
   }
 
-  private MemberGroup join(int[] ranks, int color, int deviceOrdinal) {
-    String name = ticket.name() + "/" + color;
+  private MemberGroup join(int[] ranks, String name, int deviceOrdinal) {
     GroupConfig config = childConfig(ranks);
     int newRank = newRank(rank, ranks).orElseThrow();
     Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
@@ -85,10 +142,31 @@ final class Splitting {
       return new Joining(
               child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
           .join();
-    } catch (CollectiveException e) {
+    } catch (CollectiveException | BackendUnavailableException e) {
       member.throwIfFailed(); // which is why the others do not come, and says more
       throw e;
     }
+  }
+
+  /**
+   * The name of a group that is split from {@code parent}. Where it would be too long, its middle
+   * goes: a name is for messages only, and no reason for a split to fail.
+   */
+  static String childName(String parent, String own) {
+    String name = parent + "/" + own;
+    int tooMany = name.length() - Ticket.MAX_NAME_CHARS;
+    if (tooMany <= 0) {
+      return name;
+    }
+    int cutFrom = (Ticket.MAX_NAME_CHARS - ELLIPSIS.length()) / 2;
+    int cutTo = cutFrom + ELLIPSIS.length() + tooMany;
+    if (Character.isLowSurrogate(name.charAt(cutFrom))) {
+      cutFrom--;
+    }
+    if (Character.isLowSurrogate(name.charAt(cutTo))) {
+      cutTo++;
+    }
+    return name.substring(0, cutFrom) + ELLIPSIS + name.substring(cutTo);
   }
 
   /**

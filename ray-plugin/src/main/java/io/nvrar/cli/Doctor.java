@@ -58,7 +58,11 @@ public final class Doctor implements NvrarCommand {
         cuda == null ? "can run" : String.valueOf(cuda.getMessage()));
     if (CudaDevices.unavailabilityCause() == null) {
       CudaReport.gpus().forEach(gpu -> line(out, "ok", gpu.name(), gpu.detail()));
-      peerAccess(out, CudaReport.pairsWithoutPeerAccess());
+      peerAccess(out, CudaReport.pairs(CudaReport.Link.NO_ACCESS));
+      nvlink(
+          out,
+          CudaReport.pairs(CudaReport.Link.NVLINK),
+          CudaReport.pairs(CudaReport.Link.NO_NVLINK));
     }
     optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
     library(out, "libcuda", libraries, "libcuda.so.1");
@@ -75,6 +79,28 @@ public final class Doctor implements NvrarCommand {
             ? "every GPU here can access every other one's memory"
             : String.join(", ", pairsWithout)
                 + " cannot access each other's memory and cannot be in one group (nvidia-smi topo -p2p rw)");
+  }
+
+  private static void nvlink(PrintWriter out, List<String> with, List<String> without) {
+    if (!with.isEmpty()) {
+      boolean all = without.isEmpty() && CudaReport.pairs(CudaReport.Link.NO_ACCESS).isEmpty();
+      line(
+          out,
+          "ok",
+          "NVLink",
+          all
+              ? "a group may have any of the GPUs here"
+              : "a group may have " + String.join(", ", with) + " together");
+    }
+    if (!without.isEmpty()) {
+      line(
+          out,
+          "none",
+          "NVLink",
+          "no group may have "
+              + String.join(", ", without)
+              + " together: there is no NVLink between them, and over PCIe a packet may not arrive whole (nvidia-smi topo -m)");
+    }
   }
 
   // By the search that a group makes, so that it is the one that a group would find.

@@ -29,6 +29,14 @@ public final class Main implements Runnable {
   static final int FAILED = 1;
   static final int WRONG_USAGE = 2;
 
+  /**
+   * Where the logs of a private cluster are kept that is gone when its user reads where to look;
+   * set by {@code bin/nvrar}.
+   */
+  static final String KEPT_LOGS_PROPERTY = "nvrar.cli.ray.logs";
+
+  private static final String SESSION_DIRECTORY = "Ray's session directory";
+
   /** The environment variable that asks for stack traces, as {@code --verbose} does. */
   static final String DEBUG_VARIABLE = "NVRAR_DEBUG";
 
@@ -101,11 +109,18 @@ public final class Main implements Runnable {
   private int explainFailure(
       Exception exception, CommandLine command, CommandLine.ParseResult parsed) {
     PrintWriter err = command.getErr();
-    err.println("nvrar: " + Sentence.of(exception));
+    err.println("nvrar: " + withKeptLogs(Sentence.of(exception)));
     if (verbose) {
       exception.printStackTrace(err);
     }
     return FAILED;
+  }
+
+  private static String withKeptLogs(String sentence) {
+    String logs = System.getProperty(KEPT_LOGS_PROPERTY);
+    return logs == null
+        ? sentence
+        : sentence.replace(SESSION_DIRECTORY, SESSION_DIRECTORY + ", kept in " + logs + ",");
   }
 
   /** The version in the jar's manifest. */

@@ -250,12 +250,33 @@ final class FlightJson {
       try {
         JsonElement parsed = JsonParser.parseString(line.toString());
         if (parsed.isJsonObject()) {
-          return parsed.getAsJsonObject();
+          return requireFlat(parsed.getAsJsonObject());
         }
       } catch (JsonParseException e) {
         throw new IllegalArgumentException("line %d is no JSON".formatted(number), e);
       }
       throw new IllegalArgumentException("line %d is no JSON object".formatted(number));
+    }
+
+    /** Gson asks a list of one element by asking that element, which may be as deep as it likes. */
+    private JsonObject requireFlat(JsonObject line) {
+      for (String name : line.keySet()) {
+        JsonElement value = line.get(name);
+        if (value.isJsonObject() || (value.isJsonArray() && !isFlat(value.getAsJsonArray()))) {
+          throw new IllegalArgumentException(
+              "line %d has a value of another kind".formatted(number));
+        }
+      }
+      return line;
+    }
+
+    private static boolean isFlat(JsonArray array) {
+      for (JsonElement element : array) {
+        if (!element.isJsonPrimitive()) {
+          return false;
+        }
+      }
+      return true;
     }
   }
 }

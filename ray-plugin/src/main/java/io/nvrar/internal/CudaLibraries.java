@@ -42,8 +42,13 @@ public final class CudaLibraries {
       throw new BackendUnavailableException(
           WHAT + ": it is built for " + PLATFORM + " and this JVM runs on " + settings.platform());
     }
-    requireDriver();
     LoadAttempts attempts = new LoadAttempts();
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
+      jna.addTo(attempts);
+      throw attempts.toException(WHAT);
+    }
+    requireDriver();
     NativeFiles files;
     try {
       files = NativeFiles.fromClassPath(resources, label, RESOURCE_FOLDER, List.of(fileName));
@@ -81,8 +86,6 @@ public final class CudaLibraries {
               + e.getMessage()
               + "); install the driver, or start the container with its GPUs (docker run --gpus)",
           e);
-    } catch (LinkageError e) {
-      throw new BackendUnavailableException(WHAT + ": JNA cannot run in this process", e);
     }
     if (version < MIN_DRIVER_VERSION) {
       throw new BackendUnavailableException(

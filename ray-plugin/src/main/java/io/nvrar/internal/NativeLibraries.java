@@ -21,7 +21,8 @@ import org.slf4j.LoggerFactory;
  * the one in the jar is extracted to a private directory, {@code <cache>/<version>-<content
  * hash>/}, where {@code <cache>} is {@code -Dnvrar.native.cache}, or {@code nvrar} under {@code
  * $XDG_CACHE_HOME} or {@code ~/.cache}; where that cannot be written or executed, {@code
- * nvrar-<user>} under {@code java.io.tmpdir}.
+ * nvrar-<user>} under {@code java.io.tmpdir}. JNA's own library goes through the same directory
+ * ({@link JnaStart}).
  */
 public final class NativeLibraries {
   private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
@@ -67,6 +68,11 @@ public final class NativeLibraries {
   /** Opens the library that the settings lead to and checks that it is ours. */
   static NativeLibrary open(LoaderSettings settings, ClassLoader resources) {
     LoadAttempts attempts = new LoadAttempts();
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
+      jna.addTo(attempts);
+      throw attempts.toException(WHAT);
+    }
     String nativeDir = settings.nativeDir();
     NativeLibrary library =
         nativeDir != null
@@ -133,11 +139,7 @@ public final class NativeLibraries {
     } catch (RuntimeException e) {
       attempts.failed(file.toString(), "JNA cannot open it", e);
       return null;
-    } catch (VirtualMachineError e) {
-      throw e;
-    } catch (Error e) {
-      // JNA's own start fails with a plain Error or a LinkageError, a bad library with an
-      // UnsatisfiedLinkError.
+    } catch (LinkageError e) {
       attempts.failed(file.toString(), reason(e), e);
       return null;
     }

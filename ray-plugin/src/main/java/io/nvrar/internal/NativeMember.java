@@ -204,11 +204,13 @@ final class NativeMember {
       return null;
     }
     CollectiveException first = firstFailure;
-    return first != null
-        ? first
-        : NativeStatus.exception(status, comm) instanceof CollectiveException failure
-            ? failure
-            : new CollectiveException("the group failed with status " + status);
+    if (first != null) {
+      return first;
+    }
+    RuntimeException e = NativeStatus.exception(status, comm);
+    return e instanceof CollectiveException failure
+        ? failure
+        : new CollectiveException(String.valueOf(e.getMessage()), e);
   }
 
   private void destroy() {

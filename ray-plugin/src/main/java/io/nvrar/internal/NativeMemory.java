@@ -20,13 +20,13 @@ public final class NativeMemory {
    * @throws BackendUnavailableException if JNA cannot run in this process
    */
   public static long allocate(long bytes) {
-    try {
-      return Native.malloc(bytes);
-    } catch (LinkageError e) {
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
       LoadAttempts attempts = new LoadAttempts();
-      attempts.failed("com.sun.jna.Native", "JNA cannot run in this process", e);
+      jna.addTo(attempts);
       throw attempts.toException("no memory outside the Java heap can be allocated");
     }
+    return Native.malloc(bytes);
   }
 
   /** Frees what {@link #allocate} returned. */

@@ -30,7 +30,7 @@ final class ActorSide {
         CurrentActor.id(),
         name,
         ticket,
-        () -> Groups.join(ticket, rank, CurrentActor.gpu().orElse(0)));
+        () -> Groups.joinObserved(ticket, rank, CurrentActor.gpu().orElse(0)));
     return rank;
   }
 

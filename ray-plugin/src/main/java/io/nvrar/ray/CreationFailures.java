@@ -48,7 +48,8 @@ final class CreationFailures {
     for (Failure failure : sorted) {
       if (told.add(failure.cause.toString())) {
         first.addSuppressed(
-            new CollectiveException(failure.where + ": " + failure.cause.getMessage()));
+            new CollectiveException(
+                failure.where + ": " + failure.cause.getMessage(), failure.cause));
       }
     }
     return first;

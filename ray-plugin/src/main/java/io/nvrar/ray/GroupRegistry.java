@@ -3,9 +3,14 @@ package io.nvrar.ray;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.ray.api.id.ActorId;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -19,7 +24,17 @@ final class GroupRegistry {
 
   static final GroupRegistry INSTANCE = new GroupRegistry();
 
-  private final Map<Key, Membership> memberships = new HashMap<>();
+  /** So many failed groups are remembered, so that their calls throw the failure. */
+  static final int FAILED_KEPT = 8;
+
+  /** So many tickets are remembered whose members left before they had joined. */
+  static final int LEFT_KEPT = 64;
+
+  /** In the order of the joins. */
+  private final Map<Key, Membership> memberships = new LinkedHashMap<>();
+
+  /** The tickets of members that have left before they had joined, oldest first. */
+  private final Set<LeftTicket> left = new LinkedHashSet<>();
 
   GroupRegistry() {}
 
@@ -28,18 +43,27 @@ final class GroupRegistry {
    * {@link IllegalStateException}.
    *
    * @param joiner blocks until the group stands, or throws
+   * @throws CollectiveException if this member was told to leave before the join was over
    */
   void join(ActorId actor, String name, byte[] ticket, Supplier<CollectiveGroup> joiner) {
     Key key = new Key(actor, name);
     Membership joining = new Membership(ticket);
     CollectiveGroup old = reserve(key, joining);
+    CollectiveGroup group;
+    boolean hasLeft;
     try {
+      forgetSpent();
       if (old != null) {
         old.close();
       }
-      CollectiveGroup group = joiner.get();
+      group = joiner.get();
       synchronized (this) {
-        joining.group = group;
+        hasLeft = left.remove(new LeftTicket(actor, ticket));
+        if (hasLeft) {
+          memberships.remove(key, joining);
+        } else {
+          joining.group = group;
+        }
       }
     } catch (RuntimeException | Error e) {
       synchronized (this) {
@@ -47,19 +71,63 @@ final class GroupRegistry {
       }
       throw e;
     }
+    if (hasLeft) {
+      giveUp(group);
+      throw gaveUp(name);
+    }
   }
 
-  private synchronized @Nullable CollectiveGroup reserve(Key key, Membership joining) {
-    Membership present = memberships.get(key);
-    if (present != null && !present.makesRoom()) {
-      throw new IllegalStateException(
-          "this actor is already a member of a group named '%s': destroy that one first or take another name"
-              .formatted(key.name));
+  /** Takes the place of the name; what had it and is to be closed. */
+  private @Nullable CollectiveGroup reserve(Key key, Membership joining) {
+    while (true) {
+      Membership present;
+      synchronized (this) {
+        if (left.remove(new LeftTicket(key.actor, joining.ticket))) {
+          throw gaveUp(key.name);
+        }
+        present = memberships.get(key);
+        if (present == null) {
+          memberships.put(key, joining);
+          return null;
+        }
+      }
+      // Without the lock: a group may wait to learn why its last call has failed.
+      if (!present.makesRoom()) {
+        throw new IllegalStateException(
+            "this actor is already a member of a group named '%s': destroy that one first or take another name"
+                .formatted(key.name));
+      }
+      synchronized (this) {
+        if (memberships.remove(key, present)) {
+          memberships.put(key, joining);
+          return present.group;
+        }
+      }
     }
-    // Groups that the driver destroyed are forgotten here, or they would pile up.
-    memberships.values().removeIf(Membership::isClosed);
-    memberships.put(key, joining);
-    return present == null ? null : present.group;
+  }
+
+  /**
+   * Forgets the groups that are closed, as by the driver, and the oldest of those that have failed,
+   * or they would pile up.
+   */
+  private void forgetSpent() {
+    List<Membership> present;
+    synchronized (this) {
+      present = List.copyOf(memberships.values());
+    }
+    List<Membership> spent =
+        new ArrayList<>(present.stream().filter(Membership::isClosed).toList());
+    List<Membership> failed = present.stream().filter(Membership::hasFailed).toList();
+    spent.addAll(failed.subList(0, Math.max(0, failed.size() - FAILED_KEPT)));
+    synchronized (this) {
+      memberships.values().removeAll(spent);
+    }
+    if (!spent.isEmpty()) {
+      // Elsewhere: what a GPU still does for a failed group, nobody who joins another waits for.
+      Thread closer = new Thread(() -> spent.forEach(Membership::close), "nvrar-forget");
+      closer.setDaemon(true);
+      closer.start();
+    }
   }
 
   /** The member under a name, or null if there is none or it was closed. */
@@ -94,9 +162,10 @@ final class GroupRegistry {
   }
 
   /**
-   * Ends the member that joined by this ticket, if there is one.
+   * Ends the member that joined by this ticket. Where actors run several tasks at once this may
+   * come before the join, or in its midst: then the join fails when it is over.
    *
-   * @return whether there was
+   * @return whether it had joined
    */
   boolean leave(ActorId actor, String name, byte[] ticket) {
     CollectiveGroup group;
@@ -104,21 +173,34 @@ final class GroupRegistry {
       Key key = new Key(actor, name);
       Membership present = memberships.get(key);
       if (present == null || present.group == null || !Arrays.equals(present.ticket, ticket)) {
+        left.add(new LeftTicket(actor, ticket));
+        if (left.size() > LEFT_KEPT) {
+          left.remove(left.iterator().next());
+        }
         return false;
       }
       memberships.remove(key);
       group = present.group;
     }
+    giveUp(group);
+    return true;
+  }
+
+  private static void giveUp(CollectiveGroup group) {
     group.abort("the driver gave the group up");
     group.close();
-    return true;
+  }
+
+  private static CollectiveException gaveUp(String name) {
+    return new CollectiveException(
+        "the driver gave group '%s' up before this actor had joined it".formatted(name));
   }
 
   private synchronized String names(ActorId actor) {
     TreeSet<String> names = new TreeSet<>();
     memberships.forEach(
         (key, membership) -> {
-          if (key.actor.equals(actor) && membership.group != null && !membership.group.isClosed()) {
+          if (key.actor.equals(actor) && membership.group != null && !membership.isClosed()) {
             names.add("'" + key.name + "'");
           }
         });
@@ -127,28 +209,52 @@ final class GroupRegistry {
 
   private record Key(ActorId actor, String name) {}
 
+  /** An actor's own: in Ray's local mode all actors of a group are in one process. */
+  private record LeftTicket(ActorId actor, ByteBuffer ticket) {
+    LeftTicket(ActorId actor, byte[] ticket) {
+      this(actor, ByteBuffer.wrap(ticket));
+    }
+  }
+
   /** A member, or the place of one that is about to join. */
   private static final class Membership {
     final byte[] ticket;
-    @Nullable CollectiveGroup group;
+
+    /** Written once, under the registry's lock. */
+    volatile @Nullable CollectiveGroup group;
 
     Membership(byte[] ticket) {
       this.ticket = ticket;
     }
 
     boolean isClosed() {
-      return group != null && group.isClosed();
+      CollectiveGroup joined = group;
+      return joined != null && joined.isClosed();
+    }
+
+    /** Without waiting to learn why. */
+    boolean hasFailed() {
+      CollectiveGroup joined = group;
+      return joined != null && !joined.isClosed() && joined.failure() != null;
+    }
+
+    void close() {
+      CollectiveGroup joined = group;
+      if (joined != null) {
+        joined.close();
+      }
     }
 
     boolean makesRoom() {
-      if (group == null) {
+      CollectiveGroup joined = group;
+      if (joined == null) {
         return false;
       }
-      if (isClosed()) {
+      if (joined.isClosed()) {
         return true;
       }
       try {
-        group.throwIfFailed();
+        joined.throwIfFailed();
         return false;
       } catch (CollectiveException e) {
         return true;

@@ -14,9 +14,13 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** Room for a number of actors on one node. */
 final class Placement {
+
+  /** Of a node's own resource, of which it has 1, so much that many actors can have it. */
+  private static final double A_LITTLE = 0.001;
 
   private Placement() {}
 
@@ -28,8 +32,17 @@ final class Placement {
    */
   static PlacementGroup reserve(int actors, Map<String, Double> each, Duration timeout) {
     if (!Ray.getRuntimeContext().isLocalMode()) {
-      refuseIfTooLarge(actors, each);
+      largeEnough(actors, each);
     }
+    PlacementGroup group = tryReserve(actors, each, (int) Math.max(1, timeout.toSeconds()));
+    if (group == null) {
+      throw taken(actors, each, timeout);
+    }
+    return group;
+  }
+
+  private static @Nullable PlacementGroup tryReserve(
+      int actors, Map<String, Double> each, int seconds) {
     List<Map<String, Double>> bundles = new ArrayList<>();
     for (int i = 0; i < actors; i++) {
       bundles.add(new HashMap<>(each));
@@ -43,35 +56,85 @@ final class Placement {
                 .build());
     boolean placed = false;
     try {
-      placed = group.wait((int) Math.max(1, timeout.toSeconds()));
+      placed = group.wait(seconds);
     } finally {
       if (!placed) {
         PlacementGroups.removePlacementGroup(group.getId());
       }
     }
-    if (!placed) {
-      throw new IllegalStateException(
-          "no room for %s on one node within %d s: others hold too much of %s"
-              .formatted(wanted(actors, each), timeout.toSeconds(), available(each)));
-    }
-    return group;
+    return placed ? group : null;
   }
 
-  private static void refuseIfTooLarge(int actors, Map<String, Double> each) {
-    boolean fits =
-        aliveNodes().stream()
-            .anyMatch(
-                node ->
-                    each.entrySet().stream()
-                        .allMatch(
-                            want ->
-                                node.resources.getOrDefault(want.getKey(), 0.0)
-                                    >= actors * want.getValue()));
-    if (!fits) {
+  /**
+   * Finds a node with room for a number of actors, for those that no placement group of this driver
+   * can hold, because it ends with the driver. Reserves nothing: others may take the room.
+   *
+   * @return what each actor gets, with the resource that Ray gives every node for this
+   * @throws IllegalStateException as {@link #reserve} does
+   */
+  static Map<String, Double> onOneNode(int actors, Map<String, Double> each, Duration timeout) {
+    if (Ray.getRuntimeContext().isLocalMode()) {
+      return each;
+    }
+    List<NodeInfo> candidates = largeEnough(actors, each);
+    long deadline = System.nanoTime() + timeout.toNanos();
+    do {
+      for (NodeInfo node : candidates) {
+        Map<String, Double> there = new TreeMap<>(each);
+        there.put("node:" + node.nodeAddress, A_LITTLE);
+        PlacementGroup group = tryReserve(actors, there, 1);
+        if (group != null) {
+          PlacementGroups.removePlacementGroup(group.getId());
+          return there;
+        }
+      }
+    } while (System.nanoTime() < deadline);
+    throw taken(actors, each, timeout);
+  }
+
+  /**
+   * Refuses a user's placement group that cannot hold the actors.
+   *
+   * @throws IllegalArgumentException with what it has and what is wanted
+   */
+  static void check(PlacementGroup group, int actors, Map<String, Double> each) {
+    List<Map<String, Double>> bundles = group.getBundles();
+    if (bundles.size() < actors) {
+      throw new IllegalArgumentException(
+          "%d actors need as many bundles, placement group '%s' has %d"
+              .formatted(actors, group.getName(), bundles.size()));
+    }
+    for (int i = 0; i < actors; i++) {
+      Map<String, Double> bundle = bundles.get(i);
+      if (!holds(bundle, each, 1)) {
+        throw new IllegalArgumentException(
+            "each actor gets %s, bundle %d of placement group '%s' has %s"
+                .formatted(amounts(each), i, group.getName(), amounts(bundle)));
+      }
+    }
+  }
+
+  private static boolean holds(Map<String, Double> has, Map<String, Double> each, int actors) {
+    return each.entrySet().stream()
+        .allMatch(want -> has.getOrDefault(want.getKey(), 0.0) >= actors * want.getValue());
+  }
+
+  private static List<NodeInfo> largeEnough(int actors, Map<String, Double> each) {
+    List<NodeInfo> nodes =
+        aliveNodes().stream().filter(node -> holds(node.resources, each, actors)).toList();
+    if (nodes.isEmpty()) {
       throw new IllegalStateException(
           "no node has room for %s: the cluster has %s"
               .formatted(wanted(actors, each), available(each)));
     }
+    return nodes;
+  }
+
+  private static IllegalStateException taken(
+      int actors, Map<String, Double> each, Duration timeout) {
+    return new IllegalStateException(
+        "no room for %s on one node within %d s: others hold too much of %s"
+            .formatted(wanted(actors, each), timeout.toSeconds(), available(each)));
   }
 
   private static List<NodeInfo> aliveNodes() {

@@ -5,6 +5,7 @@ import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
+import io.ray.api.call.ActorCreator;
 import io.ray.api.exception.RayActorException;
 import io.ray.api.exception.RayException;
 import io.ray.api.exception.RayTimeoutException;
@@ -12,6 +13,7 @@ import io.ray.api.function.RayFunc0;
 import io.ray.api.function.RayFunc1;
 import io.ray.api.function.RayFunc2;
 import io.ray.api.function.RayFunc3;
+import io.ray.api.options.ActorLifetime;
 import io.ray.api.placementgroup.PlacementGroup;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,25 +23,33 @@ import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.function.IntFunction;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Actors of one class, side by side on one node, each in a process of its own with the JVM options
  * that Ray and this library need, and its own share of the node's resources. They live until {@link
- * #close}, or the end of the driver; a dead one is not restarted. Safe for use by many threads.
+ * #close}, or the end of the driver; {@link Options#detached() detached} ones until {@link #kill}.
+ * A dead one is not restarted. Safe for use by many threads.
  *
  * @param <A> the actors' class
  */
 public final class RayActorGroup<A extends CollectiveActor> implements AutoCloseable {
 
-  private final PlacementGroup placement;
+  /** What goes with the actors; null if it is the user's, or there is none. */
+  private final @Nullable PlacementGroup placement;
+
+  /** Whether the actors end when this driver has no more use for them. */
+  private final boolean owned;
 
   /** Ray ends an actor when its last handle is garbage. */
   private final List<ActorHandle<A>> handles;
 
-  private final AtomicBoolean closed = new AtomicBoolean();
+  private final AtomicBoolean killed = new AtomicBoolean();
 
-  RayActorGroup(PlacementGroup placement, List<ActorHandle<A>> handles) {
+  RayActorGroup(@Nullable PlacementGroup placement, boolean owned, List<ActorHandle<A>> handles) {
     this.placement = placement;
+    this.owned = owned;
     this.handles = List.copyOf(handles);
   }
 
@@ -50,38 +60,105 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
    * @param constructor a constructor reference such as {@code Shard::new}; Ray takes no lambda
    * @param count the number of actors, 1 or more
    * @param options what each actor gets
+   * @throws IllegalArgumentException if the options contradict each other or their placement group
    * @throws IllegalStateException if the cluster has no room for them, naming what is wanted and
-   *     what is there; or if they have not started in {@link Options#timeout}
+   *     what is there; if they have not started in {@link Options#timeout}; or if there is an actor
+   *     of the same name
    * @throws CollectiveException if an actor died as it started
    */
   public static <A extends CollectiveActor> RayActorGroup<A> create(
       RayFunc0<A> constructor, int count, Options options) {
+    return createByRank(rank -> Ray.actor(constructor), count, options);
+  }
+
+  /** {@link #create(RayFunc0, int, Options)} with a constructor of one argument. */
+  public static <T0, A extends CollectiveActor> RayActorGroup<A> create(
+      RayFunc1<T0, A> constructor, T0 argument, int count, Options options) {
+    return createByRank(rank -> Ray.actor(constructor, argument), count, options);
+  }
+
+  /** {@link #create(RayFunc0, int, Options)} with a constructor of two arguments. */
+  public static <T0, T1, A extends CollectiveActor> RayActorGroup<A> create(
+      RayFunc2<T0, T1, A> constructor, T0 first, T1 second, int count, Options options) {
+    return createByRank(rank -> Ray.actor(constructor, first, second), count, options);
+  }
+
+  /** {@link #create(RayFunc0, int, Options)} with a constructor of three arguments. */
+  public static <T0, T1, T2, A extends CollectiveActor> RayActorGroup<A> create(
+      RayFunc3<T0, T1, T2, A> constructor,
+      T0 first,
+      T1 second,
+      T2 third,
+      int count,
+      Options options) {
+    return createByRank(rank -> Ray.actor(constructor, first, second, third), count, options);
+  }
+
+  /**
+   * {@link #create(RayFunc0, int, Options)} of actors that differ, such as by their rank:
+   *
+   * <pre>{@code
+   * RayActorGroup.createByRank(rank -> Ray.actor(Shard::new, rank, model), 4, Options.gpus(1))
+   * }</pre>
+   *
+   * @param creator called in this process, with each rank once; may set what {@link Options} lacks,
+   *     such as {@code setMaxConcurrency}. The name, the lifetime, the resources, the placement
+   *     group, the JVM options and the restarts are set here
+   */
+  public static <A extends CollectiveActor> RayActorGroup<A> createByRank(
+      IntFunction<ActorCreator<A>> creator, int count, Options options) {
     if (count < 1) {
       throw new IllegalArgumentException("count is " + count + ", must be 1 or more");
     }
+    options.check(count);
+    if (options.name != null) {
+      NamedActors.refuseTaken(options.name, count);
+    }
     long deadline = System.nanoTime() + options.timeout.toNanos();
-    PlacementGroup placement = Placement.reserve(count, options.resources, options.timeout);
+    PlacementGroup given = options.placement;
+    PlacementGroup reserved = null;
+    Map<String, Double> resources = options.resources;
+    if (given == null && options.detached) {
+      resources = Placement.onOneNode(count, resources, options.timeout);
+    } else if (given == null) {
+      reserved = Placement.reserve(count, resources, options.timeout);
+    }
+    PlacementGroup placement = given == null ? reserved : given;
     List<ActorHandle<A>> handles = new ArrayList<>();
     try {
-      for (int i = 0; i < count; i++) {
-        handles.add(
-            Ray.actor(constructor)
-                .setPlacementGroup(placement, i)
-                .setResources(options.resources)
-                .setJvmOptions(options.jvmOptions)
-                .setMaxRestarts(0)
-                .remote());
+      for (int rank = 0; rank < count; rank++) {
+        ActorCreator<A> actor = options.applyTo(creator.apply(rank), rank);
+        actor.setResources(resources);
+        if (placement != null) {
+          actor.setPlacementGroup(placement, rank);
+        }
+        handles.add(start(actor, options.name, rank));
       }
       awaitReady(handles, deadline, options.timeout);
-      return new RayActorGroup<>(placement, handles);
+      return new RayActorGroup<>(reserved, !options.detached, handles);
     } catch (RuntimeException | Error e) {
       try {
-        release(placement, handles);
+        release(reserved, handles);
       } catch (RuntimeException | Error failed) {
         e.addSuppressed(failed);
       }
       throw e;
     }
+  }
+
+  /**
+   * The actors that this or another driver made under a {@link Options#name name}; {@link #close}
+   * leaves them alive.
+   *
+   * @param name what {@link Options#name} was given
+   * @param count the number of actors, as they were created
+   * @throws IllegalStateException if one of them does not exist, or not in this driver's namespace
+   */
+  public static <A extends CollectiveActor> RayActorGroup<A> find(String name, int count) {
+    if (count < 1) {
+      throw new IllegalArgumentException("count is " + count + ", must be 1 or more");
+    }
+    return new RayActorGroup<>(null, false, NamedActors.find(name, count));
   }
 
   /** The actors; index is the rank that {@link RayCollectives#createGroup} gives them. */
@@ -115,13 +192,35 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * Kills the actors and gives their room back. Idempotent; does not wait for their processes.
-   * After {@code Ray.shutdown()}, which ends them too, it does nothing.
+   * Ends the use of the actors: kills them and gives their room back, unless they are detached or
+   * were {@link #find found}, which live on. Idempotent; does not wait for their processes. After
+   * {@code Ray.shutdown()}, which ends them too, it does nothing.
    */
   @Override
   public void close() {
-    if (closed.compareAndSet(false, true)) {
+    if (owned) {
+      kill();
+    }
+  }
+
+  /**
+   * Kills the actors, also those that {@link #close} would leave alive, and gives their room back.
+   * Idempotent; does not wait for their processes.
+   */
+  public void kill() {
+    if (killed.compareAndSet(false, true)) {
       release(placement, handles);
+    }
+  }
+
+  private static <A> ActorHandle<A> start(ActorCreator<A> actor, @Nullable String name, int rank) {
+    try {
+      return actor.remote();
+    } catch (IllegalArgumentException e) {
+      if (name != null && Ray.getActor(NamedActors.name(name, rank)).isPresent()) {
+        throw NamedActors.taken(name, rank, e); // another driver's, made since we looked
+      }
+      throw e;
     }
   }
 
@@ -150,7 +249,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   private static void release(
-      PlacementGroup placement, List<? extends ActorHandle<? extends CollectiveActor>> handles) {
+      @Nullable PlacementGroup placement,
+      List<? extends ActorHandle<? extends CollectiveActor>> handles) {
     if (!Ray.isInitialized()) {
       return; // they have gone with their job
     }
@@ -158,7 +258,9 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     if (!Ray.getRuntimeContext().isLocalMode()) {
       handles.forEach(handle -> steps.add(handle::kill));
     }
-    steps.add(() -> PlacementGroups.removePlacementGroup(placement.getId()));
+    if (placement != null) {
+      steps.add(() -> PlacementGroups.removePlacementGroup(placement.getId()));
+    }
     runAll(steps);
   }
 
@@ -208,11 +310,27 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     private final Map<String, Double> resources;
     private final List<String> jvmOptions;
     private final Duration timeout;
+    private final @Nullable String name;
+    private final boolean detached;
+    private final @Nullable PlacementGroup placement;
 
-    private Options(Map<String, Double> resources, List<String> jvmOptions, Duration timeout) {
+    private Options(
+        Map<String, Double> resources,
+        List<String> jvmOptions,
+        Duration timeout,
+        @Nullable String name,
+        boolean detached,
+        @Nullable PlacementGroup placement) {
       this.resources = resources;
       this.jvmOptions = jvmOptions;
       this.timeout = timeout;
+      this.name = name;
+      this.detached = detached;
+      this.placement = placement;
+    }
+
+    private static Options defaults() {
+      return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT, null, false, null);
     }
 
     /**
@@ -220,7 +338,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
      * two actors that share one cannot be in one group there.
      */
     public static Options gpus(double count) {
-      return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT).resource("GPU", count);
+      return defaults().resource("GPU", count);
     }
 
     /**
@@ -228,7 +346,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
      * {@link io.nvrar.GroupConfig#backend()} says otherwise.
      */
     public static Options cpus(double count) {
-      return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT).resource("CPU", count);
+      return defaults().resource("CPU", count);
     }
 
     /** Also this much of a resource of Ray's for each actor, more than 0. */
@@ -239,7 +357,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       }
       Map<String, Double> more = new TreeMap<>(resources);
       more.put(name, amount);
-      return new Options(more, jvmOptions, timeout);
+      return new Options(more, jvmOptions, timeout, this.name, detached, placement);
     }
 
     /** The largest heap of each actor's JVM, as {@code -Xmx} takes it, such as {@code "2g"}. */
@@ -255,7 +373,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     public Options jvmOption(String option) {
       List<String> more = new ArrayList<>(jvmOptions);
       more.add(Objects.requireNonNull(option, "option"));
-      return new Options(resources, List.copyOf(more), timeout);
+      return new Options(resources, List.copyOf(more), timeout, name, detached, placement);
     }
 
     /** How long creating the actors waits for room and for their start; 1 s to 1 day. */
@@ -263,7 +381,64 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       if (value.compareTo(Duration.ofSeconds(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
         throw new IllegalArgumentException("timeout is " + value + ", must be 1 s to 1 day");
       }
-      return new Options(resources, jvmOptions, value);
+      return new Options(resources, jvmOptions, value, name, detached, placement);
+    }
+
+    /**
+     * Names the actors {@code <name>-0}, {@code <name>-1} and so on in the driver's namespace,
+     * {@code ray.job.namespace}, so that {@link RayActorGroup#find} finds them.
+     *
+     * @param value not blank
+     */
+    public Options name(String value) {
+      if (value.isBlank()) {
+        throw new IllegalArgumentException("the actors' name is empty");
+      }
+      return new Options(resources, jvmOptions, timeout, value, detached, placement);
+    }
+
+    /**
+     * The actors outlive the driver, and {@link RayActorGroup#close}, until {@link
+     * RayActorGroup#kill}. They need a {@link #name}. A later driver finds them only if both have
+     * the same {@code ray.job.namespace}.
+     *
+     * <p>Ray ends the actors of a placement group with it, and a Java driver's with the driver. So
+     * detached actors have none of their own: they start on a node that has room for all, which is
+     * not reserved for them. One given by {@link #placementGroup} must live as long as they do.
+     */
+    public Options detached() {
+      return new Options(resources, jvmOptions, timeout, name, true, placement);
+    }
+
+    /**
+     * Places actor {@code i} into bundle {@code i} of a placement group that exists, and stays when
+     * the actors go. These bundles must hold what an actor gets, and be on one node, or the actors
+     * can be in no group together.
+     */
+    public Options placementGroup(PlacementGroup value) {
+      return new Options(
+          resources, jvmOptions, timeout, name, detached, Objects.requireNonNull(value, "value"));
+    }
+
+    private void check(int count) {
+      if (detached && name == null) {
+        throw new IllegalArgumentException(
+            "detached actors need a name, or no later driver finds them: use Options.name");
+      }
+      if (placement != null) {
+        Placement.check(placement, count, resources);
+      }
+    }
+
+    private <A> ActorCreator<A> applyTo(ActorCreator<A> creator, int rank) {
+      creator.setMaxRestarts(0);
+      if (name != null) {
+        creator.setName(NamedActors.name(name, rank));
+      }
+      if (detached) {
+        creator.setLifetime(ActorLifetime.DETACHED);
+      }
+      return creator.setJvmOptions(jvmOptions);
     }
   }
 }

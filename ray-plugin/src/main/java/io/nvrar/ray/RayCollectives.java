@@ -46,6 +46,11 @@ public final class RayCollectives {
   /**
    * The calling actor's member of a group. Keep the result in a variable where nanoseconds count.
    *
+   * <p>A group that has failed is still found, and its calls throw the failure, until the driver
+   * closes it or the actor joins another of its name. If the driver is lost, the member frees its
+   * memory by itself; of such groups an actor's process remembers the last {@value
+   * GroupRegistry#FAILED_KEPT}.
+   *
    * @throws IllegalArgumentException if the actor is in no group of that name; the message lists
    *     those it is in
    * @throws IllegalStateException if the caller is not an actor

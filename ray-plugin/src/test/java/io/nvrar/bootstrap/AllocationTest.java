@@ -41,6 +41,9 @@ class AllocationTest {
       calls.put(
           "allReduce with an algorithm",
           () -> group.allReduce(a, b, ReduceOp.MIN, Algorithm.TWO_SHOT, group.stream()));
+      calls.put(
+          "allReduce in place with an operation on a stream",
+          () -> group.allReduce(a, ReduceOp.MAX, group.stream()));
       calls.put("reduce", () -> group.reduce(a, 0));
       calls.put("reduceScatter", () -> group.reduceScatter(a, b));
       calls.put("allGather", () -> group.allGather(a, b));

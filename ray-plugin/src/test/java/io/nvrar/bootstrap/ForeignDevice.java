@@ -147,6 +147,44 @@ final class ForeignDevice implements Device {
     public void copyTo(ByteBuffer target) {}
 
     @Override
+    public void copyFrom(double[] source, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(double[] target, DeviceStream stream) {}
+
+    @Override
+    public void copyFrom(byte[] source, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(byte[] target, DeviceStream stream) {}
+
+    @Override
+    public void copyFrom(int[] source, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(int[] target, DeviceStream stream) {}
+
+    @Override
+    public void copyFrom(long[] source, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(long[] target, DeviceStream stream) {}
+
+    @Override
+    public void copyFrom(ByteBuffer source, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(ByteBuffer target, DeviceStream stream) {}
+
+    @Override
+    public void copyFrom(
+        float[] source, int sourceOffset, long offset, int count, DeviceStream stream) {}
+
+    @Override
+    public void copyTo(
+        long offset, float[] target, int targetOffset, int count, DeviceStream stream) {}
+
+    @Override
     public void close() {}
   }
 }

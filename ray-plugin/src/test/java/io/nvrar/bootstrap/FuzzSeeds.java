@@ -80,6 +80,7 @@ final class FuzzSeeds {
     messages.add(new Message.Destroy());
     messages.add(new Message.Activity("; rank 0 is in barrier #1"));
     messages.add(new Message.Split(1, 2, 3, 41));
+    messages.add(new Message.Split(1, 0, 1, 41, new int[] {3, 1}));
     messages.add(new Message.SplitPlaces(1, new int[] {1, 0}));
     messages.add(new Message.SplitRendezvous(1, new byte[128], "host", 4242, ""));
     messages.add(Failure.timeout("late", 1, 2));

@@ -2,14 +2,22 @@ package io.nvrar.bootstrap;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.Algorithm;
+import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
+import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import io.nvrar.device.async.AsyncStream;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -101,6 +109,97 @@ class GraphCaptureTest {
                   mine[1]);
         }
       }
+    }
+  }
+
+  @Test
+  void aLaunchHearsOfAGroupWhoseCallsWereRecordedOnAJoinedStream() {
+    assumeTrue(TestBackend.isCuda(), "the host captures one stream only");
+    try (Members members = Members.join("forked", 1, Members.config().build())) {
+      forkAndJoin(members.rank(0));
+    }
+  }
+
+  private static void forkAndJoin(CollectiveGroup group) {
+    Device device = group.device();
+    try (DeviceStream stream = device.createStream();
+        DeviceStream side = device.createStream();
+        DeviceEvent fork = device.createEvent();
+        DeviceEvent join = device.createEvent();
+        DeviceBuffer in = device.allocate(DataType.INT32, 2);
+        DeviceBuffer out = device.allocate(DataType.INT32, 2);
+        DeviceGraph graph =
+            device.capture(
+                stream,
+                () -> {
+                  fork.record(stream);
+                  side.waitFor(fork);
+                  group.allReduce(in, out, ReduceOp.SUM, side);
+                  join.record(side);
+                  stream.waitFor(join);
+                })) {
+      in.copyFrom(new int[] {7, 10});
+      graph.launch(stream);
+      int[] sums = new int[2];
+      out.copyTo(sums);
+      assertThat(sums).containsExactly(7, 10);
+      group.abort("this test wants it so");
+      assertThatThrownBy(() -> graph.launch(stream))
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageContaining("this test wants it so");
+      assertThatThrownBy(stream::synchronize)
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageContaining("this test wants it so");
+      group.close();
+      assertThatThrownBy(() -> graph.launch(stream)).isInstanceOf(RuntimeException.class);
+    }
+  }
+
+  /** Nobody counts launches of graphs that have not begun, and a sum that is not made is no sum. */
+  @Test
+  void whatWasLaunchedBeforeAllCloseIsStillExecuted() throws Exception {
+    assumeTrue(TestBackend.isCuda(), "on the host a launch returns when the work is done");
+    int ranks = 2;
+    List<DeviceStream> streams = Collections.synchronizedList(new ArrayList<>());
+    List<DeviceBuffer> sums = Collections.synchronizedList(new ArrayList<>());
+    try (Members members = Members.join("late", ranks, Members.config().build())) {
+      members.onAll(
+          group -> {
+            DeviceStream stream = group.device().createStream();
+            DeviceBuffer sum = group.device().allocate(DataType.INT32, 4);
+            sum.copyFrom(new int[] {1, 2, 3, 4});
+            DeviceGraph graph = group.device().capture(stream, () -> group.allReduce(sum, stream));
+            keepBusy(group.device(), stream);
+            graph.launch(stream);
+            streams.add(stream);
+            sums.add(sum);
+          });
+      assertThat(((AsyncStream) streams.get(0)).isIdle()).as("the stream is busy").isFalse();
+    }
+    for (int i = 0; i < ranks; i++) {
+      streams.get(i).synchronize();
+      int[] values = new int[4];
+      sums.get(i).copyTo(values);
+      assertThat(values).containsExactly(2, 4, 6, 8);
+      sums.get(i).close();
+      streams.get(i).close();
+    }
+  }
+
+  /** For some tenths of a second. */
+  private static void keepBusy(Device device, DeviceStream stream) {
+    DeviceBuffer from = device.allocate(DataType.UINT8, 1L << 29);
+    DeviceBuffer to = device.allocate(DataType.UINT8, 1L << 29);
+    DeviceGraph copies =
+        device.capture(
+            stream,
+            () -> {
+              for (int i = 0; i < 250; i++) {
+                stream.copy(from, to);
+              }
+            });
+    for (int i = 0; i < 8; i++) {
+      copies.launch(stream);
     }
   }
 

@@ -11,6 +11,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -229,12 +230,51 @@ class SplitTest {
   }
 
   @Test
-  void aNameThatBecomesTooLongEndsTheSplitAndNotTheParent() {
-    String name = "n".repeat(Ticket.MAX_NAME_CHARS - 1);
-    try (Members world = Members.join(name, 2, Members.config().build())) {
-      assertThatThrownBy(() -> split(world, r -> 0, r -> 0))
-          .hasMessageContaining("the group's name has 129 characters, must have 1 to 128");
-      world.onAll(group -> assertThat(sum(group, 1)).isEqualTo(2));
+  void aGroupOfTheLongestNameCanBeSplit() {
+    String name = "n".repeat(Ticket.MAX_NAME_CHARS);
+    try (Members world = Members.join(name, 4, Members.config().build())) {
+      // Of names of 130 and 139 characters, all members have to make the same.
+      List<@Nullable CollectiveGroup> children =
+          split(world, r -> r < 2 ? 7 : Integer.MAX_VALUE, r -> 0);
+      for (int r = 0; r < 4; r++) {
+        assertThat(of(children, r).name())
+            .hasSize(Ticket.MAX_NAME_CHARS)
+            .matches(r < 2 ? "n+\\.{3}n+/7" : "n+\\.{3}n+/2147483647");
+      }
+      world.onAll(group -> assertThat(sum(of(children, group.rank()), 1)).isEqualTo(2));
+      close(children);
+      world.onAll(group -> assertThat(sum(group, 1)).isEqualTo(4));
+    }
+  }
+
+  @Test
+  void aGroupCanBeSplitAtAnyDepth() {
+    Members world = Members.join("deep", 2, Members.config().build());
+    Members deepest = world;
+    for (int depth = 1; depth <= 30; depth++) {
+      int color = 1000000 + depth;
+      List<@Nullable CollectiveGroup> children = split(deepest, r -> color, r -> 0);
+      deepest.close();
+      deepest = Members.of(List.of(of(children, 0), of(children, 1)));
+    }
+    assertThat(deepest.rank(0).name())
+        .isEqualTo(deepest.rank(1).name())
+        .startsWith("deep/1000001/1000002/")
+        .endsWith("/1000029/1000030");
+    deepest.onAll(group -> assertThat(sum(group, 1)).isEqualTo(2));
+    deepest.close();
+  }
+
+  @Test
+  void aNameIsShortenedInTheMiddleAndNotWithinACharacter() {
+    assertThat(Splitting.childName("tp", "0")).isEqualTo("tp/0");
+    String longest = "x".repeat(Ticket.MAX_NAME_CHARS - 2);
+    assertThat(Splitting.childName(longest, "5")).isEqualTo(longest + "/5");
+    for (int shift = 0; shift < 2; shift++) {
+      String name = "a".repeat(shift) + "\ud83d\ude00".repeat(Ticket.MAX_NAME_CHARS / 2 - shift);
+      String child = Splitting.childName(name, "12");
+      Ticket.checkName(child);
+      assertThat(StandardCharsets.UTF_8.newEncoder().canEncode(child)).as(child).isTrue();
     }
   }
 

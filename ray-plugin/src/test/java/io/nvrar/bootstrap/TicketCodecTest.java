@@ -6,18 +6,26 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 
 import io.nvrar.Algorithm;
 import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.TuningTable;
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 class TicketCodecTest {
@@ -97,15 +105,63 @@ class TicketCodecTest {
   }
 
   @Test
-  void everyDamagedByteIsNoticed() {
+  void everyDamagedByteIsNoticedWhateverItBecomes() {
     byte[] bytes = TicketCodec.encode(ticket());
     for (int i = 0; i < bytes.length; i++) {
-      for (int flip : new int[] {0x01, 0x80, 0xff}) {
+      for (int flip = 1; flip < 256; flip++) {
         byte[] damaged = bytes.clone();
         damaged[i] ^= (byte) flip;
-        assertThatThrownBy(() -> TicketCodec.decode(damaged))
-            .isInstanceOf(IllegalArgumentException.class);
+        refused(damaged, TicketCodec::decode, "byte " + i + " changed by " + flip);
       }
+    }
+  }
+
+  @Test
+  void everyDoorRefusesADamagedTicketAndLeavesNothingOfIt() throws Exception {
+    byte[] good =
+        Groups.createTicket(
+            "damaged", 1, Members.config().backend(Backend.CPU).build(), "127.0.0.1");
+    List<Consumer<byte[]>> doors =
+        List.of(ticket -> Groups.join(ticket, 0), Groups::observe, Groups::discardTicket);
+    List<byte[]> damaged = new ArrayList<>();
+    for (int i = 0; i < good.length; i++) {
+      byte[] flipped = good.clone();
+      flipped[i] ^= 0x10;
+      damaged.add(flipped);
+      damaged.add(Arrays.copyOf(good, i));
+    }
+    Set<Thread> threads = Thread.getAllStackTraces().keySet();
+    long files = openFiles();
+    for (byte[] ticket : damaged) {
+      doors.forEach(door -> refused(ticket, door, Arrays.toString(ticket)));
+    }
+    assertThat(openFiles()).isEqualTo(files);
+    assertThat(Thread.getAllStackTraces().keySet())
+        .filteredOn(thread -> thread.getName().startsWith("nvrar-"))
+        .isSubsetOf(threads);
+    try (CollectiveGroup group = Groups.join(good, 0)) {
+      group.barrier(); // the right one is still good
+    }
+  }
+
+  private static void refused(byte[] ticket, Consumer<byte[]> door, String what) {
+    try {
+      door.accept(ticket);
+    } catch (RuntimeException e) {
+      assertThat(e).as(what).isExactlyInstanceOf(IllegalArgumentException.class);
+      assertThat(e.getMessage())
+          .as(what)
+          .contains("ticket")
+          .hasSizeLessThan(200)
+          .doesNotContainPattern("\\p{Cc}");
+      return;
+    }
+    throw new AssertionError("it was taken for a ticket: " + what);
+  }
+
+  private static long openFiles() throws IOException {
+    try (Stream<Path> open = Files.list(Path.of("/proc/self/fd"))) {
+      return open.count();
     }
   }
 

@@ -42,6 +42,20 @@ class DoctorTest {
   }
 
   @Test
+  void pairsOfGpusWithoutNvlinkAreSaidToBeNoGroup(@TempDir Path scratch) throws Exception {
+    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "3")))
+        .containsPattern("ok +NVLink +a group may have any of the GPUs here\n");
+    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "3", "STUB_CUDA_PCIE", "0-2,1-2")))
+        .containsPattern("ok +peer access +every GPU here can access every other one's memory\n")
+        .containsPattern("ok +NVLink +a group may have GPU 0 and GPU 1 together\n")
+        .containsPattern(
+            "none +NVLink +no group may have GPU 0 and GPU 2, GPU 1 and GPU 2 together: there is no NVLink between them, and over PCIe a packet may not arrive whole \\(nvidia-smi topo -m\\)\n");
+    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "2", "STUB_CUDA_PEER_ACCESS", "0")))
+        .doesNotContain("NVLink");
+    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "1"))).doesNotContain("NVLink");
+  }
+
+  @Test
   void whatKeepsGpusFromBeingUsedIsSaidInOneLineEach(@TempDir Path scratch) throws Exception {
     String reason = "CUDA backend +the CUDA backend cannot run here: ";
     String noKernels = "this build of libnvrar holds no GPU kernels, it was made without nvcc";

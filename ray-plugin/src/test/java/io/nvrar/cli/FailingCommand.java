@@ -17,6 +17,7 @@ public final class FailingCommand implements NvrarCommand {
     NO_FILE,
     NO_MESSAGE,
     SEVERAL_LINES,
+    SEE_LOG,
     CODE_7
   }
 
@@ -36,6 +37,7 @@ public final class FailingCommand implements NvrarCommand {
       case NO_FILE -> throw new NoSuchFileException("/no/such/config.json");
       case NO_MESSAGE -> throw new IllegalStateException();
       case SEVERAL_LINES -> throw new IllegalStateException("first line\n\tat stack.trace");
+      case SEE_LOG -> throw new IllegalStateException("a log in Ray's session directory says why");
       case CODE_7 -> {}
     }
     return 7 + number;

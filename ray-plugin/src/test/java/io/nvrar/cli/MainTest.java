@@ -39,6 +39,21 @@ class MainTest {
   }
 
   @Test
+  void whoeverHasToReadALogOfAPrivateClusterReadsWhereItIsKept() {
+    System.setProperty(Main.KEPT_LOGS_PROPERTY, "/checkout/ray-logs");
+    try {
+      assertThat(run("fail", "SEE_LOG")).isEqualTo(1);
+    } finally {
+      System.clearProperty(Main.KEPT_LOGS_PROPERTY);
+    }
+    assertThat(run("fail", "SEE_LOG")).isEqualTo(1);
+    assertThat(err.toString().lines())
+        .containsExactly(
+            "nvrar: a log in Ray's session directory, kept in /checkout/ray-logs, says why",
+            "nvrar: a log in Ray's session directory says why");
+  }
+
+  @Test
   void verboseShowsTheStackBeforeOrBehindTheCommandsName() {
     assertThat(run("fail", "MISMATCH", "--verbose")).isEqualTo(1);
     assertThat(run("--verbose", "fail", "MISMATCH")).isEqualTo(1);

@@ -12,8 +12,16 @@ import io.nvrar.DeviceStream;
 import io.nvrar.HalfPrecision;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -131,6 +139,17 @@ public abstract class DeviceContract {
   }
 
   @Test
+  void aCountWhoseBytesCannotBeCountedIsTooLargeAndNotNegative() {
+    assertThatThrownBy(() -> device().allocate(DataType.FLOAT64, 1L << 61))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "a buffer of 2305843009213693952 elements of 8 bytes is too large; its bytes, 2^63 or more, fit in no address space");
+    assertThatThrownBy(() -> device().allocatePinned(DataType.INT64, Long.MAX_VALUE))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageStartingWith("a buffer of 9223372036854775807 elements of 8 bytes is too large");
+  }
+
+  @Test
   void aClosedBufferIsRefusedAndSoAreItsSlices() {
     DeviceBuffer buffer = device().allocate(DataType.INT32, 4);
     DeviceBuffer slice = buffer.slice(1, 2);
@@ -196,6 +215,158 @@ public abstract class DeviceContract {
         assertThat(last[0]).isEqualTo(round);
       }
     }
+  }
+
+  @Test
+  void arraysOfEveryJavaTypeComeBackInTheOrderOfAStream() {
+    int[] ints = new Random(12).ints(MANY).toArray();
+    long[] longs = new Random(13).longs(MANY).toArray();
+    double[] doubles = new Random(14).doubles(MANY).toArray();
+    byte[] bytes = new byte[2 * MANY + 1];
+    new Random(15).nextBytes(bytes);
+    float[] floats = new float[MANY];
+    for (int i = 0; i < MANY; i++) {
+      floats[i] = i % 251;
+    }
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer i32 = device().allocate(DataType.INT32, MANY + 3);
+        DeviceBuffer i64 = device().allocate(DataType.INT64, MANY);
+        DeviceBuffer f64 = device().allocate(DataType.FLOAT64, MANY);
+        DeviceBuffer u8 = device().allocate(DataType.UINT8, bytes.length);
+        DeviceBuffer bf16 = device().allocate(DataType.BFLOAT16, MANY)) {
+      i32.slice(3, MANY).copyFrom(ints, stream);
+      i64.copyFrom(longs, stream);
+      f64.copyFrom(doubles, stream);
+      u8.copyFrom(bytes, stream);
+      bf16.copyFrom(floats, 5, 2, MANY - 5, stream);
+      int[] intsBack = new int[MANY];
+      i32.slice(3, MANY).copyTo(intsBack, stream);
+      assertThat(intsBack).isEqualTo(ints);
+      long[] longsBack = new long[MANY];
+      i64.copyTo(longsBack, stream);
+      assertThat(longsBack).isEqualTo(longs);
+      double[] doublesBack = new double[MANY];
+      f64.copyTo(doublesBack, stream);
+      assertThat(doublesBack).isEqualTo(doubles);
+      byte[] bytesBack = new byte[bytes.length];
+      u8.copyTo(bytesBack, stream);
+      assertThat(bytesBack).isEqualTo(bytes);
+      float[] floatsBack = new float[MANY];
+      bf16.copyTo(2, floatsBack, 5, MANY - 5, stream);
+      System.arraycopy(floats, 0, floatsBack, 0, 5);
+      assertThat(floatsBack).isEqualTo(floats);
+      ByteBuffer source = ByteBuffer.wrap(bytes, 1, 2 * MANY);
+      ByteBuffer target = ByteBuffer.allocateDirect(2 * MANY);
+      u8.copyFrom(source, stream);
+      u8.copyTo(target, stream);
+      assertThat(source.hasRemaining()).isFalse();
+      assertThat(target.flip()).isEqualTo(ByteBuffer.wrap(bytes, 1, 2 * MANY));
+    }
+  }
+
+  @Test
+  void aCopyOnAStreamComesAfterWhatItHoldsAndBeforeWhatFollows() {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer a = device().allocate(DataType.INT32, MANY);
+        DeviceBuffer b = device().allocate(DataType.INT32, MANY);
+        DeviceBuffer c = device().allocate(DataType.INT32, MANY)) {
+      int[] values = new int[MANY];
+      int[] first = new int[MANY];
+      int[] second = new int[MANY];
+      for (int round = 0; round < 5; round++) {
+        values[MANY - 1] = round + 1;
+        a.copyFrom(values, stream);
+        stream.copy(a, b);
+        values[MANY - 1] = -round - 1; // what was copied is a snapshot
+        a.copyFrom(values, stream);
+        stream.copy(a, c);
+        values[MANY - 1] = 0;
+        b.copyTo(first, stream);
+        c.copyTo(second, stream);
+        assertThat(first[MANY - 1]).isEqualTo(round + 1);
+        assertThat(second[MANY - 1]).isEqualTo(-round - 1);
+      }
+    }
+  }
+
+  @Test
+  void aCopyToOrFromJavaIsNotRecorded() {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer one = buffer(1);
+        DeviceBuffer target = buffer(0);
+        DeviceGraph graph =
+            device()
+                .capture(
+                    stream,
+                    () -> {
+                      assertThatThrownBy(() -> target.copyFrom(new int[] {2}, stream))
+                          .isInstanceOf(IllegalStateException.class)
+                          .hasMessage(
+                              "copyFrom was called on a stream that is capturing; what it records runs when the graph is launched, so record DeviceStream.copy with a buffer of allocatePinned instead");
+                      assertThatThrownBy(() -> target.copyTo(new int[1], stream))
+                          .isInstanceOf(IllegalStateException.class)
+                          .hasMessageStartingWith(
+                              "copyTo was called on a stream that is capturing");
+                      stream.copy(one, target);
+                    })) {
+      assertThat(ints(target)).containsExactly(0);
+      graph.launch(stream);
+      assertThat(ints(target)).containsExactly(1);
+    }
+  }
+
+  @Test
+  void aCopyOnAClosedStreamOrOfWhatDoesNotFitIsRefused() {
+    DeviceStream stream = device().createStream();
+    try (DeviceBuffer buffer = buffer(3)) {
+      assertThatThrownBy(() -> buffer.copyFrom(new int[2], stream))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("the copy of 2 elements from element 0 does not fit in the buffer int32[1]");
+      assertThatThrownBy(() -> buffer.copyTo(new float[1], stream))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("copyTo(float[]) was called on the buffer int32[1]; copy a int[]");
+      stream.close();
+      assertThatThrownBy(() -> buffer.copyFrom(new int[1], stream))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage("copyFrom was called on a closed stream");
+      assertThatThrownBy(() -> buffer.copyTo(new int[1], stream))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage("copyTo was called on a closed stream");
+      assertThat(ints(buffer)).containsExactly(3);
+    }
+  }
+
+  @Test
+  void threadsCopyOnTheirStreamsAtOnce() throws Exception {
+    List<Callable<Void>> copies = new ArrayList<>();
+    for (int thread = 0; thread < 4; thread++) {
+      int value = thread;
+      copies.add(() -> copyManyTimes(value));
+    }
+    ExecutorService executor = Executors.newFixedThreadPool(4);
+    try {
+      for (Future<Void> copy : executor.invokeAll(copies, 60, TimeUnit.SECONDS)) {
+        copy.get();
+      }
+    } finally {
+      executor.shutdownNow();
+    }
+  }
+
+  private Void copyManyTimes(int value) {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer buffer = device().allocate(DataType.INT32, 1000)) {
+      int[] values = new int[1000];
+      int[] back = new int[1000];
+      for (int i = 0; i < 300; i++) {
+        Arrays.fill(values, 1000 * value + i);
+        buffer.copyFrom(values, stream);
+        Arrays.fill(values, -1);
+        buffer.copyTo(back, stream);
+        assertThat(back).containsOnly(1000 * value + i);
+      }
+    }
+    return null;
   }
 
   @Test
@@ -376,6 +547,32 @@ public abstract class DeviceContract {
       assertThat(end.isDone()).isTrue();
       assertThat(ints(target)).containsExactly(1);
     }
+  }
+
+  @Test
+  void aStageCompletesWhenItsEventHasHappened() throws Exception {
+    DeviceEvent event = device().createEvent();
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer one = buffer(1);
+        DeviceBuffer target = buffer(0)) {
+      assertThat(event.whenDone().toCompletableFuture()).isCompleted();
+      stream.copy(one, target);
+      event.record(stream);
+      CompletableFuture<int[]> result =
+          event.whenDone().thenApply(done -> ints(target)).toCompletableFuture();
+      assertThat(result.get(60, TimeUnit.SECONDS)).containsExactly(1);
+      device().capture(stream, () -> event.record(stream)).close();
+      assertThatThrownBy(event::whenDone)
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(
+              "whenDone was called on an event that was recorded while its stream captured");
+      event.record(stream);
+      assertThat(event.whenDone().toCompletableFuture().get(60, TimeUnit.SECONDS)).isNull();
+    }
+    event.close();
+    assertThatThrownBy(event::whenDone)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessage("whenDone was called with a closed event");
   }
 
   @Test

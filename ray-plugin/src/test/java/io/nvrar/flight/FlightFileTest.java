@@ -159,6 +159,14 @@ class FlightFileTest {
     assertRefused(bad, "it names rank 3 of a world of size 3");
     Files.writeString(bad, lines.get(0).replace("\"writer\":0", "\"writer\":{}"));
     assertRefused(bad, "line 1 has a value of another kind");
+    // As deep as a line is long: Gson's tree of it must be neither printed nor compared.
+    String deep = "[".repeat(32_000) + "]".repeat(32_000);
+    Files.writeString(bad, deep);
+    assertRefused(bad, "line 1 is no JSON object");
+    Files.writeString(bad, lines.get(0).replace("\"writer\":0", "\"writer\":" + deep));
+    assertRefused(bad, "line 1 has a value of another kind");
+    Files.writeString(bad, "{\"a\":".repeat(10_000));
+    assertRefused(bad, "line 1 is no JSON");
     Files.write(bad, lines.subList(0, 3));
     assertRefused(bad, "it ends after 1 of the 3 calls of rank 0");
     Files.write(bad, lines.subList(0, 5));
@@ -171,6 +179,7 @@ class FlightFileTest {
         .hasMessageStartingWith(file.toString())
         .hasMessageContaining(why)
         .message()
+        .hasSizeLessThan(500)
         .doesNotContain("\n");
   }
 }

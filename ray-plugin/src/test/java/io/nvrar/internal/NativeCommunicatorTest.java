@@ -92,6 +92,36 @@ class NativeCommunicatorTest {
     }
   }
 
+  /** Sums that round, 1 + 2^-24 twice and its negative, and one of denormals. */
+  @ParameterizedTest
+  @ValueSource(ints = {FloatControl.UP, FloatControl.DOWN, FloatControl.NO_DENORMALS})
+  void aRankWhoseThreadRoundsOtherwiseHasTheBitsOfTheOthers(int foreign) throws Exception {
+    float[] first = {1, -1, Float.MIN_VALUE};
+    float[] other = {0x1p-24f, -0x1p-24f, Float.MIN_VALUE};
+    int type = DataType.FLOAT32.code();
+    try (Ranks ranks = new Ranks(3, TIMEOUT)) {
+      for (int algorithm = 1; algorithm <= 2; algorithm++) {
+        int how = algorithm;
+        List<float[]> sums =
+            ranks.ask(
+                (member, rank) -> {
+                  int word = FloatControl.DEFAULT | (rank == 1 ? foreign : 0);
+                  DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank == 0 ? first : other);
+                  long at = buffer.address();
+                  FloatControl.set(word);
+                  try {
+                    member.allReduce(at, at, 3, type, ReduceOp.SUM.code(), how, 0);
+                    assertThat(FloatControl.get()).isEqualTo(word);
+                  } finally {
+                    FloatControl.set(FloatControl.DEFAULT);
+                  }
+                  return contents(buffer);
+                });
+        assertThat(sums).containsOnly(new float[] {1, -1, 3 * Float.MIN_VALUE});
+      }
+    }
+  }
+
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
   void allGatherPutsEveryRanksValuesInRankOrder(int worldSize) throws Exception {

@@ -93,6 +93,63 @@ class NativeLibrariesTest {
   }
 
   @Test
+  void aUsersCacheThatCannotBeUsedKeepsNobodyWhoNamesAnotherFromLoading() throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
+    Path cache = scratch.resolve("cache");
+    Path temp = Files.createDirectory(scratch.resolve("tmp"));
+    List<String> options =
+        List.of("-Dnvrar.native.cache=" + cache, "-Djava.io.tmpdir=" + temp, "-Duser.home=" + temp);
+    // Where no name fits into the system's longest path; JNA goes there by itself.
+    List<String> full = List.of("env", "XDG_CACHE_HOME=" + directoryWithoutRoomForNames());
+    assertThat(ChildJvm.start(scratch, full, classPath, options).end(0)).contains("from " + cache);
+    Path file = Files.createFile(scratch.resolve("file"));
+    List<String> noDirectory = List.of("env", "XDG_CACHE_HOME=" + file);
+    assertThat(ChildJvm.start(scratch, noDirectory, classPath, options).end(0))
+        .contains("from " + cache);
+    try (Stream<Path> all = Files.walk(cache)) {
+      assertThat(all.filter(Files::isRegularFile)).as("what stays").hasSize(1);
+    }
+  }
+
+  @Test
+  void aUsersCacheWithoutExecutionKeepsNobodyWhoNamesAnotherFromLoading() throws Exception {
+    Path volume = Files.createDirectory(scratch.resolve("volume"));
+    Path cache = scratch.resolve("cache");
+    assertThat(
+            loadWithMounted(
+                "noexec", volume, "XDG_CACHE_HOME=" + volume, "-Dnvrar.native.cache=" + cache))
+        .contains("from " + cache);
+  }
+
+  @Test
+  void aDirectoryOfJnasThatCannotBeUsedIsWhatTheMessageNames() throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
+    Path file = Files.createFile(scratch.resolve("file"));
+    Path cache = scratch.resolve("cache");
+    List<String> options = List.of("-Dnvrar.native.cache=" + cache, "-Djna.tmpdir=" + file);
+    assertThat(
+            ChildJvm.start(scratch, List.of(), classPath, options).end(LoaderProcess.UNAVAILABLE))
+        .startsWith(
+            SENTENCE
+                + "JNA cannot unpack and load its own library in this directory: "
+                + file
+                + "\n")
+        .contains("tried " + file + ": JNA")
+        .doesNotContain(cache.toString());
+  }
+
+  /** A directory of which {@code JNA/temp} can be made, but no file in that. */
+  private Path directoryWithoutRoomForNames() throws IOException {
+    Path directory = Files.createDirectory(scratch.resolve("long"));
+    int longest = 4095 - "/JNA/temp".length() - 2;
+    while (directory.toString().length() < longest) {
+      int room = longest - directory.toString().length() - 1;
+      directory = directory.resolve("d".repeat(Math.max(1, Math.min(room, 200))));
+    }
+    return Files.createDirectories(directory);
+  }
+
+  @Test
   void aMissingLibraryIsOneSentenceAndThePath() {
     Path dir = scratch.resolve("nowhere");
     assertThatThrownBy(() -> open(settings(dir, scratch, scratch, "linux-x86_64"), scratch))
@@ -196,21 +253,26 @@ class NativeLibrariesTest {
         platform);
   }
 
-  /** In a mount namespace of its own, so that nothing of it is seen outside or stays. */
   private String loadWithCacheMounted(String option) throws Exception {
-    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
     Path cache = Files.createDirectory(scratch.resolve("volume"));
+    return loadWithMounted(option, cache, "NOTHING=0", "-Dnvrar.native.cache=" + cache);
+  }
+
+  /** In a mount namespace of its own, so that nothing of it is seen outside or stays. */
+  private String loadWithMounted(String option, Path volume, String variable, String property)
+      throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
     Path temp = Files.createDirectory(scratch.resolve("tmp"));
-    String mount = "mount -t tmpfs -o mode=700," + option + " none '" + cache + "'";
+    String mount = "mount -t tmpfs -o mode=700," + option + " none '" + volume + "'";
     Process probe = new ProcessBuilder("unshare", "-rm", "sh", "-c", mount).start();
     assumeTrue(
         probe.waitFor(30, TimeUnit.SECONDS) && probe.exitValue() == 0,
         "this machine gives no mount namespace to mount a volume in");
     return ChildJvm.start(
             scratch,
-            List.of("unshare", "-rm", "sh", "-c", mount + " && exec \"$@\"", "sh"),
+            List.of("env", variable, "unshare", "-rm", "sh", "-c", mount + " && exec \"$@\"", "sh"),
             classPath,
-            List.of("-Dnvrar.native.cache=" + cache, "-Djava.io.tmpdir=" + temp))
+            List.of(property, "-Djava.io.tmpdir=" + temp))
         .end(0);
   }
 }

@@ -40,6 +40,19 @@ class CreationFailuresTest {
   }
 
   @Test
+  void theFailuresOfTheOtherRanksKeepTheirTypeTheirStackAndTheirCause() {
+    GroupMismatchException mismatch = new GroupMismatchException("builds a and b");
+    PeerLostException lost = new PeerLostException("rank 1 is lost", 1, "node", 7);
+    lost.initCause(new java.io.IOException("connection reset"));
+    failures.add(0, task(lost));
+    failures.add(1, task(mismatch));
+    assertThat(failures.mostTelling().getSuppressed())
+        .singleElement()
+        .extracting(Throwable::getCause)
+        .isSameAs(lost);
+  }
+
+  @Test
   void aMismatchIsToldBeforeAllElse() {
     GroupMismatchException mismatch = new GroupMismatchException("builds a and b");
     failures.add(0, task(new BackendUnavailableException("no library")));

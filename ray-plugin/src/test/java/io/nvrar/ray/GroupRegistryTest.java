@@ -3,21 +3,41 @@ package io.nvrar.ray;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
+import io.nvrar.GroupHealth;
+import io.nvrar.bootstrap.GroupObserver;
 import io.nvrar.bootstrap.Groups;
 import io.ray.api.id.ActorId;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.awaitility.Awaitility;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 class GroupRegistryTest {
 
+  private final ExecutorService threads = Executors.newCachedThreadPool();
   private final GroupRegistry registry = new GroupRegistry();
   private final ActorId actor = ActorId.fromRandom();
   private final ActorId other = ActorId.fromRandom();
 
   @AfterEach
   void close() {
+    threads.shutdownNow();
     for (ActorId id : new ActorId[] {actor, other}) {
       if (registry.find(id, "tp") != null) {
         registry.destroy(id, "tp");
@@ -86,6 +106,161 @@ class GroupRegistryTest {
   }
 
   @Test
+  void aLeaveThatOvertakesItsJoinIsObeyedByIt() {
+    byte[] ticket = ticket("tp");
+    assertThat(registry.leave(actor, "tp", ticket)).isFalse();
+    assertThatThrownBy(() -> join(actor, "tp", ticket))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("the driver gave group 'tp' up before this actor had joined it");
+    assertThat(registry.find(actor, "tp")).isNull();
+    join(actor, "tp");
+  }
+
+  @Test
+  void aLeaveInTheMidstOfItsJoinEndsWhatThatHasMade() throws Exception {
+    byte[] ticket = ticket("tp");
+    CountDownLatch isJoining = new CountDownLatch(1);
+    CountDownLatch mayJoin = new CountDownLatch(1);
+    AtomicReference<@Nullable CollectiveGroup> made = new AtomicReference<>();
+    Future<?> join =
+        threads.submit(
+            () ->
+                registry.join(
+                    actor,
+                    "tp",
+                    ticket,
+                    () -> {
+                      isJoining.countDown();
+                      await(mayJoin);
+                      CollectiveGroup group = Groups.join(ticket, 0);
+                      made.set(group);
+                      return group;
+                    }));
+    await(isJoining);
+    assertThat(registry.leave(actor, "tp", ticket)).isFalse();
+    mayJoin.countDown();
+    assertThatThrownBy(() -> join.get(10, TimeUnit.SECONDS))
+        .cause()
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("the driver gave group 'tp' up before this actor had joined it");
+    assertThat(Objects.requireNonNull(made.get()).isClosed()).isTrue();
+    assertThat(registry.find(actor, "tp")).isNull();
+    join(actor, "tp");
+  }
+
+  @Test
+  void aLeaveIsOfItsActorOnly() {
+    byte[] ticket = ticket("tp");
+    assertThat(registry.leave(other, "tp", ticket)).isFalse();
+    join(actor, "tp", ticket);
+    assertThat(registry.find(actor, "tp")).isNotNull();
+  }
+
+  @Test
+  void leavesThatNoJoinFollowsDoNotPileUp() {
+    byte[] ticket = ticket("tp");
+    registry.leave(actor, "tp", ticket);
+    for (int i = 0; i < GroupRegistry.LEFT_KEPT; i++) {
+      registry.leave(actor, "tp", new byte[] {(byte) i});
+    }
+    join(actor, "tp", ticket); // the oldest is forgotten
+  }
+
+  @Test
+  void aGroupThatWaitsToLearnWhyItFailedKeepsNobodyFromTheOthers() throws Exception {
+    CountDownLatch isAsked = new CountDownLatch(1);
+    CountDownLatch mayAnswer = new CountDownLatch(1);
+    CollectiveGroup slow =
+        fake(
+            () -> {
+              isAsked.countDown();
+              await(mayAnswer);
+              throw new CollectiveException("a test");
+            });
+    registry.join(actor, "slow", new byte[1], () -> slow);
+    join(actor, "tp");
+    Future<?> successor =
+        threads.submit(() -> registry.join(actor, "slow", new byte[2], () -> fake(() -> {})));
+    try {
+      await(isAsked);
+      assertThat(threads.submit(() -> registry.get(actor, "tp")).get(2, TimeUnit.SECONDS))
+          .isNotNull();
+    } finally {
+      mayAnswer.countDown();
+    }
+    successor.get(10, TimeUnit.SECONDS);
+    assertThat(registry.get(actor, "slow")).isNotSameAs(slow);
+  }
+
+  @Test
+  void ofTwoThatTakeTheNameOfAFailedGroupOneIsRefused() throws Exception {
+    CyclicBarrier both = new CyclicBarrier(2);
+    CollectiveGroup failed =
+        fake(
+            () -> {
+              try {
+                both.await(10, TimeUnit.SECONDS);
+              } catch (Exception e) {
+                throw new IllegalStateException(e);
+              }
+              throw new CollectiveException("a test");
+            });
+    registry.join(actor, "dp", new byte[1], () -> failed);
+    List<Future<?>> joins = new ArrayList<>();
+    for (int i = 0; i < 2; i++) {
+      byte[] ticket = {(byte) (2 + i)};
+      joins.add(threads.submit(() -> registry.join(actor, "dp", ticket, () -> fake(() -> {}))));
+    }
+    int refused = 0;
+    for (Future<?> join : joins) {
+      try {
+        join.get(10, TimeUnit.SECONDS);
+      } catch (ExecutionException e) {
+        assertThat(e).cause().hasMessageContaining("already a member of a group named 'dp'");
+        refused++;
+      }
+    }
+    assertThat(refused).isEqualTo(1);
+  }
+
+  @Test
+  void failedGroupsOfOtherNamesAreRememberedAndDoNotPileUp() {
+    List<CollectiveGroup> failed = new ArrayList<>();
+    for (int i = 0; i < GroupRegistry.FAILED_KEPT + 3; i++) {
+      join(actor, "tp-" + i);
+      failed.add(registry.get(actor, "tp-" + i));
+      failed.get(i).abort("a test");
+    }
+    join(actor, "tp");
+    for (int i = 0; i < failed.size(); i++) {
+      CollectiveGroup group = failed.get(i);
+      if (i < 3) {
+        assertThat(registry.find(actor, "tp-" + i)).isNull();
+        Awaitility.await().until(group::isClosed);
+      } else {
+        assertThat(registry.get(actor, "tp-" + i)).isSameAs(group);
+        assertThatThrownBy(group::barrier).hasMessageContaining("a test");
+        registry.destroy(actor, "tp-" + i);
+      }
+    }
+  }
+
+  @Test
+  void theStreamOfAGroupThatTheDriverDestroyedIsClosedAtTheNextJoin() {
+    byte[] ticket = ticket("tp");
+    try (GroupObserver driver = Groups.observe(ticket)) {
+      registry.join(actor, "tp", ticket, () -> Groups.joinObserved(ticket, 0, 0));
+      DeviceStream stream = registry.get(actor, "tp").stream();
+      driver.destroy();
+      join(actor, "dp");
+      Awaitility.await()
+          .untilAsserted(
+              () -> assertThatThrownBy(stream::synchronize).hasMessageContaining("closed"));
+    }
+    registry.destroy(actor, "dp");
+  }
+
+  @Test
   void anUnknownGroupsMessageListsTheKnownOnes() {
     assertThatThrownBy(() -> registry.get(actor, "tp"))
         .isInstanceOf(IllegalArgumentException.class)
@@ -97,13 +272,51 @@ class GroupRegistryTest {
   }
 
   private byte[] join(ActorId id, String name) {
-    byte[] ticket = Groups.createTicket(name, 1, GroupConfig.defaults(), "127.0.0.1");
+    byte[] ticket = ticket(name);
+    join(id, name, ticket);
+    return ticket;
+  }
+
+  private void join(ActorId id, String name, byte[] ticket) {
     try {
       registry.join(id, name, ticket, () -> Groups.join(ticket, 0));
     } catch (RuntimeException e) {
       Groups.discardTicket(ticket);
       throw e;
     }
-    return ticket;
+  }
+
+  private static byte[] ticket(String name) {
+    return Groups.createTicket(name, 1, GroupConfig.defaults(), "127.0.0.1");
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      assertThat(latch.await(10, TimeUnit.SECONDS)).isTrue();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** A group that answers only what a registry asks without waiting, and {@code throwIfFailed}. */
+  private static CollectiveGroup fake(Runnable throwIfFailed) {
+    return (CollectiveGroup)
+        Proxy.newProxyInstance(
+            CollectiveGroup.class.getClassLoader(),
+            new Class<?>[] {CollectiveGroup.class},
+            (proxy, method, arguments) ->
+                switch (method.getName()) {
+                  case "throwIfFailed" -> {
+                    throwIfFailed.run();
+                    yield null;
+                  }
+                  case "isClosed" -> false;
+                  case "health" -> new GroupHealth(null, List.of());
+                  case "failure", "close" -> null;
+                  case "equals" -> proxy == arguments[0];
+                  case "hashCode" -> System.identityHashCode(proxy);
+                  case "toString" -> "fake";
+                  default -> throw new AssertionError(method + " is not answered");
+                });
   }
 }

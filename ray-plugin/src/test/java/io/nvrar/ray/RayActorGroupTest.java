@@ -4,10 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.ray.RayActorGroup.Options;
 import io.ray.api.placementgroup.PlacementGroup;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 class RayActorGroupTest {
@@ -34,15 +36,58 @@ class RayActorGroupTest {
 
   @Test
   void closingAfterTheEndOfRayIsNoError() {
-    PlacementGroup gone =
-        (PlacementGroup)
-            Proxy.newProxyInstance(
-                PlacementGroup.class.getClassLoader(),
-                new Class<?>[] {PlacementGroup.class},
-                (proxy, method, arguments) -> {
-                  throw new AssertionError(method + " was called without Ray");
-                });
-    RayActorGroup<CollectiveActor> group = new RayActorGroup<>(gone, List.of());
+    RayActorGroup<CollectiveActor> group =
+        new RayActorGroup<>(placement(List.of()), true, List.of());
     assertThatCode(group::close).doesNotThrowAnyException();
   }
+
+  @Test
+  void detachedActorsNeedAName() {
+    assertThatThrownBy(() -> RayActorGroup.create(Member::new, 2, Options.cpus(1).detached()))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("detached actors need a name, or no later driver finds them: use Options.name");
+    assertThatThrownBy(() -> Options.cpus(1).name(" "))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the actors' name is empty");
+  }
+
+  @Test
+  void aPlacementGroupMustHoldAllActors() {
+    PlacementGroup given = placement(List.of(Map.of("GPU", 1.0, "CPU", 2.0), Map.of("CPU", 4.0)));
+    assertThatThrownBy(
+            () -> RayActorGroup.create(Member::new, 3, Options.cpus(1).placementGroup(given)))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("3 actors need as many bundles, placement group 'given' has 2");
+    assertThatThrownBy(
+            () ->
+                RayActorGroup.create(
+                    Member::new, 2, Options.gpus(1).resource("CPU", 2).placementGroup(given)))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "each actor gets 2 CPU and 1 GPU, bundle 1 of placement group 'given' has 4 CPU");
+  }
+
+  @Test
+  void aCountOfNoneIsRefusedInAllForms() {
+    assertThatThrownBy(() -> RayActorGroup.create(Member::new, 0, Options.cpus(1)))
+        .hasMessage("count is 0, must be 1 or more");
+    assertThatThrownBy(() -> RayActorGroup.find("tp", 0))
+        .hasMessage("count is 0, must be 1 or more");
+  }
+
+  /** One that answers what it is asked without Ray. */
+  private static PlacementGroup placement(List<Map<String, Double>> bundles) {
+    return (PlacementGroup)
+        Proxy.newProxyInstance(
+            PlacementGroup.class.getClassLoader(),
+            new Class<?>[] {PlacementGroup.class},
+            (proxy, method, arguments) ->
+                switch (method.getName()) {
+                  case "getBundles" -> bundles;
+                  case "getName" -> "given";
+                  default -> throw new AssertionError(method + " was called without Ray");
+                });
+  }
+
+  private static final class Member implements CollectiveActor {}
 }

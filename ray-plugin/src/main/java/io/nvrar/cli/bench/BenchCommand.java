@@ -8,6 +8,7 @@ import io.nvrar.DataType;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.bootstrap.Groups;
+import io.nvrar.cli.AnswerPipe;
 import io.nvrar.cli.NvrarCommand;
 import io.nvrar.device.Devices;
 import io.nvrar.device.cuda.CudaDevices;
@@ -249,7 +250,9 @@ public final class BenchCommand implements NvrarCommand {
     check();
     PrintWriter out = spec.commandLine().getOut();
     if (member != null && barrier != null && processes != null) {
-      JavaRun.member(settings(collectives.get(0), processes.get(0)), member, barrier, out);
+      try (PrintWriter answers = AnswerPipe.open()) {
+        JavaRun.member(settings(collectives.get(0), processes.get(0)), member, barrier, answers);
+      }
       return 0;
     }
     checkBackend();

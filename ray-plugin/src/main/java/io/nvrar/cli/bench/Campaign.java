@@ -1,5 +1,6 @@
 package io.nvrar.cli.bench;
 
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -67,7 +68,7 @@ final class Campaign {
     }
     try {
       return run(program, one);
-    } catch (IOException | CollectiveException e) {
+    } catch (IOException | CollectiveException | BackendUnavailableException e) {
       progress.printf("nvrar: %s is given up: %s%n", program, e.getMessage());
       failures.put(program, e);
       return List.of();

@@ -135,7 +135,7 @@ final class JavaRun {
 
   /**
    * A member's process: rank 0 makes the ticket, because the others will come to it; each reads it
-   * from standard input, measures, and prints the number of its batches and a line for each.
+   * from standard input, measures, and answers with the number of its batches and a line for each.
    */
   static void member(Settings settings, int rank, Path barrier, PrintWriter out)
       throws IOException {

@@ -3,12 +3,12 @@ package io.nvrar.cli.bench;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.cli.AnswerPipe;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.io.UncheckedIOException;
 import java.io.Writer;
-import java.lang.ProcessBuilder.Redirect;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -48,7 +48,7 @@ final class MemberProcess implements AutoCloseable {
     command.addAll(List.of("bench", "--member", Integer.toString(rank)));
     command.addAll(List.of("--barrier", barrier.toString()));
     command.addAll(settings.arguments());
-    process = new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
+    process = AnswerPipe.starting(command).start();
     Thread reader = new Thread(this::readAll, "bench-rank-" + rank);
     reader.setDaemon(true);
     reader.start();

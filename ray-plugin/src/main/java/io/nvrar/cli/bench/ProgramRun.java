@@ -27,7 +27,10 @@ final class ProgramRun {
 
   /** Where {@code bin/nvrar bench} builds the two programs. */
   static Path directory(Path home) {
-    return home.resolve(Path.of("native", "build", "release", "bench"));
+    String directory = System.getProperty("nvrar.bench.programs");
+    return directory == null
+        ? home.resolve(Path.of("native", "build", "release", "bench"))
+        : Path.of(directory);
   }
 
   static List<Row> cpp(Path home, Settings settings, boolean study)

@@ -115,10 +115,12 @@ public final class SoakCommand implements NvrarCommand {
 
   private static Path directory(long seed) throws IOException {
     String home = System.getProperty("nvrar.home");
+    Path state = home == null ? null : Path.of(home, "target", "nvrar");
+    // The checkout may be another user's.
     Path parent =
-        home == null
-            ? Path.of(System.getProperty("java.io.tmpdir"))
-            : Path.of(home, "target", "nvrar", "soak");
+        state != null && Files.isWritable(state)
+            ? state.resolve("soak")
+            : Path.of(System.getProperty("java.io.tmpdir"));
     return Files.createTempDirectory(Files.createDirectories(parent), "soak-" + seed + "-");
   }
 

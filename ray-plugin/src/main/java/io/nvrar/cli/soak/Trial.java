@@ -1,9 +1,17 @@
 package io.nvrar.cli.soak;
 
 import io.nvrar.CollectiveGroup;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.internal.FloatControl;
+import java.util.List;
 
 /** Makes one call with fresh memory and looks at every element afterwards. */
 final class Trial {
+  private static final List<Integer> FOREIGN_WORDS =
+      List.of(FloatControl.NO_DENORMALS, FloatControl.DOWN, FloatControl.UP);
+
+  private static final double FOREIGN = 0.25;
+
   private Trial() {}
 
   /**
@@ -27,12 +35,11 @@ final class Trial {
     try (Region memory = new Region(group, call.type(), call.shift(), extent.shared())) {
       Region.Bits before = i -> sent(group.rank(), extent, extent.sendAt(), all, i);
       memory.fill(before);
-      call.collective()
-          .run(
-              group,
-              call,
-              memory.slice(extent.sendAt(), extent.send()),
-              memory.slice(extent.recvAt(), extent.recv()));
+      call(
+          group,
+          call,
+          memory.slice(extent.sendAt(), extent.send()),
+          memory.slice(extent.recvAt(), extent.recv()));
       memory.verify(
           "shared memory of " + call,
           i -> received(group.rank(), extent, extent.recvAt(), call, all, i, before));
@@ -45,11 +52,37 @@ final class Trial {
       Region.Bits before = i -> sent(group.rank(), extent, 0, all, i);
       send.fill(before);
       recv.fill(Region::pattern);
-      call.collective()
-          .run(group, call, send.slice(0, extent.send()), recv.slice(0, extent.recv()));
+      call(group, call, send.slice(0, extent.send()), recv.slice(0, extent.recv()));
       recv.verify(
           "recv of " + call, i -> received(group.rank(), extent, 0, call, all, i, Region::pattern));
       send.verify("send of " + call, before);
+    }
+  }
+
+  /**
+   * Some ranks make the call while their thread rounds otherwise or knows no denormals, as after
+   * loading a library that was linked with -ffast-math. The results must be the same bits.
+   */
+  private static void call(
+      CollectiveGroup group, CallSpec call, DeviceBuffer send, DeviceBuffer recv) {
+    Dice dice = Dice.of(call.seed(), group.rank());
+    if (!dice.chance(FOREIGN)) {
+      call.collective().run(group, call, send, recv);
+      return;
+    }
+    int word = FloatControl.DEFAULT | dice.pick(FOREIGN_WORDS);
+    int after;
+    FloatControl.set(word);
+    try {
+      call.collective().run(group, call, send, recv);
+    } finally {
+      after = FloatControl.get();
+      FloatControl.set(FloatControl.DEFAULT);
+    }
+    if (after != word) {
+      throw new WrongResultException(
+          "%s left its thread the float control word 0x%x, must leave 0x%x"
+              .formatted(call, after, word));
     }
   }
 

@@ -7,12 +7,14 @@ package io.nvrar.device.async;
 public interface EnqueuedCalls {
 
   /**
-   * Begins a launch of a graph that holds such calls; {@link #leave} must follow if this returns.
+   * Begins a launch of a graph that holds such calls; {@link #leave} must follow if this returns. A
+   * group that ends in order waits for what is launched.
    *
+   * @param on where it is launched
    * @throws io.nvrar.CollectiveException if the group has failed
    * @throws IllegalStateException if the group is closed
    */
-  void enter();
+  void enter(AsyncStream on);
 
   /** Ends what {@link #enter} began. */
   void leave();

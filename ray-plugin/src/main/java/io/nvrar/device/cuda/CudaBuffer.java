@@ -3,12 +3,14 @@ package io.nvrar.device.cuda;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
 import io.nvrar.device.memory.ElementBuffer;
 import io.nvrar.device.memory.LeakReport;
 import io.nvrar.device.memory.Lease;
 import jcuda.driver.CUdeviceptr;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /** Elements in a GPU's memory. */
 final class CudaBuffer extends ElementBuffer {
@@ -84,15 +86,27 @@ final class CudaBuffer extends ElementBuffer {
   }
 
   @Override
-  protected void write(int unitBytes, long start, int n, Part part) {
-    device.awaitStreams();
-    device.staging().write(address + start * unitBytes, unitBytes, n, part);
+  protected void write(@Nullable DeviceStream on, int unitBytes, long start, int n, Part part) {
+    long target = address + start * unitBytes;
+    if (on == null) {
+      device.awaitStreams();
+      device.staging().write(target, unitBytes, n, part);
+    } else {
+      CudaStream stream = device.requireStream(on, "copyFrom");
+      device.streamStaging().write(stream, target, unitBytes, n, part);
+    }
   }
 
   @Override
-  protected void read(int unitBytes, long start, int n, Part part) {
-    device.awaitStreams();
-    device.staging().read(address + start * unitBytes, unitBytes, n, part);
+  protected void read(@Nullable DeviceStream on, int unitBytes, long start, int n, Part part) {
+    long source = address + start * unitBytes;
+    if (on == null) {
+      device.awaitStreams();
+      device.staging().read(source, unitBytes, n, part);
+    } else {
+      CudaStream stream = device.requireStream(on, "copyTo");
+      device.streamStaging().read(stream, source, unitBytes, n, part);
+    }
   }
 
   @Override

@@ -18,29 +18,39 @@ import org.jspecify.annotations.Nullable;
 final class CudaDevice implements Device {
   private final GpuContext context;
   private final Staging staging;
+  private final StreamStaging streamStaging;
   private final @Nullable KeptMemory keptMemory;
+
+  private final EventWatch eventWatch;
 
   /** Those that a blocking copy waits for: all that are open. */
   private final Set<CudaStream> streams = ConcurrentHashMap.newKeySet();
 
-  private CudaDevice(GpuContext context, Staging staging, @Nullable KeptMemory keptMemory) {
+  private CudaDevice(
+      GpuContext context,
+      Staging staging,
+      StreamStaging streamStaging,
+      @Nullable KeptMemory keptMemory) {
     this.context = context;
     this.staging = staging;
+    this.streamStaging = streamStaging;
     this.keptMemory = keptMemory;
+    eventWatch = new EventWatch(context);
   }
 
   static CudaDevice of(GpuContext context) {
-    return new CudaDevice(context, new Staging(context), null);
+    return new CudaDevice(context, new Staging(context), new StreamStaging(context), null);
   }
 
   /** A GPU that several members of this process use at once, each with a device of its own. */
   static CudaDevice shared(GpuContext context) {
-    return new CudaDevice(context, new Staging(context), new KeptMemory());
+    return new CudaDevice(
+        context, new Staging(context), new StreamStaging(context), new KeptMemory());
   }
 
   /** The same GPU for another of the members that share it: copies wait for that one's streams. */
   CudaDevice forAnother() {
-    return new CudaDevice(context, staging, keptMemory);
+    return new CudaDevice(context, staging, streamStaging, keptMemory);
   }
 
   /** Null where the memory of closed buffers goes back to the driver. */
@@ -54,6 +64,14 @@ final class CudaDevice implements Device {
 
   Staging staging() {
     return staging;
+  }
+
+  EventWatch eventWatch() {
+    return eventWatch;
+  }
+
+  StreamStaging streamStaging() {
+    return streamStaging;
   }
 
   @Override
@@ -97,6 +115,7 @@ final class CudaDevice implements Device {
 
   @Override
   public DeviceStream createStream() {
+    streamStaging.prepare();
     return watched(CudaStream.create(this));
   }
 

@@ -5,6 +5,8 @@ import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.device.memory.Lease;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
 import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
@@ -18,12 +20,17 @@ final class CudaEvent implements DeviceEvent {
 
   private final CudaDevice device;
   private final GpuContext context;
-  private final CUevent event = new CUevent();
-  private final Lease lease;
+
+  /** Replaced under this event's lock. */
+  private volatile DriverEvent current;
+
   private volatile Place place = Place.NONE;
 
   /** On which it was recorded last. */
   private volatile @Nullable CudaStream stream;
+
+  /** Whether a stage waits for what the driver's event stands for; guarded by this. */
+  private boolean watched;
 
   private enum Place {
     NONE,
@@ -31,13 +38,23 @@ final class CudaEvent implements DeviceEvent {
     ON_A_STREAM
   }
 
+  /** What the driver has, and for how long. */
+  private static final class DriverEvent {
+    private final CUevent event = new CUevent();
+    private final Lease lease;
+
+    DriverEvent(GpuContext of) {
+      CUevent made = event;
+      of.call(
+          "cuEventCreate", () -> JCudaDriver.cuEventCreate(made, CUevent_flags.CU_EVENT_DEFAULT));
+      lease = new Lease(() -> of.call("cuEventDestroy", () -> JCudaDriver.cuEventDestroy(made)));
+    }
+  }
+
   CudaEvent(CudaDevice device) {
     this.device = device;
-    GpuContext of = device.context();
-    CUevent made = event;
-    context = of;
-    of.call("cuEventCreate", () -> JCudaDriver.cuEventCreate(made, CUevent_flags.CU_EVENT_DEFAULT));
-    lease = new Lease(() -> of.call("cuEventDestroy", () -> JCudaDriver.cuEventDestroy(made)));
+    context = device.context();
+    current = new DriverEvent(context);
   }
 
   @Override
@@ -48,12 +65,38 @@ final class CudaEvent implements DeviceEvent {
   @Override
   public void record(DeviceStream stream) {
     CudaStream on = device.requireStream(stream, "recording an event");
-    Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
-    use(
-        "record",
-        of -> on.submit("record", "cuEventRecord", queue -> JCudaDriver.cuEventRecord(of, queue)));
-    place = next;
-    this.stream = on;
+    synchronized (this) {
+      Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
+      if (watched) {
+        recordAnother(on);
+      } else {
+        use("record", of -> record(of, on));
+      }
+      place = next;
+      this.stream = on;
+    }
+  }
+
+  // The driver's event forgets its place when it is recorded again; a stage waits for that place.
+  private void recordAnother(CudaStream on) {
+    DriverEvent before = current;
+    if (before.lease.isClosed()) {
+      throw closedException("record");
+    }
+    DriverEvent another = new DriverEvent(context);
+    try {
+      record(another.event, on);
+    } catch (RuntimeException e) {
+      another.lease.close();
+      throw e;
+    }
+    current = another;
+    watched = false;
+    before.lease.close();
+  }
+
+  private static void record(CUevent of, CudaStream on) {
+    on.submit("record", "cuEventRecord", queue -> JCudaDriver.cuEventRecord(of, queue));
   }
 
   @Override
@@ -84,6 +127,26 @@ final class CudaEvent implements DeviceEvent {
   }
 
   @Override
+  public CompletionStage<Void> whenDone() {
+    DriverEvent now;
+    CudaStream on;
+    synchronized (this) {
+      now = current;
+      on = stream;
+      requireAskable("whenDone");
+      if (!now.lease.retain()) {
+        throw closedException("whenDone");
+      }
+      watched |= on != null;
+    }
+    if (on == null) {
+      now.lease.release();
+      return CompletableFuture.completedStage(null);
+    }
+    return device.eventWatch().watch(now.event, now.lease, on);
+  }
+
+  @Override
   public Duration elapsedSince(DeviceEvent start) {
     CudaEvent first = device.requireEvent(start, "elapsedSince");
     float[] millis = new float[1];
@@ -105,8 +168,8 @@ final class CudaEvent implements DeviceEvent {
   }
 
   @Override
-  public void close() {
-    lease.close();
+  public synchronized void close() {
+    current.lease.close();
   }
 
   // The driver's documentation refuses this, but does not say for how long after the capture.
@@ -114,23 +177,42 @@ final class CudaEvent implements DeviceEvent {
     use(
         what,
         of -> {
-          if (place == Place.IN_A_CAPTURE) {
-            throw new IllegalStateException(
-                what + " was called on an event that was recorded while its stream captured");
-          }
+          requireAskable(what);
           call.accept(of);
         });
   }
 
+  private void requireAskable(String what) {
+    if (place == Place.IN_A_CAPTURE) {
+      throw new IllegalStateException(
+          what + " was called on an event that was recorded while its stream captured");
+    }
+  }
+
   /** Gives the event to a call of the driver, during which it stays. */
   void use(String what, Consumer<CUevent> call) {
-    if (!lease.retain()) {
-      throw new IllegalStateException(what + " was called with a closed event");
-    }
+    DriverEvent now = retainCurrent(what);
     try {
-      call.accept(event);
+      call.accept(now.event);
     } finally {
-      lease.release();
+      now.lease.release();
     }
+  }
+
+  private DriverEvent retainCurrent(String what) {
+    while (true) {
+      DriverEvent now = current;
+      if (now.lease.retain()) {
+        return now;
+      }
+      if (now == current) {
+        throw closedException(what);
+      }
+      // It was recorded again in this moment.
+    }
+  }
+
+  private static IllegalStateException closedException(String what) {
+    return new IllegalStateException(what + " was called with a closed event");
   }
 }

@@ -36,7 +36,7 @@ final class CudaGraph implements DeviceGraph {
       return;
     }
     EnqueuedCalls next = calls[entered];
-    next.enter();
+    next.enter(on);
     try {
       on.carry(next);
       try {

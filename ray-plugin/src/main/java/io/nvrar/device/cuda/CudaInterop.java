@@ -25,6 +25,8 @@ import jcuda.driver.JCudaDriver;
  */
 public final class CudaInterop {
   private static final int MEMORYTYPE_DEVICE = 2;
+  private static final long STREAM_LEGACY = 1;
+  private static final long STREAM_PER_THREAD = 2;
 
   private CudaInterop() {}
 
@@ -63,20 +65,20 @@ public final class CudaInterop {
   /**
    * A stream that somebody else has created, by its handle ({@code CUstream}, which is {@code
    * cudaStream_t} too). It can do all that a stream of {@link Device#createStream} can; a capture
-   * that its owner has begun is not ours to end.
+   * that its owner has begun is not ours to end. Of the launches of such a capture's graph nothing
+   * here knows: ask {@link io.nvrar.CollectiveGroup#throwIfFailed} what has failed, and launch none
+   * once a group whose calls it has recorded is closed.
    *
    * @param device the GPU that it belongs to
-   * @param handle of a live stream, which nobody can check; not 0, the default stream, on which no
-   *     group can communicate
-   * @throws IllegalArgumentException if the device is no GPU, the handle is 0, or the stream is one
-   *     of another device
+   * @param handle of a live stream, which nobody can check; not that of a default stream: 0, 1
+   *     ({@code CU_STREAM_LEGACY}) or 2 ({@code CU_STREAM_PER_THREAD}), on which no group can
+   *     communicate
+   * @throws IllegalArgumentException if the device is no GPU, the handle is 0, 1 or 2, or the
+   *     stream is one of another device
    */
   public static DeviceStream wrapStream(Device device, long handle) {
     CudaDevice gpu = require(device);
-    if (handle == 0) {
-      throw new IllegalArgumentException(
-          "the default stream (handle 0) cannot be wrapped, it waits for all others; create one");
-    }
+    refuseDefaultStream(handle);
     return wrapped(gpu, Handles.stream(handle));
   }
 
@@ -107,6 +109,23 @@ public final class CudaInterop {
     return require(device).context().handle();
   }
 
+  // The driver takes these numbers for streams of its own.
+  private static void refuseDefaultStream(long handle) {
+    String which;
+    if (handle == 0) {
+      which = "the default stream (handle 0) cannot be wrapped, it waits for all others";
+    } else if (handle == STREAM_LEGACY) {
+      which =
+          "the legacy default stream (handle 1, CU_STREAM_LEGACY) cannot be wrapped, it waits for all others";
+    } else if (handle == STREAM_PER_THREAD) {
+      which =
+          "the default stream of a thread (handle 2, CU_STREAM_PER_THREAD) cannot be wrapped, it is another stream on every thread";
+    } else {
+      return;
+    }
+    throw new IllegalArgumentException(which + "; create one");
+  }
+
   private static DeviceStream wrapped(CudaDevice gpu, CUstream stream) {
     CUcontext own = new CUcontext();
     gpu.context().call("cuStreamGetCtx", () -> JCudaDriver.cuStreamGetCtx(stream, own));
@@ -115,6 +134,7 @@ public final class CudaInterop {
           "the stream 0x%x does not belong to the primary context of %s"
               .formatted(Handles.handle(stream), gpu));
     }
+    gpu.streamStaging().prepare();
     return gpu.watched(CudaStream.foreign(gpu, stream));
   }
 

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import jcuda.driver.CUdevice;
+import jcuda.driver.CUdevice_P2PAttribute;
 import jcuda.driver.CUdevice_attribute;
 import jcuda.driver.JCudaDriver;
 
@@ -35,20 +36,35 @@ public final class CudaReport {
     return gpus;
   }
 
-  /**
-   * The pairs of GPUs of which one cannot access the other's memory, such as {@code GPU 0 and GPU
-   * 2}; they cannot be in one group.
-   */
-  public static List<String> pairsWithoutPeerAccess() {
+  /** How two GPUs reach each other's memory. */
+  public enum Link {
+    /** One of them cannot access the other's memory: they cannot be in one group. */
+    NO_ACCESS,
+    /** They can, but not over NVLink: a packet may not arrive whole, so neither can these. */
+    NO_NVLINK,
+    /** They can be in one group. */
+    NVLINK
+  }
+
+  /** The pairs of GPUs that have that link between them, such as {@code GPU 0 and GPU 2}. */
+  public static List<String> pairs(Link link) {
     List<String> pairs = new ArrayList<>();
-    for (int a = 0; a < count(); a++) {
-      for (int b = a + 1; b < count(); b++) {
-        if (!canAccess(a, b) || !canAccess(b, a)) {
+    int count = count();
+    for (int a = 0; a < count; a++) {
+      for (int b = a + 1; b < count; b++) {
+        if (link(a, b) == link) {
           pairs.add(name(a) + " and " + name(b));
         }
       }
     }
     return pairs;
+  }
+
+  private static Link link(int a, int b) {
+    if (!canAccess(a, b) || !canAccess(b, a)) {
+      return Link.NO_ACCESS;
+    }
+    return hasNativeAtomics(a, b) && hasNativeAtomics(b, a) ? Link.NVLINK : Link.NO_NVLINK;
   }
 
   private static int count() {
@@ -85,6 +101,21 @@ public final class CudaReport {
         name(ordinal),
         () -> JCudaDriver.cuDeviceCanAccessPeer(can, device(ordinal), device(peer)));
     return can[0] != 0;
+  }
+
+  // What the native library asks for the same reason (require_links in device_memory.h).
+  private static boolean hasNativeAtomics(int ordinal, int peer) {
+    int[] supported = new int[1];
+    DriverCall.check(
+        "cuDeviceGetP2PAttribute",
+        name(ordinal),
+        () ->
+            JCudaDriver.cuDeviceGetP2PAttribute(
+                supported,
+                CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                device(ordinal),
+                device(peer)));
+    return supported[0] != 0;
   }
 
   private static int attribute(int ordinal, int which) {

@@ -11,14 +11,17 @@ import io.nvrar.device.memory.Lease;
 import java.util.Arrays;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import jcuda.driver.CUgraph;
 import jcuda.driver.CUgraphExec;
+import jcuda.driver.CUresult;
 import jcuda.driver.CUstream;
 import jcuda.driver.CUstreamCaptureMode;
 import jcuda.driver.CUstreamCaptureStatus;
 import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
@@ -37,8 +40,17 @@ final class CudaStream implements AsyncStream {
    */
   private final Object captureLock = new Object();
 
+  /**
+   * Held while a capture begins or is joined, and while {@link #enqueueUnrecorded} enqueues; never
+   * while anything waits. Taken after {@link #captureLock}.
+   */
+  private final Object enqueueLock = new Object();
+
   /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
   private boolean recording;
+
+  /** Whether {@link #retire} has closed it. */
+  private volatile boolean retired;
 
   /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
   private volatile EnqueuedCalls[] carried = {};
@@ -111,6 +123,12 @@ final class CudaStream implements AsyncStream {
       throw new IllegalStateException(
           "the stream is closed, a call needs an open one on " + device);
     }
+    try {
+      Capture.note(context, handle, calls);
+    } catch (RuntimeException e) {
+      lease.release();
+      throw e;
+    }
     for (EnqueuedCalls one : carried) {
       if (one == calls) {
         return;
@@ -135,11 +153,6 @@ final class CudaStream implements AsyncStream {
     return lease.isClosed();
   }
 
-  /** Whose calls were enqueued here; not to be changed. */
-  EnqueuedCalls[] carried() {
-    return carried;
-  }
-
   /** Throws what has failed of the calls that were enqueued here. */
   void throwIfFailed() {
     for (EnqueuedCalls calls : carried) {
@@ -150,14 +163,30 @@ final class CudaStream implements AsyncStream {
     }
   }
 
+  /** What {@link #throwIfFailed} would throw, for somebody who may not be listening; or null. */
+  @Nullable RuntimeException failure() {
+    for (EnqueuedCalls calls : carried) {
+      try {
+        calls.throwIfFailed();
+      } catch (RuntimeException e) {
+        return e;
+      }
+    }
+    return null;
+  }
+
   /**
-   * The same once for each group: a copy is not the failed group's, but may be of what it wrote.
+   * As {@link #throwIfFailed}, but once for each group: a copy is not the failed group's, but may
+   * be of what it wrote.
    */
   void throwIfNewlyFailed() {
     for (EnqueuedCalls calls : carried) {
       if (!told.contains(calls)) {
         told(calls);
       }
+    }
+    if (retired) {
+      device.forget(this); // nothing is left to be thrown
     }
   }
 
@@ -217,22 +246,33 @@ final class CudaStream implements AsyncStream {
   public void waitFor(DeviceEvent event) {
     CudaEvent ours = device.requireEvent(event, "waitFor");
     synchronized (captureLock) {
-      ours.use(
-          "waitFor",
-          of ->
-              submit(
-                  "waitFor", "cuStreamWaitEvent", on -> JCudaDriver.cuStreamWaitEvent(on, of, 0)));
+      synchronized (enqueueLock) {
+        ours.use(
+            "waitFor",
+            of ->
+                submit(
+                    "waitFor",
+                    "cuStreamWaitEvent",
+                    on -> JCudaDriver.cuStreamWaitEvent(on, of, 0)));
+      }
     }
   }
 
   @Override
   public void synchronize() {
-    requireOpen("synchronize");
-    if (isCapturing()) {
-      throw new IllegalStateException(
-          "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
+    if (lease.retain()) {
+      try {
+        if (isCapturing()) {
+          throw new IllegalStateException(
+              "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
+        }
+        context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+      } finally {
+        lease.release();
+      }
+    } else if (!retired) { // all that was submitted to a retired one has been executed
+      throw closedException("synchronize");
     }
-    submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
     throwIfFailed();
   }
 
@@ -240,14 +280,60 @@ final class CudaStream implements AsyncStream {
   public void close() {
     synchronized (captureLock) {
       if (lease.isClosed()) {
+        device.forget(this);
         return;
       }
-      if (recording) {
-        recording = false;
-        dropCapture();
+      try {
+        if (recording) {
+          recording = false;
+          dropCapture();
+        }
+      } finally {
+        device.forget(this);
+        lease.close();
       }
-      device.forget(this);
+    }
+  }
+
+  @Override
+  public boolean isIdle() {
+    synchronized (captureLock) {
+      if (!lease.retain()) {
+        return true;
+      }
+      try {
+        return isCapturing()
+            || context.status(() -> JCudaDriver.cuStreamQuery(stream))
+                != CUresult.CUDA_ERROR_NOT_READY;
+      } finally {
+        lease.release();
+      }
+    }
+  }
+
+  @Override
+  public void retire() {
+    if (!lease.retain()) {
+      return;
+    }
+    try {
+      synchronized (captureLock) {
+        if (recording) {
+          recording = false;
+          dropCapture();
+        }
+      }
+      // Outside the lock: whoever closes the stream meanwhile does not wait.
+      if (!isCapturing()) {
+        context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+      }
+    } finally {
+      retired = true;
       lease.close();
+      lease.release();
+      if (Arrays.stream(carried).allMatch(one -> told.contains(one) || isSpent(one))) {
+        device.forget(this);
+      }
     }
   }
 
@@ -278,6 +364,34 @@ final class CudaStream implements AsyncStream {
     }
   }
 
+  /**
+   * Enqueues, by calls of the driver that do not wait, what no capture may record. The stream stays
+   * meanwhile, and no capture begins.
+   *
+   * @param what was called, for the message if the stream is closed or captures
+   */
+  void enqueueUnrecorded(String what, Consumer<CUstream> calls) {
+    if (!lease.retain()) {
+      throw closedException(what);
+    }
+    try {
+      synchronized (enqueueLock) {
+        requireRunning(what);
+        calls.accept(stream);
+      }
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** Throws if the stream is closed, or records what it is given. */
+  void requireRunning(String what) {
+    requireOpen(what);
+    if (isCapturing()) {
+      throw new IllegalStateException(ElementBuffer.notRecorded(what));
+    }
+  }
+
   /** A call of the driver with a stream. */
   @FunctionalInterface
   interface StreamCall {
@@ -285,7 +399,7 @@ final class CudaStream implements AsyncStream {
     int run(CUstream stream);
   }
 
-  /** What a capture gave, ready to be launched, and whose calls may be in it. */
+  /** What a capture gave, ready to be launched, and whose calls are in it. */
   @SuppressWarnings("ArrayRecordComponent") // never changed
   record Recorded(CUgraphExec executable, StreamCall launch, EnqueuedCalls[] calls) {
     Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {
@@ -295,25 +409,28 @@ final class CudaStream implements AsyncStream {
 
   /** Captures what {@code work} submits. */
   Recorded record(Runnable work) {
-    beginCapture();
+    Capture capture = beginCapture();
+    CUgraph graph;
     try {
       work.run();
+      graph = endCapture();
     } catch (Throwable e) {
       abandon(e);
       throw e;
+    } finally {
+      capture.end();
     }
-    CUgraph graph = endCapture();
     try {
       CUgraphExec executable = new CUgraphExec();
       context.call(
           "cuGraphInstantiate", () -> JCudaDriver.cuGraphInstantiate(executable, graph, 0L));
-      return new Recorded(executable, carried);
+      return new Recorded(executable, capture.calls());
     } finally {
       destroy(graph);
     }
   }
 
-  private void beginCapture() {
+  private Capture beginCapture() {
     synchronized (captureLock) {
       requireOpen("capture");
       if (isCapturing()) {
@@ -322,13 +439,21 @@ final class CudaStream implements AsyncStream {
       }
       // Relaxed: what the work does besides, such as allocating, is no part of the capture and
       // must not break it; and any thread may end it.
-      submit(
-          "capture",
-          "cuStreamBeginCapture",
-          on ->
-              JCudaDriver.cuStreamBeginCapture(
-                  on, CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED));
+      synchronized (enqueueLock) {
+        submit(
+            "capture",
+            "cuStreamBeginCapture",
+            on ->
+                JCudaDriver.cuStreamBeginCapture(
+                    on, CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED));
+      }
       recording = true;
+      try {
+        return Capture.begin(context, handle);
+      } catch (Throwable e) {
+        abandon(e);
+        throw e;
+      }
     }
   }
 

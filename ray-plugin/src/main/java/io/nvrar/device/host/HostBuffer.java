@@ -3,9 +3,11 @@ package io.nvrar.device.host;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
 import io.nvrar.device.memory.ElementBuffer;
 import io.nvrar.device.memory.LeakReport;
 import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
 
 /** Elements in host memory, seen in place. */
 final class HostBuffer extends ElementBuffer {
@@ -66,18 +68,27 @@ final class HostBuffer extends ElementBuffer {
   }
 
   @Override
-  protected void write(int unitBytes, long start, int n, Part part) {
+  protected void write(@Nullable DeviceStream on, int unitBytes, long start, int n, Part part) {
+    requireImmediate(on, "copyFrom");
     inPlace(unitBytes, start, n, part);
   }
 
   @Override
-  protected void read(int unitBytes, long start, int n, Part part) {
+  protected void read(@Nullable DeviceStream on, int unitBytes, long start, int n, Part part) {
+    requireImmediate(on, "copyTo");
     inPlace(unitBytes, start, n, part);
   }
 
   @Override
   protected String place() {
     return "host";
+  }
+
+  // What a stream of the host was given before has been executed, unless it records.
+  private static void requireImmediate(@Nullable DeviceStream on, String what) {
+    if (on != null) {
+      HostStream.require(on, what).requireRunning(what);
+    }
   }
 
   /** Splits a range of units of a size into its parts by chunk. */

@@ -4,6 +4,8 @@ import io.nvrar.Device;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import org.jspecify.annotations.Nullable;
 
 /** A moment: what a stream of the host was given before has been executed when it is recorded. */
@@ -53,6 +55,12 @@ final class HostEvent implements DeviceEvent {
   @Override
   public void synchronize() {
     happened("synchronize");
+  }
+
+  @Override
+  public CompletionStage<Void> whenDone() {
+    happened("whenDone");
+    return CompletableFuture.completedStage(null);
   }
 
   @Override

@@ -4,6 +4,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.memory.ElementBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -133,6 +134,14 @@ public final class HostStream implements DeviceStream {
 
   private synchronized void dropCapture() {
     recording = null;
+  }
+
+  /** Throws unless the stream is open and runs what it is given: such copies are not recorded. */
+  void requireRunning(String what) {
+    requireOpen(what);
+    if (isCapturing()) {
+      throw new IllegalStateException(ElementBuffer.notRecorded(what));
+    }
   }
 
   void requireOpen(String what) {

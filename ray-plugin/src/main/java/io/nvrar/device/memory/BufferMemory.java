@@ -27,7 +27,7 @@ public final class BufferMemory {
     }
   }
 
-  /** Undoes one {@link #retain} of the same two. */
+  /** Undoes one {@link #retain} of the same two; see {@link Lease#release} for what fails then. */
   public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
     releaseOne(first);
     releaseOne(second);

@@ -1,10 +1,11 @@
 package io.nvrar.device.memory;
 
+import static java.util.Objects.requireNonNull;
+
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.HalfPrecision;
+import io.nvrar.DeviceStream;
 import java.nio.ByteBuffer;
-import java.nio.ShortBuffer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -66,21 +67,30 @@ public abstract class ElementBuffer implements DeviceBuffer {
     }
   }
 
+  /** The message for a copy to or from Java on a stream that captures. */
+  public static String notRecorded(String what) {
+    return what
+        + " was called on a stream that is capturing; what it records runs when the graph is launched, so record DeviceStream.copy with a buffer of allocatePinned instead";
+  }
+
   /** Where the allocation begins in the device's address space. */
   protected abstract long baseAddress();
 
   /**
    * Fills a range of the allocation, whose memory is kept meanwhile.
    *
+   * @param on the stream in whose order; null for a blocking copy
    * @param unitBytes 1, 2, 4 or 8
    * @param start the first unit, counted from the allocation's
    * @param n the number of units
    * @param part fills a piece that Java can see; to be called in the order of the units
    */
-  protected abstract void write(int unitBytes, long start, int n, Part part);
+  protected abstract void write(
+      @Nullable DeviceStream on, int unitBytes, long start, int n, Part part);
 
   /** The opposite of {@link #write}: {@code part} reads a piece. */
-  protected abstract void read(int unitBytes, long start, int n, Part part);
+  protected abstract void read(
+      @Nullable DeviceStream on, int unitBytes, long start, int n, Part part);
 
   /** One piece of a copy. */
   @FunctionalInterface
@@ -114,127 +124,157 @@ public abstract class ElementBuffer implements DeviceBuffer {
 
   @Override
   public final void copyFrom(float[] source, int sourceOffset, long offset, int n) {
+    floatsIn(source, sourceOffset, offset, n, null);
+  }
+
+  @Override
+  public final void copyFrom(
+      float[] source, int sourceOffset, long offset, int n, DeviceStream stream) {
+    floatsIn(source, sourceOffset, offset, n, requireNonNull(stream));
+  }
+
+  private void floatsIn(
+      float[] source, int sourceOffset, long offset, int n, @Nullable DeviceStream on) {
     requireCopy("copyFrom", float.class, offset, n);
     Elements.requireArrayRange(source.length, sourceOffset, n);
-    copyIn(
-        offset,
-        n,
-        (view, index, done, part) -> {
-          int from = sourceOffset + done;
-          switch (dataType()) {
-            case FLOAT32 -> view.floats().put(index, source, from, part);
-            case FLOAT16 -> {
-              ShortBuffer target = view.shorts();
-              for (int i = 0; i < part; i++) {
-                target.put(index + i, HalfPrecision.floatToFloat16(source[from + i]));
-              }
-            }
-            case BFLOAT16 -> {
-              ShortBuffer target = view.shorts();
-              for (int i = 0; i < part; i++) {
-                target.put(index + i, HalfPrecision.floatToBfloat16(source[from + i]));
-              }
-            }
-            default -> throw notFloats();
-          }
-        });
+    Part part = Parts.of(dataType(), source, sourceOffset);
+    copy(() -> write(on, dataType().sizeBytes(), first + offset, n, part));
   }
 
   @Override
   public final void copyTo(long offset, float[] target, int targetOffset, int n) {
+    floatsOut(offset, target, targetOffset, n, null);
+  }
+
+  @Override
+  public final void copyTo(
+      long offset, float[] target, int targetOffset, int n, DeviceStream stream) {
+    floatsOut(offset, target, targetOffset, n, requireNonNull(stream));
+  }
+
+  private void floatsOut(
+      long offset, float[] target, int targetOffset, int n, @Nullable DeviceStream on) {
     requireCopy("copyTo", float.class, offset, n);
     Elements.requireArrayRange(target.length, targetOffset, n);
-    copyOut(
-        offset,
-        n,
-        (view, index, done, part) -> {
-          int to = targetOffset + done;
-          switch (dataType()) {
-            case FLOAT32 -> view.floats().get(index, target, to, part);
-            case FLOAT16 -> {
-              ShortBuffer source = view.shorts();
-              for (int i = 0; i < part; i++) {
-                target[to + i] = HalfPrecision.float16ToFloat(source.get(index + i));
-              }
-            }
-            case BFLOAT16 -> {
-              ShortBuffer source = view.shorts();
-              for (int i = 0; i < part; i++) {
-                target[to + i] = HalfPrecision.bfloat16ToFloat(source.get(index + i));
-              }
-            }
-            default -> throw notFloats();
-          }
-        });
+    Part part = Parts.into(dataType(), target, targetOffset);
+    copy(() -> read(on, dataType().sizeBytes(), first + offset, n, part));
   }
 
   @Override
   public final void copyFrom(double[] source) {
-    requireCopy("copyFrom", double.class, 0, source.length);
-    copyIn(0, source.length, (view, i, done, part) -> view.doubles().put(i, source, done, part));
+    copyIn(double.class, source.length, null, Parts.of(source));
+  }
+
+  @Override
+  public final void copyFrom(double[] source, DeviceStream stream) {
+    copyIn(double.class, source.length, requireNonNull(stream), Parts.of(source));
   }
 
   @Override
   public final void copyTo(double[] target) {
-    requireCopy("copyTo", double.class, 0, target.length);
-    copyOut(0, target.length, (view, i, done, part) -> view.doubles().get(i, target, done, part));
+    copyOut(double.class, target.length, null, Parts.into(target));
+  }
+
+  @Override
+  public final void copyTo(double[] target, DeviceStream stream) {
+    copyOut(double.class, target.length, requireNonNull(stream), Parts.into(target));
   }
 
   @Override
   public final void copyFrom(byte[] source) {
-    requireCopy("copyFrom", byte.class, 0, source.length);
-    copyIn(0, source.length, (view, i, done, part) -> view.bytes().put(i, source, done, part));
+    copyIn(byte.class, source.length, null, Parts.of(source));
+  }
+
+  @Override
+  public final void copyFrom(byte[] source, DeviceStream stream) {
+    copyIn(byte.class, source.length, requireNonNull(stream), Parts.of(source));
   }
 
   @Override
   public final void copyTo(byte[] target) {
-    requireCopy("copyTo", byte.class, 0, target.length);
-    copyOut(0, target.length, (view, i, done, part) -> view.bytes().get(i, target, done, part));
+    copyOut(byte.class, target.length, null, Parts.into(target));
+  }
+
+  @Override
+  public final void copyTo(byte[] target, DeviceStream stream) {
+    copyOut(byte.class, target.length, requireNonNull(stream), Parts.into(target));
   }
 
   @Override
   public final void copyFrom(int[] source) {
-    requireCopy("copyFrom", int.class, 0, source.length);
-    copyIn(0, source.length, (view, i, done, part) -> view.ints().put(i, source, done, part));
+    copyIn(int.class, source.length, null, Parts.of(source));
+  }
+
+  @Override
+  public final void copyFrom(int[] source, DeviceStream stream) {
+    copyIn(int.class, source.length, requireNonNull(stream), Parts.of(source));
   }
 
   @Override
   public final void copyTo(int[] target) {
-    requireCopy("copyTo", int.class, 0, target.length);
-    copyOut(0, target.length, (view, i, done, part) -> view.ints().get(i, target, done, part));
+    copyOut(int.class, target.length, null, Parts.into(target));
+  }
+
+  @Override
+  public final void copyTo(int[] target, DeviceStream stream) {
+    copyOut(int.class, target.length, requireNonNull(stream), Parts.into(target));
   }
 
   @Override
   public final void copyFrom(long[] source) {
-    requireCopy("copyFrom", long.class, 0, source.length);
-    copyIn(0, source.length, (view, i, done, part) -> view.longs().put(i, source, done, part));
+    copyIn(long.class, source.length, null, Parts.of(source));
+  }
+
+  @Override
+  public final void copyFrom(long[] source, DeviceStream stream) {
+    copyIn(long.class, source.length, requireNonNull(stream), Parts.of(source));
   }
 
   @Override
   public final void copyTo(long[] target) {
-    requireCopy("copyTo", long.class, 0, target.length);
-    copyOut(0, target.length, (view, i, done, part) -> view.longs().get(i, target, done, part));
+    copyOut(long.class, target.length, null, Parts.into(target));
+  }
+
+  @Override
+  public final void copyTo(long[] target, DeviceStream stream) {
+    copyOut(long.class, target.length, requireNonNull(stream), Parts.into(target));
   }
 
   @Override
   public final void copyFrom(ByteBuffer source) {
+    bytesIn(source, null);
+  }
+
+  @Override
+  public final void copyFrom(ByteBuffer source, DeviceStream stream) {
+    bytesIn(source, requireNonNull(stream));
+  }
+
+  private void bytesIn(ByteBuffer source, @Nullable DeviceStream on) {
     int n = source.remaining();
     requireOpen();
     elements.requireBytes(n);
-    int from = source.position();
-    Part part = (view, i, done, length) -> view.bytes().put(i, source, from + done, length);
-    copy(() -> write(1, first * dataType().sizeBytes(), n, part));
+    Part part = Parts.of(source);
+    copy(() -> write(on, 1, first * dataType().sizeBytes(), n, part));
     source.position(source.limit());
   }
 
   @Override
   public final void copyTo(ByteBuffer target) {
+    bytesOut(target, null);
+  }
+
+  @Override
+  public final void copyTo(ByteBuffer target, DeviceStream stream) {
+    bytesOut(target, requireNonNull(stream));
+  }
+
+  private void bytesOut(ByteBuffer target, @Nullable DeviceStream on) {
     int n = target.remaining();
     requireOpen();
     elements.requireBytes(n);
-    int to = target.position();
-    Part part = (view, i, done, length) -> target.put(to + done, view.bytes(), i, length);
-    copy(() -> read(1, first * dataType().sizeBytes(), n, part));
+    Part part = Parts.into(target);
+    copy(() -> read(on, 1, first * dataType().sizeBytes(), n, part));
     target.position(target.limit());
   }
 
@@ -266,7 +306,7 @@ public abstract class ElementBuffer implements DeviceBuffer {
     }
   }
 
-  /** Undoes one {@link #retain}. */
+  /** Undoes one {@link #retain}, as {@link Lease#release} does. */
   public final void release() {
     memory.release();
   }
@@ -277,12 +317,14 @@ public abstract class ElementBuffer implements DeviceBuffer {
     elements.requireRange("the copy", offset, n);
   }
 
-  private void copyIn(long offset, int n, Part part) {
-    copy(() -> write(dataType().sizeBytes(), first + offset, n, part));
+  private void copyIn(Class<?> element, int n, @Nullable DeviceStream on, Part part) {
+    requireCopy("copyFrom", element, 0, n);
+    copy(() -> write(on, dataType().sizeBytes(), first, n, part));
   }
 
-  private void copyOut(long offset, int n, Part part) {
-    copy(() -> read(dataType().sizeBytes(), first + offset, n, part));
+  private void copyOut(Class<?> element, int n, @Nullable DeviceStream on, Part part) {
+    requireCopy("copyTo", element, 0, n);
+    copy(() -> read(on, dataType().sizeBytes(), first, n, part));
   }
 
   private void copy(Runnable work) {
@@ -314,9 +356,5 @@ public abstract class ElementBuffer implements DeviceBuffer {
         closed
             ? "the buffer " + elements + " is closed"
             : "the buffer that the slice " + elements + " was taken from is closed");
-  }
-
-  private AssertionError notFloats() {
-    return new AssertionError("requireCopy lets no " + dataType() + " pass");
   }
 }

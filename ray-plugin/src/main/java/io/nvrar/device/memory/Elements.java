@@ -7,9 +7,14 @@ import java.util.Locale;
 record Elements(DataType dataType, long count) {
 
   Elements {
-    if (count < 0 || count > Long.MAX_VALUE / dataType.sizeBytes()) {
+    if (count < 0) {
       throw new IllegalArgumentException(
           "a buffer of " + count + " elements cannot be allocated; a count is 0 or more");
+    }
+    if (count > Long.MAX_VALUE / dataType.sizeBytes()) {
+      throw new IllegalArgumentException(
+          "a buffer of %d elements of %d bytes is too large; its bytes, 2^63 or more, fit in no address space"
+              .formatted(count, dataType.sizeBytes()));
     }
   }
 

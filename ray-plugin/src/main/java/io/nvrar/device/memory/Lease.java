@@ -1,6 +1,8 @@
 package io.nvrar.device.memory;
 
 import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A native resource that is released when it is closed and nobody uses it any more, so that one
@@ -8,13 +10,19 @@ import java.util.concurrent.atomic.AtomicLong;
  * threads; allocates nothing.
  */
 public final class Lease {
+  private static final Logger LOG = LoggerFactory.getLogger(Lease.class);
+
   /** Bit of {@link #uses} that says closed; the bits below count the uses. */
   private static final long CLOSED = 1L << 62;
 
   private final Runnable free;
   private final AtomicLong uses = new AtomicLong();
 
-  /** Of a resource that {@code free} releases; it is run once, by the last who leaves. */
+  /**
+   * Of a resource that {@code free} releases. It is run once: by {@link #close}, or by the last
+   * {@link #release} after it. What it throws goes on to whoever closes, and into the log where a
+   * use was the last.
+   */
   public Lease(Runnable free) {
     this.free = free;
   }
@@ -36,14 +44,25 @@ public final class Lease {
     return true;
   }
 
-  /** Undoes one {@link #retain}. */
+  /**
+   * Undoes one {@link #retain}. Made for finally blocks: that the resource cannot be freed is said
+   * in the log and not thrown, for this caller has not closed it, and its own exception and what it
+   * still has to undo matter more.
+   */
   public void release() {
     if (uses.decrementAndGet() == CLOSED) {
-      free.run();
+      try {
+        free.run();
+      } catch (RuntimeException e) {
+        LOG.warn("What was closed while it was in use could not be freed when its use ended", e);
+      }
     }
   }
 
-  /** Releases the resource, now or when the last use has ended. Idempotent. */
+  /**
+   * Releases the resource, now or when the last use has ended; throws what releasing it now throws.
+   * Idempotent.
+   */
   public void close() {
     long before = uses.getAndUpdate(now -> now | CLOSED);
     if (before == 0) {

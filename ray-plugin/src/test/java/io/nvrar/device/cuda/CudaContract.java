@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
@@ -16,13 +17,25 @@ import io.nvrar.device.DeviceContract;
 import io.nvrar.device.host.HostDevice;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.IntStream;
 import jcuda.driver.CUcontext;
+import jcuda.driver.CUevent;
+import jcuda.driver.CUgraph;
 import jcuda.driver.CUstream;
+import jcuda.driver.CUstreamCaptureMode;
 import jcuda.driver.JCudaDriver;
 import org.junit.jupiter.api.Test;
 
@@ -110,6 +123,255 @@ abstract class CudaContract extends DeviceContract {
     }
   }
 
+  /** Keeps a stream from going on, as a kernel that waits does. */
+  protected abstract Held hold(DeviceStream stream);
+
+  /** A stream that does not go on. */
+  protected interface Held extends AutoCloseable {
+    /** Lets it go on. Idempotent. */
+    void letGo();
+
+    @Override
+    default void close() {
+      letGo();
+    }
+  }
+
+  @Test
+  void aCopyFromJavaWaitsForNothingAndOneToJavaForItsOwnStreamOnly() throws Exception {
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream();
+        DeviceBuffer buffer = buffer(1);
+        DeviceBuffer elsewhere = buffer(0);
+        Held held = hold(stream)) {
+      int[] values = {2};
+      buffer.copyFrom(values, stream);
+      values[0] = 3;
+      elsewhere.copyFrom(values, other);
+      int[] back = new int[1];
+      elsewhere.copyTo(back, other);
+      assertThat(back).containsExactly(3);
+      buffer.copyTo(back, other);
+      assertThat(back).as("while its stream does not go on").containsExactly(1);
+      Future<int[]> late =
+          start(
+              () -> {
+                int[] target = new int[1];
+                buffer.copyTo(target, stream);
+                return target;
+              });
+      assertThatThrownBy(() -> late.get(200, TimeUnit.MILLISECONDS))
+          .isInstanceOf(TimeoutException.class);
+      held.letGo();
+      assertThat(late.get(60, TimeUnit.SECONDS)).containsExactly(2);
+    }
+  }
+
+  @Test
+  void aLargeCopyFromJavaWaitsForItsOwnPiecesAndKeepsNoOtherStreamWaiting() throws Exception {
+    int many = 3 << 20;
+    int[] values = new Random(21).ints(many).toArray();
+    int[] expected = values.clone();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream();
+        DeviceBuffer large = device().allocate(DataType.INT32, many);
+        DeviceBuffer small = buffer(0);
+        Held held = hold(stream)) {
+      Future<Boolean> copy =
+          start(
+              () -> {
+                large.copyFrom(values, stream);
+                Arrays.fill(values, 0);
+                return true;
+              });
+      assertThatThrownBy(() -> copy.get(300, TimeUnit.MILLISECONDS))
+          .isInstanceOf(TimeoutException.class);
+      int[] back = new int[1];
+      small.copyFrom(new int[] {4}, other);
+      small.copyTo(back, other);
+      assertThat(back).containsExactly(4);
+      assertThat(copy).isNotDone();
+      held.letGo();
+      assertThat(copy.get(60, TimeUnit.SECONDS)).isTrue();
+      int[] all = new int[many];
+      large.copyTo(all, stream);
+      assertThat(all).isEqualTo(expected);
+    }
+  }
+
+  @Test
+  void manySmallCopiesFromJavaDoNotWaitForTheirStream() {
+    try (DeviceStream stream = device().createStream();
+        DeviceBuffer buffer = device().allocate(DataType.INT32, 200);
+        Held held = hold(stream)) {
+      for (int i = 0; i < 200; i++) {
+        buffer.slice(i, 1).copyFrom(new int[] {i}, stream);
+      }
+      held.letGo();
+      int[] back = new int[200];
+      buffer.copyTo(back, stream);
+      assertThat(back).isEqualTo(IntStream.range(0, 200).toArray());
+    }
+  }
+
+  @Test
+  void whatWasCopiedFromJavaArrivesAlsoIfItsStreamIsClosedAtOnce() {
+    DeviceStream stream = device().createStream();
+    try (DeviceStream other = device().createStream();
+        DeviceEvent copied = device().createEvent();
+        DeviceBuffer buffer = buffer(0);
+        DeviceBuffer elsewhere = buffer(0);
+        Held held = hold(stream)) {
+      buffer.copyFrom(new int[] {5}, stream);
+      copied.record(stream);
+      stream.close();
+      for (int i = 0; i < 50; i++) {
+        elsewhere.copyFrom(new int[] {100 + i}, other);
+      }
+      other.synchronize();
+      held.letGo();
+      copied.synchronize();
+      assertThat(ints(buffer)).containsExactly(5);
+      assertThat(ints(elsewhere)).containsExactly(149);
+    }
+  }
+
+  @Test
+  void aCopyToJavaThrowsWhatHasFailedOnItsStreamAndCopiesNothing() {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream();
+        DeviceBuffer buffer = buffer(6)) {
+      calls.callOn(stream);
+      calls.failure = new CollectiveException("rank 1 is lost");
+      int[] back = {-1};
+      for (int i = 0; i < 2; i++) {
+        assertThatThrownBy(() -> buffer.copyTo(back, stream)).hasMessage("rank 1 is lost");
+        assertThat(back).containsExactly(-1);
+      }
+      buffer.copyFrom(new int[] {7}, stream);
+      buffer.copyTo(back, other);
+      assertThat(back[0]).isIn(6, 7);
+      calls.over = true;
+      assertThatThrownBy(() -> buffer.copyTo(back, stream)).hasMessage("rank 1 is lost");
+      buffer.copyTo(back, stream);
+      assertThat(back).containsExactly(7);
+    }
+  }
+
+  @Test
+  void aCopyOnTheStreamOfAnotherDeviceIsRefusedByName() {
+    HostDevice host = HostDevice.instance();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream hostStream = host.createStream();
+        DeviceBuffer buffer = buffer(1);
+        DeviceBuffer pinned = device().allocatePinned(DataType.INT32, 1)) {
+      refused(
+          () -> buffer.copyFrom(new int[1], hostStream),
+          "copyFrom on GPU 0 needs a stream of GPU 0, not one of host");
+      refused(
+          () -> buffer.copyTo(new int[1], hostStream),
+          "copyTo on GPU 0 needs a stream of GPU 0, not one of host");
+      refused(
+          () -> pinned.copyTo(new int[1], stream),
+          "copyTo on the host needs a stream of the host, not one of GPU 0");
+    }
+  }
+
+  @Test
+  void aStageIsForThePlaceThatItsEventHadWhenItWasAskedFor() throws Exception {
+    DeviceStream stream = device().createStream();
+    DeviceEvent event = device().createEvent();
+    try (DeviceStream other = device().createStream();
+        Held held = hold(stream)) {
+      event.record(stream);
+      CompletableFuture<Void> stage = event.whenDone().toCompletableFuture();
+      event.record(other);
+      event.synchronize();
+      assertThat(event.isDone()).isTrue();
+      assertThat(event.whenDone().toCompletableFuture().get(60, TimeUnit.SECONDS)).isNull();
+      event.close();
+      stream.close();
+      Thread.sleep(50);
+      assertThat(stage).isNotDone();
+      held.letGo();
+      assertThat(stage.get(60, TimeUnit.SECONDS)).isNull();
+    }
+  }
+
+  @Test
+  void noStageWaitsForTheEventOfAnother() throws Exception {
+    try (DeviceStream first = device().createStream();
+        DeviceStream second = device().createStream();
+        DeviceEvent early = device().createEvent();
+        DeviceEvent late = device().createEvent();
+        Held firstHeld = hold(first);
+        Held secondHeld = hold(second)) {
+      early.record(first);
+      late.record(second);
+      CompletableFuture<Void> ofFirst = early.whenDone().toCompletableFuture();
+      CompletableFuture<Void> ofSecond = late.whenDone().toCompletableFuture();
+      secondHeld.letGo();
+      assertThat(ofSecond.get(60, TimeUnit.SECONDS)).isNull();
+      assertThat(ofFirst).isNotDone();
+      firstHeld.letGo();
+      assertThat(ofFirst.get(60, TimeUnit.SECONDS)).isNull();
+    }
+  }
+
+  @Test
+  void oneThreadCompletesAllStagesAndEndsWhenThereAreNone() throws Exception {
+    List<CompletableFuture<Thread>> ran = new ArrayList<>();
+    try (DeviceStream stream = device().createStream();
+        Held held = hold(stream)) {
+      for (int i = 0; i < 20; i++) {
+        DeviceEvent event = device().createEvent();
+        event.record(stream);
+        ran.add(
+            event
+                .whenDone()
+                .thenApply(
+                    done -> {
+                      // A dependent may use the device, and the event itself.
+                      event.record(stream);
+                      assertThat(event.whenDone()).isNotNull();
+                      event.close();
+                      return Thread.currentThread();
+                    })
+                .toCompletableFuture());
+      }
+      held.letGo();
+      for (CompletableFuture<Thread> one : ran) {
+        assertThat(one.get(60, TimeUnit.SECONDS)).isSameAs(ran.get(0).get());
+      }
+    }
+    Thread thread = ran.get(0).get();
+    assertThat(thread.getName()).isEqualTo("nvrar-events-0");
+    assertThat(thread.isDaemon()).isTrue();
+    thread.join(TimeUnit.SECONDS.toMillis(60));
+    assertThat(thread.isAlive()).isFalse();
+  }
+
+  @Test
+  void aStageFailsWithWhatHasFailedOnItsStreamAndSynchronizeThrowsItNevertheless()
+      throws Exception {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceEvent event = device().createEvent();
+        Held held = hold(stream)) {
+      calls.callOn(stream);
+      event.record(stream);
+      CompletableFuture<Void> pending = event.whenDone().toCompletableFuture();
+      calls.failure = new CollectiveException("rank 1 is lost");
+      calls.over = true;
+      held.letGo();
+      assertThatThrownBy(() -> pending.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.failure);
+      assertThatThrownBy(stream::synchronize).isSameAs(calls.failure);
+      stream.synchronize();
+      assertThat(event.whenDone().toCompletableFuture().get(60, TimeUnit.SECONDS)).isNull();
+    }
+  }
+
   @Test
   void aCaptureSpansTheStreamsThatWaitForItsEvents() {
     try (DeviceStream stream = device().createStream();
@@ -136,6 +398,152 @@ abstract class CudaContract extends DeviceContract {
       assertThat(ints(target)).containsExactly(0);
       graph.launch(stream);
       assertThat(ints(target)).containsExactly(1);
+    }
+  }
+
+  @Test
+  void aGraphHoldsTheCallsOfEveryStreamThatItsCaptureSpans() {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream side = device().createStream();
+        DeviceStream elsewhere = device().createStream();
+        DeviceEvent fork = device().createEvent();
+        DeviceEvent join = device().createEvent();
+        DeviceGraph graph =
+            device()
+                .capture(
+                    stream,
+                    () -> {
+                      fork.record(stream);
+                      side.waitFor(fork);
+                      calls.callOn(side);
+                      join.record(side);
+                      stream.waitFor(join);
+                    })) {
+      graph.launch(elsewhere);
+      assertThat(calls.launches).isEqualTo(1);
+      elsewhere.synchronize();
+      calls.failure = new CollectiveException("rank 1 is lost");
+      assertThatThrownBy(elsewhere::synchronize).hasMessage("rank 1 is lost");
+      assertThatThrownBy(() -> graph.launch(elsewhere)).hasMessage("rank 1 is lost");
+      calls.failure = null;
+      calls.over = true;
+      assertThatThrownBy(() -> graph.launch(stream)).hasMessage("the group is closed");
+      graph.recapture(stream, () -> {});
+      graph.launch(stream);
+    }
+  }
+
+  @Test
+  void aGraphHoldsNoCallsButThoseOfItsCapture() {
+    RecordedCalls before = new RecordedCalls();
+    RecordedCalls beside = new RecordedCalls();
+    RecordedCalls within = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream()) {
+      before.callOn(stream);
+      within.callOn(stream);
+      try (DeviceGraph graph =
+          device()
+              .capture(
+                  stream,
+                  () -> {
+                    beside.callOn(other);
+                    within.callOn(stream);
+                    within.callOn(stream);
+                  })) {
+        before.over = true;
+        beside.over = true;
+        graph.launch(stream);
+        assertThat(within.launches).isEqualTo(1);
+        within.over = true;
+        assertThatThrownBy(() -> graph.launch(stream)).hasMessage("the group is closed");
+      }
+    }
+  }
+
+  @Test
+  void aCaptureOfAForeignStreamHoldsTheCallsOfAllThatStandForItAndOfThoseThatJoinByJCuda() {
+    JCudaDriver.cuCtxSetCurrent(CudaInterop.context(device()));
+    CUstream owner = new CUstream();
+    CUevent event = new CUevent();
+    JCudaDriver.cuStreamCreate(owner, 1);
+    JCudaDriver.cuEventCreate(event, 0);
+    RecordedCalls first = new RecordedCalls();
+    RecordedCalls second = new RecordedCalls();
+    try (DeviceStream wrapped = CudaInterop.wrapStream(device(), owner);
+        DeviceStream again = CudaInterop.wrapStream(device(), owner);
+        DeviceStream side = device().createStream();
+        DeviceGraph graph =
+            device()
+                .capture(
+                    wrapped,
+                    () -> {
+                      first.callOn(again);
+                      JCudaDriver.cuEventRecord(event, owner);
+                      JCudaDriver.cuStreamWaitEvent(CudaInterop.stream(side), event, 0);
+                      second.callOn(side);
+                      JCudaDriver.cuEventRecord(event, CudaInterop.stream(side));
+                      JCudaDriver.cuStreamWaitEvent(owner, event, 0);
+                    })) {
+      graph.launch(wrapped);
+      assertThat(first.launches).isEqualTo(1);
+      assertThat(second.launches).isEqualTo(1);
+    } finally {
+      JCudaDriver.cuEventDestroy(event);
+      JCudaDriver.cuStreamDestroy(owner);
+    }
+  }
+
+  @Test
+  void theCallsOfACaptureThatSomebodyElseHasBegunAreInNoneOfOurs() {
+    JCudaDriver.cuCtxSetCurrent(CudaInterop.context(device()));
+    RecordedCalls theirs = new RecordedCalls();
+    RecordedCalls ours = new RecordedCalls();
+    CUgraph captured = new CUgraph();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream()) {
+      JCudaDriver.cuStreamBeginCapture(
+          CudaInterop.stream(other), CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED);
+      DeviceGraph graph =
+          device()
+              .capture(
+                  stream,
+                  () -> {
+                    theirs.callOn(other);
+                    ours.callOn(stream);
+                  });
+      JCudaDriver.cuStreamEndCapture(CudaInterop.stream(other), captured);
+      JCudaDriver.cuGraphDestroy(captured);
+      theirs.failure = new CollectiveException("rank 1 is lost");
+      graph.launch(stream);
+      stream.synchronize();
+      assertThat(ours.launches).isEqualTo(1);
+      assertThatThrownBy(other::synchronize).hasMessage("rank 1 is lost");
+      graph.close();
+    }
+  }
+
+  @Test
+  void aCaptureThatFailsTakesNoCallsOfLaterOnes() {
+    RecordedCalls dropped = new RecordedCalls();
+    RecordedCalls kept = new RecordedCalls();
+    try (DeviceStream stream = device().createStream()) {
+      assertThatThrownBy(
+              () ->
+                  device()
+                      .capture(
+                          stream,
+                          () -> {
+                            dropped.callOn(stream);
+                            throw new UnsupportedOperationException("half way");
+                          }))
+          .hasMessage("half way");
+      try (DeviceGraph graph = device().capture(stream, () -> kept.callOn(stream))) {
+        dropped.over = true;
+        graph.launch(stream);
+        assertThat(kept.launches).isEqualTo(1);
+      }
     }
   }
 
@@ -272,6 +680,12 @@ abstract class CudaContract extends DeviceContract {
     refused(
         () -> CudaInterop.wrapStream(device(), 0),
         "the default stream (handle 0) cannot be wrapped, it waits for all others; create one");
+    refused(
+        () -> CudaInterop.wrapStream(device(), 1),
+        "the legacy default stream (handle 1, CU_STREAM_LEGACY) cannot be wrapped, it waits for all others; create one");
+    refused(
+        () -> CudaInterop.wrapStream(device(), 2),
+        "the default stream of a thread (handle 2, CU_STREAM_PER_THREAD) cannot be wrapped, it is another stream on every thread; create one");
   }
 
   @Test
@@ -350,6 +764,14 @@ abstract class CudaContract extends DeviceContract {
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
     }
+  }
+
+  private static <T> Future<T> start(Callable<T> work) {
+    FutureTask<T> task = new FutureTask<>(work);
+    Thread thread = new Thread(task, "started by a test");
+    thread.setDaemon(true);
+    thread.start();
+    return task;
   }
 
   private static void inAnotherThread(Runnable work) throws Exception {

@@ -60,7 +60,9 @@ class CudaGroupFailuresTest {
   void aGpuThatIsNotThereIsNamed() throws Exception {
     assertThat(group(Map.of("STUB_CUDA_DEVICES", "2"), "LOCAL", "0", "2").end(0))
         .contains(
-            "rank 1 joins: BackendUnavailableException: there is no GPU 2 in this process, it sees 2, from 0 to 1");
+            "rank 1 joins: BackendUnavailableException: there is no GPU 2 in this process, it sees 2, from 0 to 1")
+        .containsPattern(
+            "rank 0 joins: CollectiveException: rank 1 \\(.*\\) could not join group 'g': there is no GPU 2 in this process");
   }
 
   @Test
@@ -77,6 +79,21 @@ class CudaGroupFailuresTest {
                 .end(CudaGroupProcess.FAILED))
         .contains(
             "BackendUnavailableException: NVSHMEM 3.3.20 or newer is not here (pip install nvidia-nvshmem-cu13, or set NVSHMEM_HOME). Tried: /nonexistent: not there\n");
+  }
+
+  @Test
+  void aGroupThatTheDriverDestroysTakesItsStreamWithIt() throws Exception {
+    assertThat(CudaJvm.onStub(scratch, Map.of(), DestroyedGroups.class).end(0))
+        .isEqualTo("living: 0 more\n");
+  }
+
+  @Test
+  void aFailureIsHeardOnceByACopyAlsoWhenTheStreamHasGoneWithItsGroup() throws Exception {
+    assertThat(CudaJvm.onStub(scratch, Map.of(), DestroyedGroups.class, "failed").end(0))
+        .isEqualTo(
+            "call: CollectiveException\nfirst copy: CollectiveException\nsecond copy: done\n"
+                    .repeat(4)
+                + "living: 0 more\n");
   }
 
   private CudaJvm group(Map<String, String> environment, String... args) throws Exception {

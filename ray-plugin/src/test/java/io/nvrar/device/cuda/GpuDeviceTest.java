@@ -9,6 +9,11 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import jcuda.driver.CUgraph;
+import jcuda.driver.CUstreamCaptureMode;
+import jcuda.driver.JCudaDriver;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -20,9 +25,16 @@ import org.junit.jupiter.api.io.TempDir;
 class GpuDeviceTest extends CudaContract {
   private static final long MILLIS = 300;
 
+  /** Loaded before a test holds anything: what is loaded later may wait for it. */
+  private final Kernels kernels = new Kernels(device());
+
+  @Override
+  protected Held hold(DeviceStream stream) {
+    return kernels.hold(stream)::run;
+  }
+
   @Test
   void submittingWaitsForNothingAndABlockingCopyForAll() {
-    Kernels kernels = new Kernels(device());
     try (DeviceStream stream = device().createStream();
         DeviceEvent start = device().createEvent();
         DeviceEvent end = device().createEvent();
@@ -41,7 +53,6 @@ class GpuDeviceTest extends CudaContract {
 
   @Test
   void aStreamWaitsOnTheDeviceForTheEventOfAnother() {
-    Kernels kernels = new Kernels(device());
     try (DeviceStream stream = device().createStream();
         DeviceStream other = device().createStream();
         DeviceEvent event = device().createEvent();
@@ -59,7 +70,6 @@ class GpuDeviceTest extends CudaContract {
 
   @Test
   void aGraphThatIsBeingExecutedMayBeClosedAndRecaptured() {
-    Kernels kernels = new Kernels(device());
     try (DeviceStream stream = device().createStream();
         DeviceBuffer nine = buffer(9);
         DeviceBuffer first = buffer(0);
@@ -72,6 +82,25 @@ class GpuDeviceTest extends CudaContract {
       stream.synchronize();
       assertThat(ints(first)).containsExactly(42);
       assertThat(ints(second)).containsExactly(9);
+    }
+  }
+
+  @Test
+  void theThreadThatAsksForEventsBreaksNoCaptureThatForbidsItToAllThreads() throws Exception {
+    try (DeviceStream late = device().createStream();
+        DeviceStream stream = device().createStream();
+        DeviceEvent event = device().createEvent();
+        Held held = hold(late)) {
+      event.record(late);
+      CompletableFuture<Void> stage = event.whenDone().toCompletableFuture();
+      CUgraph graph = new CUgraph();
+      JCudaDriver.cuStreamBeginCapture(
+          CudaInterop.stream(stream), CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL);
+      Thread.sleep(50);
+      assertThat(JCudaDriver.cuStreamEndCapture(CudaInterop.stream(stream), graph)).isZero();
+      JCudaDriver.cuGraphDestroy(graph);
+      held.letGo();
+      assertThat(stage.get(60, TimeUnit.SECONDS)).isNull();
     }
   }
 

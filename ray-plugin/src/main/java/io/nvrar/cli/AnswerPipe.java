@@ -1,0 +1,45 @@
+package io.nvrar.cli;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.lang.ProcessBuilder.Redirect;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The way by which a JVM that a command has started answers: a pipe of its own. Standard output
+ * does not do, because the JVM itself writes there when an option such as {@code -Xlog:gc} asks it
+ * to, also one of {@code JAVA_TOOL_OPTIONS}.
+ */
+public final class AnswerPipe {
+  private static final String DESCRIPTOR = "/proc/self/fd/3";
+
+  private AnswerPipe() {}
+
+  /**
+   * How to start a JVM that answers. The process's input stream here is what it {@linkplain #open
+   * answers}; what it writes to standard output and standard error goes to this process's standard
+   * error.
+   *
+   * @param command the JVM's program and its arguments
+   */
+  public static ProcessBuilder starting(List<String> command) {
+    // ProcessBuilder hands three descriptors over; the shell makes the fourth and is gone then.
+    List<String> words =
+        new ArrayList<>(List.of("/bin/sh", "-c", "exec \"$@\" 3>&1 >&2", "nvrar-answers"));
+    words.addAll(command);
+    return new ProcessBuilder(words).redirectError(Redirect.INHERIT);
+  }
+
+  /**
+   * Where a JVM that was started so writes its answers; a line is sent as soon as it is whole.
+   *
+   * @throws IOException if this process was not started so
+   */
+  public static PrintWriter open() throws IOException {
+    return new PrintWriter(new FileOutputStream(DESCRIPTOR), true, UTF_8);
+  }
+}

@@ -1,0 +1,32 @@
+package io.nvrar.device.cuda;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.sun.jna.NativeLibrary;
+
+/**
+ * What the stub of the driver does by order, while this JVM runs; see native/test/stub_cuda/stub.h.
+ */
+final class StubDriver {
+  private static final NativeLibrary STUB = NativeLibrary.getInstance("libcuda.so.1");
+  private static final NativeLibrary PROCESS = NativeLibrary.getProcess();
+
+  private StubDriver() {}
+
+  /** Keeps a stream from going on, or lets it go. */
+  static void hold(long stream, boolean held) {
+    assertThat(STUB.getFunction("stub_cuda_hold").invokeInt(new Object[] {stream, held ? 1 : 0}))
+        .isZero();
+  }
+
+  /** How many things were made and not given back. */
+  static long living() {
+    return STUB.getFunction("stub_cuda_living").invokeLong(new Object[0]);
+  }
+
+  /** Orders failures, such as {@code cuMemcpyAsync:1:1}, or none by an empty string. */
+  static void fail(String order) {
+    Object[] variable = {"STUB_CUDA_FAIL", order, 1};
+    assertThat(PROCESS.getFunction("setenv").invokeInt(variable)).isZero();
+  }
+}
