@@ -41,7 +41,7 @@ public final class ClusterOptions {
   @SuppressWarnings("NullAway.Init")
   private CommandSpec spec;
 
-  /** Makes this process a driver of the cluster; {@code Ray.shutdown()} ends that. */
+  /** Makes this process a driver of the cluster; {@link Disconnection#shutDown} ends that. */
   public void connect() {
     if (address != null) {
       System.setProperty("ray.address", address);

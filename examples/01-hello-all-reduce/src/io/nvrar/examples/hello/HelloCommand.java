@@ -34,7 +34,7 @@ public final class HelloCommand implements NvrarCommand {
       Ray.get(actors.callAll(Greeter::sum, group.name()))
           .forEach(spec.commandLine().getOut()::println);
     } finally {
-      Ray.shutdown();
+      Disconnection.shutDown();
     }
     return 0;
   }

@@ -3,6 +3,7 @@ package io.nvrar.examples.processes;
 import io.nvrar.Backend;
 import io.nvrar.bootstrap.GroupObserver;
 import io.nvrar.bootstrap.Groups;
+import io.nvrar.cli.AnswerPipe;
 import io.nvrar.cli.NvrarCommand;
 import io.nvrar.device.Devices;
 import java.io.BufferedReader;
@@ -63,7 +64,9 @@ public final class HelloProcessesCommand implements NvrarCommand {
     if (rank != null) {
       BufferedReader in =
           new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      new Member(rank, worldSize, backend).run(in, out);
+      try (PrintWriter answers = AnswerPipe.open()) {
+        new Member(rank, worldSize, backend).run(in, answers);
+      }
     } else {
       launch(worldSize, out);
     }

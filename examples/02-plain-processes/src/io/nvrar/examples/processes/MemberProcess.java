@@ -2,11 +2,11 @@ package io.nvrar.examples.processes;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
+import io.nvrar.cli.AnswerPipe;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
-import java.lang.ProcessBuilder.Redirect;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -34,11 +34,11 @@ final class MemberProcess implements AutoCloseable {
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.nvrar.cli.Main"));
     command.addAll(List.of("hello-processes", "--ranks", Integer.toString(worldSize)));
     command.addAll(List.of("--rank", Integer.toString(rank), "--backend", backend.name()));
-    process = new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
+    process = AnswerPipe.starting(command).start();
     output = process.inputReader(StandardCharsets.UTF_8);
   }
 
-  /** The member's next line of output. */
+  /** The member's next answer. */
   String readLine() throws IOException {
     String line = output.readLine();
     if (line == null) {

@@ -2,6 +2,7 @@ package io.nvrar.examples.graph;
 
 import io.nvrar.cli.NvrarCommand;
 import io.nvrar.examples.hello.ClusterOptions;
+import io.nvrar.examples.hello.Disconnection;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
@@ -71,7 +72,7 @@ public final class GraphCommand implements NvrarCommand {
       }
       Ray.get(runs).forEach(spec.commandLine().getOut()::println);
     } finally {
-      Ray.shutdown();
+      Disconnection.shutDown();
     }
     return 0;
   }

@@ -127,6 +127,12 @@ final class DecodeOptions {
     if (!prompts.isEmpty() && !promptIds.isEmpty()) {
       throw new ModelException("Give either --prompt or --prompt-ids, not both.");
     }
+    for (String prompt : prompts) {
+      // What Java makes of bytes that it cannot decode; another text would be gone on from.
+      if (prompt.indexOf('\uFFFD') >= 0) {
+        throw new ModelException("--prompt '" + prompt + "' is not text in UTF-8.");
+      }
+    }
     if (logits != null && Math.max(prompts.size(), promptIds.size()) > 1) {
       throw new ModelException("--logits takes a single prompt.");
     }
@@ -172,7 +178,8 @@ final class DecodeOptions {
           tokens[i] = Integer.parseInt(numbers[i].strip());
         } catch (NumberFormatException e) {
           throw new ModelException(
-              "--prompt-ids takes numbers with commas between them, and '" + ids + "' is not so.");
+              "--prompt-ids takes numbers with commas between them, and '" + ids + "' is not so.",
+              e);
         }
       }
       parsed.add(tokens);

@@ -1,5 +1,6 @@
 package io.nvrar.examples.llama;
 
+import io.nvrar.examples.hello.Disconnection;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.ray.api.Ray;
 import java.io.IOException;
@@ -35,7 +36,8 @@ final class RayCluster implements AutoCloseable {
       socket.connect(
           new InetSocketAddress(target.substring(0, Math.max(0, colon)), port), CONNECT_MILLIS);
     } catch (IOException | IllegalArgumentException e) {
-      throw new ModelException("No Ray cluster answers at " + target + ": " + e.getMessage() + ".");
+      throw new ModelException(
+          "No Ray cluster answers at " + target + ": " + e.getMessage() + ".", e);
     }
     System.setProperty("ray.address", target);
     if (System.getProperty("ray.logging.level") == null) {
@@ -54,7 +56,7 @@ final class RayCluster implements AutoCloseable {
   @Override
   public void close() {
     try (interruption) {
-      Ray.shutdown();
+      Disconnection.shutDown();
     }
   }
 }

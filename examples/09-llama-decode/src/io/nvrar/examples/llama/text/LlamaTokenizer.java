@@ -32,7 +32,7 @@ public final class LlamaTokenizer implements AutoCloseable {
           HuggingFaceTokenizer.newInstance(
               file, Map.of("addSpecialTokens", "true", "truncation", "false", "padding", "false")));
     } catch (IOException | RuntimeException e) {
-      throw new ModelException(file + " cannot be read: " + e.getMessage() + ".");
+      throw new ModelException(file + " cannot be read: " + e.getMessage() + ".", e);
     }
   }
 

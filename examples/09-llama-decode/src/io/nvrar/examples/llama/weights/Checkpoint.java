@@ -81,7 +81,8 @@ public final class Checkpoint implements AutoCloseable {
     for (String name : names) {
       Path path = directory.resolve(name);
       if (name.isEmpty() || !directory.equals(path.getParent())) {
-        throw new ModelException(index + " names " + name + ", which is no file beside it.");
+        throw new ModelException(
+            "%s names %s, which is no file beside it.".formatted(index, JsonFile.quoted(name)));
       }
       paths.add(path);
     }
@@ -230,8 +231,8 @@ public final class Checkpoint implements AutoCloseable {
 
   private static ModelException unreadable(Located located, IOException e) {
     return new ModelException(
-        "%s of %s cannot be read: %s."
-            .formatted(located.tensor().name(), located.file().path(), e));
+        "%s of %s cannot be read: %s.".formatted(located.tensor().name(), located.file().path(), e),
+        e);
   }
 
   private static void closeAll(List<SafetensorsFile> files) {

@@ -4,7 +4,10 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
+import com.google.gson.stream.JsonReader;
+import com.google.gson.stream.JsonToken;
 import java.io.IOException;
+import java.io.StringReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -18,6 +21,10 @@ import java.util.Optional;
  * <p>Uses Gson's tree only: in a Ray worker Ray's own, older Gson is in front.
  */
 final class JsonFile {
+  // What is read here has four levels at most. Gson compares, prints and frees a tree by recursion.
+  private static final int MAX_DEPTH = 64;
+  private static final int MAX_QUOTED_CHARS = 100;
+
   private final String name;
   private final JsonObject object;
 
@@ -39,7 +46,7 @@ final class JsonFile {
       }
       return parse(file.toString(), Files.readString(file));
     } catch (IOException e) {
-      throw new ModelException(file + " cannot be read: " + e + ".");
+      throw new ModelException(file + " cannot be read: " + e + ".", e);
     }
   }
 
@@ -47,14 +54,54 @@ final class JsonFile {
   static JsonFile parse(String name, String text) {
     JsonElement element;
     try {
+      requireShallow(name, text);
       element = JsonParser.parseString(text);
-    } catch (JsonParseException e) {
-      throw new ModelException(name + " is not JSON: " + e.getMessage() + ".");
+    } catch (IOException | JsonParseException | IllegalStateException e) {
+      throw new ModelException(
+          name + " is not JSON: " + quoted(String.valueOf(e.getMessage())) + ".", e);
     }
     if (!element.isJsonObject()) {
       throw new ModelException(name + " holds no JSON object.");
     }
     return new JsonFile(name, element.getAsJsonObject());
+  }
+
+  @SuppressWarnings("deprecation")
+  private static void requireShallow(String name, String text) throws IOException {
+    JsonReader json = new JsonReader(new StringReader(text));
+    // As JsonParser does, so that both see the same. What replaces this method came with Gson 2.11.
+    json.setLenient(true);
+    int depth = 0;
+    for (JsonToken next = json.peek(); next != JsonToken.END_DOCUMENT; next = json.peek()) {
+      switch (next) {
+        case BEGIN_ARRAY -> json.beginArray();
+        case BEGIN_OBJECT -> json.beginObject();
+        case END_ARRAY -> json.endArray();
+        case END_OBJECT -> json.endObject();
+        case NAME -> json.nextName();
+        default -> json.skipValue();
+      }
+      depth += step(next);
+      if (depth > MAX_DEPTH) {
+        throw new ModelException(
+            "%s nests lists and objects more than %d deep.".formatted(name, MAX_DEPTH));
+      }
+    }
+  }
+
+  private static int step(JsonToken token) {
+    return switch (token) {
+      case BEGIN_ARRAY, BEGIN_OBJECT -> 1;
+      case END_ARRAY, END_OBJECT -> -1;
+      default -> 0;
+    };
+  }
+
+  /** Text of a file, fit for a message: in one line, and not as long as the file. */
+  static String quoted(String text) {
+    String start =
+        text.length() <= MAX_QUOTED_CHARS ? text : text.substring(0, MAX_QUOTED_CHARS) + "...";
+    return start.replaceAll("\\p{Cc}", "?");
   }
 
   String name() {
@@ -183,6 +230,7 @@ final class JsonFile {
   }
 
   private ModelException wrong(String key, String expected, JsonElement found) {
-    return new ModelException(name + ": " + key + " is " + found + ", not " + expected + ".");
+    return new ModelException(
+        "%s: %s is %s, not %s.".formatted(name, quoted(key), quoted(found.toString()), expected));
   }
 }

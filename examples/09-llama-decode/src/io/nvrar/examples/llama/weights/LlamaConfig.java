@@ -103,7 +103,7 @@ public record LlamaConfig(
     if (!activation.equals("silu")) {
       throw new ModelException(
           "%s has the activation %s, and this decoder knows silu only."
-              .formatted(config.name(), activation));
+              .formatted(config.name(), JsonFile.quoted(activation)));
     }
     if (config.has("quantization_config")) {
       throw new ModelException(

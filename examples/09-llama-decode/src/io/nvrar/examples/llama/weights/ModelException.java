@@ -8,4 +8,9 @@ public final class ModelException extends RuntimeException {
   public ModelException(String message) {
     super(message);
   }
+
+  /** With the sentence, and what it was made of. */
+  public ModelException(String message, Throwable cause) {
+    super(message, cause);
+  }
 }

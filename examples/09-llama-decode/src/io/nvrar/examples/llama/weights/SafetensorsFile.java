@@ -24,6 +24,9 @@ final class SafetensorsFile implements AutoCloseable {
   // The cap of the format's own reader.
   private static final long MAX_HEADER_BYTES = 100_000_000;
 
+  // Of a Llama they are two; the product of very many would take for ever.
+  private static final int MAX_DIMENSIONS = 64;
+
   private final Path path;
   private final FileChannel channel;
   private final Map<String, Tensor> tensors;
@@ -58,7 +61,7 @@ final class SafetensorsFile implements AutoCloseable {
         throw e;
       }
     } catch (IOException e) {
-      throw new ModelException(path + " cannot be read: " + e + ".");
+      throw new ModelException(path + " cannot be read: " + e + ".", e);
     }
   }
 
@@ -129,13 +132,18 @@ final class SafetensorsFile implements AutoCloseable {
     String format = entry.string("dtype").orElseThrow(() -> malformed(name));
     List<Long> shape = entry.integers("shape");
     List<Long> offsets = entry.integers("data_offsets");
-    if (!entry.has("shape") || offsets.size() != 2 || offsets.get(0) > offsets.get(1)) {
+    if (!entry.has("shape")
+        || shape.size() > MAX_DIMENSIONS
+        || offsets.size() != 2
+        || offsets.get(0) > offsets.get(1)) {
       throw malformed(name);
     }
     // Offsets are non-negative, so that the comparison with what is there cannot overflow.
     if (offsets.get(1) > fileSize - dataBegin) {
       throw truncated(
-          name + " ends at byte " + BigInteger.valueOf(dataBegin).add(big(offsets.get(1))),
+          JsonFile.quoted(name)
+              + " ends at byte "
+              + BigInteger.valueOf(dataBegin).add(big(offsets.get(1))),
           fileSize);
     }
     long bytes = offsets.get(1) - offsets.get(0);
@@ -149,7 +157,7 @@ final class SafetensorsFile implements AutoCloseable {
               if (!expected.equals(big(bytes))) {
                 throw new ModelException(
                     "%s: %s has %d bytes, and its shape %s of %s takes %s."
-                        .formatted(path, name, bytes, shape, format, expected));
+                        .formatted(path, JsonFile.quoted(name), bytes, shape, format, expected));
               }
             });
     return new Tensor(name, format, shape, dataBegin + offsets.get(0), dataBegin + offsets.get(1));
@@ -163,7 +171,10 @@ final class SafetensorsFile implements AutoCloseable {
       if (byPlace.get(i).begin() < byPlace.get(i - 1).end()) {
         throw new ModelException(
             "%s: the bytes of %s and %s overlap."
-                .formatted(path, byPlace.get(i - 1).name(), byPlace.get(i).name()));
+                .formatted(
+                    path,
+                    JsonFile.quoted(byPlace.get(i - 1).name()),
+                    JsonFile.quoted(byPlace.get(i).name())));
       }
     }
   }
@@ -182,7 +193,8 @@ final class SafetensorsFile implements AutoCloseable {
   }
 
   private ModelException malformed(String name) {
-    return new ModelException("The header of " + path + " has a malformed entry " + name + ".");
+    return new ModelException(
+        "The header of %s has a malformed entry %s.".formatted(path, JsonFile.quoted(name)));
   }
 
   private ModelException truncated(String wanted, long size) {

@@ -133,6 +133,30 @@ final class CheckpointTest {
   }
 
   @Test
+  void whatIsDeepOrLongIsRefusedInAShortSentence() throws IOException {
+    int deep = 10_000_000;
+    String name = "n".repeat(1_000_000);
+    for (String header :
+        List.of(
+            "[".repeat(deep) + "]".repeat(deep),
+            "{'w': ".repeat(deep / 4),
+            "{'w': {'dtype': 'F32', 'shape': " + "[".repeat(deep) + "]".repeat(deep) + "}}",
+            "{'" + name + "': {}}",
+            "{'" + name + "': 1}",
+            "{'" + name + "': {'dtype': 'F32', 'shape': [5], 'data_offsets': [0, 16]}}",
+            "{'" + name + "': {'dtype': 'F32', 'shape': [5], 'data_offsets': [0, 99]}}",
+            "{'w': {'dtype': 'F32', 'shape': ["
+                + "9, ".repeat(100_000)
+                + "9], 'data_offsets': [0, 16]}}")) {
+      write(header, new byte[16]);
+      assertThatThrownBy(() -> Checkpoint.open(directory))
+          .isInstanceOf(ModelException.class)
+          .message()
+          .hasSizeLessThan(500 + directory.toString().length());
+    }
+  }
+
+  @Test
   void aTensorOfAnotherShapeIsRefusedWithBothShapes() throws IOException {
     write("{'w': {'dtype': 'F32', 'shape': [4], 'data_offsets': [0, 16]}}", new byte[16]);
     required("w", List.of(2L, 2L), "w has the shape [4], and config.json asks for [2, 2].");

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -102,6 +103,43 @@ final class LlamaConfigTest {
     assertThatThrownBy(() -> LlamaConfig.read(directory))
         .isInstanceOf(ModelException.class)
         .hasMessageContaining("config.json is not JSON");
+  }
+
+  @Test
+  void whatNestsDeeplyIsRefusedInAShortSentenceWhereverItStands() throws IOException {
+    String open = "[".repeat(40_000);
+    String objects = "{'a':".repeat(40_000);
+    for (String config :
+        List.of(
+            open + "]".repeat(40_000),
+            open,
+            objects,
+            objects + "1" + "}".repeat(40_000),
+            "{'head_dim': " + open + "]".repeat(40_000) + "}",
+            "{'quantization_config': " + objects + "1" + "}".repeat(40_001))) {
+      Files.writeString(directory.resolve("config.json"), config.replace('\'', '"'));
+      assertThatThrownBy(() -> LlamaConfig.read(directory))
+          .isInstanceOf(ModelException.class)
+          .hasMessageEndingWith("config.json nests lists and objects more than 64 deep.");
+    }
+    assertThat(read("'unknown': " + "[".repeat(60) + "]".repeat(60)).hiddenSize()).isPositive();
+  }
+
+  @Test
+  void aMessageQuotesTheBeginningOfALongValueOnly() {
+    for (String more :
+        List.of(
+            "'head_dim': '" + "x".repeat(1_000_000) + "'",
+            "'hidden_act': '" + "x".repeat(1_000_000) + "'",
+            "'eos_token_id': [" + "'x', ".repeat(100_000) + "0]",
+            "'head_dim': [" + "{}, ".repeat(100_000) + "0]",
+            "'" + "k".repeat(1_000_000) + "': x x",
+            "'a': " + "x".repeat(1_000_000) + ": 1")) {
+      assertThatThrownBy(() -> read(more))
+          .isInstanceOf(ModelException.class)
+          .message()
+          .hasSizeLessThan(500 + directory.toString().length());
+    }
   }
 
   private static final String LLAMA3 =
