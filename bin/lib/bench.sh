@@ -2,22 +2,49 @@
 # bin/nvrar bench: builds the two programs that the Java command of the same name measures beside itself. Sourced by bin/nvrar.
 
 # The second needs MPI, which is for comparison only: where it is missing, the command says so.
-build_bench() {
+ensure_bench() {
   # What integration-tests/gpu/pack.sh makes of a checkout has the programs and no sources.
   [[ -e "$NVRAR_HOME/native/CMakeLists.txt" ]] || return 0
-  ensure_packages native
-  local log="$NVRAR_STATE/bench.log" targets=(nvrar_bench)
-  mkdir -p "$NVRAR_STATE"
+  local programs=(nvrar_bench)
   if command -v mpicxx > /dev/null; then
-    targets+=(nvrar_bench_mpi)
+    programs+=(nvrar_bench_mpi)
   fi
+  has_bench && return 0
+  ensure_packages native
+  locked build_bench
+}
+
+# Whether the build that this command holds has the programs. (They are named where it is called.)
+has_bench() {
+  local program
+  for program in "${programs[@]}"; do
+    [[ -x "$NVRAR_BUILD/bench/$program" ]] || return 1
+  done
+}
+
+build_bench() {
+  local log="$NVRAR_STATE/bench.log"
+  has_bench && return 0
   # Joined by &&, because set -e does nothing to the left of ||.
-  (
-    flock 9 && cd "$NVRAR_HOME/native" && {
-      cmake --preset release && cmake --build --preset release --target "${targets[@]}"
-    } 9>&- > "$log" 2>&1 < /dev/null
-  ) 9> "$NVRAR_STATE/build.lock" || {
+  {
+    cd "$NVRAR_HOME/native" && with_compiler cmake --preset release && with_compiler cmake --build --preset release --target "${programs[@]}"
+  } > "$log" 2>&1 < /dev/null || {
     tail -n 25 "$log" >&2
     die "the benchmark's programs could not be built; the last lines are above, all of them in $log"
   }
+  [[ "$(source_fingerprint)" == "$(cat "$NVRAR_BUILD/fingerprint")" ]] || die "a source file was changed while this was built: please start again"
+  add_to_build libnvrar.so
+  local program
+  for program in "${programs[@]}"; do
+    add_to_build "bench/$program"
+  done
+}
+
+# add_to_build FILE: of native/build/release, unless it is there: somebody may run it.
+add_to_build() {
+  local file="$NVRAR_BUILD/$1"
+  [[ ! -e "$file" ]] || return 0
+  mkdir -p "$(dirname "$file")"
+  cp "$NVRAR_HOME/native/build/release/$1" "$file.new"
+  mv "$file.new" "$file"
 }

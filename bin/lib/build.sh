@@ -1,19 +1,113 @@
 # shellcheck shell=bash
 # Builds the native library, the Java library and the examples when their sources have changed. Sourced by bin/nvrar.
+#
+# Maven builds in place; what it made is then published as a directory of its own, which nobody changes any more. A command runs the newest
+# one and holds it until it has ended, so that nobody's build, failed or not, takes files away from what runs.
+#
+#   target/nvrar/builds/NAME/lib           our jars and their libraries
+#                            fingerprint   of the sources that they are of
+#                            kernels       the nvcc that compiled the GPU kernels; is there if the library has any
+#                            bench         the programs of bin/nvrar bench, once somebody wanted them, and above it their libnvrar.so
+#                            users         held by whoever runs it
+#   target/nvrar/current                   a link to the newest one
 
-# One line that changes whenever a source file does, or with the compiler of the kernels: with the first one, the library gets them.
+BUILDS="$NVRAR_STATE/builds"
+CURRENT="$NVRAR_STATE/current"
+
+# What hold_build holds.
+NVRAR_BUILD=''
+
+# One line that changes whenever a source file does.
 source_fingerprint() {
   (
-    cd "$NVRAR_HOME" && {
-      find_nvcc || true
+    cd "$NVRAR_HOME" && export LC_ALL=C &&
       find pom.xml native ray-plugin examples \
         \( -name target -o -name build -o -name model -o -name test-models -o -name __pycache__ -o -name '*.md' \) -prune \
-        -o -type f -printf '%p %s %T@\n' | sort
-    } | sha256sum
+        -o -type f -printf '%p %s %T@\n' | sort | sha256sum
   )
 }
 
-# Prints the jar of the examples; the newest if several versions were built.
+is_built() {
+  [[ -e "$CURRENT/users" && -e "$CURRENT/fingerprint" && "$(cat "$CURRENT/fingerprint")" == "$(source_fingerprint)" ]]
+}
+
+# Makes sure that the newest build is of the sources as they are, and holds it.
+ensure_built() {
+  is_built || locked build_unless is_built || return
+  hold_build
+}
+
+# For who wants the GPU kernels: as ensure_built, and where there is a compiler of kernels, a build that has none does not do.
+ensure_built_with_kernels() {
+  has_what_setup_wants || locked build_unless has_what_setup_wants || return
+  hold_build
+}
+
+has_what_setup_wants() {
+  is_built && { [[ -e "$CURRENT/kernels" ]] || ! find_nvcc > /dev/null; }
+}
+
+# build_unless CONDITION: somebody else may have built while this one waited.
+build_unless() {
+  "$1" || build
+}
+
+# locked FUNCTION ARGS...: alone among those who build in this checkout.
+locked() {
+  if ! { mkdir -p "$NVRAR_STATE" && [[ -w "$NVRAR_STATE" ]] && : >> "$NVRAR_STATE/build.lock"; } 2> /dev/null; then
+    die "something has to be built here, and user $(id -un 2> /dev/null || id -u) may not write to $NVRAR_STATE: let its owner, $(stat -c %U "$NVRAR_HOME"), run \
+bin/nvrar setup, or take a checkout of your own"
+  fi
+  (
+    flock -n 9 || { say "waiting for another build of this checkout" && flock 9; }
+    "$@" 5<&- 9>&-
+  ) 9>> "$NVRAR_STATE/build.lock"
+}
+
+# Sets NVRAR_BUILD to the newest build, which stays as long as this process or one that it starts has descriptor 5. A newer one may come
+# between the look and the hold, and remove this one.
+hold_build() {
+  for _ in 1 2 3 4 5; do
+    NVRAR_BUILD="$(readlink -e "$CURRENT")" || break
+    if { exec 5< "$NVRAR_BUILD/users"; } 2> /dev/null && flock -s -w 5 5 && [[ -e "$NVRAR_BUILD/users" ]]; then
+      return 0
+    fi
+  done
+  die "there is no build in $BUILDS that can be run; bin/nvrar setup makes one"
+}
+
+# publish FINGERPRINT: what Maven has packaged, of sources that had this fingerprint before, becomes the newest build.
+publish() {
+  local new name
+  name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
+  new="$BUILDS/.$name"
+  # Nobody else publishes now, so what has such a name was broken off.
+  rm -rf --one-file-system "$BUILDS"/.[0-9]*
+  mkdir -p "$new/lib" &&
+    cp "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$new/lib/" &&
+    printf '%s\n' "$1" > "$new/fingerprint" &&
+    : > "$new/users" || return 1
+  # They lie in a section of their own.
+  if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/release/libnvrar.so"; then
+    kernel_compiler > "$new/kernels" || true
+  fi
+  mv "$new" "$BUILDS/$name" &&
+    ln -sfn "builds/$name" "$CURRENT.new" &&
+    mv -T "$CURRENT.new" "$CURRENT" || return 1
+  remove_old_builds
+}
+
+# Removes the builds that nobody runs any more.
+remove_old_builds() {
+  local build
+  for build in "$BUILDS"/*; do
+    [[ "$build" -ef "$CURRENT" ]] || (
+      flock -x -n 5 && mv "$build" "$BUILDS/.${build##*/}" && rm -rf --one-file-system "$BUILDS/.${build##*/}"
+    ) 5>> "$build/users" || true
+  done
+}
+
+# Prints the jar of the examples that Maven has packaged; the newest if several versions were.
 examples_jar() {
   local jar newest=''
   for jar in "$NVRAR_HOME"/examples/target/ray-nvrar-examples-*.jar; do
@@ -27,28 +121,9 @@ examples_jar() {
   printf '%s\n' "$newest"
 }
 
-is_built() {
-  [[ -n "$(examples_jar)" && -e "$NVRAR_STATE/built" && "$(cat "$NVRAR_STATE/built")" == "$(source_fingerprint)" ]]
-}
-
-ensure_built() {
-  is_built && return 0
-  mkdir -p "$NVRAR_STATE"
-  (
-    flock 9
-    is_built && exit 0
-    build 9>&-
-  ) 9> "$NVRAR_STATE/build.lock"
-}
-
-# Libraries that an earlier build copied and the next no longer names would stay on the class path.
+# Libraries that an earlier build copied and the next no longer names would be published too.
 forget_libraries() {
   rm -rf "$NVRAR_HOME/examples/target/lib"
-}
-
-# mark_built FINGERPRINT: what was packaged is of the sources that had this fingerprint before.
-mark_built() {
-  printf '%s\n' "$1" > "$NVRAR_STATE/built"
 }
 
 # What a program that runs needs none of.
@@ -66,11 +141,26 @@ build() {
       tail -n 25 >&2
     die "the build failed; its last lines are above, all of them in $log"
   fi
-  mark_built "$fingerprint"
+  publish "$fingerprint" || die "what was built could not be copied to $BUILDS"
   say "built in $SECONDS s"
+}
+
+# The compiler of the kernels: who finds none takes that of the last build, or two who differ in that would take the kernels from each other.
+kernel_compiler() {
+  find_nvcc || { [[ -s "$CURRENT/kernels" ]] && "$NVRAR_HOME/native/cmake/find-nvcc" "$(cat "$CURRENT/kernels")" 2> /dev/null; }
+}
+
+# with_compiler COMMAND...: so that CMake finds it too. (Its checks are in Python.)
+with_compiler() {
+  local nvcc
+  if ! find_nvcc > /dev/null && nvcc="$(kernel_compiler)"; then
+    "${OWN_PYTHON[@]}" "CUDA_HOME=${nvcc%/bin/nvcc}" "$@"
+  else
+    "${OWN_PYTHON[@]}" "$@"
+  fi
 }
 
 # maven ARGS...: Maven on the JDK that find_jdk names.
 maven() {
-  JAVA_HOME="$(find_jdk)" mvn -q -B -ntp -f "$NVRAR_HOME/pom.xml" "$@"
+  JAVA_HOME="$(find_jdk)" with_compiler mvn -q -B -ntp -f "$NVRAR_HOME/pom.xml" "$@"
 }

@@ -1,6 +1,23 @@
 # shellcheck shell=bash
 # What every part of the launcher uses. Sourced by bin/nvrar, which sets NVRAR_HOME.
 
+# Services and containers may have none; bash then takes the one in the system's list of users.
+if [[ -z "${HOME:-}" ]]; then
+  unset HOME
+  export HOME=~
+fi
+
+# JDK 17 takes arguments and the names of files for text in the locale's characters, and ours is UTF-8.
+if [[ "$(locale charmap 2> /dev/null)" != UTF-8 ]]; then
+  { export LC_ALL=C.UTF-8; } 2> /dev/null
+fi
+
+# What Python is started with for our own work and Ray's: a user's ray.py or sitecustomize.py is for other programs.
+OWN_PYTHON=(env)
+for variable in "${!PYTHON@}"; do
+  OWN_PYTHON+=(-u "$variable")
+done
+
 NVRAR_CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/nvrar"
 NVRAR_RAY_VERSION="${NVRAR_RAY_VERSION:-2.60.0}"
 NVRAR_STATE="$NVRAR_HOME/target/nvrar"
@@ -16,6 +33,21 @@ die() {
 
 verbose() {
   [[ -n "${NVRAR_DEBUG:-}" ]]
+}
+
+# The most files that this shell's children may open, also when they ask for more.
+open_files() {
+  local most
+  most="$(ulimit -Hn)"
+  if [[ "$most" == unlimited ]]; then
+    most=1048576
+  fi
+  printf '%s\n' "$most"
+}
+
+# need_open_files COUNT: else Java says of the first file that it cannot open that it is missing.
+need_open_files() {
+  (($(open_files) >= $1)) || die "a process may open $(open_files) files here, and this command needs $1: raise the limit (ulimit -n)"
 }
 
 # java_major JDK_DIR: the feature version of a JDK, nothing if there is none.
@@ -69,7 +101,7 @@ python_candidates() {
   local name path
   for name in python3 python3.11 python3.12 python3.10 python3.13 python3.9; do
     path="$(command -v "$name")" || continue
-    if "$path" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2> /dev/null; then
+    if "${OWN_PYTHON[@]}" "$path" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2> /dev/null; then
       printf '%s\n' "$path"
     fi
   done

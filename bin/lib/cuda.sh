@@ -21,8 +21,8 @@ install_cuda() {
   python="$(python_candidates | sed -n 1p)"
   say "installing the CUDA tool chain into $dir (once, 105 MB from PyPI; log: $log)"
   rm -rf "$dir"
-  if "$python" -m venv "$dir" > "$log" 2>&1 &&
-    "$dir/bin/pip" install -q --disable-pip-version-check --no-cache-dir --retries 2 --no-deps --only-binary=:all: \
+  if "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" > "$log" 2>&1 &&
+    "${OWN_PYTHON[@]}" "$dir/bin/python" -I -m pip install -q --disable-pip-version-check --no-cache-dir --retries 2 --no-deps --only-binary=:all: \
       --require-hashes -r "$NVRAR_HOME/native/cuda-requirements.txt" >> "$log" 2>&1 < /dev/null; then
     # Its place has the version of Python in it.
     for toolkit in "$dir"/lib/python3*/site-packages/nvidia/cu*; do

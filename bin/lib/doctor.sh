@@ -101,9 +101,9 @@ doctor_nvcc() {
   fi
 }
 
-# Whether the library that was built holds kernels: they lie in a section of their own.
+# Whether the library that was built holds kernels.
 doctor_kernels() {
-  if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/release/libnvrar.so"; then
+  if [[ -e "$NVRAR_BUILD/kernels" ]]; then
     found kernels "libnvrar.so holds the GPU kernels"
   else
     optional kernels "libnvrar.so was built without nvcc and runs on the CPU only; bin/nvrar setup --cuda builds it with the GPU kernels"
@@ -120,6 +120,7 @@ doctor() {
   if ! is_built; then
     lacking build "not there, or older than the sources; bin/nvrar setup builds"
   else
+    hold_build
     doctor_kernels
     if find_jdk > /dev/null; then
       (run_plain doctor "$@") || doctor_failed=yes

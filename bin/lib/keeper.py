@@ -2,7 +2,8 @@
 
 The launcher holds the other end of this process's standard input. When that closes, because the launcher is done or was killed in
 whatever way, the cluster is stopped and its files are removed. Lines on standard input: `driver PID` names the launcher's Java
-process. Lines on standard output: `ready HOST:PORT` or `failed <one sentence>`, once.
+process, `ended` says that it has ended badly and asks for an answer. Lines on standard output: `ready HOST:PORT` or `failed <one
+sentence>`, once; `lost <one sentence>` when the cluster has ended by itself, upon which the driver is ended too; `up` answers else.
 
 Ray's processes change their names and sessions, so they are found by descent, not by name: this process is the reaper of all its
 orphaned descendants (prctl), and what is below it in the process tree is the cluster.
@@ -32,7 +33,10 @@ DRIVER_STOP_S = 3.0
 # Ray's Java driver unpacks its native library into a directory named by the current time and never deletes it.
 # (integration-tests' DriverFiles.java has the same pattern.)
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
+LOST = "the Ray cluster has ended by itself"
 STARTED = "Ray runtime started"
+# Without one of these there is no cluster.
+VITAL = ("gcs_server", "raylet")
 NODE = re.compile(r"Local node IP: (\S+)")
 # `ray start` replaces --node-ip-address=127.0.0.1 by an address that others can reach. With this, which is its default on macOS, it takes
 # 127.0.0.1 by itself, and its processes, whose ports have no password, listen there only.
@@ -71,6 +75,13 @@ def list_dir(path):
         return os.listdir(path)
     except OSError:
         return []
+
+
+def program(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
 
 
 def signal_quietly(pid, number):
@@ -124,6 +135,7 @@ class Cluster:
         self.directory = options.directory
         self.log = os.path.join(self.directory, "start.log")
         self.port = free_port()
+        self.vital = {}
         environment = {**os.environ, **LOOPBACK_ONLY}
         gpus = 0 if options.pretended_gpus else visible_gpus()
         if not gpus:
@@ -148,6 +160,23 @@ class Cluster:
         text = read(self.log)
         match = NODE.search(text)
         return f"{match.group(1)}:{self.port}" if match and STARTED in text else None
+
+    def watch(self):
+        """Once the cluster is up: from now on it is known at once when a vital process ends. (`ray start` looks now and then.)"""
+        for pid in descendants():
+            if program(pid) in VITAL:
+                try:
+                    self.vital[os.pidfd_open(pid)] = program(pid)
+                except ProcessLookupError:
+                    pass  # Then `ray start` ends too.
+
+    def lost(self):
+        """Why there is no cluster any more; None while there is one."""
+        code = self.process.poll()
+        if code is not None:
+            return f"'ray start' has ended (exit code {code})"
+        ended = select.select(list(self.vital), [], [], 0)[0]
+        return f"its {self.vital[ended[0]]} has ended" if ended else None
 
     def tail(self):
         lines = [line.rstrip() for line in read(self.log).splitlines() if line.strip()]
@@ -205,27 +234,35 @@ def say(line):
 def keep(options, cluster, holder):
     """Until the launcher lets go. `holder` receives the driver."""
     told = cluster is None
+    lost = None
     deadline = time.monotonic() + options.deadline
     if told:
         say("ready -")
     pending = b""
     while True:
-        if select.select([0], [], [], 0.05 if not told else 0.3)[0]:
+        watched = list(cluster.vital) if cluster and not lost else []
+        if 0 in select.select([0, *watched], [], [], 0.05 if not told else 0.3)[0]:
             data = os.read(0, 4096)
             if not data:
                 return
             pending += data
             *lines, pending = pending.split(b"\n")
             for line in lines:
+                if line == b"ended":
+                    options.only_failures = False
+                    lost = lost or (cluster and cluster.lost())
+                    say(f"lost {LOST}: {lost}" if lost else "up")
+                    continue
                 holder.append(Driver(int(line.split()[1])))
         for driver in holder:
             driver.look()
         if cluster is None:
             continue
-        ended = cluster.process.poll()
         if not told:
+            ended = cluster.process.poll()
             address = cluster.address()
             if address:
+                cluster.watch()
                 say(f"ready {address}")
                 told = True
             elif ended is not None:
@@ -236,10 +273,14 @@ def keep(options, cluster, holder):
                 sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
                 say(f"failed the Ray cluster did not start within {options.deadline:.0f} s")
                 return
-        elif ended is not None and holder and holder[-1].alive():
-            sys.stderr.write(f"nvrar: the Ray cluster ended by itself (exit code {ended}); its log ends with:{cluster.tail()}\n")
-            holder[-1].stop()
-            cluster = None
+            continue
+        if not lost and (lost := cluster.lost()):
+            if not options.only_failures:
+                sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
+            say(f"lost {LOST}: {lost}")
+        if lost:
+            for driver in holder:
+                driver.stop()
 
 
 def keep_logs(options):
@@ -264,6 +305,7 @@ def main():
         help=f"GPUs that Ray gives to actors and that are none; default: the machine's own, or {PRETENDED_GPUS} if it has none")
     parser.add_argument("--deadline", type=float, default=60.0, help="seconds for the cluster to start")
     parser.add_argument("--keep-logs", help="where the cluster's logs go at the end")
+    parser.add_argument("--only-failures", action="store_true", help="only if the driver has ended badly")
     options = parser.parse_args()
 
     os.setsid()  # Ctrl-C goes to the launcher, which then lets go in order.
@@ -288,7 +330,7 @@ def main():
             driver.stop()
         if cluster is not None:
             cluster.stop()
-        if options.keep_logs:
+        if options.keep_logs and not options.only_failures:
             keep_logs(options)
         for driver in drivers:
             driver.clean()

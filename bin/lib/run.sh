@@ -19,6 +19,10 @@ DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
   -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Dsun.stdout.encoding=UTF-8)
 WORKER_OPTIONS=("${JVM_OPTIONS[@]}" -XX:+UseSerialGC -XX:-UsePerfData)
 
+# Open files: 40 jars and JDK modules, and of rank 0 a few for each other; Ray's processes have their connections beside them.
+PLAIN_FILES=256
+RAY_FILES=1024
+
 STARTUP_S=90
 DRIVER_STOP_S=5
 KEEPER_STOP_S=20
@@ -29,25 +33,29 @@ cluster_dir=''
 cluster_address=''
 readers=()
 messages=''
+lost=''
 
 # our_jars [with-logger]: our classes and their libraries, joined by colons. Ray brings a logger of its own.
 our_jars() {
-  local jar path
-  path="$(examples_jar)"
-  for jar in "$NVRAR_HOME"/examples/target/lib/*.jar; do
+  local jar path=''
+  for jar in "$NVRAR_BUILD"/lib/*.jar; do
     case "$jar" in
       */slf4j-simple-*) [[ "${1:-}" == with-logger ]] || continue ;;
     esac
     path+=":$jar"
   done
-  printf '%s\n' "$path"
+  printf '%s\n' "${path#:}"
 }
 
 # run_plain COMMAND ARGS...: in place of this shell, so that signals and the exit code need no help.
 run_plain() {
-  local jdk
+  local jdk options=()
+  need_open_files "$PLAIN_FILES"
   jdk="$(find_jdk)"
-  exec "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" \
+  if [[ -d "$NVRAR_BUILD/bench" ]]; then
+    options+=("-Dnvrar.bench.programs=$NVRAR_BUILD/bench")
+  fi
+  exec "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.cli.Main "$@"
 }
 
@@ -56,6 +64,7 @@ run_plain() {
 run_ray() {
   local command="$1" argument before='' address='' backend='' jars jdk ray_dist options=() i code=0
   shift
+  need_open_files "$RAY_FILES"
   for argument in "$@"; do
     [[ "$argument" == --address || "$argument" == --address=* ]] && address=given
     [[ "$before" == --backend ]] && backend="${argument,,}"
@@ -76,6 +85,9 @@ run_ray() {
     set -- --address "$cluster_address" "$@"
     # Else the driver would look for the node at an address of this machine that others can reach, where nothing listens.
     options+=("-Dray.node-ip=${cluster_address%:*}")
+    if [[ -w "$NVRAR_STATE" ]]; then
+      options+=("-Dnvrar.cli.ray.logs=$NVRAR_STATE/ray-logs")
+    fi
   fi
 
   start_error_streams
@@ -92,6 +104,11 @@ run_ray() {
   { wait "$driver_pid" || code=$?; } 2> /dev/null
   driver_pid=''
   end_error_streams
+  # Also so that the keeper keeps the logs.
+  if ((code != 0)) && cluster_is_lost; then
+    say "$lost"
+    exit 1
+  fi
   if ((code == 137)); then
     say "the driver was killed"
   fi
@@ -134,7 +151,7 @@ end_error_streams() {
 
 # start_keeper ADDRESS JDK BACKEND: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
 start_keeper() {
-  local options=() environment
+  local options=() environment directory nvshmem="${NVSHMEM_HOME:-}" path
   # Short, because the names of unix sockets below it may have 107 characters only; so not below TMPDIR.
   cluster_dir="$(mktemp -d /tmp/nvrar.XXXXXX)"
   mkfifo "$cluster_dir/in" "$cluster_dir/out"
@@ -145,12 +162,22 @@ start_keeper() {
   if [[ "$3" == cpu ]]; then
     options+=(--pretended-gpus 8)
   fi
-  if verbose; then
+  if ! verbose; then
+    options+=(--only-failures)
+  fi
+  if [[ -w "$NVRAR_STATE" ]]; then
     options+=(--keep-logs "$NVRAR_STATE/ray-logs")
   fi
+  # Where actors look for NVSHMEM, which is all that they want of this variable.
+  IFS=: read -ra path <<< "${PYTHONPATH:-}"
+  for directory in "${path[@]}"; do
+    if [[ -z "$nvshmem" && -d "$directory/nvidia/nvshmem" ]]; then
+      nvshmem="$directory/nvidia/nvshmem"
+    fi
+  done
   # The raylet starts its Java workers with the first java on the PATH.
-  env -u RAY_ADDRESS -u RAY_NAMESPACE RAY_USAGE_STATS_ENABLED=0 PATH="$2/bin:$environment/bin:$PATH" \
-    "$environment/bin/python" "$NVRAR_HOME/bin/lib/keeper.py" --directory "$cluster_dir" --deadline "$STARTUP_S" "${options[@]}" \
+  "${OWN_PYTHON[@]}" -u RAY_ADDRESS -u RAY_NAMESPACE RAY_USAGE_STATS_ENABLED=0 PATH="$2/bin:$environment/bin:$PATH" \
+    ${nvshmem:+"NVSHMEM_HOME=$nvshmem"} "$environment/bin/python" -I "$NVRAR_HOME/bin/lib/keeper.py" --directory "$cluster_dir" --deadline "$STARTUP_S" "${options[@]}" \
     < "$cluster_dir/in" > "$cluster_dir/out" &
   keeper_pid=$!
   # 8 and 9: the two ends of the keeper, of which the driver must have none, or it would hold the cluster after this shell's death.
@@ -162,6 +189,14 @@ await_cluster() {
   local word
   read -r -t $((STARTUP_S + 10)) word cluster_address <&9 || die "the process that keeps the Ray cluster has ended without a word"
   [[ "$word" == ready ]] || die "$cluster_address"
+}
+
+# Whether the cluster has ended by itself, which ends the driver in one way or another; sets lost.
+cluster_is_lost() {
+  local word
+  # Without the signal that writing to a keeper that is gone would be.
+  (trap '' PIPE && printf 'ended\n' >&8) 2> /dev/null || return 1
+  read -r -t 5 word lost <&9 && [[ "$word" == lost ]]
 }
 
 # gone_within SECONDS PID

@@ -118,7 +118,7 @@ once() {
   shift 2
   [[ -e "$dir/.complete" ]] && return 0
   # Private, because the native library is unpacked below it too and will not be loaded from where others may write.
-  mkdir -p "$(dirname "$NVRAR_CACHE")"
+  mkdir -p "$(dirname "$NVRAR_CACHE")" 2> /dev/null || true
   mkdir -m 700 "$NVRAR_CACHE" 2> /dev/null || [[ -d "$NVRAR_CACHE" ]] || die "the directory $NVRAR_CACHE cannot be made"
   (
     flock 9
@@ -142,8 +142,8 @@ install_ray() {
   # Ray has wheels for some versions of Python only; which ones, pip knows.
   for python in "${pythons[@]}"; do
     rm -rf "$dir"
-    if "$python" -m venv "$dir" >> "$log" 2>&1 &&
-      "$dir/bin/pip" install -q --disable-pip-version-check --only-binary=:all: "ray==$version" >> "$log" 2>&1 < /dev/null &&
+    if "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" >> "$log" 2>&1 &&
+      "${OWN_PYTHON[@]}" "$dir/bin/python" -I -m pip install -q --disable-pip-version-check --only-binary=:all: "ray==$version" >> "$log" 2>&1 < /dev/null &&
       [[ -s "$(ray_jar "$version")" ]]; then
       return 0
     fi

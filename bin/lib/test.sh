@@ -44,11 +44,15 @@ step_if() {
 
 # native_tests DIRECTORY PRESET
 native_tests() {
+  locked native_tests_alone "$@"
+}
+
+native_tests_alone() {
   local kernels=AUTO
   [[ "${CI:-}" != true ]] || kernels=ON
   cd "$NVRAR_HOME/native" &&
-    cmake --preset "$2" "-DNVRAR_KERNELS=$kernels" &&
-    cmake --build --preset "$2" &&
+    with_compiler cmake --preset "$2" "-DNVRAR_KERNELS=$kernels" &&
+    with_compiler cmake --build --preset "$2" &&
     ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
 }
 
@@ -69,8 +73,13 @@ clear_reports() {
   done
 }
 
-# maven_tests DIRECTORY KIND ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome.
+# maven_tests DIRECTORY KIND ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome. Alone, because they run what
+# Maven has built in place.
 maven_tests() {
+  locked maven_tests_alone "$@"
+}
+
+maven_tests_alone() {
   local directory="$1" kind="$2" code=0
   shift 2
   clear_reports "$kind"
@@ -90,11 +99,15 @@ format_check() {
 
 # java_tests DIRECTORY: what it packages, the launcher runs.
 java_tests() {
+  locked java_tests_alone "$@"
+}
+
+java_tests_alone() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  maven_tests "$1" surefire verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
-    -Dspotless.check.skip && mark_built "$fingerprint"
+  maven_tests_alone "$1" surefire verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
+    -Dspotless.check.skip && publish "$fingerprint"
 }
 
 # launcher_tests DIRECTORY
@@ -222,7 +235,7 @@ run_tests() {
   : > "$RESULTS/steps"
 
   step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests
-  step native '' native_tests release
+  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
   if [[ -n "$quick" ]]; then
     leave_out 'the native tests under the sanitizers (--quick)'
   else
@@ -276,5 +289,5 @@ run_tests() {
 (nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
   fi
   leave_out 'tests of groups that span hosts (this version has none)'
-  NVRAR_LEFT_OUT="$left_out" python3 "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
+  NVRAR_LEFT_OUT="$left_out" "${OWN_PYTHON[@]}" python3 -I "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }

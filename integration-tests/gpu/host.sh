@@ -69,6 +69,7 @@ nvrar_junit() (
     # shellcheck source=/dev/null
     . "$NVRAR_HOME/bin/lib/$part.sh"
   done
+  hold_build
   tests="$(printf '%s:' "$NVRAR_HOME"/tests/*-tests.jar)"
   reports="$NVRAR_STATE/test/gpu"
   classes="$1"
@@ -99,5 +100,5 @@ export NVRAR_RAY_VERSION
     # shellcheck source=/dev/null
     . "$NVRAR_HOME/bin/lib/$part.sh"
   done
-  mkdir -p "$NVRAR_STATE" && mark_built "$(source_fingerprint)"
+  source_fingerprint > "$CURRENT/fingerprint"
 )

@@ -102,7 +102,7 @@ fill_jre() {
 
 # fill_nvrar DIRECTORY RAY_VERSION: a checkout that has been built, as far as bin/nvrar, the examples and the tests need one.
 fill_nvrar() {
-  local root="$1" junit program file
+  local root="$1" build="$1/target/nvrar/builds/packed" junit program file
   local package=(package -DskipTests -DskipNativeTests -Dnvrar.cmake.target=all -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
     -Dspotless.check.skip)
   junit="$(sed -n 's:.*<junit.version>5\(.*\)</junit.version>.*:1\1:p' "$NVRAR_HOME/pom.xml")"
@@ -113,12 +113,12 @@ fill_nvrar() {
   maven -pl examples -am "${package[@]}"
   maven dependency:copy "-Dartifact=org.junit.platform:junit-platform-console-standalone:$junit" "-DoutputDirectory=$work/junit" \
     -pl integration-tests
-  mkdir -p "$root"/{examples/target/lib,tests,native/build/release/{bench,test},native/cmake,ray-plugin}
-  file="$(examples_jar)"
-  python3 "$HERE/repack.py" "$file" "$root/examples/target/${file##*/}"
-  for file in "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
-    python3 "$HERE/repack.py" "$file" "$root/examples/target/lib/${file##*/}"
+  mkdir -p "$build/lib" "$root"/{examples,tests,native/build/release/{bench,test},native/cmake,ray-plugin}
+  for file in "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
+    python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"
   done
+  touch "$build/users" "$build/kernels"
+  ln -s builds/packed "$root/target/nvrar/current"
   python3 "$HERE/repack.py" "$work"/junit/*.jar "$root/tests/junit-console.jar"
   for file in integration ray-plugin; do
     python3 "$HERE/repack.py" "$NVRAR_HOME/${file/integration/integration-tests}/target/test-classes" "$root/tests/$file-tests.jar"
@@ -160,7 +160,7 @@ rm -rf "$out"
 mkdir -p "$out"
 cp "$ray_archive" "$out/ray.txz"
 cp "$jre_archive" "$out/jre.txz"
-once_archived "$out/nvrar.txz" fill_nvrar "$ray"
+locked once_archived "$out/nvrar.txz" fill_nvrar "$ray"
 cp "$HERE/host.sh" "$out/"
 
 bytes=0

@@ -22,157 +22,18 @@ import traceback
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-HOME = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
-NVRAR = os.path.join(HOME, "bin/nvrar")
+from builds_test import BuildsTest
+from hostile_test import HostileTest
+from support import CACHE, COMMAND_S, GONE_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, command_line, descendants, listening, read
+
 # From the start of bin/nvrar to the first character of text, with everything installed and built, on two cores.
 FIRST_OUTPUT_S = 25 if os.environ.get("CI") == "true" else 60
-COMMAND_S = 90
-# Ray stops within 8 s, else is killed; see keeper.py.
-GONE_S = 30
 PR_SET_CHILD_SUBREAPER = 36
-LISTEN = "0A"
 # 127.0.0.1, the same as an IPv6 address, and ::1.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/")
-LONG_DECODE = ["decode", "--max-tokens", "490", "--ignore-eos"] + [
-    word for prompt in ("It was", "She said", "The house", "On Monday") for word in ("--prompt", prompt)]
 
 
-def read(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def descendants():
-    """Process ids below this process that are no zombies; those that nobody else reaps are reaped."""
-    found = []
-    todo = [os.getpid()]
-    while todo:
-        pid = todo.pop()
-        for task in os.listdir(f"/proc/{pid}/task") if os.path.isdir(f"/proc/{pid}/task") else []:
-            for child in map(int, read(f"/proc/{pid}/task/{task}/children").split()):
-                todo.append(child)
-                if read(f"/proc/{child}/stat").rpartition(")")[2].split()[:1] not in (["Z"], []):
-                    found.append(child)
-    return found
-
-
-def command_line(pid):
-    return read(f"/proc/{pid}/cmdline").split("\0")
-
-
-def listening(pid):
-    """The addresses on which a process listens, as the kernel prints them: hexadecimal, in words of the machine's byte order."""
-    sockets = set()
-    for entry in os.listdir(f"/proc/{pid}/fd") if os.path.isdir(f"/proc/{pid}/fd") else []:
-        try:
-            sockets.add(os.readlink(f"/proc/{pid}/fd/{entry}"))
-        except OSError:
-            pass
-    lines = [line.split() for name in ("tcp", "tcp6") for line in read(f"/proc/{pid}/net/{name}").splitlines()[1:]]
-    return {words[1].split(":")[0] for words in lines if words[3] == LISTEN and f"socket:[{words[9]}]" in sockets}
-
-
-def wait_until(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
-    return value
-
-
-class Launcher:
-    """One run of bin/nvrar in a session of its own. Leaving the context ends all that it left behind, after the test has looked."""
-
-    def __init__(self, *arguments, environment=None):
-        self.arguments = arguments
-        self.environment = {**os.environ, **(environment or {})}
-        self.out = tempfile.TemporaryFile()
-        self.err = tempfile.TemporaryFile()
-        self.paths = set()
-
-    def __enter__(self):
-        self.begin = time.monotonic()
-        self.process = subprocess.Popen(
-            [NVRAR, *self.arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, start_new_session=True,
-            env=self.environment)
-        return self
-
-    def __exit__(self, *_):
-        while left := descendants():
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.05)
-            self.process.poll()
-        self.process.wait()
-        self.out.close()
-        self.err.close()
-
-    @staticmethod
-    def text(file):
-        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
-
-    def exit_code(self, seconds=COMMAND_S):
-        """Waits for the end; negative: the number of the signal."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"bin/nvrar {' '.join(self.arguments)} has not ended within {seconds} s:\n{self.text(self.err)}")
-
-    def await_output(self):
-        """Seconds from the start to the first byte on standard output."""
-        wait_until(
-            lambda: os.fstat(self.out.fileno()).st_size or self.process.poll() is not None, COMMAND_S,
-            f"the first output of bin/nvrar {' '.join(self.arguments)}")
-        if not self.text(self.out):
-            raise AssertionError(f"bin/nvrar has ended with {self.process.returncode} and no output:\n{self.text(self.err)}")
-        return time.monotonic() - self.begin
-
-    def messages(self):
-        """What it said itself, without the lines of installing and building."""
-        lines = [line for line in self.text(self.err).splitlines() if line.startswith("nvrar:")]
-        return [line for line in lines if not re.match(r"nvrar: (installing|building|built) ", line)]
-
-    def driver(self):
-        return next(pid for pid in descendants() if "io.nvrar.cli.Main" in command_line(pid))
-
-    def actor(self):
-        """A worker that is a member of the group, and not one that Ray has started in advance."""
-        workers = (pid for pid in descendants() if any("DefaultWorker" in word for word in command_line(pid)))
-        return next(pid for pid in workers if "/memfd:" in read(f"/proc/{pid}/maps"))
-
-    def note_paths(self):
-        """Keeps the directories in use by now, by which what is left behind is known."""
-        for pid in descendants():
-            words = command_line(pid)
-            if any(word.endswith("/keeper.py") for word in words):
-                self.paths.add(words[words.index("--directory") + 1])
-            self.paths.update(DRIVER_DIR.findall(read(f"/proc/{pid}/maps")))
-        if not {path for path in self.paths if path.startswith("/tmp/nvrar.")}:
-            raise AssertionError("the keeper's directory was not found")
-        if not {path for path in self.paths if path.startswith("/tmp/ray/")}:
-            raise AssertionError("the driver's directory was not found")
-
-    def await_nothing_left(self):
-        begin = time.monotonic()
-        wait_until(
-            lambda: not descendants() and not any(map(os.path.exists, self.paths)), GONE_S,
-            f"that nothing of {sorted(self.paths)} and no process is left")
-        return time.monotonic() - begin
-
-
-class LauncherTest(unittest.TestCase):
-    def assert_ends(self, launcher, code):
-        self.assertEqual(launcher.exit_code(), code, launcher.text(launcher.err))
-        launcher.await_nothing_left()
-
+class LauncherTest(LauncherTestCase):
     def test_01_jvm_options_are_the_same_wherever_they_stand(self):
         def flags(path, pattern):
             return sorted(set(re.findall(pattern, read(os.path.join(HOME, path)))))
@@ -306,7 +167,7 @@ class LauncherTest(unittest.TestCase):
             self.assert_ends(launcher, 2)
             self.assertEqual(launcher.messages()[0], "nvrar: --op avg is for floating types, --type is int8")
 
-    def keeper_ends(self, name, *options, logs=False):
+    def keeper_ends(self, name, *options, logs=False, told=""):
         """Has a keeper without a launcher clean up; returns whether it kept logs under that name, and what it said."""
         with tempfile.TemporaryDirectory() as parent:
             directory, kept = os.path.join(parent, "cluster"), os.path.join(parent, name)
@@ -315,13 +176,15 @@ class LauncherTest(unittest.TestCase):
                 pass
             keeper = subprocess.run(
                 [sys.executable, os.path.join(HOME, "bin/lib/keeper.py"), "--directory", directory, "--keep-logs", kept, *options],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+                input=told, capture_output=True, text=True, timeout=COMMAND_S, check=False)
             self.assertEqual(keeper.returncode, 0, keeper.stderr)
             self.assertFalse(os.path.exists(directory))
             return os.path.isdir(kept), keeper.stderr
 
     def test_16_a_keeper_cleans_up_also_where_there_are_no_logs_to_keep(self):
         self.assertEqual(self.keeper_ends("kept", logs=True), (True, ""))
+        self.assertEqual(self.keeper_ends("kept", "--only-failures", logs=True), (False, ""))
+        self.assertEqual(self.keeper_ends("kept", "--only-failures", logs=True, told="ended\n"), (True, ""))
         self.assertEqual(self.keeper_ends("kept"), (False, ""))
         self.assertFalse(self.keeper_ends("kept", "--ray", "/bin/false")[0])
         kept, said = self.keeper_ends("file/kept", logs=True)
@@ -366,11 +229,10 @@ class LauncherTest(unittest.TestCase):
             self.assertEqual(find(too_old)[0], 1)
 
     def test_18_a_cuda_tool_chain_that_cannot_be_had_is_one_sentence_and_leaves_none(self):
-        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nvrar")
         with tempfile.TemporaryDirectory() as parent:
             empty = os.path.join(parent, "nvrar")
             os.mkdir(empty, 0o700)
-            for ray in glob.glob(os.path.join(cache, "ray-*")):
+            for ray in glob.glob(os.path.join(CACHE, "ray-*")):
                 os.symlink(ray, os.path.join(empty, os.path.basename(ray)))
             # Nothing listens there.
             nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull, "no_proxy": "*"}
@@ -426,7 +288,7 @@ def main():
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names] or None
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Result)
-    result = runner.run(loader.loadTestsFromTestCase(LauncherTest))
+    result = runner.run(unittest.TestSuite(map(loader.loadTestsFromTestCase, (LauncherTest, BuildsTest, HostileTest))))
     if result_file:
         ElementTree.ElementTree(result.suite).write(result_file, encoding="utf-8", xml_declaration=True)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)

@@ -5,19 +5,27 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
 import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
+import io.nvrar.ray.RayCollectiveGroup;
+import io.nvrar.ray.RayCollectives;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
+import io.ray.api.options.PlacementGroupCreationOptions;
 import io.ray.api.placementgroup.PlacementGroup;
 import io.ray.api.placementgroup.PlacementGroupState;
+import io.ray.api.placementgroup.PlacementStrategy;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
@@ -27,6 +35,8 @@ import org.junit.jupiter.api.Test;
 /** Actors with their resources: made whole, or not at all. */
 @RayTest
 class ActorGroupIT {
+
+  private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500);
 
   private Set<String> before;
 
@@ -70,6 +80,128 @@ class ActorGroupIT {
         RayActorGroup.create(OrdinalProbe::new, 1, Options.cpus(1))) {
       assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal))).containsExactly(-1);
     }
+  }
+
+  @Test
+  void aConstructorsArgumentsReachEveryActor() {
+    try (RayActorGroup<Shard> one = RayActorGroup.create(Shard::new, "a", 2, Options.gpus(1));
+        RayActorGroup<Shard> two = RayActorGroup.create(Shard::new, "a", 2L, 1, Options.gpus(1));
+        RayActorGroup<Shard> three =
+            RayActorGroup.create(Shard::new, "a", 2L, List.of(3, 4), 1, Options.gpus(1));
+        RayActorGroup<Shard> byRank =
+            RayActorGroup.createByRank(
+                rank -> Ray.actor(Shard::new, "rank", (long) rank), 2, Options.gpus(1))) {
+      assertThat(Ray.get(one.callAll(Shard::arguments))).containsExactly("a", "a");
+      assertThat(Ray.get(two.callAll(Shard::arguments))).containsExactly("a 2");
+      assertThat(Ray.get(three.callAll(Shard::arguments))).containsExactly("a 2 [3, 4]");
+      assertThat(Ray.get(byRank.callAll(Shard::arguments))).containsExactly("rank 0", "rank 1");
+    }
+  }
+
+  @Test
+  void namedActorsAreFoundByNameAndTheirNamesAreTheirsAlone() {
+    Options named = Options.gpus(1).name("named");
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, named)) {
+      RayActorGroup<Probe> found = RayActorGroup.find("named", 2);
+      List<Long> pids = Ray.get(actors.callAll(Probe::pid));
+      assertThat(Ray.get(found.callAll(Probe::pid))).isEqualTo(pids);
+      assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 3, named))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(
+              "there is already an actor named 'named-0' in namespace 'nvrar-it': find these actors, kill them, or take another name than 'named'");
+      assertThatThrownBy(() -> RayActorGroup.find("named", 3))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage(
+              "there is no actor named 'named-2' in namespace 'nvrar-it': drivers find each other's actors under one ray.job.namespace");
+      found.close();
+      assertThat(Ray.get(actors.callAll(Probe::pid))).as("found ones live on").isEqualTo(pids);
+    }
+  }
+
+  @Test
+  void aFailureHalfWayLeavesNoActorNeitherNamedNorDetached() {
+    Options options = Options.gpus(1).name("fragile").detached();
+    assertThatThrownBy(
+            () ->
+                RayActorGroup.createByRank(
+                    rank -> {
+                      if (rank == 1) {
+                        throw new IllegalArgumentException("no rank 1");
+                      }
+                      return Ray.actor(Probe::new);
+                    },
+                    2,
+                    options))
+        .hasMessage("no rank 1");
+    await().atMost(Duration.ofSeconds(10)).until(() -> Ray.getActor("fragile-0").isEmpty());
+    try (RayActorGroup<Probe> all = RayActorGroup.create(Probe::new, 8, Options.gpus(1))) {
+      assertThat(all.handles()).as("the room is free").hasSize(8);
+    }
+  }
+
+  @Test
+  void detachedActorsOutliveTheirDriverAndAnotherFindsThem(RayCluster cluster)
+      throws IOException, InterruptedException {
+    List<Long> pids;
+    String leftByDriver;
+    try (ForkedJvm driver =
+        ForkedJvm.driver(cluster, DetachingDriver.class.getName(), "detached", "2")) {
+      pids =
+          Arrays.stream(driver.awaitLine(DetachingDriver.ACTORS).split(","))
+              .map(Long::parseLong)
+              .toList();
+      leftByDriver = DriverFiles.of(driver.pid());
+      driver.end();
+      driver.awaitEnd(Duration.ofSeconds(30));
+    }
+    DriverFiles.delete(leftByDriver);
+    Thread.sleep(2000); // what goes with the driver has gone
+    RayActorGroup<Probe> found = RayActorGroup.find("detached", 2);
+    assertThat(Ray.get(found.callAll(Probe::pid))).isEqualTo(pids);
+    try (RayCollectiveGroup group = RayCollectives.createGroup("found", found.handles())) {
+      assertThat(Calls.wrong(found.handles(), group.name(), SUM)).containsOnly("");
+    }
+    found.close();
+    assertThat(Ray.get(found.callAll(Probe::pid))).isEqualTo(pids);
+    found.kill();
+    await()
+        .atMost(Duration.ofSeconds(10))
+        .until(() -> pids.stream().noneMatch(pid -> ProcessHandle.of(pid).isPresent()));
+  }
+
+  @Test
+  void aPlacementGroupOfTheUsersHoldsTheActorsAndStays() {
+    PlacementGroup given =
+        PlacementGroups.createPlacementGroup(
+            new PlacementGroupCreationOptions.Builder()
+                .setName("of-the-user")
+                .setBundles(List.of(bundle(), bundle(), bundle()))
+                .setStrategy(PlacementStrategy.STRICT_PACK)
+                .build());
+    try {
+      assertThat(given.wait(30)).isTrue();
+      List<Long> pids;
+      try (RayActorGroup<Probe> actors =
+          RayActorGroup.create(Probe::new, 2, Options.gpus(1).placementGroup(given))) {
+        pids = Ray.get(actors.callAll(Probe::pid));
+        assertThat(pids).doesNotHaveDuplicates();
+        assertThat(livePlacements()).containsOnlyOnce("of-the-user").hasSize(before.size() + 1);
+      }
+      await()
+          .atMost(Duration.ofSeconds(10))
+          .until(() -> pids.stream().noneMatch(pid -> ProcessHandle.of(pid).isPresent()));
+      assertThat(livePlacements()).contains("of-the-user");
+      assertThatThrownBy(
+              () -> RayActorGroup.create(Probe::new, 4, Options.gpus(1).placementGroup(given)))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("4 actors need as many bundles, placement group 'of-the-user' has 3");
+    } finally {
+      PlacementGroups.removePlacementGroup(given.getId());
+    }
+  }
+
+  private static Map<String, Double> bundle() {
+    return new HashMap<>(Map.of("GPU", 1.0));
   }
 
   @Test

@@ -97,6 +97,11 @@ final class ForkedJvm implements AutoCloseable {
     return process.exitValue();
   }
 
+  /** Ends its input. */
+  void end() throws IOException {
+    process.getOutputStream().close();
+  }
+
   /** SIGKILL. */
   void kill() {
     process.destroyForcibly();

@@ -31,6 +31,7 @@ import java.util.stream.Stream;
 public class Probe implements CollectiveActor {
 
   private final Map<String, CollectiveGroup> kept = new HashMap<>();
+  private String ending = "";
 
   /** Makes the call; what is wrong with its result, "" if nothing. */
   public String check(String name, Call call) {
@@ -119,6 +120,21 @@ public class Probe implements CollectiveActor {
         finish(group, group.stream());
       }
     }
+  }
+
+  /** {@link #reduceForever} for a driver that may not live to hear of the end. */
+  public boolean endOfReducing(String name) {
+    try {
+      reduceForever(name);
+    } catch (CollectiveException e) {
+      ending = String.valueOf(e.getMessage());
+    }
+    return true;
+  }
+
+  /** What the last {@link #endOfReducing} ended with. */
+  public String ending() {
+    return ending;
   }
 
   /** Launches a graph of all-reduces until the group fails, and throws that. */

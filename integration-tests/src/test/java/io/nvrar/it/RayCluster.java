@@ -31,6 +31,9 @@ final class RayCluster implements AutoCloseable {
 
   static final int PRETENDED_GPUS = 8;
 
+  /** Of all drivers, so that one finds the named actors of another. */
+  static final String NAMESPACE = "nvrar-it";
+
   private static final int STOP_SECONDS = 30;
 
   /** For every worker, so that actors made without {@link RayActorGroup} run too. */
@@ -138,6 +141,7 @@ final class RayCluster implements AutoCloseable {
     properties.add("ray.address=" + address);
     // Else a driver looks for the node at an address that other machines can reach.
     properties.add("ray.node-ip=" + address.substring(0, address.lastIndexOf(':')));
+    properties.add("ray.job.namespace=" + NAMESPACE);
     properties.add("ray.logging.level=WARN");
     properties.add("ray.job.code-search-path=" + codeSearchPath());
     for (int i = 0; i < JVM_OPTIONS.size(); i++) {

@@ -1,0 +1,93 @@
+package io.nvrar.it;
+
+import static io.nvrar.it.Calls.all;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
+import io.ray.api.ActorHandle;
+import io.ray.api.Ray;
+import io.ray.api.options.ActorLifetime;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Actors that outlive one driver after the other, none of which closes its group. */
+@RayTest
+class VanishedDriversIT {
+
+  private static final int ACTORS = 2;
+  private static final int DRIVERS = 4;
+  private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500);
+
+  private final List<ActorHandle<Probe>> actors = new ArrayList<>();
+
+  @AfterEach
+  void killActors() {
+    actors.forEach(ActorHandle::kill);
+  }
+
+  @Test
+  void actorsKeepNothingOfTheGroupsOfDriversThatVanished(RayCluster cluster)
+      throws IOException, InterruptedException {
+    for (int i = 0; i < ACTORS; i++) {
+      actors.add(
+          Ray.actor(Probe::new)
+              .setName("outliving-" + i)
+              .setLifetime(ActorLifetime.DETACHED)
+              .setResource("GPU", 1.0)
+              .remote());
+    }
+    assertThat(all(actors, actor -> actor.task(Probe::held).remote())).containsOnly("");
+    List<Integer> openFiles = null;
+    for (int driver = 0; driver < DRIVERS; driver++) {
+      String name = "of-driver-" + driver;
+      boolean inCall = driver % 2 == 1;
+      runDriver(cluster, name, inCall);
+      if (inCall) {
+        assertThat(all(actors, actor -> actor.task(Probe::ending).remote()))
+            .allSatisfy(end -> assertThat(end).contains("the driver (").contains("was lost"));
+      }
+      await()
+          .atMost(Duration.ofSeconds(10))
+          .untilAsserted(
+              () ->
+                  assertThat(all(actors, actor -> actor.task(Probe::held).remote()))
+                      .containsOnly(""));
+      for (ActorHandle<Probe> actor : actors) {
+        assertThat(Calls.failure(actor.task(Probe::check, name, SUM).remote()))
+            .as("the group is not unknown, it has failed")
+            .isInstanceOf(CollectiveException.class)
+            .hasMessageContaining("was lost");
+      }
+      List<Integer> open = all(actors, actor -> actor.task(Probe::openFiles).remote());
+      if (openFiles == null) {
+        openFiles = open;
+      }
+      assertThat(open).isEqualTo(openFiles);
+    }
+  }
+
+  private static void runDriver(RayCluster cluster, String group, boolean inCall)
+      throws IOException, InterruptedException {
+    String leftByDriver;
+    try (ForkedJvm driver =
+        ForkedJvm.driver(
+            cluster,
+            VanishingDriver.class.getName(),
+            "outliving",
+            Integer.toString(ACTORS),
+            group,
+            Boolean.toString(inCall))) {
+      driver.awaitLine(VanishingDriver.STARTED);
+      leftByDriver = DriverFiles.of(driver.pid());
+      assertThat(driver.awaitLine(VanishingDriver.WORKS)).isEqualTo("[, ]");
+      driver.awaitEnd(Duration.ofSeconds(30));
+    }
+    DriverFiles.delete(leftByDriver);
+  }
+}
