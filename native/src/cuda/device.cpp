@@ -154,6 +154,10 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
   if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
   const auto find_function = [&](Function* function, const std::string& of_name) {
     check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
+    // A multiprocessor divides its memory anew only when no block is on it, so a block of a kernel that wants it
+    // divided in another way would wait for blocks that may be waiting for it. The most is enough for all of them.
+    check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
+          "dividing the memory of a multiprocessor");
   };
   find_function(&kernel.function, name);
   if (has_single) find_function(&kernel.single, name + "_single");

@@ -42,7 +42,15 @@ enum DeviceAttribute : int {
 // CUdevice_P2PAttribute
 constexpr int kNativeAtomicsSupported = 3;
 // CUfunction_attribute
-enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedBytes = 1, kLocalBytes = 3, kRegisters = 4 };
+enum FunctionAttribute : int {
+  kMaxThreadsPerBlock = 0,
+  kSharedBytes = 1,
+  kLocalBytes = 3,
+  kRegisters = 4,
+  kPreferredSharedMemoryCarveout = 9,
+};
+// CUshared_carveout
+constexpr int kCarveoutMaxShared = 100;
 // CUpointer_attribute
 enum PointerAttribute : int { kPointerContext = 1, kPointerMemoryType = 2, kPointerDeviceOrdinal = 9 };
 constexpr unsigned kMemoryTypeHost = 1;
@@ -119,6 +127,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuModuleUnload, (Module))                                                                               \
   X(cuModuleGetFunction, (Function*, Module, const char* name))                                             \
   X(cuFuncGetAttribute, (int* value, int attribute, Function))                                              \
+  X(cuFuncSetAttribute, (Function, int attribute, int value))                                               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, Function, int threads, size_t shared_bytes)) \
   X(cuLaunchKernelEx, (const LaunchConfig*, Function, void** arguments, void** extra))                      \
   X(cuStreamCreate, (Stream*, unsigned flags))                                                              \

@@ -4,7 +4,10 @@
 
 typedef struct Module {
   Object object;
+  int carveout;  // of its functions: the part of a multiprocessor's memory that is to be shared memory, in percent
 } Module;
+
+enum { kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -29,6 +32,14 @@ CUresult cuModuleGetFunction(Module** function, Module* module, const char* name
   return leave(kSuccess);
 }
 
+CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
+  ENTER(1);
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  REQUIRE(attribute == kPreferredSharedMemoryCarveout && value <= kCarveoutMaxShared, kInvalidValue);
+  function->carveout = value;
+  return leave(kSuccess);
+}
+
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* function, int threads, size_t shared_bytes) {
   ENTER(1);
   (void)shared_bytes;
@@ -50,6 +61,8 @@ CUresult cuLaunchKernelEx(const LaunchConfig* config, Module* function, void** a
   (void)extra;
   REQUIRE(stub_cuda_kernel != NULL, kNotSupported);
   REQUIRE(lives(function, kModule) && lives(config->stream, kStream), kInvalidHandle);
+  // On a GPU it would wait beside blocks of another kernel that divides the memory in another way.
+  REQUIRE(function->carveout == kCarveoutMaxShared, kNotSupported);
   if (config->stream->capture != NULL) return leave(kSuccess);
   leave(kSuccess);
   return stub_cuda_kernel(config, arguments);
