@@ -314,10 +314,11 @@ NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar
  * Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
  * nothing. On the CUDA backend what was enqueued has a second to complete, in order, and is then ended as by
  * nvrar_abort. Whether it is over the GPU itself has counted: other work is not asked for, streams may have been
- * destroyed, and captures on any stream go on. But the driver may free memory only when the GPU has done what was enqueued
- * before, and frees none for a thread while another one captures in CUDA's global mode (Java's captures are relaxed).
- * NVRAR_INTERNAL: something did not end within 10 s (a call that is queued behind long work of the caller's, perhaps).
- * Then nothing is freed, the communicator is as after nvrar_abort, and nvrar_destroy may be called again.
+ * destroyed, and captures on any stream by any thread go on. Freeing itself has no limit: the driver may free memory
+ * only when the GPU has done what was enqueued before.
+ * NVRAR_INTERNAL: a call did not return within 10 s, or what was enqueued did not end within another 10 s (it is queued
+ * behind long work of the caller's, perhaps). Then nothing is freed, the communicator is as after nvrar_abort, and
+ * nvrar_destroy may be called again.
  *
  * Graphs that hold calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller waits
  * for those that were made, after nvrar_abort if they may hang, and makes none afterwards: such a launch would use

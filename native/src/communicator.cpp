@@ -172,6 +172,11 @@ void make_unique_id(int32_t backend, uint8_t* out) {
 Communicator::Communicator(int32_t backend, std::unique_ptr<Member> member, TuningTable tuning, uint64_t group_hash)
     : backend_(backend), member_(std::move(member)), tuning_(std::move(tuning)), group_hash_(group_hash) {}
 
+Communicator::~Communicator() {
+  const cuda::OutsideCaptures outside(backend_ == NVRAR_BACKEND_CUDA);
+  member_.reset();
+}
+
 std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
                                                     uint32_t rule_count, const uint8_t* unique_id,
                                                     uint8_t* descriptor) {
@@ -182,6 +187,7 @@ std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, 
   if (id.magic != UniqueId::kMagic) invalid("unique_id was not made by nvrar_unique_id");
   if (id.backend != config.backend) invalid("unique_id was made for another backend");
   const uint64_t group_hash = hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES);
+  const cuda::OutsideCaptures outside(config.backend == NVRAR_BACKEND_CUDA);
   std::unique_ptr<Communicator> communicator(
       new Communicator(config.backend, make_member(config, id, group_hash), std::move(tuning), group_hash));
   communicator->fill_descriptor(descriptor);
@@ -206,6 +212,7 @@ void Communicator::fill_descriptor(uint8_t* out) const {
 
 void Communicator::connect(const uint8_t* blobs) {
   const BusyGuard guard(busy_);
+  const cuda::OutsideCaptures outside(backend_ == NVRAR_BACKEND_CUDA);
   if (connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "nvrar_connect was called before on this communicator");
   }
@@ -299,7 +306,7 @@ void Communicator::run(const Call& call, uint64_t stream) {
   host::Poison poison;
   try {
     poison = member_->run(call, plan, record, stream);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     const host::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(record, error);
     --sequence_;  // nothing was done, it has no number
@@ -319,7 +326,7 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   host::Poison poison;
   try {
     poison = member_->run_batch(transfers, count, sequence_, stream, &result);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     const host::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(result.call, error);
     throw;
@@ -334,7 +341,7 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
 }
 
 // The driver's words are known here only.
-void Communicator::throw_half_enqueued(const nvrar_call& call, const Error& error) {
+void Communicator::throw_half_enqueued(const nvrar_call& call, const std::exception& error) {
   const std::lock_guard lock(sentence_mutex_);
   if (poison_sentence_.empty()) {
     poison_sentence_ = describe(call) + " was enqueued in part, which ended the group: " + error.what();
@@ -383,7 +390,7 @@ nvrar_failure Communicator::failure() const noexcept {
   failure.size = sizeof failure;
   failure.status = poison.status;
   failure.sequence = poison.sequence;
-  failure.missing[0] = poison.ranks;
+  failure.missing[0] = poison.is_of_leaving() ? 0 : poison.ranks;
   return failure;
 }
 
@@ -416,7 +423,7 @@ bool Communicator::shut() noexcept {
     ::usleep(kLeavePollUs);
   }
   if (member_->quiet(kGraceNs)) return true;
-  abort();
+  member_->poison(host::Poison::of_leaving(member_->rank(), running_.load(std::memory_order_acquire)));
   if (member_->quiet(kLeaveLimitNs - kGraceNs)) return true;
   busy_.store(false, std::memory_order_release);  // for the next attempt; calls meet the abort
   return false;

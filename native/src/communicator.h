@@ -25,6 +25,7 @@ void make_unique_id(int32_t backend, uint8_t* out);
 // All throw Error unless noexcept.
 class Communicator {
  public:
+  ~Communicator();
   static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
                                                uint32_t rule_count, const uint8_t* unique_id, uint8_t* descriptor);
   void connect(const uint8_t* descriptors);
@@ -47,7 +48,7 @@ class Communicator {
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
-  [[noreturn]] void throw_half_enqueued(const nvrar_call& call, const Error& error);
+  [[noreturn]] void throw_half_enqueued(const nvrar_call& call, const std::exception& error);
   std::vector<RankActivity> activities() const;
 
   const int32_t backend_;

@@ -15,6 +15,7 @@
 #include "cuda/driver.h"
 #include "cuda/fatbin.h"
 #include "cuda/kernel_args.h"
+#include "host/control_block.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
@@ -33,7 +34,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of the stub's kernels, which do what all kernels of the library do: a block counts itself when it is over.
+// Of the stub's kernels, which do what all kernels of the library do: they say which launch they are, and a block
+// counts itself when it is over.
 enum class Kernels { kEnd, kWaitForAPeer, kAreHeld };
 std::atomic<Kernels> kernels{Kernels::kEnd};
 std::atomic<int> running{0};
@@ -46,6 +48,12 @@ void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t b
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const cuda::CurrentContext current(context);
+  cuda::LatestLaunch latest{};
+  const auto place = reinterpret_cast<cuda::DeviceAddress>(&args.state->latest);
+  cuda::check(cuda::driver().cuMemcpyDtoH_v2(&latest, place, sizeof latest), "reading which launch is the latest");
+  ++latest.epoch;
+  latest.tag = args.tag;
+  cuda::check(cuda::driver().cuMemcpyHtoD_v2(place, &latest, sizeof latest), "writing which launch is the latest");
   for (uint32_t i = 0; i < blocks; ++i) {
     const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
     uint64_t ended = 0;
@@ -138,9 +146,9 @@ class Pair {
     if (error.empty()) comms_[0] = nullptr;
     return error;
   }
-  void begin_capture(bool of_calls) {
+  void begin_capture(bool of_calls, int mode = cuda::kCaptureRelaxed) {
     const cuda::CurrentContext current(context_);
-    cuda::check(cuStreamBeginCapture_v2(of_calls ? stream_ : other_, 2), "capture");
+    cuda::check(cuStreamBeginCapture_v2(of_calls ? stream_ : other_, mode), "capture");
   }
   cuda::Result end_capture(bool of_calls) {
     const cuda::CurrentContext current(context_);
@@ -159,6 +167,7 @@ class Pair {
   cuda::Stream other_ = nullptr;
 };
 
+constexpr int kGlobalMode = 0;
 // More than one launch holds with the smallest rings.
 constexpr uint64_t kSeveralLaunches = 100'000;
 
@@ -237,6 +246,48 @@ TEST(DestroyOnAGpu, DoesNotWaitForTheCallersOwnWork) {
   });
 }
 
+// In CUDA's global mode, what is unsafe in a capture is refused to all threads, and breaks it.
+TEST(DestroyOnAGpu, FreesAllAndBreaksNoCaptureWhileAnotherThreadCaptures) {
+  on_the_stub([](Pair& pair) {
+    EXPECT_EQ(pair.all_reduce(), "");
+    const size_t living = stub_cuda_living();
+    std::thread([&] { pair.begin_capture(false, kGlobalMode); }).join();
+    EXPECT_EQ(pair.destroy(), "");
+    EXPECT_LT(stub_cuda_living(), living) << "its memory was not freed";
+    EXPECT_EQ(pair.end_capture(false), cuda::kSuccess) << "the capture on another stream is broken";
+  });
+}
+
+TEST(DestroyOnAGpu, SucceedsWhenAPeersGpuHasFailed) {
+  on_the_stub([](Pair& pair) {
+    kernels = Kernels::kAreHeld;
+    EXPECT_EQ(pair.all_reduce(), "");
+    refuse("cuMemcpyDtoHAsync_v2:226:1");  // CUDA_ERROR_CONTAINED: whatever is asked from now on
+    EXPECT_EQ(pair.destroy(), "");
+    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);  // in a broken context nothing can be freed
+  });
+}
+
+// Its own abort tells of nobody who was lost: NVSHMEM stays usable for the others.
+TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
+  on_the_stub([](Pair& pair) {
+    kernels = Kernels::kWaitForAPeer;
+    EXPECT_EQ(pair.all_reduce(), "");
+    EXPECT_EQ(pair.destroy(), "");
+    nvrar_failure failure{};
+    failure.size = sizeof failure;
+    EXPECT_EQ(nvrar_failure_of(pair.comm(1), &failure), NVRAR_OK);
+    EXPECT_EQ(failure.status, NVRAR_ABORTED);
+    EXPECT_EQ(failure.missing[0], 0U);
+  });
+  const auto of_leaving = host::Poison::unpack(host::Poison::of_leaving(3, 7).pack());
+  EXPECT_TRUE(of_leaving.is_of_leaving());
+  EXPECT_EQ(of_leaving.origin, 3U);
+  EXPECT_EQ(of_leaving.sequence, 7U);
+  EXPECT_FALSE((host::Poison{NVRAR_ABORTED, 3, 0, 7}).is_of_leaving());
+  EXPECT_FALSE((host::Poison{NVRAR_TIMEOUT, 3, 1, 7}).is_of_leaving());
+}
+
 // How often a graph runs the host cannot know.
 TEST(DestroyOnAGpu, OfAGroupWhoseCallsWereCapturedTellsItsKernelsToLeave) {
   on_the_stub([](Pair& pair) {
@@ -259,11 +310,22 @@ TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
     ::unsetenv("STUB_CUDA_FAIL");
     EXPECT_EQ(last(nvrar_async_error(pair.comm(0))), "");
     EXPECT_EQ(last(nvrar_async_error(pair.comm(1))), "");
-    EXPECT_EQ(pair.all_reduce(kSeveralLaunches), "");
+    EXPECT_EQ(pair.all_reduce(), "");
     nvrar_call call{};
     call.size = sizeof call;
     EXPECT_EQ(nvrar_call_of(pair.comm(0), 0, &call), NVRAR_OK);
     EXPECT_EQ(call.sequence, 1U);
+    // The refused one stays what it is, whatever becomes of later ones.
+    for (int turns = 0; call.state != NVRAR_CALL_DONE && turns < 1000; ++turns) {
+      std::this_thread::sleep_for(1ms);
+      EXPECT_EQ(nvrar_call_of(pair.comm(0), 0, &call), NVRAR_OK);
+    }
+    nvrar_call records[2] = {};
+    uint32_t count = 0;
+    EXPECT_EQ(nvrar_flight_record(pair.comm(0), 0, records, 2, &count), NVRAR_OK);
+    EXPECT_EQ(count, 2U);
+    EXPECT_EQ(records[0].state, NVRAR_CALL_FAILED);
+    EXPECT_EQ(records[1].state, NVRAR_CALL_DONE);
   });
 }
 

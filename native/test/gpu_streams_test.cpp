@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <span>
 #include <thread>
 #include <vector>
@@ -192,7 +193,7 @@ TEST(GpuStreams, CallsBesideAKernelThatHogsTheGpuAreExact) {
 
 // Large calls of both groups at once, in another order on every other rank; in each group some ranks are at addresses
 // that are no multiple of a packet's size, and so run another kernel, whose blocks take another part of a
-// multiprocessor.
+// multiprocessor, and all beside short kernels of somebody else.
 TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
   NVRAR_TEST_NEEDS_GPU();
   constexpr uint64_t kLarge = uint64_t{1} << 20;  // elements, for as many blocks as a launch may have
@@ -202,8 +203,19 @@ TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
     const Pool pool(NVRAR_BFLOAT16, NVRAR_SUM, world, kLarge + 64, 61);
     ThreadGroup first(world);
     ThreadGroup second(world);
+    std::deque<SecondStream> streams_beside;
+    std::deque<SecondStream> streams_of_others;
+    std::deque<ForeignKernel> foreign_kernels;
+    for (int rank = 0; rank < world; ++rank) {  // before anything waits on a GPU: making them may wait for it
+      streams_beside.emplace_back(rank);
+      streams_of_others.emplace_back(rank);
+      foreign_kernels.emplace_back(rank).launch(streams_of_others.back(), 1, 128, 0);
+      streams_of_others.back().wait();
+    }
     first.run([&](int rank, nvrar_comm* comm) {
-      const SecondStream beside(rank);
+      const SecondStream& beside = streams_beside[static_cast<size_t>(rank)];
+      const SecondStream& of_others = streams_of_others[static_cast<size_t>(rank)];
+      const ForeignKernel& foreign = foreign_kernels[static_cast<size_t>(rank)];
       nvrar_comm* const comms[] = {comm, second.comm(rank)};
       const uint64_t streams[] = {stream_of(rank), beside.handle()};
       std::vector<uint8_t> in[2];
@@ -224,6 +236,7 @@ TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
           from[group].give();
         }
         ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();  // what was given is there
+        for (int i = 0; i < 100; ++i) foreign.launch(of_others, foreign.multiprocessors(), 128, 20'000);
         for (int i = 0; i < 24; ++i) {
           const int32_t way = i % 3 == 0 ? NVRAR_ALGORITHM_ONE_SHOT : NVRAR_ALGORITHM_TWO_SHOT;
           for (int turn = 0; turn < 2; ++turn) {

@@ -46,24 +46,24 @@ struct Compiled {
   std::string name;
   bool divisible;
   uint32_t registers;  // of a thread
-  uint32_t shared_bytes;
   uint32_t barriers;
   Kernel kernel;
 
   Resources of_a_block() const {
     constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
     const uint32_t warps = kernel.max_threads() / cuda::kWarpThreads;
-    return {(registers + 7) / 8 * 8 * cuda::kWarpThreads * warps, warps, 1, shared_bytes + kReserved, barriers};
+    return {(registers + 7) / 8 * 8 * cuda::kWarpThreads * warps, warps, 1, cuda::kSharedBytesOfABlock + kReserved,
+            barriers};
   }
 };
 
-Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t shared_bytes, uint32_t barriers,
-                  uint32_t threads_per_tile, uint32_t tiles, uint32_t more = 0) {
+Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t barriers, uint32_t threads_per_tile,
+                  uint32_t tiles, uint32_t more = 0) {
   Kernel kernel;
   kernel.threads_per_tile = threads_per_tile;
   kernel.max_tiles = tiles;
   kernel.more_threads = more;
-  return {name, divisible, registers, shared_bytes, barriers, kernel};
+  return {name, divisible, registers, barriers, kernel};
 }
 
 // As the driver has it: registers are given out by a quarter of a multiprocessor.
@@ -92,22 +92,22 @@ struct Library {
   }
 };
 
-// Registers, shared memory and barriers by ptxas, as the logs of a build have them. That a multiprocessor has 64
+// Registers and barriers by ptxas, as the logs of a build have them. That a multiprocessor has 64
 // barriers was seen on an H200: of a kernel with 16, it holds 4 blocks.
 std::vector<Library> libraries() {
   const auto kernels = [](uint32_t two_shot, uint32_t two_shot_any, uint32_t one_shot, uint32_t pair, uint32_t sum_16,
                           uint32_t sum_32, uint32_t sum_8) {
-    return std::vector<Compiled>{compiled("two_shot_8", false, two_shot, 6152, 16, 256, 1),
-                                 compiled("two_shot_5", false, two_shot_any, 6152, 16, 160, 1),
-                                 compiled("two_shot_3", false, two_shot_any, 6152, 16, 96, 2),
-                                 compiled("one_shot_4", false, one_shot, 4104, 16, 128, 2),
-                                 compiled("one_shot_2", false, pair, 8, 1, 32, 8, 32),
-                                 compiled("move", false, 40, 8, 1, 32, 8),
-                                 compiled("transfer", false, 48, 20, 1, 256, 1),
-                                 compiled("sum_bfloat16", true, sum_16, 8, 1, 32, 8),
-                                 compiled("sum_float32", true, sum_32, 8, 1, 32, 8),
-                                 compiled("sum_int64", true, 64, 8, 1, 32, 8),
-                                 compiled("sum_int8", true, sum_8, 8, 1, 32, 8)};
+    return std::vector<Compiled>{compiled("two_shot_8", false, two_shot, 16, 256, 1),
+                                 compiled("two_shot_5", false, two_shot_any, 16, 160, 1),
+                                 compiled("two_shot_3", false, two_shot_any, 16, 96, 2),
+                                 compiled("one_shot_4", false, one_shot, 16, 128, 2),
+                                 compiled("one_shot_2", false, pair, 1, 32, 8, 32),
+                                 compiled("move", false, 40, 1, 32, 8),
+                                 compiled("transfer", false, 48, 1, 256, 1),
+                                 compiled("sum_bfloat16", true, sum_16, 1, 32, 8),
+                                 compiled("sum_float32", true, sum_32, 1, 32, 8),
+                                 compiled("sum_int64", true, 64, 1, 32, 8),
+                                 compiled("sum_int8", true, sum_8, 1, 32, 8)};
   };
   return {{{"A100", 108, {65536, 64, 32, 164 << 10, 64}}, kernels(45, 48, 43, 40, 93, 76, 92)},
           {{"H100", 132, {65536, 64, 32, 228 << 10, 64}}, kernels(48, 52, 44, 40, 80, 76, 80)},
@@ -271,7 +271,7 @@ TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
 }
 
 TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
-  Kernel kernel = compiled("sum", true, 64, 8, 1, 32, 8).kernel;
+  Kernel kernel = compiled("sum", true, 64, 1, 32, 8).kernel;
   const protocol::Topology topology{4, 4};
   const auto grid = [&](uint64_t bytes, uint32_t most) {
     return cuda::grid_of(kernel, plan_of(Algorithm::kOneShot), topology, bytes, most);

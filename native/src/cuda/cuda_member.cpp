@@ -84,9 +84,10 @@ CudaMember::~CudaMember() {
   };
   if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
   // Who aborts may do so because a member is lost, and nobody can tell for whom it was.
-  memory_->ended(segments_->poisoned().status == NVRAR_ABORTED ? GroupEnd::kMemberLost
-                 : all_left()                                  ? GroupEnd::kOrderly
-                                                               : GroupEnd::kUncertain,
+  const Poison poison = segments_->poisoned();
+  memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
+                 : all_left()                                              ? GroupEnd::kOrderly
+                                                                           : GroupEnd::kUncertain,
                  all_left);
 }
 
@@ -160,9 +161,11 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   memory_->map(addresses);
   for (uint32_t peer = 0; peer < world(); ++peer) args_.rings[peer] = reinterpret_cast<Packet*>(memory_->of(peer));
   fill_rings();
-  {
+  try {
     const SignalsBlocked inherited;
     watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    throw Error(NVRAR_SYSTEM, std::string("cannot start a thread: ") + error.what());
   }
   connected_ = true;
 }
@@ -189,6 +192,7 @@ void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stre
   config.grid[1] = config.grid[2] = 1;
   config.block[0] = grid.threads;
   config.block[1] = config.block[2] = 1;
+  config.shared_bytes = kernel.added_shared_bytes;
   config.stream = stream;
   void* arguments[] = {args};
   const Function function = grid.single && kernel.single != nullptr ? kernel.single : kernel.function;
@@ -279,6 +283,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
   std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
   std::array<std::vector<const nvrar_transfer*>, 2> own;  // sends to oneself, and their recvs
+  for (auto& of_kind : own) of_kind.reserve(count);
   std::vector<QueuedTransfer> queued;
   queued.reserve(count);
   const auto transfers_before = transfers_;

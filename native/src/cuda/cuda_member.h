@@ -80,7 +80,7 @@ class CudaMember final : public Member {
   bool peek(void* to, DeviceAddress from, size_t bytes) noexcept { return read(to, from, bytes) == kSuccess; }
   uint8_t ranks_not_entered() noexcept;
   void record_progress(bool ended) noexcept;
-  void note_queued(const std::vector<QueuedTransfer>& transfers);
+  void note_queued(const std::vector<QueuedTransfer>& transfers) noexcept;
   void record_transfers_done() noexcept;
   uint64_t record(const nvrar_call& call, int32_t state) noexcept;
   void stop_kernels() noexcept;

@@ -26,7 +26,8 @@ constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / si
 
 // Errors after which a context never works again, CUDA_ERROR_ILLEGAL_ADDRESS and the like: its kernels have ended.
 bool is_dead(Result result) {
-  constexpr Result kDead[] = {4, 201, 214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999};
+  constexpr Result kDead[] = {4,   201, 214, 220, 226, 700, 702, 709, 710, 714,
+                              715, 716, 717, 718, 719, 721, 805, 911, 999};
   return std::find(std::begin(kDead), std::end(kDead), result) != std::end(kDead);
 }
 
@@ -144,7 +145,7 @@ void CudaMember::record_progress(bool ended) noexcept {
   const bool done = given_up == 0 && left(before) && left(state) && before.latest.epoch == state.latest.epoch;
   auto& flight = segments_->own().flight;
   const auto all_done_up_to = [&](uint64_t number) {
-    for (; known_done_ < number; ++known_done_) flight.end(known_done_, NVRAR_CALL_DONE);
+    for (; known_done_ < number; ++known_done_) flight.end_unless_failed(known_done_, NVRAR_CALL_DONE);
   };
   const LoggedLaunch launch = log_.find(tag);
   if (tag != 0 && launch.records == 0) {  // of a graph: which calls were queued before it is not known
@@ -158,14 +159,18 @@ void CudaMember::record_progress(bool ended) noexcept {
   if (tag == 0) return;
   all_done_up_to(launch.first_record);
   const int32_t now = done && launch.last ? NVRAR_CALL_DONE : ended ? NVRAR_CALL_FAILED : NVRAR_CALL_RUNNING;
-  for (uint32_t i = 0; i < launch.records; ++i) flight.end(launch.first_record + i, now);
+  for (uint32_t i = 0; i < launch.records; ++i) flight.end_unless_failed(launch.first_record + i, now);
 }
 
-void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) {
+void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) noexcept {
   const std::lock_guard lock(record_mutex_);
-  for (const QueuedTransfer& transfer : transfers) {
-    if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
-    queued_transfers_.push_back(transfer);
+  try {
+    for (const QueuedTransfer& transfer : transfers) {
+      if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
+      queued_transfers_.push_back(transfer);
+    }
+  } catch (const std::bad_alloc&) {
+    // They are enqueued, and their records say so for good.
   }
 }
 
@@ -191,6 +196,7 @@ uint64_t CudaMember::record(const nvrar_call& call, int32_t state) noexcept {
 }
 
 void CudaMember::watch() noexcept {
+  const OutsideCaptures outside;
   std::unique_lock lock(watch_mutex_);
   while (!watch_turns_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
     const bool looks = ending_ && !all_over_;

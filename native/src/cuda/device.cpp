@@ -135,8 +135,8 @@ void Device::load_kernels() {
   places_ = share_out(whole, divisible, [](const Kernel& kernel) {
     const auto held = [&](Function function) {
       int blocks = 0;
-      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function,
-                                                                 static_cast<int>(kernel.max_threads()), 0),
+      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &blocks, function, static_cast<int>(kernel.max_threads()), kernel.added_shared_bytes),
             "asking how many blocks of a kernel a GPU holds");
       return static_cast<uint32_t>(blocks);
     };
@@ -160,6 +160,9 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
           "dividing the memory of a multiprocessor");
   };
   find_function(&kernel.function, name);
+  int shared_bytes = 0;
+  check(driver().cuFuncGetAttribute(&shared_bytes, kSharedBytes, kernel.function), "asking for a kernel's memory");
+  kernel.added_shared_bytes = kSharedBytesOfABlock - static_cast<uint32_t>(shared_bytes);
   if (has_single) find_function(&kernel.single, name + "_single");
   return kernel;
 }

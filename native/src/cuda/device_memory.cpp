@@ -69,11 +69,14 @@ std::optional<DeviceHandle> visible_device(const Uuid& uuid) {
   return std::nullopt;
 }
 
-void require_links(const PrimaryContext& own, const std::vector<MemoryBlob>& blobs, uint32_t rank) {
-  for (uint32_t peer = 0; peer < blobs.size(); ++peer) {
-    if (peer == rank) continue;
-    if (const std::optional<DeviceHandle> device = visible_device(blobs[peer].device)) {
-      require_link(own.device(), *device, place_of(rank, blobs[rank]), place_of(peer, blobs[peer]));
+// Also pairs of others: they would refuse, and this rank wait for them.
+void require_links(const std::vector<MemoryBlob>& blobs) {
+  std::vector<std::optional<DeviceHandle>> devices;
+  for (const MemoryBlob& blob : blobs) devices.push_back(visible_device(blob.device));
+  for (uint32_t a = 0; a < blobs.size(); ++a) {
+    for (uint32_t b = a + 1; b < blobs.size(); ++b) {
+      if (devices[a] && devices[b])
+        require_link(*devices[a], *devices[b], place_of(a, blobs[a]), place_of(b, blobs[b]));
     }
   }
 }

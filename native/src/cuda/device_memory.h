@@ -40,7 +40,7 @@ std::optional<DeviceHandle> visible_device(const Uuid& uuid);
 // Throws NVRAR_UNAVAILABLE unless kernels on this rank's device can access the memory of every other rank's, in packets
 // that arrive whole: as far as this process sees their devices, for of others the driver says nothing. Asked before
 // anything is mapped, so that all members of the pair say the same.
-void require_links(const PrimaryContext& own, const std::vector<MemoryBlob>& blobs, uint32_t rank);
+void require_links(const std::vector<MemoryBlob>& blobs);
 
 class DeviceMemory {
  public:

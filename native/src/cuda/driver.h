@@ -64,6 +64,8 @@ constexpr unsigned kEventDisableTiming = 2;
 // CUstreamCaptureStatus
 constexpr int kCaptureNone = 0;
 constexpr int kCaptureActive = 1;
+// CUstreamCaptureMode
+constexpr int kCaptureRelaxed = 2;
 
 // CUlaunchAttribute, CUlaunchConfig
 struct alignas(8) LaunchAttribute {
@@ -135,7 +137,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuStreamSynchronize, (Stream))                                                                          \
   X(cuStreamQuery, (Stream))                                                                                \
   X(cuStreamGetCtx, (Stream, Context*))                                                                     \
-  X(cuStreamIsCapturing, (Stream, int* status))
+  X(cuStreamIsCapturing, (Stream, int* status))                                                             \
+  X(cuThreadExchangeStreamCaptureMode, (int* mode))
 
 struct Driver {
 #define NVRAR_CUDA_MEMBER(name, arguments) Result(*name) arguments;
@@ -163,6 +166,24 @@ class CurrentContext {
   }
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
+};
+
+// For a scope, the calling thread is in no way part of captures that other threads make: in CUDA's global mode they
+// would have the driver refuse to allocate or free anything here, and an attempt would break them.
+class OutsideCaptures {
+ public:
+  explicit OutsideCaptures(bool on_gpu = true) : on_gpu_(on_gpu) { exchange(); }
+  ~OutsideCaptures() { exchange(); }
+  OutsideCaptures(const OutsideCaptures&) = delete;
+  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
+
+ private:
+  void exchange() noexcept {
+    if (on_gpu_) (void)driver().cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+
+  const bool on_gpu_;
+  int mode_ = kCaptureRelaxed;
 };
 
 }  // namespace nvrar::cuda

@@ -13,6 +13,12 @@
 
 namespace nvrar::cuda {
 
+// A multiprocessor has its memory divided as the kernels on it prefer, in steps of 8, 16, 32, 64 KiB and so on of
+// shared memory, and it stays so while a block is on it. With the KiB that the driver takes for each, a block of ours
+// does not fit the lower steps: it would come beside a short kernel of somebody else, which mostly have those, and then
+// keep others of ours out for good.
+constexpr uint32_t kSharedBytesOfABlock = 63 << 9;
+
 struct Kernel {
   Function function = nullptr;
   Function single = nullptr;  // the same where each team has one tile at most; may be null
@@ -20,6 +26,7 @@ struct Kernel {
   uint32_t more_threads = 0;               // of a block, whatever its tiles
   uint32_t max_tiles = 0;                  // that a block can work on at once
   uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
+  uint32_t added_shared_bytes = 0;         // to a block's own, up to kSharedBytesOfABlock
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
 };

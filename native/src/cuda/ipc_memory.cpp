@@ -89,7 +89,7 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
 
 void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
-  require_links(*context_, blobs, rank_);
+  require_links(blobs);
   std::vector<Peer> peers;
   for (uint32_t peer = 0; peer < world_; ++peer) peers.push_back(reach(blobs, peer));
   peers_ = std::move(peers);

@@ -69,7 +69,7 @@ LocalMemory::LocalMemory(std::shared_ptr<DeviceMemory> block, const MemoryBlob& 
 
 void LocalMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
-  require_links(block_->context(), blobs, rank_);
+  require_links(blobs);
   std::vector<std::shared_ptr<DeviceMemory>> blocks;
   for (uint32_t peer = 0; peer < world_; ++peer) {
     if (!same_process(blobs[peer].home, blob_.home)) {

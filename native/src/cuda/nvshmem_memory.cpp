@@ -123,7 +123,7 @@ NvshmemMemory::~NvshmemMemory() {
 void NvshmemMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, config_.rank, config_.world);
   const WorldPlan plan = plan_world(blobs, config_.rank);
-  require_links(*context_, blobs, config_.rank);
+  require_links(blobs);
   NvshmemWorld& world = NvshmemWorld::of_process();
   if (plan.create) world.create(config_.nvshmem, config_.nvshmem_id, config_.rank, config_.world, context_);
   for (const uint32_t pe : plan.pes) addresses_.push_back(world.address_of(pe, plan.first_unit));

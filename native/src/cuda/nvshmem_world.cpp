@@ -50,21 +50,20 @@ void add_to_environment(const std::vector<Variable>& variables) {
     if (value == nullptr || (variable.always && value != variable.value)) lacking.push_back(&variable);
   }
   if (lacking.empty()) return;
-  size_t count = 0;
-  while (environ != nullptr && environ[count] != nullptr) ++count;
-  char** const whole = new char*[count + lacking.size() + 1];  // never freed, nor are its texts
-  size_t kept = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const bool replaced = std::any_of(lacking.begin(), lacking.end(),
-                                      [&](const Variable* variable) { return is_of(environ[i], *variable); });
-    if (!replaced) whole[kept++] = environ[i];
+  auto& whole = *new std::vector<char*>;  // never freed, nor are its texts
+  // Each entry is read once: another thread's unsetenv may shorten the list meanwhile.
+  char** at = environ;
+  for (char* entry = nullptr; at != nullptr && (entry = *at) != nullptr; ++at) {
+    const bool replaced =
+        std::any_of(lacking.begin(), lacking.end(), [&](const Variable* variable) { return is_of(entry, *variable); });
+    if (!replaced) whole.push_back(entry);
   }
   for (const Variable* const variable : lacking) {
     const std::string entry = std::string(variable->name) + "=" + variable->value;
-    whole[kept++] = std::strcpy(new char[entry.size() + 1], entry.c_str());
+    whole.push_back(std::strcpy(new char[entry.size() + 1], entry.c_str()));
   }
-  whole[kept] = nullptr;
-  __atomic_store_n(&environ, whole, __ATOMIC_RELEASE);
+  whole.push_back(nullptr);
+  __atomic_store_n(&environ, whole.data(), __ATOMIC_RELEASE);
 }
 
 // NVSHMEM reads its environment once, at its first call, and takes these settings from nowhere else. What the user set

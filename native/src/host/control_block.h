@@ -24,10 +24,17 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 struct Poison {
   nvrar_status status = NVRAR_OK;
   uint32_t origin = 0;
-  uint8_t ranks = 0;  // bit r: rank r was missing (NVRAR_TIMEOUT) or differed (NVRAR_MISMATCH)
+  // Bit r: rank r was missing (NVRAR_TIMEOUT), differed (NVRAR_MISMATCH) or left, and with that ended calls that waited
+  // (NVRAR_ABORTED).
+  uint8_t ranks = 0;
   uint64_t sequence = 0;
 
   static_assert(protocol::kMaxRanks <= 8, "ranks holds a bit per rank");
+
+  static Poison of_leaving(uint32_t rank, uint64_t sequence) noexcept {
+    return {NVRAR_ABORTED, rank, static_cast<uint8_t>(1u << rank), sequence};
+  }
+  bool is_of_leaving() const noexcept { return status == NVRAR_ABORTED && ranks != 0; }
 
   uint64_t pack() const noexcept {
     return static_cast<uint64_t>(status) | uint64_t{origin} << 8 | uint64_t{ranks} << 16 | sequence << 24;

@@ -18,6 +18,7 @@ class alignas(64) FlightEntry {
   // lap: how often the record has come round to this entry.
   void begin(const nvrar_call& call, int32_t state, uint64_t lap) noexcept;
   void end(int32_t state) noexcept { end_.store(stamp(ticks_now(), state), std::memory_order_release); }
+  bool has_failed() const noexcept { return (end_.load(std::memory_order_relaxed) & kStateMask) == NVRAR_CALL_FAILED; }
   // Does not fill size. False if the entry is another lap's or is being written: its writer died half way, or is faster
   // than this look.
   bool read(const TickClock::Look& look, uint64_t lap, nvrar_call* call) const noexcept;
@@ -56,6 +57,10 @@ class FlightRecord {
   void end(uint64_t number, int32_t state) noexcept {
     if (written_.load(std::memory_order_relaxed) - number > NVRAR_FLIGHT_RECORDS) return;
     entries_[number % NVRAR_FLIGHT_RECORDS].end(state);
+  }
+  // As end(); a call that has failed stays so.
+  void end_unless_failed(uint64_t number, int32_t state) noexcept {
+    if (!entries_[number % NVRAR_FLIGHT_RECORDS].has_failed()) end(number, state);
   }
 
   // Of a batch a transfer that still runs, or failed, rather than its last one; of calls that are queued what they

@@ -57,10 +57,10 @@ CUresult cuStreamGetCaptureInfo_v2(Stream* stream, int* status, uint64_t* id, Gr
 
 CUresult cuStreamBeginCapture_v2(Stream* stream, int mode) {
   ENTER(1);
-  (void)mode;
   REQUIRE(lives(stream, kStream), kInvalidHandle);
   REQUIRE(stream->capture == NULL, kIllegalState);
   stream->capture = new_graph(kGraph, NULL);
+  stream->capture->is_global = mode == kGlobal;
   stream->is_origin = 1;
   return leave(kSuccess);
 }
@@ -84,13 +84,23 @@ CUresult cuStreamEndCapture(Stream* stream, Graph** graph) {
   return leave(kSuccess);
 }
 
+static _Thread_local int t_mode = kGlobal;
+
 CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
-  static _Thread_local int current;
   ENTER(0);
-  int before = current;
-  current = *mode;
+  int before = t_mode;
+  t_mode = *mode;
   *mode = before;
   return leave(kSuccess);
+}
+
+int breaks_captures(void) {
+  int breaks = 0;
+  for (Object* object = g_objects; t_mode != kRelaxed && object != NULL; object = object->next) {
+    Graph* capture = object->kind == kStream ? ((Stream*)object)->capture : NULL;
+    if (capture != NULL && capture->is_global) breaks = capture->is_broken = 1;
+  }
+  return breaks;
 }
 
 CUresult cuGraphInstantiateWithFlags(Graph** executable, Graph* graph, unsigned long long flags) {

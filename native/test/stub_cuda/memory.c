@@ -14,6 +14,7 @@ static int make_shareable(Allocation* allocation, size_t bytes) {
 }
 
 static CUresult allocate(void** base, size_t bytes, MemoryKind memory) {
+  REQUIRE(!breaks_captures(), kCaptureUnsupported);
   REQUIRE(bytes > 0, kInvalidValue);
   if (memory == kDeviceMemory) {
     REQUIRE(bytes <= device_bytes() - t_current->used_bytes, kOutOfMemory);
@@ -36,6 +37,7 @@ static CUresult allocate(void** base, size_t bytes, MemoryKind memory) {
 }
 
 static CUresult release(void* base, MemoryKind memory) {
+  REQUIRE(!breaks_captures(), kCaptureUnsupported);
   Allocation* allocation = allocation_of(base, 1);
   REQUIRE(allocation != NULL && allocation->base == base && allocation->memory == memory, kInvalidValue);
   if (memory == kDeviceMemory) allocation->object.context->used_bytes -= allocation->bytes;

@@ -7,7 +7,9 @@ typedef struct Module {
   int carveout;  // of its functions: the part of a multiprocessor's memory that is to be shared memory, in percent
 } Module;
 
-enum { kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
+enum { kSharedOfABlock = 32256, kOwnShared = 6152 };
+
+enum { kSharedBytes = 1, kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -40,6 +42,14 @@ CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
   return leave(kSuccess);
 }
 
+CUresult cuFuncGetAttribute(int* value, int attribute, Module* function) {
+  ENTER(1);
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  REQUIRE(attribute == kSharedBytes, kNotSupported);
+  *value = kOwnShared;
+  return leave(kSuccess);
+}
+
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* function, int threads, size_t shared_bytes) {
   ENTER(1);
   (void)shared_bytes;
@@ -61,8 +71,9 @@ CUresult cuLaunchKernelEx(const LaunchConfig* config, Module* function, void** a
   (void)extra;
   REQUIRE(stub_cuda_kernel != NULL, kNotSupported);
   REQUIRE(lives(function, kModule) && lives(config->stream, kStream), kInvalidHandle);
-  // On a GPU it would wait beside blocks of another kernel that divides the memory in another way.
-  REQUIRE(function->carveout == kCarveoutMaxShared, kNotSupported);
+  // On a GPU it would wait beside blocks of other kernels that divide a multiprocessor's memory in another way.
+  REQUIRE(function->carveout == kCarveoutMaxShared && config->shared_bytes == kSharedOfABlock - kOwnShared,
+          kNotSupported);
   if (config->stream->capture != NULL) return leave(kSuccess);
   leave(kSuccess);
   return stub_cuda_kernel(config, arguments);

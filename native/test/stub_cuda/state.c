@@ -11,7 +11,7 @@ void (*stub_cuda_before)(const char* function);
 CUresult (*stub_cuda_kernel)(const void* config, void** arguments);
 
 // Errors after which a context never works again.
-static int is_sticky(CUresult code) { return code == 214 || code == 700 || code == 719 || code == 721; }
+static int is_sticky(CUresult code) { return code == 214 || code == 226 || code == 700 || code == 719; }
 
 long setting(const char* name, long otherwise) {
   const char* value = getenv(name);

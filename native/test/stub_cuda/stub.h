@@ -107,7 +107,8 @@ typedef struct Graph {
   Operation* first;
   Operation** end;
   uint64_t capture;  // no two graphs of a process have one number
-  int is_broken;     // somebody waited for the context while it was captured
+  int is_global;     // while it is captured, other threads may not do what is unsafe
+  int is_broken;     // somebody did, or waited for the context
 } Graph;
 
 typedef struct Stream {
@@ -161,6 +162,11 @@ int is_device_memory(const void* address, size_t bytes);
 void* pointer(CUdeviceptr address);
 void fill_uuid(unsigned char* uuid, CUdevice device);
 
+// Of CUstreamCaptureMode.
+enum { kGlobal = 0, kRelaxed = 2 };
+
+// Whether what is unsafe in a capture is refused to this thread, since somebody captures in the global mode.
+int breaks_captures(void);
 Graph* new_graph(Kind kind, const Graph* contents);
 void delete_graph(Graph* graph);
 void append(Graph* graph, const Operation* operation);

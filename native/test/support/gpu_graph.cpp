@@ -77,24 +77,33 @@ void SecondStream::wait() const {
   check(driver().cuStreamSynchronize(stream_), "waiting for a stream");
 }
 
-void hog_gpu(int rank, const SecondStream& stream, uint64_t ns) {
+ForeignKernel::ForeignKernel(int rank) : rank_(rank) {
   const CurrentContext current(context_of(rank));
-  cuda::Module module = nullptr;  // kept
-  cuda::Function hog = nullptr;
+  cuda::Module module = nullptr;
   check(driver().cuModuleLoadData(&module, nvrar_test_hog_cubin), "loading a kernel");
-  check(driver().cuModuleGetFunction(&hog, module, "hog"), "finding a kernel");
+  check(driver().cuModuleGetFunction(&function_, module, "hog"), "finding a kernel");
   cuda::DeviceHandle device = 0;
   check(driver().cuDeviceGet(&device, gpu_of(rank)), "finding a GPU");
   int multiprocessors = 0;
   check(driver().cuDeviceGetAttribute(&multiprocessors, cuda::kMultiprocessorCount, device), "asking a GPU");
+  multiprocessors_ = static_cast<unsigned>(multiprocessors);
+}
+
+void ForeignKernel::launch(const SecondStream& stream, unsigned blocks, unsigned threads, uint64_t ns) const {
+  const CurrentContext current(context_of(rank_));
   cuda::LaunchConfig config{};
-  config.grid[0] = 2 * (static_cast<unsigned>(multiprocessors) - kFreeMultiprocessors);
+  config.grid[0] = blocks;
   config.grid[1] = config.grid[2] = 1;
-  config.block[0] = kHogThreads;
+  config.block[0] = threads;
   config.block[1] = config.block[2] = 1;
   config.stream = stream_at(stream.handle());
   void* arguments[] = {&ns};
-  check(driver().cuLaunchKernelEx(&config, hog, arguments, nullptr), "launching a kernel");
+  check(driver().cuLaunchKernelEx(&config, function_, arguments, nullptr), "launching a kernel");
+}
+
+void hog_gpu(int rank, const SecondStream& stream, uint64_t ns) {
+  const ForeignKernel hog(rank);
+  hog.launch(stream, 2 * (hog.multiprocessors() - kFreeMultiprocessors), kHogThreads, ns);
 }
 
 }  // namespace nvrar::test

@@ -38,6 +38,19 @@ class SecondStream {
   cuda::Stream stream_ = nullptr;
 };
 
+// A kernel of somebody else on the rank's GPU, whose blocks stay for a time.
+class ForeignKernel {
+ public:
+  explicit ForeignKernel(int rank);
+  void launch(const SecondStream& stream, unsigned blocks, unsigned threads, uint64_t ns) const;
+  unsigned multiprocessors() const { return multiprocessors_; }
+
+ private:
+  int rank_;
+  unsigned multiprocessors_ = 0;
+  cuda::Function function_ = nullptr;  // of a module that is kept
+};
+
 // Leaves the rank's GPU room for few blocks, for so long.
 void hog_gpu(int rank, const SecondStream& stream, uint64_t ns);
 

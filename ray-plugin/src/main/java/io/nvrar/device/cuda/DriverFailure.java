@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 /** What a status of the driver means to a program in Java. */
 final class DriverFailure {
   /** New in CUDA 12.9, which JCuda does not know: access to a peer's memory failed. */
-  private static final int CUDA_ERROR_CONTAINED = 721;
+  private static final int CUDA_ERROR_CONTAINED = 226;
 
   /** No status is higher. */
   private static final int MAX_STATUS = 999;

@@ -66,8 +66,8 @@ class CudaFailuresTest {
             "STUB_CUDA_FAIL=cuStreamSynchronize:700:2"),
         failure(
             "a failure newer than JCuda",
-            "CollectiveFatalException: cuMemcpyAsync failed on GPU 0 with CUDA_ERROR_CONTAINED (721: Invalid access of peer GPU memory over nvlink or a hardware error); work on the GPU has broken this process's context, and the process must end",
-            "STUB_CUDA_FAIL=cuMemcpyAsync:721:1"),
+            "CollectiveFatalException: cuMemcpyAsync failed on GPU 0 with CUDA_ERROR_CONTAINED (226: Invalid access of peer GPU memory over nvlink or a hardware error); work on the GPU has broken this process's context, and the process must end",
+            "STUB_CUDA_FAIL=cuMemcpyAsync:226:1"),
         failure(
             "a failure that nobody knows",
             "CollectiveException: cuMemAlloc failed on GPU 0 with INVALID CUresult: 998 (998)",
