@@ -103,3 +103,16 @@ class HostileTest(LauncherTestCase):
             launcher.await_nothing_left()
             self.assertIn("100 tokens, ", launcher.text(launcher.err))
             self.assertIn("the raylet of this node is stopped or stuck", launcher.messages()[-1])
+
+    def test_36_a_member_that_is_started_by_hand_harms_no_file(self):
+        with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as precious:
+            precious.write("precious")
+            precious.flush()
+            # Never without any descriptor 3, which then is a file of the JDK.
+            program = ("bash", "-c", 'exec "$@" 3<> "$0"', precious.name, NVRAR)
+            for arguments in (("hello-processes", "--rank", "0"), ("bench", "--member", "0", "--processes", "2", "--barrier", "/nowhere")):
+                with self.subTest(arguments), Launcher(*arguments, program=program) as launcher:
+                    self.assert_ends(launcher, 2)
+                    self.assertRegex(launcher.messages()[0], "there is no pipe for this one's answers")
+                    with open(precious.name, encoding="utf-8") as file:
+                        self.assertEqual(file.read(), "precious")

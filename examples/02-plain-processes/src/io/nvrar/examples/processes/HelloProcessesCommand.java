@@ -64,7 +64,7 @@ public final class HelloProcessesCommand implements NvrarCommand {
     if (rank != null) {
       BufferedReader in =
           new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      try (PrintWriter answers = AnswerPipe.open()) {
+      try (PrintWriter answers = AnswerPipe.open(spec.commandLine())) {
         new Member(rank, worldSize, backend).run(in, answers);
       }
     } else {

@@ -250,7 +250,7 @@ public final class BenchCommand implements NvrarCommand {
     check();
     PrintWriter out = spec.commandLine().getOut();
     if (member != null && barrier != null && processes != null) {
-      try (PrintWriter answers = AnswerPipe.open()) {
+      try (PrintWriter answers = AnswerPipe.open(spec.commandLine())) {
         JavaRun.member(settings(collectives.get(0), processes.get(0)), member, barrier, answers);
       }
       return 0;
