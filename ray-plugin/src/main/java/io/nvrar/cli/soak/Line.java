@@ -8,15 +8,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /**
  * What the controller and a worker say to each other: one line of words, the first of which says
- * what it is. What is no such line on the same pipe is somebody's message for the log.
+ * what it is.
  */
 record Line(List<String> words) {
-  private static final String MARK = "@soak ";
-
   static Line of(Object... words) {
     return new Line(Arrays.stream(words).map(String::valueOf).toList());
   }
@@ -25,14 +22,9 @@ record Line(List<String> words) {
     return of(Stream.concat(words.stream(), more.stream()).toArray());
   }
 
-  static @Nullable Line parse(String text) {
-    if (!text.startsWith(MARK)) {
-      return null;
-    }
+  static Line parse(String text) {
     return new Line(
-        Arrays.stream(text.substring(MARK.length()).split(" ", -1))
-            .map(word -> URLDecoder.decode(word, UTF_8))
-            .toList());
+        Arrays.stream(text.split(" ", -1)).map(word -> URLDecoder.decode(word, UTF_8)).toList());
   }
 
   String kind() {
@@ -56,6 +48,6 @@ record Line(List<String> words) {
   public String toString() {
     return words.stream()
         .map(word -> URLEncoder.encode(word, UTF_8))
-        .collect(Collectors.joining(" ", MARK, ""));
+        .collect(Collectors.joining(" "));
   }
 }

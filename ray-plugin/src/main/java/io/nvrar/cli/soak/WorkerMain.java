@@ -6,21 +6,20 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.bootstrap.GroupObserver;
 import io.nvrar.bootstrap.Groups;
+import io.nvrar.cli.AnswerPipe;
 import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
-import java.io.PrintStream;
+import java.io.PrintWriter;
 import java.util.Base64;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * A worker process: members of many groups, one after the other and at the same time, or their
- * observers. Commands come on standard input and what happens goes to standard error, one {@link
- * Line} each; standard output is a log, where the JVM also writes a thread dump. Ends with its
- * input.
+ * observers. Commands come on standard input and what happens goes to the {@link AnswerPipe}, one
+ * {@link Line} each; standard output and standard error are a log, where the JVM also writes a
+ * thread dump. Ends with its input.
  */
 final class WorkerMain {
   private static final String HOST = "127.0.0.1";
@@ -29,10 +28,10 @@ final class WorkerMain {
   private final long seed;
   private final int workers;
   private final MemberRun.Joiner joiner;
-  private final PrintStream out;
+  private final PrintWriter out;
   private final Map<String, GroupObserver> observers = new ConcurrentHashMap<>();
 
-  private WorkerMain(long seed, int workers, MemberRun.Joiner joiner, PrintStream out) {
+  private WorkerMain(long seed, int workers, MemberRun.Joiner joiner, PrintWriter out) {
     this.seed = seed;
     this.workers = workers;
     this.joiner = joiner;
@@ -45,8 +44,7 @@ final class WorkerMain {
   }
 
   static void serve(String[] args, MemberRun.Joiner joiner) throws IOException {
-    System.setErr(System.out); // before a logger takes it: the pipe is for lines
-    PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.err), true, UTF_8);
+    PrintWriter out = AnswerPipe.open();
     new WorkerMain(Long.parseLong(args[0]), Integer.parseInt(args[1]), joiner, out).serve();
     System.exit(0); // members may be left in calls that nobody will end
   }
@@ -56,11 +54,7 @@ final class WorkerMain {
     say(Line.of("ready"));
     BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, UTF_8));
     for (String text = commands.readLine(); text != null; text = commands.readLine()) {
-      Line command = Line.parse(text);
-      if (command == null) {
-        throw new IOException("no command: " + text);
-      }
-      obey(command);
+      obey(Line.parse(text));
     }
   }
 
@@ -162,9 +156,6 @@ final class WorkerMain {
   }
 
   private void say(Line line) {
-    String text = line.toString();
-    synchronized (out) {
-      out.println(text);
-    }
+    out.println(line);
   }
 }

@@ -2,14 +2,11 @@ package io.nvrar.cli.soak;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.cli.AnswerPipe;
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
@@ -70,13 +67,12 @@ final class WorkerProcess {
    * Starts one.
    *
    * @param command all of its command line
-   * @param log where its standard output is appended
+   * @param log where its standard output and standard error are appended
    */
   static WorkerProcess start(List<String> command, Path log) throws IOException {
-    List<String> copy = new ArrayList<>(command);
     return new WorkerProcess(
-        new ProcessBuilder(copy)
-            .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
+        AnswerPipe.starting(command)
+            .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile()))
             .start(),
         log);
   }
@@ -132,15 +128,9 @@ final class WorkerProcess {
   }
 
   private void read() {
-    try (BufferedReader reader =
-        new BufferedReader(new InputStreamReader(process.getErrorStream(), UTF_8))) {
+    try (BufferedReader reader = process.inputReader(UTF_8)) {
       for (String text = reader.readLine(); text != null; text = reader.readLine()) {
-        Line line = Line.parse(text);
-        if (line == null) {
-          Files.writeString(log, text + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } else {
-          heard(line);
-        }
+        heard(Line.parse(text));
       }
     } catch (IOException | RuntimeException e) {
       ready.completeExceptionally(e);

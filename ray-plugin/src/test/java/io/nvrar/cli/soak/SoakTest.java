@@ -44,6 +44,13 @@ class SoakTest {
   }
 
   @Test
+  void whatAWorkersJvmWritesToStandardErrorHidesNoAnswer() throws Exception {
+    Report report = soak(MutteringWorker.class, 2);
+    assertThat(report.complaints()).isEmpty();
+    assertThat(report.rounds()).isEqualTo(2);
+  }
+
+  @Test
   void oneWrongBitIsFoundAndTheRoundIsNamed() throws Exception {
     Report report = soak(CorruptingWorker.class, 8);
     assertThat(report.complaints())
