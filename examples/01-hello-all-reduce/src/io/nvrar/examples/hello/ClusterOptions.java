@@ -41,8 +41,8 @@ public final class ClusterOptions {
   @SuppressWarnings("NullAway.Init")
   private CommandSpec spec;
 
-  /** Makes this process a driver of the cluster; {@link Disconnection#shutDown} ends that. */
-  public void connect() {
+  /** Makes this process a driver of the cluster, until the result is closed. */
+  public Disconnection connect() {
     if (address != null) {
       System.setProperty("ray.address", address);
     }
@@ -53,6 +53,7 @@ public final class ClusterOptions {
           "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
     }
     Ray.init();
+    return Disconnection.ofDriver();
   }
 
   /** The number of actors, of a connected driver. */

@@ -26,15 +26,14 @@ public final class HelloCommand implements NvrarCommand {
 
   @Override
   public Integer call() {
-    cluster.connect();
-    try (RayActorGroup<Greeter> actors =
+    Disconnection end = cluster.connect();
+    try (end;
+        RayActorGroup<Greeter> actors =
             RayActorGroup.create(Greeter::new, cluster.ranks(), RayActorGroup.Options.gpus(1));
         RayCollectiveGroup group =
             RayCollectives.createGroup("hello", actors.handles(), cluster.config())) {
       Ray.get(actors.callAll(Greeter::sum, group.name()))
           .forEach(spec.commandLine().getOut()::println);
-    } finally {
-      Disconnection.shutDown();
     }
     return 0;
   }

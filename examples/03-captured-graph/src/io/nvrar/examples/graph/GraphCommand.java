@@ -61,8 +61,9 @@ public final class GraphCommand implements NvrarCommand {
           "--calls is %d, --count %d and --replays %d; each must be 1 or more"
               .formatted(calls, count, replays));
     }
-    cluster.connect();
-    try (RayActorGroup<Replayer> actors =
+    Disconnection end = cluster.connect();
+    try (end;
+        RayActorGroup<Replayer> actors =
             RayActorGroup.create(Replayer::new, cluster.ranks(), RayActorGroup.Options.gpus(1));
         RayCollectiveGroup group =
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
@@ -71,8 +72,6 @@ public final class GraphCommand implements NvrarCommand {
         runs.add(actor.task(Replayer::run, group.name(), calls, count, replays).remote());
       }
       Ray.get(runs).forEach(spec.commandLine().getOut()::println);
-    } finally {
-      Disconnection.shutDown();
     }
     return 0;
   }

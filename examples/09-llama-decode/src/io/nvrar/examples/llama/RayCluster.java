@@ -13,9 +13,11 @@ final class RayCluster implements AutoCloseable {
   private static final int CONNECT_MILLIS = 3000;
 
   private final Interruption interruption;
+  private final Disconnection end;
 
-  private RayCluster(Interruption interruption) {
+  private RayCluster(Interruption interruption, Disconnection end) {
     this.interruption = interruption;
+    this.end = end;
   }
 
   /**
@@ -50,13 +52,13 @@ final class RayCluster implements AutoCloseable {
       interruption.close();
       throw e;
     }
-    return new RayCluster(interruption);
+    return new RayCluster(interruption, Disconnection.ofDriver());
   }
 
   @Override
   public void close() {
     try (interruption) {
-      Disconnection.shutDown();
+      end.close();
     }
   }
 }
