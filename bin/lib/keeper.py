@@ -136,6 +136,7 @@ class Cluster:
         self.log = os.path.join(self.directory, "start.log")
         self.port = free_port()
         self.vital = {}
+        self.gone = None  # a vital process that had ended before it was watched
         environment = {**os.environ, **LOOPBACK_ONLY}
         gpus = 0 if options.pretended_gpus else visible_gpus()
         if not gpus:
@@ -164,11 +165,12 @@ class Cluster:
     def watch(self):
         """Once the cluster is up: from now on it is known at once when a vital process ends. (`ray start` looks now and then.)"""
         for pid in descendants():
-            if program(pid) in VITAL:
+            name = program(pid)
+            if name in VITAL:
                 try:
-                    self.vital[os.pidfd_open(pid)] = program(pid)
-                except ProcessLookupError:
-                    pass  # Then `ray start` ends too.
+                    self.vital[os.pidfd_open(pid)] = name
+                except OSError:
+                    self.gone = name
 
     def lost(self):
         """Why there is no cluster any more; None while there is one."""
@@ -176,7 +178,8 @@ class Cluster:
         if code is not None:
             return f"'ray start' has ended (exit code {code})"
         ended = select.select(list(self.vital), [], [], 0)[0]
-        return f"its {self.vital[ended[0]]} has ended" if ended else None
+        name = self.vital[ended[0]] if ended else self.gone
+        return f"its {name} has ended" if name else None
 
     def tail(self):
         lines = [line.rstrip() for line in read(self.log).splitlines() if line.strip()]

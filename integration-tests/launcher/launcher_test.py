@@ -8,6 +8,7 @@ descent, because this process is the reaper of all its orphaned descendants (prc
 
 import csv
 import ctypes
+import errno
 import glob
 import json
 import os
@@ -20,11 +21,15 @@ import tempfile
 import time
 import traceback
 import unittest
+import unittest.mock as mock
 import xml.etree.ElementTree as ElementTree
 
 from builds_test import BuildsTest
 from hostile_test import HostileTest
 from support import CACHE, COMMAND_S, GONE_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, command_line, descendants, listening, read
+
+sys.path.insert(0, os.path.join(HOME, "bin/lib"))
+import keeper  # noqa: E402
 
 # From the start of bin/nvrar to the first character of text, with everything installed and built, on two cores.
 FIRST_OUTPUT_S = 25 if os.environ.get("CI") == "true" else 60
@@ -190,6 +195,22 @@ class LauncherTest(LauncherTestCase):
         kept, said = self.keeper_ends("file/kept", logs=True)
         self.assertFalse(kept)
         self.assertRegex(said, r"\Anvrar: not all of the cluster's logs could be copied to \S+/file/kept: .*\n\Z")
+
+    def test_16_a_vital_process_that_is_gone_before_it_is_watched_has_ended(self):
+        cluster = keeper.Cluster.__new__(keeper.Cluster)
+        cluster.vital = {}
+        gone = {errno.ESRCH: "raylet", errno.EINVAL: "gcs_server"}  # which of the two depends on the kernel, and on how far it has gone
+        with subprocess.Popen(["sleep", "60"]) as cluster.process:
+            try:
+                for code, name in gone.items():
+                    cluster.gone = None
+                    with mock.patch.multiple(
+                            keeper, descendants=lambda: [1], program=lambda pid, name=name: name), mock.patch.object(
+                            os, "pidfd_open", side_effect=OSError(code, os.strerror(code))):
+                        cluster.watch()
+                    self.assertEqual(cluster.lost(), f"its {name} has ended")
+            finally:
+                cluster.process.kill()
 
     def test_17_half_a_cuda_tool_chain_is_none_and_an_old_one_is_named(self):
         def fake(nvcc, release):
