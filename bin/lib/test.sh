@@ -140,6 +140,10 @@ has_libfuzzer() {
 
 # fuzz_tests DIRECTORY MODULE SECONDS: each target so long, two sharing a core, or they would take a third of all the time.
 fuzz_tests() {
+  locked fuzz_tests_alone "$@"
+}
+
+fuzz_tests_alone() {
   PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$2/fuzz/run" --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
 }
 
