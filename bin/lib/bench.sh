@@ -32,7 +32,7 @@ build_bench() {
     tail -n 25 "$log" >&2
     die "the benchmark's programs could not be built; the last lines are above, all of them in $log"
   }
-  [[ "$(source_fingerprint)" == "$(cat "$NVRAR_BUILD/fingerprint")" ]] || die "a source file was changed while this was built: please start again"
+  [[ "$(source_fingerprint)" == "$(cat "$NVRAR_BUILD/fingerprint")" ]] || die "the sources have changed since this build; start the command again"
   add_to_build libnvrar.so
   local program
   for program in "${programs[@]}"; do

@@ -172,8 +172,12 @@ TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
     }
     EXPECT_EQ(descriptors[0].places_per_multiprocessor, 7U);  // 2048 threads in blocks of 288
     descriptors[1].places_per_multiprocessor = 5;
+    EXPECT_EQ(
+        last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
+        "5 rank 1's GPU holds 5 blocks per multiprocessor, this rank's (0) holds 7: a group needs GPUs of one kind");
+    descriptors[1].multiprocessors = 114;
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
-              "5 rank 1 has places for blocks on a multiprocessor 5, this rank (0) has 7");
+              "5 rank 1's GPU has 114 multiprocessors, this rank's (0) has 132: a group needs GPUs of one kind");
     for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   });
 }

@@ -133,16 +133,21 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   uint32_t most_on_a_device = 1;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
-    const auto require_same = [&](const char* what, uint32_t theirs, uint32_t ours) {
-      if (theirs == ours) return;
-      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has " + what + " " + std::to_string(theirs) +
-                                      ", this rank (" + std::to_string(rank()) + ") has " + std::to_string(ours));
-    };
     // How many blocks a launch may have follows from these.
-    require_same("multiprocessors", descriptor.multiprocessors, device_->multiprocessors());
-    require_same("places for blocks on a multiprocessor", descriptor.places_per_multiprocessor,
-                 device_->places_per_multiprocessor());
-    require_same("concurrent_groups", descriptor.concurrent_groups, concurrent_groups_);
+    const auto require_one_kind = [&](const char* verb, const char* what, uint32_t theirs, uint32_t ours) {
+      if (theirs == ours) return;
+      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + verb + " " + std::to_string(theirs) +
+                                      " " + what + ", this rank's (" + std::to_string(rank()) + ") " + verb + " " +
+                                      std::to_string(ours) + ": a group needs GPUs of one kind");
+    };
+    require_one_kind("has", "multiprocessors", descriptor.multiprocessors, device_->multiprocessors());
+    require_one_kind("holds", "blocks per multiprocessor", descriptor.places_per_multiprocessor,
+                     device_->places_per_multiprocessor());
+    if (descriptor.concurrent_groups != concurrent_groups_) {
+      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has concurrent_groups " +
+                                      std::to_string(descriptor.concurrent_groups) + ", this rank (" +
+                                      std::to_string(rank()) + ") has " + std::to_string(concurrent_groups_));
+    }
     uint32_t on_device = 0;
     for (const Descriptor& other : descriptors) {
       if (std::memcmp(other.device_uuid, descriptor.device_uuid, sizeof other.device_uuid) == 0) ++on_device;
