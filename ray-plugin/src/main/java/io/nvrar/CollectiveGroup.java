@@ -331,7 +331,7 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * <p>It has the class and the message of the exception that every later call throws. Each is an
    * exception of its own, whose stack trace is that of the call which has thrown it, or asked here.
-   * The flight record that the message names may still be being written.
+   * The message names the flight record if that was written when it was first asked for.
    *
    * @return null while this member knows of no failure, and after a close in order. Between the
    *     moment in which a peer ends a GPU's calls and the one in which this member hears why, the

@@ -4,6 +4,7 @@ import io.nvrar.flight.FlightFile;
 import io.nvrar.flight.FlightRecord;
 import io.nvrar.internal.NativeCommunicator;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
@@ -23,8 +24,8 @@ import org.slf4j.LoggerFactory;
 final class FlightRecorder {
   private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
 
-  /** How long an exception waits for the file that it names. */
-  private static final long MENTION_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
+  /** How long the first exception waits for the file, to name it: a slow disk has time for that. */
+  private static final long MENTION_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   /** How long the end of the member waits until all is read and written. */
   private static final long END_NANOS = TimeUnit.SECONDS.toNanos(3);
@@ -35,7 +36,9 @@ final class FlightRecorder {
   private final int rank;
   private final CountDownLatch done = new CountDownLatch(1);
   private volatile boolean disabled;
-  private volatile @Nullable FlightFile file;
+  private volatile boolean started;
+  private volatile boolean mentioned;
+  private volatile @Nullable Path written;
 
   FlightRecorder(Ticket ticket, int rank) {
     this.ticket = ticket;
@@ -60,11 +63,11 @@ final class FlightRecorder {
             () -> write(target, comm, members, reason),
             "nvrar-" + ticket.name() + "-" + rank + "-flight");
     thread.setDaemon(true);
-    file = target;
+    started = true;
     try {
       thread.start();
     } catch (OutOfMemoryError e) { // no room for a thread; the failure itself matters more
-      file = null;
+      started = false;
       LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.getMessage());
     }
   }
@@ -73,8 +76,8 @@ final class FlightRecorder {
       FlightFile target, NativeCommunicator comm, Message.Members members, Failure reason) {
     try {
       target.write(() -> record(comm, members, reason));
-    } catch (IOException | RuntimeException e) {
-      file = null;
+      written = target.path();
+    } catch (IOException | RuntimeException | Error e) {
       LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
     } finally {
       done.countDown();
@@ -111,22 +114,23 @@ final class FlightRecorder {
     return HexFormat.of().formatHex(Arrays.copyOf(digest, ID_BYTES));
   }
 
-  /** Waits, not for long, until the file is written. */
+  /** Waits, not for long, until the file is written, unless what is said of it was said before. */
   void awaitMention() {
-    if (file != null) {
+    if (started && !mentioned) {
       await(MENTION_NANOS);
     }
   }
 
-  /** Where the file lies, or will in a moment: the end of a sentence, or "". */
+  /** Where the file lies: the end of a sentence, "" if it was not written, or not yet. */
   String clause() {
-    FlightFile written = file;
-    return written == null ? "" : "; flight record: " + written.path();
+    mentioned = true;
+    Path file = written;
+    return file == null ? "" : "; flight record: " + file;
   }
 
   /** Waits until the calls have been read. */
   void await() {
-    if (file != null) {
+    if (started) {
       await(END_NANOS);
     }
   }
