@@ -19,4 +19,10 @@ public final class BackendUnavailableException extends RuntimeException {
   public BackendUnavailableException(String message, @Nullable Throwable cause) {
     super(message, cause);
   }
+
+  /** What serializers write in the place of this. */
+  Object writeReplace() {
+    return CarriedCause.travelling(
+        this, () -> new BackendUnavailableException(String.valueOf(getMessage())));
+  }
 }

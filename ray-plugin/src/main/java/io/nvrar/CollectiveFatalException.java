@@ -8,4 +8,9 @@ public final class CollectiveFatalException extends CollectiveException {
   public CollectiveFatalException(String message) {
     super(message);
   }
+
+  @Override
+  CollectiveFatalException bare() {
+    return new CollectiveFatalException(String.valueOf(getMessage()));
+  }
 }

@@ -369,7 +369,7 @@ public interface CollectiveGroup extends AutoCloseable {
   /**
    * {@link #abort(String)} with the class and the message of an exception as the reason, on one
    * line of at most 500 characters. This member's own failure has the exception as its cause, if
-   * the group had not failed before.
+   * the group had not failed before; where it is serialized, a {@link CarriedCause} for it.
    *
    * <p>For the {@code catch} block of a member that cannot go on. Without it, the {@code close} of
    * a try-with-resources statement is all that the peers hear of, as of any other close:

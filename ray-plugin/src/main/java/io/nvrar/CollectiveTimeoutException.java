@@ -12,6 +12,11 @@ public final class CollectiveTimeoutException extends CollectiveException {
     this.missingRanks = missingRanks.clone();
   }
 
+  @Override
+  CollectiveTimeoutException bare() {
+    return new CollectiveTimeoutException(String.valueOf(getMessage()), missingRanks);
+  }
+
   /** The ranks that were waited for, ascending; empty where that is unknown. */
   public int[] missingRanks() {
     return missingRanks.clone();

@@ -11,4 +11,9 @@ public final class GroupMismatchException extends CollectiveException {
   public GroupMismatchException(String message) {
     super(message);
   }
+
+  @Override
+  GroupMismatchException bare() {
+    return new GroupMismatchException(String.valueOf(getMessage()));
+  }
 }

@@ -24,6 +24,11 @@ public final class PeerLostException extends CollectiveException {
     this.pid = pid;
   }
 
+  @Override
+  PeerLostException bare() {
+    return new PeerLostException(String.valueOf(getMessage()), lostRank, host, pid);
+  }
+
   /**
    * The rank that was lost; -1 if it is no member of this group but of the one it was split from.
    */

@@ -16,6 +16,7 @@ import io.nvrar.GroupHealth;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
 import io.nvrar.RankHealth;
+import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -24,6 +25,9 @@ import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import io.ray.api.exception.RayActorException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.NoSuchFileException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -179,6 +183,38 @@ class FaultsIT {
       }
       received.addSuppressed(new CollectiveException("can still be added to"));
       assertThat(received.getSuppressed()).hasSize(1);
+    }
+  }
+
+  @Test
+  void aCauseThatRayCannotCarryCostsNoExceptionItsClass(RayCluster cluster) {
+    ActorHandle<Probe> actor = cluster.probes().get(0);
+    IOException missing = new NoSuchFileException("weights");
+    List<RuntimeException> exceptions =
+        List.of(
+            new CollectiveException("outer", new UncheckedIOException(missing)),
+            new BackendUnavailableException("no library", missing),
+            new CollectiveException("outer", new BackendUnavailableException("inner", missing)),
+            new ModelException("weights cannot be read", missing));
+    for (RuntimeException sent : exceptions) {
+      Throwable received = Calls.failure(actor.task(Probe::raise, sent).remote());
+      assertThat(received).isExactlyInstanceOf(sent.getClass()).hasMessage(sent.getMessage());
+      assertThat(received).cause().hasToString(String.valueOf(sent.getCause()));
+      assertThat(received).rootCause().hasToString(missing.toString());
+    }
+  }
+
+  @Test
+  void whatAMemberHasAbortedForArrivesAtTheDriver(RayCluster cluster) {
+    List<ActorHandle<Probe>> actors = cluster.probes();
+    try (RayCollectiveGroup group = RayCollectives.createGroup("forAFile", actors)) {
+      Throwable failure =
+          Calls.failure(actors.get(0).task(Probe::abortForAFile, group.name()).remote());
+      assertThat(failure)
+          .isExactlyInstanceOf(CollectiveException.class)
+          .hasMessageContaining("aborted group 'forAFile': java.io.UncheckedIOException: ")
+          .cause()
+          .hasToString("java.io.UncheckedIOException: java.nio.file.NoSuchFileException: weights");
     }
   }
 

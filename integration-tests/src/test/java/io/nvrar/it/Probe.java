@@ -16,7 +16,9 @@ import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayCollectives;
 import java.io.File;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
@@ -260,5 +262,13 @@ public class Probe implements CollectiveActor {
 
   public boolean raise(RuntimeException exception) {
     throw exception;
+  }
+
+  /** Ends the group because of a file that is not there, and throws what that comes to. */
+  public boolean abortForAFile(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
+    group.abort(new UncheckedIOException(new NoSuchFileException("weights")));
+    group.throwIfFailed();
+    return true;
   }
 }
