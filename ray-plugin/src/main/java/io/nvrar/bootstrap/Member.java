@@ -247,8 +247,10 @@ final class Member implements ControlChannel.Listener {
     if (mayLeave) {
       channel.leave();
     }
-    if (orderly || hadFailed) {
-      return; // it goes with a failed group, too, and the groups that were split from it do not
+    // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
+    // they have a driver, which cannot be heard any more.
+    if (orderly || (hadFailed && (closing || !isDriven))) {
+      return;
     }
     ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
     Failure reason =
@@ -258,7 +260,9 @@ final class Member implements ControlChannel.Listener {
             "rank 0 (%s) was lost%s: %s"
                 .formatted(
                     hub, ready ? "" : " while " + ticket.label() + " was being created", why));
-    fail(reason, true);
+    if (!hadFailed) {
+      fail(reason, true);
+    }
     children.end(reason);
   }
 

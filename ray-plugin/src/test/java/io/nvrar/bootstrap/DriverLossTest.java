@@ -114,6 +114,27 @@ class DriverLossTest {
   }
 
   @Test
+  void whatWasSplitFromAGroupThatHadFailedGoesWhenItsDriverCanBeHeardNoMore() throws Exception {
+    ForkedMember zero = forks.add(ForkedMember.create("driven", 3, 5000, "split"));
+    byte[] ticket = zero.ticket();
+    Future<CollectiveGroup> joining =
+        threads.submit(() -> Groups.joinObserved(ticket, 1, TestBackend.ordinal(1)));
+    members.add(Groups.joinObserved(ticket, 2, TestBackend.ordinal(2)));
+    members.add(joining.get());
+    Future<CollectiveGroup> splitting = threads.submit(() -> members.get(1).split(0, 0));
+    CollectiveGroup alone = Objects.requireNonNull(members.get(0).split(1, 0));
+    members.add(alone);
+    members.add(splitting.get());
+    zero.expect("SPLIT");
+    members.get(0).abort("a test");
+    await().untilAsserted(() -> assertFailedNotClosed(members.get(1), "a test"));
+    Members.barrier(alone);
+    zero.kill();
+    awaitNothingHeld();
+    assertFailedNotClosed(alone, "ended with group 'driven': rank 0 (");
+  }
+
+  @Test
   void whatFreedItselfCanBeClosed() throws Exception {
     ForkedMember driver = joinTwo();
     driver.kill();
