@@ -113,6 +113,16 @@ final class CallGate implements EnqueuedCalls {
   }
 
   @Override
+  public boolean awaitsReason() {
+    return member.awaitsReason(communicator);
+  }
+
+  @Override
+  public @Nullable RuntimeException failure() {
+    return member.failure(communicator);
+  }
+
+  @Override
   public boolean isOver() {
     return member.isClosing();
   }

@@ -74,6 +74,9 @@ final class Member implements ControlChannel.Listener {
   /** Whether calls fail after they have returned, so that somebody must look. */
   private volatile boolean isAsync;
 
+  /** Since when it is known that calls have failed, and not why; 0 where it is not so. */
+  private volatile long unexplainedNanos;
+
   /** Whether another member has closed because the driver wants it of all. */
   private volatile boolean allDestroyed;
 
@@ -541,6 +544,37 @@ final class Member implements ControlChannel.Listener {
     if (e != null) {
       throw callFailed(e, true);
     }
+  }
+
+  /** Whether {@link #throwIfFailed(NativeCommunicator)} would wait to hear why it has failed. */
+  boolean awaitsReason(NativeCommunicator comm) {
+    CollectiveException e = isAsync && !hasFailed() && !isCutShort ? comm.failure() : null;
+    if (e == null || monitor.locked(() -> ended)) {
+      return false;
+    }
+    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
+      failure.noteAndReport(e);
+      return false;
+    }
+    long now = System.nanoTime();
+    if (unexplainedNanos == 0) {
+      unexplainedNanos = now;
+    }
+    if (now - unexplainedNanos < ticket.config().heartbeatLimit().toNanos()) {
+      return true;
+    }
+    failure.noteOwn(e);
+    return false;
+  }
+
+  /** What {@link #throwIfFailed(NativeCommunicator)} would throw; null where it would wait. */
+  @Nullable RuntimeException failure(NativeCommunicator comm) {
+    CollectiveException known = failure.known();
+    if (known != null) {
+      return known;
+    }
+    boolean isAfterEnd = isAsync && monitor.locked(() -> ended) && comm.failure() != null;
+    return isCutShort || isAfterEnd ? closed() : null;
   }
 
   /** Fails the group on this member and, if {@code report}, on all. */

@@ -1,5 +1,7 @@
 package io.nvrar.device.async;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * A group's calls on streams that execute them after they have returned ({@link AsyncStream}). For
  * use by any thread; allocates nothing unless it throws.
@@ -19,8 +21,21 @@ public interface EnqueuedCalls {
   /** Ends what {@link #enter} began. */
   void leave();
 
-  /** Throws the group's failure, also one that a call on a device has met. */
+  /**
+   * Throws the group's failure, also one that a call on a device has met. Waits to hear why, where
+   * that is not known yet.
+   */
   void throwIfFailed();
+
+  /** Whether {@link #throwIfFailed} would wait now; false again after as long as that would. */
+  boolean awaitsReason();
+
+  /**
+   * What {@link #throwIfFailed} would throw. Never waits.
+   *
+   * @return null while nothing has failed, and where {@link #awaitsReason}
+   */
+  @Nullable RuntimeException failure();
 
   /** Whether the group makes no more calls. */
   boolean isOver();

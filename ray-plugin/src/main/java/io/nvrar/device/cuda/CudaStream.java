@@ -49,7 +49,7 @@ final class CudaStream implements AsyncStream {
   /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
   private boolean recording;
 
-  /** Whether {@link #retire} has closed it. */
+  /** Whether {@link #retire} has closed it, and its user has not. */
   private volatile boolean retired;
 
   /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
@@ -163,13 +163,22 @@ final class CudaStream implements AsyncStream {
     }
   }
 
+  /** {@link EnqueuedCalls#awaitsReason} of any that were enqueued here. */
+  boolean awaitsReason() {
+    for (EnqueuedCalls calls : carried) {
+      if (calls.awaitsReason()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** What {@link #throwIfFailed} would throw, for somebody who may not be listening; or null. */
   @Nullable RuntimeException failure() {
     for (EnqueuedCalls calls : carried) {
-      try {
-        calls.throwIfFailed();
-      } catch (RuntimeException e) {
-        return e;
+      RuntimeException failure = calls.failure();
+      if (failure != null) {
+        return failure;
       }
     }
     return null;
@@ -194,8 +203,15 @@ final class CudaStream implements AsyncStream {
     try {
       calls.throwIfFailed();
     } catch (RuntimeException e) {
-      told.add(calls);
+      noteTold(calls);
       throw e;
+    }
+  }
+
+  // Of what is not carried any more, nobody would take it out again.
+  private synchronized void noteTold(EnqueuedCalls calls) {
+    if (Arrays.asList(carried).contains(calls)) {
+      told.add(calls);
     }
   }
 
@@ -280,6 +296,7 @@ final class CudaStream implements AsyncStream {
   public void close() {
     synchronized (captureLock) {
       if (lease.isClosed()) {
+        retired = false; // it is closed for its user, too
         device.forget(this);
         return;
       }
@@ -328,7 +345,7 @@ final class CudaStream implements AsyncStream {
         context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
       }
     } finally {
-      retired = true;
+      retired = !lease.isClosed();
       lease.close();
       lease.release();
       if (Arrays.stream(carried).allMatch(one -> told.contains(one) || isSpent(one))) {
@@ -340,10 +357,16 @@ final class CudaStream implements AsyncStream {
   /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
   void settle() {
     synchronized (captureLock) {
-      if (lease.isClosed() || isCapturing()) {
+      if (!lease.retain()) {
         return;
       }
-      submit("synchronize", "cuStreamSynchronize", JCudaDriver::cuStreamSynchronize);
+      try {
+        if (!isCapturing()) {
+          context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+        }
+      } finally {
+        lease.release();
+      }
     }
   }
 

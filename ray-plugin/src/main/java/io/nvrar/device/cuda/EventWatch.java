@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import jcuda.driver.CUevent;
@@ -23,13 +24,25 @@ final class EventWatch {
   private static final long IDLE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final GpuContext context;
+  private final ThreadFactory threads;
 
   // Both guarded by this.
   private final List<Watched> added = new ArrayList<>();
   private @Nullable Thread thread;
 
   EventWatch(GpuContext context) {
+    this(context, work -> daemon(work, "nvrar-events-" + context.ordinal()));
+  }
+
+  EventWatch(GpuContext context, ThreadFactory threads) {
     this.context = context;
+    this.threads = threads;
+  }
+
+  private static Thread daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    return thread;
   }
 
   /**
@@ -42,23 +55,29 @@ final class EventWatch {
   CompletionStage<Void> watch(CUevent event, Lease lease, CudaStream stream) {
     Watched watched = new Watched(context, event, lease, stream);
     if (!watched.completesNow()) {
-      add(watched);
+      try {
+        add(watched);
+      } catch (RuntimeException | Error e) { // such as no room for a thread
+        watched.complete(
+            new IllegalStateException(
+                "no thread can be started to complete the stages of %s's events: %s"
+                    .formatted(context, e.getMessage()),
+                e));
+      }
     }
     return watched.stage.minimalCompletionStage();
   }
 
   private synchronized void add(Watched watched) {
-    added.add(watched);
     Thread running = thread;
     if (running == null) {
-      running = new Thread(this::run, "nvrar-events-" + context.ordinal());
-      running.setDaemon(true);
+      running = threads.newThread(this::run);
+      running.start(); // waits for this lock before it looks at anything here
       thread = running;
-      running.start();
-    } else {
-      notifyAll();
-      LockSupport.unpark(running);
     }
+    added.add(watched);
+    notifyAll();
+    LockSupport.unpark(running);
   }
 
   private void run() {
@@ -79,10 +98,7 @@ final class EventWatch {
         }
       }
     } catch (Throwable e) {
-      abandon(all, e);
-      if (e instanceof Error error) {
-        throw error;
-      }
+      abandon(all, e); // which tells whoever wants to know
     }
   }
 
@@ -117,7 +133,7 @@ final class EventWatch {
       added.clear();
     }
     for (Watched watched : all) {
-      watched.fail(cause);
+      watched.complete(cause);
     }
   }
 
@@ -127,6 +143,7 @@ final class EventWatch {
     private final Lease lease;
     private final CudaStream stream;
     private final CompletableFuture<Void> stage = new CompletableFuture<>();
+    private boolean isOver;
 
     Watched(GpuContext context, CUevent event, Lease lease, CudaStream stream) {
       this.context = context;
@@ -137,31 +154,37 @@ final class EventWatch {
 
     /** Completes the stage if the event has happened, or if nobody can tell any more. */
     boolean completesNow() {
-      RuntimeException failure;
+      Throwable failure;
       try {
         int status = context.status(() -> JCudaDriver.cuEventQuery(event));
         if (status == CUresult.CUDA_ERROR_NOT_READY) {
           return false;
         }
-        failure =
-            status == CUresult.CUDA_SUCCESS
-                ? stream.failure()
-                : DriverFailure.of("cuEventQuery", context, status);
-      } catch (RuntimeException e) {
+        if (status != CUresult.CUDA_SUCCESS) {
+          failure = DriverFailure.of("cuEventQuery", context, status);
+        } else if (stream.awaitsReason()) {
+          return false; // the others do not wait for it
+        } else {
+          failure = stream.failure();
+        }
+      } catch (Throwable e) { // an Error, too, is this stage's alone
         failure = e;
       }
-      if (failure == null) {
-        lease.release();
-        stage.complete(null);
-      } else {
-        fail(failure);
-      }
+      complete(failure);
       return true;
     }
 
-    void fail(Throwable cause) {
+    void complete(@Nullable Throwable failure) {
+      if (isOver) {
+        return;
+      }
+      isOver = true;
       lease.release();
-      stage.completeExceptionally(cause);
+      if (failure == null) {
+        stage.complete(null);
+      } else {
+        stage.completeExceptionally(failure);
+      }
     }
   }
 }

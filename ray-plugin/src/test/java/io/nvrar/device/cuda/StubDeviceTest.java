@@ -3,14 +3,26 @@ package io.nvrar.device.cuda;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.memory.Lease;
+import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import jcuda.driver.CUevent;
+import jcuda.driver.CUevent_flags;
+import jcuda.driver.JCudaDriver;
+import org.awaitility.Awaitility;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -100,6 +112,170 @@ class StubDeviceTest extends CudaContract {
       held.letGo();
       assertThat(next.get(60, TimeUnit.SECONDS)).isNull();
     }
+  }
+
+  @Test
+  void aStageWhoseFailureIsNotExplainedYetHoldsUpNoOther() throws Exception {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream();
+        DeviceEvent early = device().createEvent();
+        DeviceEvent late = device().createEvent();
+        Held held = hold(other)) {
+      calls.callOn(stream);
+      calls.isUnexplained = true;
+      early.record(stream);
+      late.record(other);
+      CompletableFuture<Void> ofEarly = early.whenDone().toCompletableFuture();
+      CompletableFuture<Void> ofLate = late.whenDone().toCompletableFuture();
+      held.letGo();
+      assertThat(ofLate.get(2, TimeUnit.SECONDS)).isNull();
+      assertThat(ofEarly).isNotDone();
+      calls.failure = new CollectiveException("rank 1 is lost");
+      calls.isUnexplained = false;
+      assertThatThrownBy(() -> ofEarly.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.failure);
+    }
+  }
+
+  @Test
+  void anErrorIsOfOneStageAndTheOthersAreCompletedOnce() throws Exception {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceStream other = device().createStream()) {
+      long living = StubDriver.living();
+      try (DeviceEvent before = device().createEvent();
+          DeviceEvent broken = device().createEvent();
+          DeviceEvent after = device().createEvent();
+          Held held = hold(stream);
+          Held otherHeld = hold(other)) {
+        before.record(stream);
+        calls.callOn(stream);
+        broken.record(stream);
+        after.record(other);
+        CompletableFuture<Void> first = before.whenDone().toCompletableFuture();
+        CompletableFuture<Void> second = broken.whenDone().toCompletableFuture();
+        CompletableFuture<Void> third = after.whenDone().toCompletableFuture();
+        calls.error = new AssertionError("broken");
+        held.letGo();
+        for (CompletableFuture<Void> one : List.of(first, second)) {
+          assertThatThrownBy(() -> one.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.error);
+        }
+        assertThat(third).isNotDone();
+        otherHeld.letGo();
+        assertThat(third.get(60, TimeUnit.SECONDS)).isNull();
+        calls.error = null;
+        assertThat(before.isDone()).as("is there as long as it is open").isTrue();
+      }
+      assertThat(StubDriver.living()).isEqualTo(living);
+    }
+  }
+
+  @Test
+  void aThreadThatCannotBeStartedFailsItsOwnStageAndNoLaterOne() throws Exception {
+    AtomicBoolean hasRoom = new AtomicBoolean();
+    EventWatch watch =
+        new EventWatch(
+            ((CudaDevice) device()).context(),
+            work ->
+                new Thread(work, "nvrar-events-test") {
+                  @Override
+                  public synchronized void start() {
+                    if (!hasRoom.get()) {
+                      throw new OutOfMemoryError("unable to create native thread");
+                    }
+                    super.start();
+                  }
+                });
+    CudaStream stream = (CudaStream) device().createStream();
+    CUevent event = new CUevent();
+    JCudaDriver.cuEventCreate(event, CUevent_flags.CU_EVENT_DEFAULT);
+    try (stream;
+        Held held = hold(stream)) {
+      AtomicInteger freed = new AtomicInteger();
+      Lease lease = new Lease(freed::incrementAndGet);
+      stream.submit("record", "cuEventRecord", on -> JCudaDriver.cuEventRecord(event, on));
+      assertThat(lease.retain()).isTrue();
+      assertThat(watch.watch(event, lease, stream).toCompletableFuture())
+          .failsWithin(Duration.ofSeconds(60))
+          .withThrowableThat()
+          .havingCause()
+          .isInstanceOf(IllegalStateException.class)
+          .withMessage(
+              "no thread can be started to complete the stages of GPU 0's events: unable to create native thread")
+          .withCauseInstanceOf(OutOfMemoryError.class);
+      hasRoom.set(true);
+      assertThat(lease.retain()).isTrue();
+      CompletableFuture<Void> next = watch.watch(event, lease, stream).toCompletableFuture();
+      held.letGo();
+      assertThat(next.get(60, TimeUnit.SECONDS)).isNull();
+      lease.close();
+      assertThat(freed).hasValue(1);
+    } finally {
+      JCudaDriver.cuEventDestroy(event);
+    }
+  }
+
+  @Test
+  void aBlockingCopyDoesNotMeetStreamsThatAreRetiredMeanwhile() throws Exception {
+    AtomicBoolean over = new AtomicBoolean();
+    Thread retiring =
+        new Thread(
+            () -> {
+              while (!over.get()) {
+                CudaStream stream = (CudaStream) device().createStream();
+                stream.retire();
+              }
+            });
+    retiring.start();
+    try (DeviceBuffer buffer = buffer(0)) {
+      long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(2);
+      while (System.nanoTime() < end) {
+        buffer.copyFrom(new int[] {1});
+      }
+    } finally {
+      over.set(true);
+      retiring.join();
+    }
+  }
+
+  @Test
+  void aStreamThatWasRetiredIsClosedForItsUserWhenHeClosesIt() {
+    CudaStream stream = (CudaStream) device().createStream();
+    stream.retire();
+    stream.synchronize();
+    stream.close();
+    assertThatThrownBy(stream::synchronize)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessage("synchronize was called on a closed stream");
+  }
+
+  @Test
+  void aStreamKeepsNoGroupThatIsOverAndHasBeenHeardOf() throws Exception {
+    try (DeviceStream stream = device().createStream()) {
+      List<WeakReference<RecordedCalls>> gone = new ArrayList<>();
+      for (int i = 0; i < 3; i++) {
+        gone.add(new WeakReference<>(failAndEnd(stream)));
+      }
+      Awaitility.await()
+          .untilAsserted(
+              () -> {
+                System.gc();
+                assertThat(gone).allMatch(calls -> calls.get() == null);
+              });
+    }
+  }
+
+  private RecordedCalls failAndEnd(DeviceStream stream) {
+    RecordedCalls calls = new RecordedCalls();
+    calls.callOn(stream);
+    calls.failure = new CollectiveException("rank 1 is lost");
+    try (DeviceBuffer buffer = device().allocate(DataType.INT32, 1)) {
+      assertThatThrownBy(() -> buffer.copyFrom(new int[1])).isSameAs(calls.failure);
+    }
+    calls.over = true;
+    assertThatThrownBy(stream::synchronize).isSameAs(calls.failure);
+    stream.synchronize();
+    return calls;
   }
 
   @Test

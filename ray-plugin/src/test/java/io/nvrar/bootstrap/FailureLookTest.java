@@ -1,0 +1,83 @@
+package io.nvrar.bootstrap;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.NativeCommunicator;
+import java.time.Duration;
+import java.util.Objects;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * What is seen, without waiting, of a member whose calls fail after they have returned. That is so
+ * on a GPU; here it is only said to be.
+ */
+class FailureLookTest {
+  private static final Duration LIMIT = Duration.ofMillis(1500);
+
+  private byte[] bytes = {};
+  private Member member;
+  private CallGate gate;
+  private NativeCommunicator communicator;
+
+  @BeforeEach
+  void prepare() {
+    GroupConfig config = Members.config().heartbeatLimit(LIMIT).build();
+    bytes = Groups.createTicket("look", 2, config, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5));
+    member = new Member(ticket, 1, new ControlChannel(framed, ticket), Members.HOST, null);
+    member.start();
+    communicator = TestBackend.prepare(ticket, 1);
+    member.own(communicator, true);
+    gate = new CallGate(member, communicator);
+    assertThat(gate.awaitsReason()).isFalse();
+    assertThat(gate.failure()).isNull();
+  }
+
+  @AfterEach
+  void leave() {
+    member.leave();
+    member.awaitFreed(0);
+    Groups.discardTicket(bytes);
+  }
+
+  @Test
+  void aFailureIsNotKnownBeforeItIsExplained() {
+    communicator.abort(); // as a peer's does
+    assertThat(gate.awaitsReason()).isTrue();
+    assertThat(gate.failure()).isNull();
+    member.fail(Failure.of(Failure.Kind.ABORTED, "rank 0 had enough"), false);
+    assertThat(gate.awaitsReason()).isFalse();
+    assertThat(gate.failure())
+        .isExactlyInstanceOf(CollectiveException.class)
+        .hasMessageContaining("rank 0 had enough");
+  }
+
+  @Test
+  void aFailureThatNobodyExplainsIsWhatTheLibrarySaysOnceTheHubWouldBeSilent() {
+    communicator.abort();
+    long start = System.nanoTime();
+    await().atMost(Duration.ofSeconds(5)).until(() -> !gate.awaitsReason());
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isBetween(LIMIT, LIMIT.multipliedBy(2));
+    assertThat(gate.failure()).isExactlyInstanceOf(CollectiveException.class);
+    assertThatThrownBy(gate::throwIfFailed)
+        .hasMessage(Objects.requireNonNull(gate.failure()).getMessage());
+  }
+
+  @Test
+  void whatFailsAsTheMemberEndsIsItsClose() {
+    communicator.abort();
+    member.leave();
+    member.awaitFreed(0);
+    assertThat(gate.awaitsReason()).isFalse();
+    assertThat(gate.failure())
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessage("group 'look' is closed; rank 1 can make no more calls");
+  }
+}
