@@ -19,6 +19,7 @@ final class Children {
   private @Nullable Failure parentFailure;
   private boolean destroyed;
   private boolean isDriven;
+  private boolean isUnheard;
 
   Children(Ticket parent) {
     this.parent = parent;
@@ -33,6 +34,9 @@ final class Children {
     alive.put(child, ranks);
     if (isDriven) {
       child.setDriven();
+    }
+    if (isUnheard) {
+      child.unheard();
     }
     if (end != null) {
       end(child, ranks, end);
@@ -83,6 +87,12 @@ final class Children {
   synchronized void setDriven() {
     isDriven = true;
     alive.keySet().forEach(Member::setDriven);
+  }
+
+  /** {@link Member#unheard} for all, now and later: they go on, unless they fail. */
+  synchronized void unheard() {
+    isUnheard = true;
+    alive.keySet().forEach(Member::unheard);
   }
 
   /** Has all close in order, now and later. */

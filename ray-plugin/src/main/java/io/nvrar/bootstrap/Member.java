@@ -253,6 +253,7 @@ final class Member implements ControlChannel.Listener {
     // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
     // they have a driver, which cannot be heard any more.
     if (orderly || (hadFailed && (closing || !isDriven))) {
+      children.unheard();
       return;
     }
     ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
@@ -622,6 +623,13 @@ final class Member implements ControlChannel.Listener {
     driverEnded = true;
     fail(reason, true);
     children.end(reason);
+  }
+
+  /** From here on nobody can say that the driver wants it closed. */
+  void unheard() {
+    driverEnded = true;
+    children.unheard();
+    channel.wake();
   }
 
   /** Closes in order, and so do the groups split from this one: the driver wants it. */
