@@ -4,9 +4,16 @@ import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.NativeCommunicator;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
+import java.util.stream.Stream;
 
 /**
  * Where the groups of tests compute: on the host, or with {@code -Dnvrar.test.backend=cuda} on as
@@ -25,12 +32,16 @@ final class TestBackend {
   /** One for each GPU. */
   private static final List<NativeCommunicator> KEPT = new ArrayList<>();
 
+  /** The inodes of their shared memory. */
+  private static final Set<String> KEPT_INODES = new HashSet<>();
+
   static {
     if (BACKEND == Backend.CUDA) {
       System.setProperty("nvrar.sharedDevices", "true"); // members are threads of one process
       for (int gpu = 0; gpu < GPUS; gpu++) {
         KEPT.add(alone(gpu));
       }
+      mapped().map(TestBackend::inode).forEach(KEPT_INODES::add);
     }
   }
 
@@ -42,11 +53,36 @@ final class TestBackend {
    */
   private static NativeCommunicator alone(int gpu) {
     Devices.open(BACKEND, gpu);
-    byte[] id = NativeCommunicator.uniqueId(BACKEND);
-    NativeCommunicator one =
-        NativeCommunicator.prepare(BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
+    NativeCommunicator one = prepareAlone(gpu);
     one.connect(new byte[][] {one.descriptor()});
     return one;
+  }
+
+  private static NativeCommunicator prepareAlone(int gpu) {
+    byte[] id = NativeCommunicator.uniqueId(BACKEND);
+    return NativeCommunicator.prepare(BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
+  }
+
+  /** The shared memory of groups that this process has mapped, but for what it keeps for good. */
+  static List<String> mappedSegments() {
+    if (BACKEND == Backend.CUDA) {
+      // What a peer could still write to when its group ended here goes when the next is made.
+      prepareAlone(0).close();
+    }
+    return mapped().filter(line -> !KEPT_INODES.contains(inode(line))).toList();
+  }
+
+  private static Stream<String> mapped() {
+    try {
+      return Files.readAllLines(Path.of("/proc/self/maps")).stream()
+          .filter(line -> line.contains("/memfd:nvrar"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static String inode(String line) {
+    return line.split("\\s+", 6)[4];
   }
 
   static Backend backend() {
