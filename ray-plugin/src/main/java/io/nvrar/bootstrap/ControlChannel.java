@@ -107,7 +107,8 @@ final class ControlChannel {
 
   private void run(Listener listener) {
     lastHeardNanos = System.nanoTime();
-    lastSentNanos = System.nanoTime();
+    // The hub hears at once that somebody is there; what a member greets with takes it some time.
+    lastSentNanos = System.nanoTime() - heartbeats.intervalNanos();
     long leaveNanos = 0;
     try {
       while (true) {

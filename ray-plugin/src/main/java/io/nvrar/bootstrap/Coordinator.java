@@ -1,6 +1,7 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.GroupConfig;
+import java.time.Duration;
 import java.util.BitSet;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
@@ -43,6 +44,8 @@ final class Coordinator {
   private boolean anyMemberCame;
   private @Nullable Failure failure;
   private long failedNanos;
+  private long seekingNanos;
+  private boolean isDriverMissed;
   private final BitSet left = new BitSet();
   private final SplitBoard splits;
 
@@ -60,6 +63,7 @@ final class Coordinator {
 
   /** Takes a message from an authenticated peer. */
   void received(Peer peer, Message message, long nowNanos) {
+    peer.hasSpoken = true;
     if (message instanceof Message.Greeting greeting) {
       if (peer.greeting == null) {
         peer.greeting = greeting;
@@ -265,8 +269,8 @@ final class Coordinator {
     if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
       return;
     }
-    if (wasMember) {
-      ProcessIdentity process = Objects.requireNonNull(peer.greeting).process();
+    if (wasMember || isComing(peer)) {
+      ProcessIdentity process = process(peer);
       fail(
           Failure.lost(
               rank,
@@ -277,6 +281,45 @@ final class Coordinator {
                       process,
                       wasFormed ? "" : " while " + ticket.label() + " was being created",
                       why)),
+          nowNanos);
+    }
+  }
+
+  /** Whether it is to be a member, and the only one so far that would be this one. */
+  private boolean isComing(Peer peer) {
+    int rank = peer.claim.rank();
+    return phase == Phase.GATHERING
+        && peer.claim.role() == Handshake.Role.MEMBER
+        && peer.hasSpoken
+        && peer.greeting == null
+        && rank == clamp(rank)
+        && members[rank] == null;
+  }
+
+  private static ProcessIdentity process(Peer peer) {
+    return peer.greeting == null
+        ? new ProcessIdentity(peer.channel.remoteHost(), 0, "")
+        : peer.greeting.process();
+  }
+
+  /**
+   * Looks for the driver, of a group that nobody else closes. Called once a turn; fails the group
+   * for all if none has come in a time in which everybody would have.
+   */
+  void seekDriver(long nowNanos) {
+    if (!wasFormed || phase == Phase.CLOSED || observers.hadAny() || isDriverMissed) {
+      return;
+    }
+    Duration limit = config.joinTimeout().multipliedBy(2);
+    if (seekingNanos == 0) {
+      seekingNanos = nowNanos;
+    } else if (nowNanos - seekingNanos > limit.toNanos()) {
+      isDriverMissed = true;
+      failFromDriver(
+          Failure.of(
+              Failure.Kind.DRIVER,
+              "%s was aborted: no driver came to observe it within %s"
+                  .formatted(ticket.label(), Phrases.seconds(limit))),
           nowNanos);
     }
   }

@@ -27,6 +27,7 @@ final class FramedChannel implements Closeable {
 
   private final SocketChannel channel;
   private final String localHost;
+  private final String remoteHost;
   private final Wire wire = new Wire();
   private final Mac sendMac;
   private final Mac receiveMac;
@@ -43,6 +44,10 @@ final class FramedChannel implements Closeable {
     receiveMac = Crypto.hmac(receiveKey);
     channel.configureBlocking(false);
     localHost = ((InetSocketAddress) channel.getLocalAddress()).getAddress().getHostAddress();
+    remoteHost =
+        channel.getRemoteAddress() instanceof InetSocketAddress remote
+            ? remote.getAddress().getHostAddress()
+            : "";
   }
 
   SocketChannel channel() {
@@ -52,6 +57,11 @@ final class FramedChannel implements Closeable {
   /** The address of this machine that the connection uses: others reach it there too. */
   String localHost() {
     return localHost;
+  }
+
+  /** The address from which the other end came. */
+  String remoteHost() {
+    return remoteHost;
   }
 
   /**

@@ -168,7 +168,9 @@ public final class Groups {
    * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. When
    * such a group has failed and its observer has aborted it or is lost, or rank 0 is, this member
    * frees what it holds by itself, as do those of the groups split from it. Its calls go on to
-   * throw the failure, and {@link CollectiveGroup#close} works as ever.
+   * throw the failure, and {@link CollectiveGroup#close} works as ever. Where rank 0 joins in this
+   * way, an observer that has not come within twice the join timeout after all have joined is lost,
+   * too.
    */
   public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
     MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);

@@ -63,9 +63,12 @@ final class MemberGroup implements CollectiveGroup {
     GroupLeak.watch(this, member);
   }
 
-  /** {@link Member#setDriven}. */
+  /** {@link Member#setDriven}, and on rank 0 {@link Rendezvous#setDriven}. */
   void setDriven() {
     member.setDriven();
+    if (hub != null) {
+      hub.setDriven();
+    }
   }
 
   @Override

@@ -15,6 +15,7 @@ final class Observers {
   private final Supplier<String> activities;
 
   private final List<Peer> peers = new ArrayList<>();
+  private boolean hadAny;
 
   /**
    * @param activities begins with "; ", or is "" while nobody knows; never blocks
@@ -46,12 +47,18 @@ final class Observers {
       return;
     }
     peers.add(peer);
+    hadAny = true;
     if (introduced != null) {
       peer.send(introduced); // who rank 0 is, in case it goes without a word
     }
     if (outcome != null) {
       peer.send(outcome);
     }
+  }
+
+  /** Whether one has ever come. */
+  boolean hadAny() {
+    return hadAny;
   }
 
   boolean contains(Peer peer) {

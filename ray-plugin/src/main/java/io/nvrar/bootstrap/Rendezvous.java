@@ -42,6 +42,7 @@ final class Rendezvous {
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile @Nullable Failure discarded;
   private volatile Supplier<String> activities = () -> "";
+  private volatile boolean isDriven;
 
   private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
     this.ticket = ticket;
@@ -128,6 +129,11 @@ final class Rendezvous {
     activities = sentence;
   }
 
+  /** From here on a group that no observer comes to close has lost it. */
+  void setDriven() {
+    isDriven = true;
+  }
+
   /** Ends the rendezvous for everybody, with this reason. Does not wait. */
   void discard(String reason) {
     discarded = Failure.of(Failure.Kind.ABORTED, reason);
@@ -159,6 +165,9 @@ final class Rendezvous {
           coordinator.fail(discard, now);
         }
         coordinator.tick(now);
+        if (isDriven) {
+          coordinator.seekDriver(now);
+        }
         if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
           lastBeatNanos = now;
           beat();

@@ -8,6 +8,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -72,6 +73,37 @@ class DriverLossTest {
     assertThat(held()).as("the driver will close it").isNotEmpty();
     driver.kill();
     awaitNothingHeld();
+    members.forEach(member -> assertFailedNotClosed(member, "a test"));
+  }
+
+  @Test
+  void aDriverThatDiesBeforeItObservesIsLostToo() throws Exception {
+    Duration limit = Duration.ofSeconds(TestBackend.isCuda() ? 5 : 1);
+    GroupConfig config = Members.config().joinTimeout(limit).build();
+    byte[] ticket = Groups.createTicket("driven", 2, config, Members.HOST);
+    new Dialer(TicketCodec.decode(ticket), Handshake.Role.OBSERVER, 0).dial(limit).close();
+    joinObserved(ticket);
+    Thread.sleep(limit.toMillis());
+    assertThat(members.get(0).failure()).isNull();
+    await().atMost(limit.multipliedBy(3)).until(() -> members.get(0).failure() != null);
+    awaitNothingHeld();
+    String seconds = 2 * limit.toSeconds() + " s";
+    members.forEach(
+        member ->
+            assertFailedNotClosed(
+                member,
+                "group 'driven' was aborted: no driver came to observe it within " + seconds));
+  }
+
+  @Test
+  void aDriverThatDiesBeforeItObservesAGroupThatHasFailedIsLostToo() throws Exception {
+    Duration limit = Duration.ofSeconds(TestBackend.isCuda() ? 5 : 1);
+    GroupConfig config = Members.config().joinTimeout(limit).build();
+    joinObserved(Groups.createTicket("driven", 2, config, Members.HOST));
+    members.get(1).abort("a test");
+    Thread.sleep(limit.toMillis());
+    assertThat(held()).as("the driver may still come").isNotEmpty();
+    await().atMost(limit.multipliedBy(3)).untilAsserted(() -> assertThat(held()).isEmpty());
     members.forEach(member -> assertFailedNotClosed(member, "a test"));
   }
 
@@ -178,13 +210,17 @@ class DriverLossTest {
   private ForkedMember joinTwo() throws Exception {
     byte[] ticket = Groups.createTicket("driven", 2, Members.config().build(), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
+    joinObserved(ticket);
+    awaitGreeting(driver);
+    return driver;
+  }
+
+  private void joinObserved(byte[] ticket) throws Exception {
     Future<CollectiveGroup> zero =
         threads.submit(() -> Groups.joinObserved(ticket, 0, TestBackend.ordinal(0)));
     CollectiveGroup one = Groups.joinObserved(ticket, 1, TestBackend.ordinal(1));
     members.add(zero.get());
     members.add(one);
-    awaitGreeting(driver);
-    return driver;
   }
 
   private static void awaitGreeting(ForkedMember driver) throws InterruptedException {

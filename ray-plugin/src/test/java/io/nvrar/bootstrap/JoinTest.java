@@ -382,6 +382,35 @@ class JoinTest {
   }
 
   @Test
+  void aMemberThatDiesBeforeItSaysWhoItIsIsNamedByItsRank() throws Exception {
+    byte[] bytes = ticket(2);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5));
+    Member one = new Member(ticket, 1, new ControlChannel(framed, ticket), Members.HOST, null);
+    one.start();
+    Thread.sleep(200); // it looks for its library and its device now
+    long start = System.nanoTime();
+    framed.channel().close(); // as the kernel does
+    one.leave();
+    assertThat(Members.failureOf(zero))
+        .isInstanceOfSatisfying(PeerLostException.class, e -> assertThat(e.lostRank()).isEqualTo(1))
+        .hasMessage(
+            "rank 1 (on host 127.0.0.1) was lost while group 'join' was being created: connection closed");
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(2));
+  }
+
+  @Test
+  void aConnectionThatEndsBeforeItsMemberHasSpokenIsTriedAgain() throws Exception {
+    byte[] bytes = ticket(2);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5)).close();
+    Thread.sleep(200);
+    closeAll(join(bytes, 1), zero);
+  }
+
+  @Test
   void anInterruptedJoinEndsAndTellsTheOthers() throws Exception {
     byte[] ticket = ticket(3);
     Future<CollectiveGroup> zero = join(ticket, 0);
