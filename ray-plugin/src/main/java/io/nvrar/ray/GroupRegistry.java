@@ -12,8 +12,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ThreadFactory;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The groups of this process's actors, by (actor, name); it lives as long as the process. On a
@@ -22,9 +25,11 @@ import org.jspecify.annotations.Nullable;
  */
 final class GroupRegistry {
 
+  private static final Logger LOG = LoggerFactory.getLogger(GroupRegistry.class);
+
   static final GroupRegistry INSTANCE = new GroupRegistry();
 
-  /** So many failed groups are remembered, so that their calls throw the failure. */
+  /** So many failed groups of an actor are remembered, so that their calls throw the failure. */
   static final int FAILED_KEPT = 8;
 
   /** So many tickets are remembered whose members left before they had joined. */
@@ -36,7 +41,24 @@ final class GroupRegistry {
   /** The tickets of members that have left before they had joined, oldest first. */
   private final Set<LeftTicket> left = new LinkedHashSet<>();
 
-  GroupRegistry() {}
+  private final ThreadFactory closers;
+
+  GroupRegistry() {
+    this(GroupRegistry::daemon);
+  }
+
+  /**
+   * @param closers of the threads that close what is forgotten
+   */
+  GroupRegistry(ThreadFactory closers) {
+    this.closers = closers;
+  }
+
+  private static Thread daemon(Runnable work) {
+    Thread thread = new Thread(work, "nvrar-forget");
+    thread.setDaemon(true);
+    return thread;
+  }
 
   /**
    * Joins and keeps the member. A closed or failed group of the name makes room; a live one is an
@@ -52,7 +74,7 @@ final class GroupRegistry {
     CollectiveGroup group;
     boolean hasLeft;
     try {
-      forgetSpent();
+      forgetSpent(key.actor);
       if (old != null) {
         old.close();
       }
@@ -107,26 +129,43 @@ final class GroupRegistry {
   }
 
   /**
-   * Forgets the groups that are closed, as by the driver, and the oldest of those that have failed,
-   * or they would pile up.
+   * Forgets an actor's groups that are closed, as by the driver, and the oldest of those that have
+   * failed, or they would pile up.
    */
-  private void forgetSpent() {
-    List<Membership> present;
+  private void forgetSpent(ActorId actor) {
+    List<Membership> present = new ArrayList<>();
     synchronized (this) {
-      present = List.copyOf(memberships.values());
+      memberships.forEach(
+          (key, membership) -> {
+            if (key.actor.equals(actor)) {
+              present.add(membership);
+            }
+          });
     }
     List<Membership> spent =
         new ArrayList<>(present.stream().filter(Membership::isClosed).toList());
     List<Membership> failed = present.stream().filter(Membership::hasFailed).toList();
     spent.addAll(failed.subList(0, Math.max(0, failed.size() - FAILED_KEPT)));
+    if (spent.isEmpty()) {
+      return;
+    }
+    try {
+      // Elsewhere: what a GPU still does for a failed group, nobody who joins another waits for.
+      closers.newThread(() -> spent.forEach(GroupRegistry::closeForgotten)).start();
+    } catch (OutOfMemoryError e) { // no room for a thread; the next join looks again
+      LOG.warn("{} groups that are over are not closed yet: {}", spent.size(), e.getMessage());
+      return;
+    }
     synchronized (this) {
       memberships.values().removeAll(spent);
     }
-    if (!spent.isEmpty()) {
-      // Elsewhere: what a GPU still does for a failed group, nobody who joins another waits for.
-      Thread closer = new Thread(() -> spent.forEach(Membership::close), "nvrar-forget");
-      closer.setDaemon(true);
-      closer.start();
+  }
+
+  private static void closeForgotten(Membership spent) {
+    try {
+      spent.close();
+    } catch (RuntimeException | Error e) {
+      LOG.warn("A group that is over could not be closed", e);
     }
   }
 
@@ -258,6 +297,8 @@ final class GroupRegistry {
         return false;
       } catch (CollectiveException e) {
         return true;
+      } catch (IllegalStateException e) {
+        return joined.isClosed(); // in this moment
       }
     }
   }

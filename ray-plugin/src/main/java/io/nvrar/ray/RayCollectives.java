@@ -48,8 +48,9 @@ public final class RayCollectives {
    *
    * <p>A group that has failed is still found, and its calls throw the failure, until the driver
    * closes it or the actor joins another of its name. If the driver is lost, the member frees its
-   * memory by itself; of such groups an actor's process remembers the last {@value
-   * GroupRegistry#FAILED_KEPT}.
+   * memory by itself. Of groups that have failed and were not closed an actor remembers the last
+   * {@value GroupRegistry#FAILED_KEPT} that it joined: when it joins another group, older ones are
+   * closed and forgotten.
    *
    * @throws IllegalArgumentException if the actor is in no group of that name; the message lists
    *     those it is in

@@ -7,7 +7,6 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
-import io.nvrar.GroupHealth;
 import io.nvrar.bootstrap.GroupObserver;
 import io.nvrar.bootstrap.Groups;
 import io.ray.api.id.ActorId;
@@ -22,6 +21,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.awaitility.Awaitility;
 import org.jspecify.annotations.Nullable;
@@ -246,6 +246,103 @@ class GroupRegistryTest {
   }
 
   @Test
+  void whatOneActorRemembersIsNotForgottenForTheGroupsOfAnother() {
+    List<Fake> failed = new ArrayList<>();
+    for (ActorId id : new ActorId[] {actor, other}) {
+      for (int i = 0; i < GroupRegistry.FAILED_KEPT; i++) {
+        failed.add(joinFailed(registry, id, "tp-" + i));
+      }
+    }
+    join(actor, "tp");
+    for (int i = 0; i < GroupRegistry.FAILED_KEPT; i++) {
+      assertThat(registry.find(actor, "tp-" + i)).isNotNull();
+      assertThat(registry.find(other, "tp-" + i)).isNotNull();
+    }
+    joinFailed(registry, actor, "dp");
+    registry.join(actor, "ep", new byte[1], () -> fake(() -> {}));
+    join(other, "tp");
+    assertThat(registry.find(actor, "tp-0")).isNull();
+    assertThat(registry.find(other, "tp-0")).isNotNull();
+    Awaitility.await().until(() -> failed.get(0).isClosed);
+  }
+
+  @Test
+  void aGroupThatCannotBeClosedKeepsNoOtherOpen() {
+    List<Fake> failed = new ArrayList<>();
+    for (int i = 0; i < GroupRegistry.FAILED_KEPT + 3; i++) {
+      Fake group = new Fake();
+      registry.join(actor, "tp-" + i, new byte[1], group::group);
+      failed.add(group);
+    }
+    failed.forEach(group -> group.failure = new CollectiveException("a test"));
+    failed.get(0).closing =
+        () -> {
+          throw new IllegalStateException("a test");
+        };
+    failed.get(1).closing =
+        () -> {
+          throw new AssertionError("a test");
+        };
+    join(actor, "tp");
+    Awaitility.await().until(() -> failed.get(2).isClosed);
+    assertThat(failed.get(3).isClosed).isFalse();
+  }
+
+  @Test
+  void whatNoThreadCouldCloseIsClosedAtTheNextJoin() {
+    AtomicBoolean hasRoom = new AtomicBoolean();
+    GroupRegistry crowded =
+        new GroupRegistry(
+            work ->
+                new Thread(work, "nvrar-forget-test") {
+                  @Override
+                  public synchronized void start() {
+                    if (!hasRoom.get()) {
+                      throw new OutOfMemoryError("unable to create native thread");
+                    }
+                    super.start();
+                  }
+                });
+    List<Fake> failed = new ArrayList<>();
+    for (int i = 0; i < GroupRegistry.FAILED_KEPT + 1; i++) {
+      failed.add(joinFailed(crowded, actor, "tp-" + i));
+    }
+    crowded.join(actor, "tp", new byte[1], () -> fake(() -> {}));
+    assertThat(crowded.find(actor, "tp")).isNotNull();
+    assertThat(failed.get(0).isClosed).isFalse();
+    hasRoom.set(true);
+    crowded.join(actor, "dp", new byte[1], () -> fake(() -> {}));
+    Awaitility.await().until(() -> failed.get(0).isClosed);
+    assertThat(crowded.find(actor, "tp-0")).isNull();
+  }
+
+  @Test
+  void aGroupThatIsClosedAsItIsAskedMakesRoom() {
+    Fake closing = new Fake();
+    closing.throwIfFailed =
+        () -> {
+          closing.isClosed = true; // by the driver
+          throw new IllegalStateException("it is closed");
+        };
+    registry.join(actor, "dp", new byte[1], closing::group);
+    CollectiveGroup next = fake(() -> {});
+    registry.join(actor, "dp", new byte[2], () -> next);
+    assertThat(registry.get(actor, "dp")).isSameAs(next);
+  }
+
+  @Test
+  void aGroupThatCannotSayWhetherItHasFailedIsLive() {
+    CollectiveGroup confused =
+        fake(
+            () -> {
+              throw new IllegalStateException("a test");
+            });
+    registry.join(actor, "dp", new byte[1], () -> confused);
+    assertThatThrownBy(() -> registry.join(actor, "dp", new byte[2], () -> fake(() -> {})))
+        .hasMessageContaining("already a member of a group named 'dp'");
+  }
+
+  @Test
   void theStreamOfAGroupThatTheDriverDestroyedIsClosedAtTheNextJoin() {
     byte[] ticket = ticket("tp");
     try (GroupObserver driver = Groups.observe(ticket)) {
@@ -298,25 +395,52 @@ class GroupRegistryTest {
     }
   }
 
-  /** A group that answers only what a registry asks without waiting, and {@code throwIfFailed}. */
+  private static Fake joinFailed(GroupRegistry registry, ActorId id, String name) {
+    Fake failed = new Fake();
+    failed.failure = new CollectiveException("a test");
+    registry.join(id, name, new byte[1], failed::group);
+    return failed;
+  }
+
   private static CollectiveGroup fake(Runnable throwIfFailed) {
-    return (CollectiveGroup)
-        Proxy.newProxyInstance(
-            CollectiveGroup.class.getClassLoader(),
-            new Class<?>[] {CollectiveGroup.class},
-            (proxy, method, arguments) ->
-                switch (method.getName()) {
-                  case "throwIfFailed" -> {
-                    throwIfFailed.run();
-                    yield null;
-                  }
-                  case "isClosed" -> false;
-                  case "health" -> new GroupHealth(null, List.of());
-                  case "failure", "close" -> null;
-                  case "equals" -> proxy == arguments[0];
-                  case "hashCode" -> System.identityHashCode(proxy);
-                  case "toString" -> "fake";
-                  default -> throw new AssertionError(method + " is not answered");
-                });
+    Fake fake = new Fake();
+    fake.throwIfFailed = throwIfFailed;
+    return fake.group();
+  }
+
+  /** A group that answers only what a registry asks without waiting, and {@code throwIfFailed}. */
+  private static final class Fake {
+    Runnable throwIfFailed = () -> {};
+    Runnable closing = () -> {};
+    volatile boolean isClosed;
+    volatile @Nullable CollectiveException failure;
+
+    private final CollectiveGroup group =
+        (CollectiveGroup)
+            Proxy.newProxyInstance(
+                CollectiveGroup.class.getClassLoader(),
+                new Class<?>[] {CollectiveGroup.class},
+                (proxy, method, arguments) ->
+                    switch (method.getName()) {
+                      case "throwIfFailed" -> {
+                        throwIfFailed.run();
+                        yield null;
+                      }
+                      case "isClosed" -> isClosed;
+                      case "failure" -> failure;
+                      case "close" -> {
+                        closing.run();
+                        isClosed = true;
+                        yield null;
+                      }
+                      case "equals" -> proxy == arguments[0];
+                      case "hashCode" -> System.identityHashCode(proxy);
+                      case "toString" -> "fake";
+                      default -> throw new AssertionError(method + " is not answered");
+                    });
+
+    CollectiveGroup group() {
+      return group;
+    }
   }
 }
