@@ -18,7 +18,8 @@ namespace {
 
 using cuda::Kernel;
 
-// A multiprocessor, and what of it blocks take.
+// A multiprocessor, and what of it blocks take. Registers: of the quarter that has the most of their warps, which may
+// be the same one for all.
 struct Resources {
   uint32_t registers = 0;
   uint32_t warps = 0;
@@ -49,11 +50,11 @@ struct Compiled {
   uint32_t barriers;
   Kernel kernel;
 
+  uint32_t registers_of_a_warp() const { return (registers + 7) / 8 * 8 * cuda::kWarpThreads; }
   Resources of_a_block() const {
     constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
     const uint32_t warps = kernel.max_threads() / cuda::kWarpThreads;
-    return {(registers + 7) / 8 * 8 * cuda::kWarpThreads * warps, warps, 1, cuda::kSharedBytesOfABlock + kReserved,
-            barriers};
+    return {registers_of_a_warp() * ((warps + 3) / 4), warps, 1, cuda::kSharedBytesOfABlock + kReserved, barriers};
   }
 };
 
@@ -63,14 +64,14 @@ Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t
   kernel.threads_per_tile = threads_per_tile;
   kernel.max_tiles = tiles;
   kernel.more_threads = more;
+  kernel.registers = registers;
   return {name, divisible, registers, barriers, kernel};
 }
 
-// As the driver has it: registers are given out by a quarter of a multiprocessor.
+// As the driver has it, for one kernel alone.
 uint32_t held(const Gpu& gpu, const Compiled& compiled) {
   const Resources block = compiled.of_a_block();
-  const uint32_t of_a_warp = block.registers / block.warps;
-  const uint32_t by_registers = gpu.each.registers / 4 / of_a_warp * 4 / block.warps;
+  const uint32_t by_registers = gpu.each.registers / compiled.registers_of_a_warp() * 4 / block.warps;
   return std::min({by_registers, gpu.each.warps / block.warps, gpu.each.blocks,
                    gpu.each.shared_bytes / block.shared_bytes, gpu.each.barriers / block.barriers});
 }
@@ -84,7 +85,7 @@ struct Library {
     std::vector<Kernel*> whole;
     std::vector<Kernel*> divisible;
     for (Compiled& one : kernels) (one.divisible ? divisible : whole).push_back(&one.kernel);
-    return cuda::share_out(whole, divisible, [&](const Kernel& kernel) {
+    return cuda::share_out(whole, divisible, 4 * gpu.each.registers, [&](const Kernel& kernel) {
       const auto of =
           std::find_if(kernels.begin(), kernels.end(), [&](const Compiled& one) { return &one.kernel == &kernel; });
       return held(gpu, *of);
@@ -101,7 +102,7 @@ std::vector<Library> libraries() {
                                  compiled("two_shot_5", false, two_shot_any, 16, 160, 1),
                                  compiled("two_shot_3", false, two_shot_any, 16, 96, 2),
                                  compiled("one_shot_4", false, one_shot, 16, 128, 2),
-                                 compiled("one_shot_2", false, pair, 1, 32, 8, 32),
+                                 compiled("one_shot_2", false, pair, 1, 32, 11, 32),
                                  compiled("move", false, 40, 1, 32, 8),
                                  compiled("transfer", false, 48, 1, 256, 1),
                                  compiled("sum_bfloat16", true, sum_16, 1, 32, 8),
@@ -109,9 +110,9 @@ std::vector<Library> libraries() {
                                  compiled("sum_int64", true, 64, 1, 32, 8),
                                  compiled("sum_int8", true, sum_8, 1, 32, 8)};
   };
-  return {{{"A100", 108, {65536, 64, 32, 164 << 10, 64}}, kernels(45, 48, 43, 40, 93, 76, 92)},
-          {{"H100", 132, {65536, 64, 32, 228 << 10, 64}}, kernels(48, 52, 44, 40, 80, 76, 80)},
-          {{"B200", 148, {65536, 64, 32, 228 << 10, 64}}, kernels(58, 54, 48, 48, 76, 64, 64)}};
+  return {{{"A100", 108, {65536 / 4, 64, 32, 164 << 10, 64}}, kernels(45, 48, 43, 40, 93, 76, 92)},
+          {{"H100", 132, {65536 / 4, 64, 32, 228 << 10, 64}}, kernels(48, 52, 44, 40, 80, 76, 80)},
+          {{"B200", 148, {65536 / 4, 64, 32, 228 << 10, 64}}, kernels(58, 58, 48, 40, 76, 64, 64)}};
 }
 
 // What lies on a multiprocessor: blocks of each launch.
@@ -288,8 +289,14 @@ TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
   kernel.max_tiles = 6;
   EXPECT_EQ(grid(600 * 512, 1000).blocks, 100u);
   EXPECT_EQ(grid(600 * 512, 1000).threads, 6 * 32u);
+  // What does not come at once gets the largest blocks.
+  EXPECT_EQ(grid(33 * 512, 10).blocks, 6u);
+  EXPECT_TRUE(grid(33 * 512, 10).single);
   EXPECT_EQ(grid(65 * 512, 10).blocks, 10u);
   EXPECT_FALSE(grid(65 * 512, 10).single);
+  kernel.max_tiles = 11;
+  EXPECT_EQ(grid(1000 * 512, 125).threads, 8 * 32u);
+  EXPECT_EQ(grid(1000 * 512, 100).threads, 11 * 32u);
 }
 
 using cuda::LaunchLog;

@@ -124,7 +124,7 @@ void Device::load_kernels() {
         const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + sum.type + "_" +
                                  std::to_string(often ? world : 0);
         const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
-        const uint32_t tiles = pair ? kTeamWarps : teams;
+        const uint32_t tiles = pair ? kPairWarps - 1 : teams;
         Kernel& kernel = teams_[sum.data_type][two_shot ? 1 : 0][world];
         const uint32_t more = pair ? kWarpThreads : 0;
         kernel = find(source, name, threads, tiles, more, often);
@@ -132,7 +132,8 @@ void Device::load_kernels() {
       }
     }
   }
-  places_ = share_out(whole, divisible, [](const Kernel& kernel) {
+  const auto registers = static_cast<uint32_t>(attribute(handle_, kRegistersOfAMultiprocessor));
+  places_ = share_out(whole, divisible, registers, [](const Kernel& kernel) {
     const auto held = [&](Function function) {
       int blocks = 0;
       check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -160,10 +161,15 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
           "dividing the memory of a multiprocessor");
   };
   find_function(&kernel.function, name);
+  if (has_single) find_function(&kernel.single, name + "_single");
+  for (const Function function : {kernel.function, has_single ? kernel.single : kernel.function}) {
+    int registers = 0;
+    check(driver().cuFuncGetAttribute(&registers, kRegisters, function), "asking for a kernel's registers");
+    kernel.registers = std::max(kernel.registers, static_cast<uint32_t>(registers));
+  }
   int shared_bytes = 0;
   check(driver().cuFuncGetAttribute(&shared_bytes, kSharedBytes, kernel.function), "asking for a kernel's memory");
   kernel.added_shared_bytes = kSharedBytesOfABlock - static_cast<uint32_t>(shared_bytes);
-  if (has_single) find_function(&kernel.single, name + "_single");
   return kernel;
 }
 

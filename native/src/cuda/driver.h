@@ -38,6 +38,7 @@ enum DeviceAttribute : int {
   kPciBusId = 33,
   kPciDeviceId = 34,
   kPciDomainId = 50,
+  kRegistersOfAMultiprocessor = 82,
 };
 // CUdevice_P2PAttribute
 constexpr int kNativeAtomicsSupported = 3;

@@ -26,6 +26,7 @@ struct Kernel {
   uint32_t more_threads = 0;               // of a block, whatever its tiles
   uint32_t max_tiles = 0;                  // that a block can work on at once
   uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
+  uint32_t registers = 0;                  // of a thread
   uint32_t added_shared_bytes = 0;         // to a block's own, up to kSharedBytesOfABlock
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
@@ -37,12 +38,13 @@ struct Grid {
   bool single;
 };
 
-// Blocks of a kernel as it stands that a multiprocessor holds.
+// Blocks of a kernel as it stands that a multiprocessor holds, if it holds no others.
 using Occupancy = std::function<uint32_t(const Kernel&)>;
 
 // Into how many places each multiprocessor is divided, so that a block of any of these kernels fits into one. The
 // kernels of `whole` keep their size, and with it decide; those of `divisible` get as few tiles a block as that takes.
-uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible,
+// `registers` are a multiprocessor's.
+uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible, uint32_t registers,
                    const Occupancy& occupancy);
 
 // The grid of a launch of `bytes` that may have `most_blocks`. A block works on some tiles at a time, and on several

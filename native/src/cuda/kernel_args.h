@@ -12,6 +12,8 @@ constexpr uint32_t kWarpThreads = 32;
 constexpr uint32_t kWorkerWarps = 8;
 // Of a block of the kernels that work in teams: as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;
+// Of a block for two ranks: those that have data, and one for the header.
+constexpr uint32_t kPairWarps = 11 + 1;
 static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane");
 
 // What a block of that index, of whatever launch, was in last (protocol.md 4, 5).

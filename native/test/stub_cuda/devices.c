@@ -123,6 +123,9 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
     case 41:  // unified addressing
       *value = 1;
       break;
+    case 82:  // registers of a multiprocessor
+      *value = 65536;
+      break;
     case 75:  // compute capability, major
       *value = (int)setting("STUB_CUDA_COMPUTE_CAPABILITY", 90) / 10;
       break;

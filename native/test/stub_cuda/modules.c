@@ -9,7 +9,7 @@ typedef struct Module {
 
 enum { kSharedOfABlock = 32256, kOwnShared = 6152 };
 
-enum { kSharedBytes = 1, kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
+enum { kSharedBytes = 1, kRegisters = 4, kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -45,8 +45,8 @@ CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
 CUresult cuFuncGetAttribute(int* value, int attribute, Module* function) {
   ENTER(1);
   REQUIRE(lives(function, kModule), kInvalidHandle);
-  REQUIRE(attribute == kSharedBytes, kNotSupported);
-  *value = kOwnShared;
+  REQUIRE(attribute == kSharedBytes || attribute == kRegisters, kNotSupported);
+  *value = attribute == kRegisters ? 40 : kOwnShared;
   return leave(kSuccess);
 }
 

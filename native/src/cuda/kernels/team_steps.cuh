@@ -369,12 +369,13 @@ __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
 
 }  // namespace nvrar::cuda
 
-// A pair's block has one warp more.
-#define NVRAR_TEAM_KERNEL(name, ...)                                               \
-  extern "C" __global__ void __launch_bounds__((kTeamWarps + 1) * kWarpThreads, 3) \
-      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {        \
-    __VA_ARGS__(args_of(launched));                                                \
+#define NVRAR_KERNEL(name, warps, blocks, ...)                               \
+  extern "C" __global__ void __launch_bounds__((warps)*kWarpThreads, blocks) \
+      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {  \
+    __VA_ARGS__(args_of(launched));                                          \
   }
+#define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps, 3, __VA_ARGS__)
+#define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps, 4, __VA_ARGS__)
 #define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>) \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, true, true>)
@@ -383,8 +384,8 @@ __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
   NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, false, true>)
 // For every world, and for those that are most used.
 #define NVRAR_TEAM_KERNELS(type, element)                                                     \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)           \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)     \
+  NVRAR_PAIR_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)           \
+  NVRAR_PAIR_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)     \
   NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4)                                                 \
   NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8)                                                 \
   NVRAR_TEAM_KERNEL(one_shot_##type##_0, team_all_reduce<protocol::element, 0, false, false>) \
