@@ -21,7 +21,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
@@ -45,7 +44,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   /** Ray ends an actor when its last handle is garbage. */
   private final List<ActorHandle<A>> handles;
 
-  private final AtomicBoolean killed = new AtomicBoolean();
+  // Guarded by this.
+  private boolean killed;
 
   RayActorGroup(@Nullable PlacementGroup placement, boolean owned, List<ActorHandle<A>> handles) {
     this.placement = placement;
@@ -205,12 +205,21 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   /**
    * Kills the actors, also those that {@link #close} would leave alive, and gives their room back.
-   * Idempotent; does not wait for their processes.
+   * Idempotent, and can be called again after it has failed; does not wait for their processes.
+   *
+   * @throws IllegalStateException if Ray is not initialised in this process and the actors live on:
+   *     detached ones, or those that were {@link #find found}
    */
-  public void kill() {
-    if (killed.compareAndSet(false, true)) {
-      release(placement, handles);
+  public synchronized void kill() {
+    if (killed) {
+      return;
     }
+    if (!owned && !Ray.isInitialized()) {
+      throw new IllegalStateException(
+          "these actors outlive their driver, and only a driver of their cluster can kill them: Ray is not initialised here");
+    }
+    release(placement, handles);
+    killed = true;
   }
 
   private static <A> ActorHandle<A> start(ActorCreator<A> actor, @Nullable String name, int rank) {

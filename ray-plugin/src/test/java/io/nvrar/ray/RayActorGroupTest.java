@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.ray.RayActorGroup.Options;
+import io.ray.api.ActorHandle;
+import io.ray.api.id.ActorId;
 import io.ray.api.placementgroup.PlacementGroup;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
@@ -39,6 +41,45 @@ class RayActorGroupTest {
     RayActorGroup<CollectiveActor> group =
         new RayActorGroup<>(placement(List.of()), true, List.of());
     assertThatCode(group::close).doesNotThrowAnyException();
+  }
+
+  @Test
+  void actorsThatCouldNotBeKilledCanBeKilledLater() {
+    ActorHandle<CollectiveActor> one = handle();
+    ActorHandle<CollectiveActor> two = handle();
+    for (boolean owned : List.of(true, false)) {
+      RayActorGroup<CollectiveActor> group = new RayActorGroup<>(null, owned, List.of(one, two));
+      try (StubRay ray = new StubRay()) {
+        ray.refusals.add(new IllegalStateException("no answer"));
+        assertThatThrownBy(group::kill).hasMessage("no answer");
+        assertThat(ray.killed).containsExactly(two);
+        ray.killed.clear();
+        group.kill();
+        assertThat(ray.killed).containsExactly(one, two);
+        group.kill();
+        assertThat(ray.killed).hasSize(2);
+      }
+    }
+  }
+
+  @Test
+  void actorsThatLiveOnCannotBeKilledWithoutRay() {
+    RayActorGroup<CollectiveActor> found = new RayActorGroup<>(null, false, List.of(handle()));
+    found.close();
+    assertThatThrownBy(found::kill)
+        .isExactlyInstanceOf(IllegalStateException.class)
+        .hasMessage(
+            "these actors outlive their driver, and only a driver of their cluster can kill them: Ray is not initialised here");
+    try (StubRay ray = new StubRay()) {
+      found.kill();
+      assertThat(ray.killed).hasSize(1);
+    }
+    assertThatCode(found::kill).doesNotThrowAnyException();
+  }
+
+  private static ActorHandle<CollectiveActor> handle() {
+    ActorId id = ActorId.fromRandom();
+    return () -> id;
   }
 
   @Test
