@@ -119,6 +119,56 @@ class ActorGroupIT {
   }
 
   @Test
+  void whoeverLooksActorsUpByTheirNameDoesNotEndThem() throws InterruptedException {
+    Options named = Options.gpus(1).name("looked-up");
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, named)) {
+      List<Long> pids = Ray.get(actors.callAll(Probe::pid));
+      assertThat(RayActorGroup.find("looked-up", 1).handles()).hasSize(1);
+      assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 2, named))
+          .hasMessageContaining("'looked-up-0'");
+      for (int i = 0; i < 5; i++) { // Ray ends an actor of which a handle is garbage
+        System.gc();
+        Thread.sleep(200);
+      }
+      assertThat(Ray.get(actors.callAll(Probe::pid))).isEqualTo(pids);
+    }
+  }
+
+  @Test
+  void aNameCanBeTakenAgainAtOnce() {
+    for (Options options : List.of(Options.gpus(1), Options.gpus(1).detached())) {
+      RayActorGroup.create(Probe::new, 2, options.name("again")).kill();
+      assertThatThrownBy(() -> RayActorGroup.create(Fragile::new, 2, options.name("again")))
+          .hasMessage("this shard's weights are missing");
+      RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, options.name("again"));
+      RayActorGroup<Probe> found = RayActorGroup.find("again", 2);
+      found.kill();
+      actors.kill(); // of the dead
+    }
+    RayActorGroup.create(Probe::new, 2, Options.gpus(1).name("again")).close();
+  }
+
+  @Test
+  void aNameCanBeTakenAgainAtOnceWhereAnotherDriverHasKilledItsActors(RayCluster cluster)
+      throws IOException, InterruptedException {
+    String leftByDriver;
+    try (ForkedJvm driver =
+        ForkedJvm.driver(
+            cluster, DetachingDriver.class.getName(), "others", "2", DetachingDriver.KILL)) {
+      driver.awaitLine(DetachingDriver.ACTORS);
+      leftByDriver = DriverFiles.of(driver.pid());
+      // From here on Ray remembers in this process who has the names.
+      RayActorGroup<Probe> found = RayActorGroup.find("others", 2);
+      assertThat(Ray.get(found.callAll(Probe::pid))).hasSize(2);
+      driver.end();
+      driver.awaitLine(DetachingDriver.KILL);
+      RayActorGroup.create(Probe::new, 2, Options.gpus(1).name("others")).close();
+      driver.awaitEnd(Duration.ofSeconds(30));
+    }
+    DriverFiles.delete(leftByDriver);
+  }
+
+  @Test
   void aFailureHalfWayLeavesNoActorNeitherNamedNorDetached() {
     Options options = Options.gpus(1).name("fragile").detached();
     assertThatThrownBy(

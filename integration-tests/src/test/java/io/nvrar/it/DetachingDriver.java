@@ -6,25 +6,32 @@ import io.ray.api.Ray;
 import java.io.IOException;
 import java.util.stream.Collectors;
 
-/** A driver that makes actors which outlive it, and ends in order when its input does. */
+/** A driver that makes actors which can outlive it, and ends in order when its input does. */
 final class DetachingDriver {
 
   static final String ACTORS = "actors ";
+  static final String KILL = "kill";
 
   private DetachingDriver() {}
 
-  /** Arguments: the actors' name and number. */
+  /** Arguments: the actors' name and number, and {@link #KILL} if they shall not outlive it. */
   public static void main(String[] args) throws IOException {
     Ray.init();
+    // Ray 2.39's raylet dies where it has an idle worker of another driver with the same options.
+    Options options = Options.gpus(1).jvmOption("-Dnvrar.it.driver=" + args[0]);
     try (RayActorGroup<Probe> actors =
         RayActorGroup.create(
-            Probe::new, Integer.parseInt(args[1]), Options.gpus(1).name(args[0]).detached())) {
+            Probe::new, Integer.parseInt(args[1]), options.name(args[0]).detached())) {
       System.out.println(
           ACTORS
               + Ray.get(actors.callAll(Probe::pid)).stream()
                   .map(String::valueOf)
                   .collect(Collectors.joining(",")));
       System.in.read();
+      if (args.length > 2 && args[2].equals(KILL)) {
+        actors.kill();
+        System.out.println(KILL);
+      }
     }
     Ray.shutdown();
   }

@@ -1,27 +1,84 @@
 package io.nvrar.ray;
 
+import io.nvrar.CollectiveException;
 import io.ray.api.ActorHandle;
+import io.ray.api.BaseActorHandle;
 import io.ray.api.Ray;
+import io.ray.api.runtimecontext.ActorState;
 import java.util.List;
 import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /** The actors of a named {@link RayActorGroup}. */
 final class NamedActors {
 
+  /** How long an actor may still be alive for Ray that a driver has just killed. */
+  private static final long KILLED_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
+  private static final long POLL_MILLIS = 10;
+
+  /**
+   * What was ever found of this job's actors. Ray counts a found handle as one of its maker's when
+   * it becomes garbage, and not when it is made: it would end an actor that is in use.
+   */
+  private static final Queue<BaseActorHandle> FOUND = new ConcurrentLinkedQueue<>();
+
   private NamedActors() {}
+
+  /** The actor of a name, also one that Ray does not yet know to be dead. */
+  static <T extends BaseActorHandle> Optional<T> get(String name) {
+    Optional<T> actor = Ray.getActor(name);
+    actor
+        .filter(found -> found.getId().getJobId().equals(Ray.getRuntimeContext().getCurrentJobId()))
+        .ifPresent(FOUND::add);
+    return actor;
+  }
 
   static String name(String group, int rank) {
     return group + "-" + rank;
   }
 
-  /** An {@link IllegalStateException} about the first name that an actor has already. */
-  static void refuseTaken(String group, int count) {
+  /**
+   * Waits until no actor has any of the names: Ray frees those of killed actors a moment later, and
+   * a driver that has once found an actor remembers its name for another.
+   *
+   * @throws IllegalStateException about the first name that an actor has which lives, or at the
+   *     deadline
+   */
+  static void awaitFree(String group, int count, long deadline) {
+    long patience = System.nanoTime() + KILLED_NANOS;
     for (int rank = 0; rank < count; rank++) {
-      if (Ray.getActor(name(group, rank)).isPresent()) {
-        throw taken(group, rank, null);
+      Optional<BaseActorHandle> holder = get(name(group, rank));
+      while (holder.isPresent()) {
+        boolean isDead = isDead(holder.get());
+        if (System.nanoTime() - (isDead ? deadline : patience) >= 0) {
+          throw taken(group, rank, null);
+        }
+        sleep(group);
+        if (isDead) {
+          holder = get(name(group, rank));
+        }
       }
+    }
+  }
+
+  private static boolean isDead(BaseActorHandle actor) {
+    return !Ray.getRuntimeContext().isLocalMode()
+        && Ray.getRuntimeContext().getAllActorInfo().stream()
+            .anyMatch(info -> info.actorId.equals(actor.getId()) && info.state == ActorState.DEAD);
+  }
+
+  private static void sleep(String group) {
+    try {
+      Thread.sleep(POLL_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CollectiveException(
+          "interrupted while it waited for the name '%s'".formatted(group), e);
     }
   }
 
@@ -36,7 +93,7 @@ final class NamedActors {
     return IntStream.range(0, count)
         .mapToObj(
             rank -> {
-              Optional<ActorHandle<A>> handle = Ray.getActor(name(group, rank));
+              Optional<ActorHandle<A>> handle = get(name(group, rank));
               return handle.orElseThrow(
                   () ->
                       new IllegalStateException(

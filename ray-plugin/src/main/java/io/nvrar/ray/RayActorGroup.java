@@ -111,10 +111,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       throw new IllegalArgumentException("count is " + count + ", must be 1 or more");
     }
     options.check(count);
-    if (options.name != null) {
-      NamedActors.refuseTaken(options.name, count);
-    }
     long deadline = System.nanoTime() + options.timeout.toNanos();
+    if (options.name != null) {
+      NamedActors.awaitFree(options.name, count, deadline);
+    }
     PlacementGroup given = options.placement;
     PlacementGroup reserved = null;
     Map<String, Double> resources = options.resources;
@@ -226,7 +226,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     try {
       return actor.remote();
     } catch (IllegalArgumentException e) {
-      if (name != null && Ray.getActor(NamedActors.name(name, rank)).isPresent()) {
+      if (name != null && NamedActors.get(NamedActors.name(name, rank)).isPresent()) {
         throw NamedActors.taken(name, rank, e); // another driver's, made since we looked
       }
       throw e;
@@ -385,7 +385,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       return new Options(resources, List.copyOf(more), timeout, name, detached, placement);
     }
 
-    /** How long creating the actors waits for room and for their start; 1 s to 1 day. */
+    /** How long creating the actors waits for names, room and their start; 1 s to 1 day. */
     public Options timeout(Duration value) {
       if (value.compareTo(Duration.ofSeconds(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
         throw new IllegalArgumentException("timeout is " + value + ", must be 1 s to 1 day");
@@ -395,7 +395,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
     /**
      * Names the actors {@code <name>-0}, {@code <name>-1} and so on in the driver's namespace,
-     * {@code ray.job.namespace}, so that {@link RayActorGroup#find} finds them.
+     * {@code ray.job.namespace}, so that {@link RayActorGroup#find} finds them. Where Ray still
+     * gives a name to an actor that is dead, creating the next waits until it does not.
      *
      * @param value not blank
      */
