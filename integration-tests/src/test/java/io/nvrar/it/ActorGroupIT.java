@@ -11,6 +11,7 @@ import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
+import io.ray.api.ObjectRef;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
 import io.ray.api.options.PlacementGroupCreationOptions;
@@ -166,6 +167,22 @@ class ActorGroupIT {
       driver.awaitEnd(Duration.ofSeconds(30));
     }
     DriverFiles.delete(leftByDriver);
+  }
+
+  @Test
+  void callsAreExactWhileTheActorAnswersOthers() {
+    try (RayActorGroup<Probe> actors =
+            RayActorGroup.createByRank(
+                rank -> Ray.actor(Probe::new).setMaxConcurrency(2), 3, Options.gpus(1));
+        RayCollectiveGroup group = RayCollectives.createGroup("concurrent", actors.handles())) {
+      List<ObjectRef<String>> wrong = actors.callAll(Probe::sumUntilEnough, group.name());
+      for (int i = 0; i < 50; i++) {
+        assertThat(Ray.get(actors.callAll(Probe::health, group.name())))
+            .allSatisfy(health -> assertThat(health.ranks()).hasSize(3));
+      }
+      assertThat(Ray.get(actors.callAll(Probe::enough))).containsOnly(true);
+      assertThat(Ray.get(wrong, 30_000)).containsOnly("");
+    }
   }
 
   @Test

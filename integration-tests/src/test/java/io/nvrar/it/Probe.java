@@ -34,6 +34,7 @@ public class Probe implements CollectiveActor {
 
   private final Map<String, CollectiveGroup> kept = new HashMap<>();
   private String ending = "";
+  private volatile boolean enough;
 
   /** Makes the call; what is wrong with its result, "" if nothing. */
   public String check(String name, Call call) {
@@ -108,6 +109,42 @@ public class Probe implements CollectiveActor {
 
   public GroupHealth health(String name) {
     return RayCollectives.group(name).health();
+  }
+
+  /**
+   * All-reduces until {@link #enough} was called on every actor; what is wrong with a sum, "" if
+   * nothing.
+   */
+  public String sumUntilEnough(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
+    int[] values = new int[1000];
+    try (DeviceBuffer buffer = group.device().allocate(DataType.INT32, values.length)) {
+      for (int round = 0; ; round++) {
+        for (int i = 1; i < values.length; i++) {
+          values[i] = round + i + group.rank();
+        }
+        values[0] = enough ? 1 : 0;
+        buffer.copyFrom(values);
+        group.allReduce(buffer);
+        buffer.copyTo(values);
+        int ranks = group.worldSize();
+        for (int i = 1; i < values.length; i++) {
+          int sum = ranks * (round + i) + ranks * (ranks - 1) / 2;
+          if (values[i] != sum) {
+            return "element %d of sum %d is %d, must be %d".formatted(i, round, values[i], sum);
+          }
+        }
+        if (values[0] == ranks) {
+          return round < 50 ? "only %d sums".formatted(round) : "";
+        }
+      }
+    }
+  }
+
+  /** Ends {@link #sumUntilEnough}, which runs meanwhile. */
+  public boolean enough() {
+    enough = true;
+    return true;
   }
 
   /** All-reduces until the group fails, and throws that. */
