@@ -53,7 +53,7 @@ public final class CudaLibraries {
     try {
       files = NativeFiles.fromClassPath(resources, label, RESOURCE_FOLDER, List.of(fileName));
     } catch (IOException e) {
-      attempts.failed(
+      attempts.unreadable(
           "class path:" + RESOURCE_FOLDER + "/" + fileName,
           "the jar jcuda-natives for " + PLATFORM + " is missing; add it",
           e);

@@ -36,6 +36,8 @@ final class JnaStart {
     void addTo(LoadAttempts attempts) {
       attempts.failed(
           directory, "JNA cannot unpack and load its own library in this directory", cause);
+      attempts.advise(
+          "name a writable directory that is not mounted noexec by -D" + DIRECTORY_PROPERTY);
     }
   }
 

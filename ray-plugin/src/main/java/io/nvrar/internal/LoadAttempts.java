@@ -1,6 +1,8 @@
 package io.nvrar.internal;
 
 import io.nvrar.BackendUnavailableException;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -39,6 +41,24 @@ final class LoadAttempts {
     for (String text : texts) {
       lines.add("    " + text);
     }
+  }
+
+  /**
+   * Notes a file of the class path that could not be read.
+   *
+   * @param missing the reason if it is not there
+   */
+  void unreadable(String path, String missing, IOException cause) {
+    String reason =
+        cause instanceof NoSuchFileException
+            ? missing
+            : "it cannot be read (" + cause.getMessage() + ")";
+    failed(path, reason, cause);
+  }
+
+  /** Says what to do about the latest failure. */
+  void advise(String advice) {
+    lastReason += "; " + advice;
   }
 
   /** Why the latest attempt failed, and on which path. */

@@ -2,6 +2,7 @@ package io.nvrar.internal;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URL;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
@@ -64,16 +65,20 @@ final class NativeFiles {
    *
    * @param folder their folder, without a leading slash
    * @throws NoSuchFileException if one of them is not on the class path
+   * @throws IOException if they cannot be read, as by a process that can open no file any more
    */
   static NativeFiles fromClassPath(
       ClassLoader loader, String label, String folder, List<String> names) throws IOException {
     Map<String, byte[]> contents = new TreeMap<>();
     for (String name : names) {
       String resource = folder + "/" + name;
-      try (InputStream in = loader.getResourceAsStream(resource)) {
-        if (in == null) {
-          throw new NoSuchFileException(resource, null, "not on the class path");
-        }
+      URL found = loader.getResource(resource);
+      if (found == null) {
+        // A loader skips a jar that it cannot open, and says nothing of it.
+        Files.newByteChannel(Path.of("/dev/null")).close();
+        throw new NoSuchFileException(resource, null, "not on the class path");
+      }
+      try (InputStream in = found.openStream()) {
         contents.put(name, in.readAllBytes());
       }
     }

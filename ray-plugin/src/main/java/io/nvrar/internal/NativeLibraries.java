@@ -97,7 +97,7 @@ public final class NativeLibraries {
     try {
       files = NativeFiles.fromClassPath(resources, version(), folder, List.of(FILE_NAME));
     } catch (IOException e) {
-      attempts.failed(
+      attempts.unreadable(
           "class path:" + folder + "/" + FILE_NAME,
           "the jar ray-nvrar-native is missing; add it or set -D"
               + LoaderSettings.NATIVE_DIR_PROPERTY,

@@ -3,13 +3,21 @@ package io.nvrar.internal;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.GroupConfig;
+import java.io.FileInputStream;
+import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Loads the library, calls it and says from where it was loaded: {@code [start at, in ms of the
- * clock]}.
+ * clock]}. Or says, for each class path behind the word {@code exhausted}, why it cannot be loaded
+ * from there when the process can open no file any more.
  */
 final class LoaderProcess {
   static final int UNAVAILABLE = 3;
@@ -17,6 +25,10 @@ final class LoaderProcess {
   private LoaderProcess() {}
 
   public static void main(String[] args) throws Exception {
+    if (args.length > 0 && args[0].equals("exhausted")) {
+      loadExhausted(args);
+      return;
+    }
     if (args.length > 0) {
       Thread.sleep(Math.max(0, Long.parseLong(args[0]) - System.currentTimeMillis()));
     }
@@ -34,6 +46,34 @@ final class LoaderProcess {
       System.out.println(alone.call(0).description());
     }
     System.out.println("from " + loadedFrom());
+  }
+
+  private static void loadExhausted(String[] args) throws Exception {
+    List<URLClassLoader> loaders = new ArrayList<>();
+    loaders.add(new URLClassLoader(new URL[0], null));
+    for (int i = 1; i < args.length; i++) {
+      loaders.add(new URLClassLoader(new URL[] {Path.of(args[i]).toUri().toURL()}, null));
+    }
+    List<FileInputStream> files = new ArrayList<>();
+    for (URLClassLoader loader : loaders) {
+      try {
+        NativeLibraries.open(LoaderSettings.ofProcess(), loader);
+      } catch (BackendUnavailableException e) {
+        System.out.println(String.valueOf(e.getMessage()).lines().findFirst().orElse(""));
+      }
+      // From the second on, when all classes that it takes have been loaded.
+      while (files.isEmpty() || files.get(files.size() - 1) != null) {
+        files.add(opened());
+      }
+    }
+  }
+
+  private static @Nullable FileInputStream opened() {
+    try {
+      return new FileInputStream("/dev/null");
+    } catch (FileNotFoundException e) {
+      return null;
+    }
   }
 
   private static String loadedFrom() throws IOException {

@@ -13,7 +13,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -133,7 +135,7 @@ class NativeLibrariesTest {
             SENTENCE
                 + "JNA cannot unpack and load its own library in this directory: "
                 + file
-                + "\n")
+                + "; name a writable directory that is not mounted noexec by -Djna.tmpdir\n")
         .contains("tried " + file + ": JNA")
         .doesNotContain(cache.toString());
   }
@@ -170,6 +172,37 @@ class NativeLibrariesTest {
         .isInstanceOf(BackendUnavailableException.class)
         .hasMessageStartingWith(SENTENCE + "the jar ray-nvrar-native is missing")
         .hasMessageContaining("class path:" + TestLibrary.RESOURCE);
+  }
+
+  @Test
+  void aProcessThatCanOpenNoFileIsToldThatAndNotThatAJarIsMissing() throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
+    Path jar = scratch.resolve("native.jar");
+    try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar))) {
+      out.putNextEntry(new ZipEntry(TestLibrary.RESOURCE));
+      out.write(TestLibrary.bytes());
+    }
+    String said =
+        ChildJvm.start(
+                scratch,
+                List.of("sh", "-c", "ulimit -n 256 && exec \"$@\"", "sh"),
+                Files.createDirectory(scratch.resolve("nothing")),
+                List.of("-Dnvrar.native.cache=" + scratch.resolve("cache")),
+                "exhausted",
+                classPath.toString(),
+                jar.toString())
+            .end(0);
+    assertThat(said.lines())
+        .satisfiesExactly(
+            line -> assertThat(line).startsWith(SENTENCE + "the jar ray-nvrar-native is missing"),
+            line ->
+                assertThat(line)
+                    .startsWith(SENTENCE + "it cannot be read (")
+                    .contains("Too many open files"),
+            line ->
+                assertThat(line)
+                    .startsWith(SENTENCE + "it cannot be read (")
+                    .contains("Too many open files"));
   }
 
   @Test
