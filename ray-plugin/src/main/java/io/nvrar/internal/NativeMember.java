@@ -223,10 +223,7 @@ final class NativeMember {
     }
     transfers.free();
     // Outside the lock: abort may not wait for memory to be unmapped.
-    int status = NvrarBinding.nvrar_destroy(comm);
-    if (status != NativeStatus.OK) {
-      LOG.warn("{} was not freed whole: {}", this, NativeStatus.exception(status, 0).getMessage());
-    }
+    new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
     synchronized (lifecycle) {
       destroyed = true;
       lifecycle.notifyAll();

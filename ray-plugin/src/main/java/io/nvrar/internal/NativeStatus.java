@@ -10,6 +10,7 @@ import io.nvrar.GroupMismatchException;
 final class NativeStatus {
   static final int OK = 0;
   static final int INVALID_USAGE = 2;
+  static final int INTERNAL = 8;
 
   private static final int INVALID_ARGUMENT = 1;
   private static final int SYSTEM = 3;
@@ -17,7 +18,6 @@ final class NativeStatus {
   private static final int MISMATCH = 5;
   private static final int TIMEOUT = 6;
   private static final int ABORTED = 7;
-  private static final int INTERNAL = 8;
 
   private static final long NO_COMMUNICATOR = 0;
 
