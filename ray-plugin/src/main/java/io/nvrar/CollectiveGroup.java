@@ -55,8 +55,9 @@ public interface CollectiveGroup extends AutoCloseable {
   Device device();
 
   /**
-   * The group's own stream, used by the calls that name none. It is closed with the group, also
-   * with one that the driver has destroyed, when all that was submitted there has been executed.
+   * The group's own stream, used by the calls that name none. {@link #close} closes it. So does the
+   * end of a group that its driver has destroyed, once all that was submitted there has been
+   * executed; waiting for the stream still throws what has failed there.
    */
   DeviceStream stream();
 
@@ -326,29 +327,32 @@ public interface CollectiveGroup extends AutoCloseable {
   void throwIfFailed();
 
   /**
-   * The failure of this group, the first and final one, also of a call that a GPU has not executed
-   * whole. Never blocks.
+   * The failure of this group: the first one, which is final. A call that had returned and failed
+   * on a GPU afterwards counts, too. Never blocks.
    *
-   * <p>It has the class and the message of the exception that every later call throws. Each is an
-   * exception of its own, whose stack trace is that of the call which has thrown it, or asked here.
-   * The message names the flight record if that was written when it was first asked for.
+   * <p>The result is a new exception each time, with the stack trace of this call. Its class and
+   * its message are those of the exceptions that later calls throw. The message names the flight
+   * record if that was written when it was first asked for.
    *
-   * @return null while this member knows of no failure, and after a close in order. Between the
-   *     moment in which a peer ends a GPU's calls and the one in which this member hears why, the
-   *     failure is not known yet
+   * @return null while this member knows of no failure, and after a close in order. Calls on a GPU
+   *     that a peer has ended may fail a moment before this member hears why; in that moment the
+   *     result is null, too
    */
   @Nullable CollectiveException failure();
 
   /**
-   * Has {@code listener} called once when the group fails, with what {@link #failure} returns then,
-   * whether or not anybody makes a call. A group that closes in order never calls it.
+   * Has {@code listener} called once if the group fails, with its {@link #failure}, whether or not
+   * anybody makes a call then. A group that closes in order never calls it.
    *
-   * <p>It is called on a thread of the library that does nothing else, one listener after another
-   * in the order in which they were added; if the group has failed already, on the thread that adds
-   * it, before this method returns. A listener that blocks keeps only the other listeners waiting.
-   * What it throws on the library's thread is logged as an error, with the group's name, and harms
-   * neither the group nor the other listeners; on the caller's thread it goes on to the caller. The
-   * listener is kept until it has been called, is removed, or the group has ended.
+   * <p>If the group has failed already, the listener is called on the calling thread, before this
+   * method returns, and what it throws goes on to the caller. Otherwise it is called on a thread of
+   * its group's that does nothing else: one listener after another, in the order in which they were
+   * added, so one that blocks keeps only the others waiting. What it throws there is logged as an
+   * error, with the group's name, and harms neither the group nor the other listeners.
+   *
+   * <p>The listener is kept until it has been called, is removed, or the group has ended. One that
+   * refers to its own group keeps that from becoming garbage: if such a group is dropped without
+   * {@link #close}, the log does not report the leak.
    */
   void addFailureListener(Consumer<CollectiveException> listener);
 

@@ -6,12 +6,18 @@ import java.nio.ByteBuffer;
  * Elements of one type in a device's memory. Not safe for concurrent use of overlapping elements.
  *
  * <p>A copy to or from Java that is given a stream is made in the order of that stream, and waits
- * for no other. One without a stream is simpler to use and blocks: it first waits for everything
- * that was submitted to any open stream of the device, except streams that capture, and throws what
- * has failed there. So it must not stand between calls that need each other: if a rank enqueues a
- * {@code recv}, then makes such a copy, and would only then enqueue the {@code send} that its peer
- * waits for, the copy waits until the group's timeout. {@link DeviceStream#copy} copies between
- * buffers, and waits for nothing.
+ * for the work of no other. One without a stream is simpler to use and blocks: it first waits for
+ * everything that was submitted to any open stream of the device, except streams that capture, and
+ * throws what has failed there. So it must not stand between calls that need each other: if a rank
+ * enqueues a {@code recv}, then makes such a copy, and would only then enqueue the {@code send}
+ * that its peer waits for, the copy waits until the group's timeout. {@link DeviceStream#copy}
+ * copies between buffers, and waits for nothing.
+ *
+ * <p>On a GPU, copies on streams pass through pinned memory, of which a device has some MiB from
+ * its first stream on. A copy that finds no room there, because other copies have not been executed
+ * yet, has more allocated, and for that the driver may wait until what runs on the GPU has ended:
+ * also a call of a group, which may wait for what this rank does next. {@link DeviceStream#copy}
+ * from or to a buffer of {@link Device#allocatePinned} that was allocated before never has to.
  *
  * <p>Each copy takes arrays of the Java type that holds the buffer's elements, {@link ByteBuffer}s
  * take any in the native byte order; another type, a range that does not fit, or a stream of

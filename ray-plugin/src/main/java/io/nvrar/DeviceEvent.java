@@ -42,14 +42,17 @@ public interface DeviceEvent extends AutoCloseable {
    * stage. It is complete already if the event was never recorded, and on the host.
    *
    * <p>It completes exceptionally with what {@link #synchronize} would throw by then: if a group
-   * whose calls were submitted to the stream has failed, or if the GPU can run nothing any more.
-   * {@link #synchronize} throws it nevertheless.
+   * whose calls were submitted to the stream has failed, or if the GPU can run nothing any more. To
+   * learn why a group has failed may take it as long as {@link GroupConfig#heartbeatLimit}; the
+   * stages of other streams do not wait for that. {@link #synchronize} and whatever else waits for
+   * the stream throw the same failure, whoever has taken it from here. The stage fails with an
+   * {@link IllegalStateException} if the process has no room for the thread that is to complete it.
    *
-   * <p>One daemon thread of the device completes the stages of all its events, in about a
-   * millisecond. A dependent action whose method has no {@code Async} in its name runs on that
-   * thread, or on the one that adds it where the stage is complete. On the device's thread it holds
-   * up all other stages of the device, so it must be short, and must not wait for one of them: take
-   * the {@code Async} methods for anything else.
+   * <p>One daemon thread of the device completes the stages of all its events, about a millisecond
+   * after they have happened. A dependent action whose method has no {@code Async} in its name runs
+   * on that thread, or, if the stage is complete already, on the thread that adds the action. On
+   * the device's thread it holds up all other stages of the device, so it must be short, and must
+   * not wait for one of them: take the {@code Async} methods for anything else.
    *
    * @throws IllegalStateException if the event is closed, or was recorded while its stream captured
    */

@@ -261,7 +261,7 @@ class ActorGroupIT {
       assertThatThrownBy(
               () -> RayActorGroup.create(Probe::new, 4, Options.gpus(1).placementGroup(given)))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessage("4 actors need as many bundles, placement group 'of-the-user' has 3");
+          .hasMessage("4 actors need 4 bundles, one each; placement group 'of-the-user' has 3");
     } finally {
       PlacementGroups.removePlacementGroup(given.getId());
     }

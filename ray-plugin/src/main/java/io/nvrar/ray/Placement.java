@@ -101,8 +101,8 @@ final class Placement {
     List<Map<String, Double>> bundles = group.getBundles();
     if (bundles.size() < actors) {
       throw new IllegalArgumentException(
-          "%d actors need as many bundles, placement group '%s' has %d"
-              .formatted(actors, group.getName(), bundles.size()));
+          "%d actors need %d bundles, one each; placement group '%s' has %d"
+              .formatted(actors, actors, group.getName(), bundles.size()));
     }
     for (int i = 0; i < actors; i++) {
       Map<String, Double> bundle = bundles.get(i);

@@ -102,8 +102,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
    * }</pre>
    *
    * @param creator called in this process, with each rank once; may set what {@link Options} lacks,
-   *     such as {@code setMaxConcurrency}. The name, the lifetime, the resources, the placement
-   *     group, the JVM options and the restarts are set here
+   *     such as {@code setMaxConcurrency}. Its JVM options and restarts are overridden, and so are
+   *     the resources that the options name; what it asks for of others is not reserved. Its name,
+   *     lifetime and placement group are overridden only where the options set them, or a placement
+   *     group is made here because they set neither that nor {@link Options#detached}
    */
   public static <A extends CollectiveActor> RayActorGroup<A> createByRank(
       IntFunction<ActorCreator<A>> creator, int count, Options options) {
@@ -394,9 +396,9 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
 
     /**
-     * Names the actors {@code <name>-0}, {@code <name>-1} and so on in the driver's namespace,
-     * {@code ray.job.namespace}, so that {@link RayActorGroup#find} finds them. Where Ray still
-     * gives a name to an actor that is dead, creating the next waits until it does not.
+     * Names the actors {@code <name>-0}, {@code <name>-1} and so on in the namespace of this driver
+     * ({@code ray.job.namespace}), so that {@link RayActorGroup#find} finds them there. Where Ray
+     * still gives a name to an actor that is dead, creating the next waits until it does not.
      *
      * @param value not blank
      */
@@ -409,8 +411,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
     /**
      * The actors outlive the driver, and {@link RayActorGroup#close}, until {@link
-     * RayActorGroup#kill}. They need a {@link #name}. A later driver finds them only if both have
-     * the same {@code ray.job.namespace}.
+     * RayActorGroup#kill}. They need a {@link #name}, which they have in the namespace of the
+     * driver that makes them: a later driver finds them only if both were started with the same
+     * {@code ray.job.namespace}. A driver that sets none is alone in a namespace that Ray makes up
+     * for it.
      *
      * <p>Ray ends the actors of a placement group with it, and a Java driver's with the driver. So
      * detached actors have none of their own: they start on a node that has room for all, which is
@@ -421,9 +425,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
 
     /**
-     * Places actor {@code i} into bundle {@code i} of a placement group that exists, and stays when
-     * the actors go. These bundles must hold what an actor gets, and be on one node, or the actors
-     * can be in no group together.
+     * Places actor {@code i} into bundle {@code i} of a placement group that somebody has made. It
+     * is not removed with the actors, but they end when it is. There must be a bundle for each
+     * actor, with all that an actor gets; and the bundles should be on one node, for only actors of
+     * one node can be members of one group.
      */
     public Options placementGroup(PlacementGroup value) {
       return new Options(

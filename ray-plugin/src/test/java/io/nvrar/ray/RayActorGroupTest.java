@@ -98,7 +98,7 @@ class RayActorGroupTest {
     assertThatThrownBy(
             () -> RayActorGroup.create(Member::new, 3, Options.cpus(1).placementGroup(given)))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("3 actors need as many bundles, placement group 'given' has 2");
+        .hasMessage("3 actors need 3 bundles, one each; placement group 'given' has 2");
     assertThatThrownBy(
             () ->
                 RayActorGroup.create(

@@ -64,10 +64,13 @@ public final class CudaInterop {
 
   /**
    * A stream that somebody else has created, by its handle ({@code CUstream}, which is {@code
-   * cudaStream_t} too). It can do all that a stream of {@link Device#createStream} can; a capture
-   * that its owner has begun is not ours to end. Of the launches of such a capture's graph nothing
-   * here knows: ask {@link io.nvrar.CollectiveGroup#throwIfFailed} what has failed, and launch none
-   * once a group whose calls it has recorded is closed.
+   * cudaStream_t} too). It can do all that a stream of {@link Device#createStream} can.
+   *
+   * <p>If its owner captures it by the driver's own calls, what is submitted here becomes part of
+   * the owner's graph, and only the owner can end the capture. This library does not see when the
+   * owner launches that graph. So whoever launches it asks {@link
+   * io.nvrar.CollectiveGroup#throwIfFailed} whether its calls have failed, and does not launch it
+   * any more once a group whose calls it holds is closed.
    *
    * @param device the GPU that it belongs to
    * @param handle of a live stream, which nobody can check; not that of a default stream: 0, 1
