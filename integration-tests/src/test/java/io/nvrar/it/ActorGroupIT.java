@@ -85,13 +85,13 @@ class ActorGroupIT {
 
   @Test
   void aConstructorsArgumentsReachEveryActor() {
-    try (RayActorGroup<Shard> one = RayActorGroup.create(Shard::new, "a", 2, Options.gpus(1));
-        RayActorGroup<Shard> two = RayActorGroup.create(Shard::new, "a", 2L, 1, Options.gpus(1));
+    try (RayActorGroup<Shard> one = RayActorGroup.create(Shard::new, "a", 2, Options.cpus(1));
+        RayActorGroup<Shard> two = RayActorGroup.create(Shard::new, "a", 2L, 1, Options.cpus(1));
         RayActorGroup<Shard> three =
-            RayActorGroup.create(Shard::new, "a", 2L, List.of(3, 4), 1, Options.gpus(1));
+            RayActorGroup.create(Shard::new, "a", 2L, List.of(3, 4), 1, Options.cpus(1));
         RayActorGroup<Shard> byRank =
             RayActorGroup.createByRank(
-                rank -> Ray.actor(Shard::new, "rank", (long) rank), 2, Options.gpus(1))) {
+                rank -> Ray.actor(Shard::new, "rank", (long) rank), 2, Options.cpus(1))) {
       assertThat(Ray.get(one.callAll(Shard::arguments))).containsExactly("a", "a");
       assertThat(Ray.get(two.callAll(Shard::arguments))).containsExactly("a 2");
       assertThat(Ray.get(three.callAll(Shard::arguments))).containsExactly("a 2 [3, 4]");
@@ -187,7 +187,9 @@ class ActorGroupIT {
 
   @Test
   void aFailureHalfWayLeavesNoActorNeitherNamedNorDetached() {
-    Options options = Options.gpus(1).name("fragile").detached();
+    // All that the node has of what no other test keeps.
+    Options all = Options.cpus(2);
+    Options options = all.name("fragile").detached();
     assertThatThrownBy(
             () ->
                 RayActorGroup.createByRank(
@@ -201,8 +203,8 @@ class ActorGroupIT {
                     options))
         .hasMessage("no rank 1");
     await().atMost(Duration.ofSeconds(10)).until(() -> Ray.getActor("fragile-0").isEmpty());
-    try (RayActorGroup<Probe> all = RayActorGroup.create(Probe::new, 8, Options.gpus(1))) {
-      assertThat(all.handles()).as("the room is free").hasSize(8);
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 8, all)) {
+      assertThat(actors.handles()).as("the room is free").hasSize(8);
     }
   }
 
