@@ -7,12 +7,14 @@
 #
 #   nvrar COMMAND ...              bin/nvrar, as where it was built: doctor, hello, post-mortem, ...
 #   nvrar_native PROGRAM ...       a native test program, or nvrar_bench
+#   nvrar_ctest ...              the native tests for GPUs, by ctest and with its options; with NVRAR_TEST_GPUS=2 rank r is on GPU r modulo 2
 #   nvrar_java_tests [REGEX] ...   the Java tests with the tag gpu of the classes whose whole names fit; what follows goes to JUnit's
 #                                  console, as --include-tag=ray. Tests of Ray start a private cluster.
 #   nvrar_contract_tests GPUS [REGEX] ...
 #                                  the Java tests of what groups of both backends must do, rank r on GPU r modulo GPUS
 #
-# The host has bash, tar, xz, the version of Python that the archives were made for, NVIDIA's driver, and NVSHMEM where that is tested.
+# The host has bash, tar, xz, the version of Python that the archives were made for, NVIDIA's driver, and NVSHMEM and ctest where these
+# are wanted.
 
 NVRAR_HOST="$(mkdir -p "${1:-/opt/nvrar}" && cd "${1:-/opt/nvrar}" && pwd)" || return 1
 
@@ -29,6 +31,7 @@ nvrar_unpack() {
   mkdir -p "$NVRAR_HOST"/{home,jre,cache} && chmod 700 "$NVRAR_HOST/cache" &&
     tar -C "$NVRAR_HOST/jre" -xJf "$from/jre.txz" &&
     tar -C "$NVRAR_HOST/home" -xJf "$from/nvrar.txz" || return 1
+  find "$NVRAR_HOST/home/native" -name CTestTestfile.cmake -exec sed -i "s:@NVRAR_HOME@:$NVRAR_HOST/home:g" {} + || return 1
   ray="$NVRAR_HOST/cache/nvrar/ray-$(cat "$NVRAR_HOST/home/ray-version")"
   mkdir -m 700 "$NVRAR_HOST/cache/nvrar" && mkdir "$ray" &&
     tar -C "$ray" -xJf "$from/ray.txz" && touch "$ray/.complete" &&
@@ -47,6 +50,10 @@ nvrar_native() {
     *) program="$build/test/$program" ;;
   esac
   LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" "$@"
+}
+
+nvrar_ctest() {
+  ctest --test-dir "$NVRAR_HOST/home/native/build/release" -L gpu --output-on-failure "$@"
 }
 
 nvrar_java_tests() {

@@ -126,6 +126,10 @@ fill_nvrar() {
   while read -r program; do
     strip --strip-unneeded -o "$root/native/build/release/$program" "$NVRAR_HOME/native/build/release/$program"
   done < <(cd "$NVRAR_HOME/native/build/release" && find libnvrar.so bench test -maxdepth 1 -type f -executable ! -name 'libnvrar_*')
+  while read -r file; do
+    mkdir -p "$root/native/build/release/$(dirname "$file")"
+    sed "s:$NVRAR_HOME/:@NVRAR_HOME@/:g" "$NVRAR_HOME/native/build/release/$file" > "$root/native/build/release/$file"
+  done < <(cd "$NVRAR_HOME/native/build/release" && find . -name CTestTestfile.cmake)
   cp -r "$NVRAR_HOME/bin" "$root/bin"
   cp "$NVRAR_HOME/native/cmake/find-nvcc" "$root/native/cmake/"
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
