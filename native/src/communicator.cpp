@@ -417,13 +417,16 @@ uint32_t Communicator::flight_record(int32_t rank, nvrar_call* out, uint32_t cap
 
 bool Communicator::shut() noexcept {
   const uint64_t begin_ns = host::monotonic_ns();
+  const auto leave = [&] {
+    member_->poison(host::Poison::of_leaving(member_->rank(), running_.load(std::memory_order_acquire)));
+  };
   while (busy_.exchange(true, std::memory_order_acquire)) {
-    abort();
+    leave();
     if (host::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
     ::usleep(kLeavePollUs);
   }
   if (member_->quiet(kGraceNs)) return true;
-  member_->poison(host::Poison::of_leaving(member_->rank(), running_.load(std::memory_order_acquire)));
+  leave();
   if (member_->quiet(kLeaveLimitNs - kGraceNs)) return true;
   busy_.store(false, std::memory_order_release);  // for the next attempt; calls meet the abort
   return false;

@@ -170,11 +170,12 @@ TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
       ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &comms[rank]),
                 NVRAR_OK);
     }
-    EXPECT_EQ(descriptors[0].places_per_multiprocessor, 7U);  // 2048 threads in blocks of 288
+    EXPECT_EQ(descriptors[0].places_per_multiprocessor,
+              4U);  // 3 warps of a block in a quarter, of 40 registers a thread
     descriptors[1].places_per_multiprocessor = 5;
     EXPECT_EQ(
         last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
-        "5 rank 1's GPU holds 5 blocks per multiprocessor, this rank's (0) holds 7: a group needs GPUs of one kind");
+        "5 rank 1's GPU holds 5 blocks per multiprocessor, this rank's (0) holds 4: a group needs GPUs of one kind");
     descriptors[1].multiprocessors = 114;
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
               "5 rank 1's GPU has 114 multiprocessors, this rank's (0) has 132: a group needs GPUs of one kind");
@@ -189,9 +190,9 @@ TEST_F(WholeGroup, RefusesMoreGroupsThanAGpuHoldsBlocks) {
     const auto groups = [](uint32_t count) {
       return [count](nvrar_config& config) { config.concurrent_groups = count; };
     };
-    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(14)).error(), "");
-    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(15)).error(),
-              "1 GPU 0 holds 14 blocks of kernels at once, too few for calls of 15 groups (concurrent_groups) with 1 "
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(8)).error(), "");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(9)).error(),
+              "1 GPU 0 holds 8 blocks of kernels at once, too few for calls of 9 groups (concurrent_groups) with 1 "
               "ranks on a GPU");
     EXPECT_EQ(stub_cuda_living(), 0U);
   });
@@ -202,14 +203,14 @@ TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "2");
     set("STUB_CUDA_MULTIPROCESSORS", "2");
-    const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 14; });
+    const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 8; });
     ASSERT_EQ(group.error(), "");
     const nvrar_transfer transfers[] = {{NVRAR_SEND, 1, 64, 1, NVRAR_INT32, 0},
                                         {NVRAR_RECV, 1, 128, 1, NVRAR_INT32, 0}};
     std::string error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
     EXPECT_EQ(error,
               "1 a batch that sends to 1 ranks and receives from 1 needs 2 blocks of a GPU at once, and with "
-              "concurrent_groups 14 a call has 1");
+              "concurrent_groups 8 a call has 1");
     error = last(nvrar_batch(group.comm(0), transfers, 1, 1));
     EXPECT_TRUE(contains(error, "stream is none of this process")) << error;
   });

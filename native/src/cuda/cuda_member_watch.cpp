@@ -27,7 +27,7 @@ constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / si
 // Errors after which a context never works again, CUDA_ERROR_ILLEGAL_ADDRESS and the like: its kernels have ended.
 bool is_dead(Result result) {
   constexpr Result kDead[] = {4,   201, 214, 220, 226, 700, 702, 709, 710, 714,
-                              715, 716, 717, 718, 719, 721, 805, 911, 999};
+                              715, 716, 717, 718, 719, 721, 806, 810, 911, 999};
   return std::find(std::begin(kDead), std::end(kDead), result) != std::end(kDead);
 }
 
@@ -94,6 +94,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
 // Of the device's memory, while kernels run.
 Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   const std::lock_guard lock(peek_mutex_);
+  const OutsideCaptures outside;
   const Driver& cuda = driver();
   void* const scratch = static_cast<uint8_t*>(page_.host()) + kScratchOffset;
   if (const Result refused = cuda.cuCtxPushCurrent_v2(device_->context()); refused != kSuccess) return refused;
@@ -262,12 +263,14 @@ void CudaMember::look_whether_all_is_over() noexcept {
   const uint64_t launched = blocks_launched_;
   const bool captured = has_captured_;
   Seen before;
+  bool dead = false;
   // A block is gone a moment after its last word. Of what graphs launch nobody knows how much is to come: it is over
   // when nothing has moved for a while.
   const int looks = captured ? kLooksAtGraphs : kLooks;
   for (int i = 0; i < looks && (launched != 0 || captured); ++i) {
     const Seen seen = look_at_launches();
-    if (is_dead(seen.result)) break;  // and nothing of the context runs any more
+    dead = is_dead(seen.result);
+    if (dead) break;  // and nothing of the context runs any more
     if (seen.result != kSuccess || seen.ended != launched) return;
     if (captured) {
       if (i != 0 && (seen.epoch != before.epoch || seen.left != before.left)) return;
@@ -279,7 +282,7 @@ void CudaMember::look_whether_all_is_over() noexcept {
   }
   update_record();
   // A graph that is launched nevertheless, or has been and has not begun, leaves at once.
-  if (captured) {
+  if (captured && !dead) {
     LatestLaunch latest;
     if (!tell_kernels() || !peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest)) return;
   }

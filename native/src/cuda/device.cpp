@@ -162,13 +162,18 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
   };
   find_function(&kernel.function, name);
   if (has_single) find_function(&kernel.single, name + "_single");
+  int shared_bytes = 0;
   for (const Function function : {kernel.function, has_single ? kernel.single : kernel.function}) {
     int registers = 0;
     check(driver().cuFuncGetAttribute(&registers, kRegisters, function), "asking for a kernel's registers");
     kernel.registers = std::max(kernel.registers, static_cast<uint32_t>(registers));
+    int its_bytes = 0;
+    check(driver().cuFuncGetAttribute(&its_bytes, kSharedBytes, function), "asking for a kernel's memory");
+    shared_bytes = std::max(shared_bytes, its_bytes);
   }
-  int shared_bytes = 0;
-  check(driver().cuFuncGetAttribute(&shared_bytes, kSharedBytes, kernel.function), "asking for a kernel's memory");
+  if (static_cast<uint32_t>(shared_bytes) > kSharedBytesOfABlock) {
+    throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
+  }
   kernel.added_shared_bytes = kSharedBytesOfABlock - static_cast<uint32_t>(shared_bytes);
   return kernel;
 }

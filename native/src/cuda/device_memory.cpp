@@ -75,8 +75,9 @@ void require_links(const std::vector<MemoryBlob>& blobs) {
   for (const MemoryBlob& blob : blobs) devices.push_back(visible_device(blob.device));
   for (uint32_t a = 0; a < blobs.size(); ++a) {
     for (uint32_t b = a + 1; b < blobs.size(); ++b) {
-      if (devices[a] && devices[b])
-        require_link(*devices[a], *devices[b], place_of(a, blobs[a]), place_of(b, blobs[b]));
+      if (!devices[a] || !devices[b]) continue;
+      require_link(*devices[a], *devices[b], place_of(a, blobs[a]), place_of(b, blobs[b]));
+      require_link(*devices[b], *devices[a], place_of(b, blobs[b]), place_of(a, blobs[a]));
     }
   }
 }

@@ -37,9 +37,9 @@ class PrimaryContext {
 // The device of that UUID if this process sees it; ordinals differ between processes with other CUDA_VISIBLE_DEVICES.
 std::optional<DeviceHandle> visible_device(const Uuid& uuid);
 
-// Throws NVRAR_UNAVAILABLE unless kernels on this rank's device can access the memory of every other rank's, in packets
+// Throws NVRAR_UNAVAILABLE unless kernels on each rank's device can access the memory of every other rank's, in packets
 // that arrive whole: as far as this process sees their devices, for of others the driver says nothing. Asked before
-// anything is mapped, so that all members of the pair say the same.
+// anything is mapped, so that all members that see the pair say the same.
 void require_links(const std::vector<MemoryBlob>& blobs);
 
 class DeviceMemory {

@@ -169,8 +169,8 @@ class CurrentContext {
   CurrentContext& operator=(const CurrentContext&) = delete;
 };
 
-// For a scope, the calling thread is in no way part of captures that other threads make: in CUDA's global mode they
-// would have the driver refuse to allocate or free anything here, and an attempt would break them.
+// For a scope, the calling thread is outside of captures that other threads make in CUDA's global mode: there the
+// driver refuses to allocate or free anything, and an attempt breaks them.
 class OutsideCaptures {
  public:
   explicit OutsideCaptures(bool on_gpu = true) : on_gpu_(on_gpu) { exchange(); }

@@ -41,8 +41,8 @@ bool is_of(const char* entry, const Variable& variable) {
 
 // Not by setenv: it frees or moves what other threads of a JVM may be reading at that moment, by a getenv of their own.
 // They find either the environment that was, which stays as it is for good, or a new one that is whole. Only a setenv
-// of somebody else at the same moment could take back what is set here, or this what it sets; the C library has no lock
-// for that which others could take.
+// or unsetenv of somebody else at the same moment could take back what is set here, or this what it sets; the C library
+// has no lock for that which others could take.
 void add_to_environment(const std::vector<Variable>& variables) {
   std::vector<const Variable*> lacking;
   for (const Variable& variable : variables) {
@@ -50,20 +50,22 @@ void add_to_environment(const std::vector<Variable>& variables) {
     if (value == nullptr || (variable.always && value != variable.value)) lacking.push_back(&variable);
   }
   if (lacking.empty()) return;
-  auto& whole = *new std::vector<char*>;  // never freed, nor are its texts
+  std::vector<char*> entries;
   // Each entry is read once: another thread's unsetenv may shorten the list meanwhile.
   char** at = environ;
   for (char* entry = nullptr; at != nullptr && (entry = *at) != nullptr; ++at) {
     const bool replaced =
         std::any_of(lacking.begin(), lacking.end(), [&](const Variable* variable) { return is_of(entry, *variable); });
-    if (!replaced) whole.push_back(entry);
+    if (!replaced) entries.push_back(entry);
   }
   for (const Variable* const variable : lacking) {
     const std::string entry = std::string(variable->name) + "=" + variable->value;
-    whole.push_back(std::strcpy(new char[entry.size() + 1], entry.c_str()));
+    entries.push_back(std::strcpy(new char[entry.size() + 1], entry.c_str()));
   }
-  whole.push_back(nullptr);
-  __atomic_store_n(&environ, whole.data(), __ATOMIC_RELEASE);
+  entries.push_back(nullptr);
+  char** const whole = new char*[entries.size()];  // never freed, nor are its texts
+  std::copy(entries.begin(), entries.end(), whole);
+  __atomic_store_n(&environ, whole, __ATOMIC_RELEASE);
 }
 
 // NVSHMEM reads its environment once, at its first call, and takes these settings from nowhere else. What the user set
@@ -183,6 +185,7 @@ void NvshmemWorld::withdraw() noexcept {
 NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitAttributes* attributes,
                                             const PrimaryContext& context, uint64_t arena_bytes) {
   const NvshmemUniqueIdArguments& own = attributes->arguments.unique_id;
+  const OutsideCaptures outside;
   const CurrentContext current(context.get());  // NVSHMEM takes the device from the calling thread
   const auto refused = [](const std::string& sentence) { return Error(NVRAR_SYSTEM, sentence); };
   const int failed = library.nvshmemx_hostlib_init_attr(kNvshmemInitWithUniqueId, attributes);

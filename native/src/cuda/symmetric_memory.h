@@ -52,7 +52,7 @@ inline bool has_nvshmem_id(const NvshmemId& id) noexcept { return id != NvshmemI
 enum class GroupEnd {
   kOrderly,     // every member has left for good: the bytes may be used again
   kUncertain,   // somebody may still write: the bytes stay out of use until all have left
-  kMemberLost,  // an abort or a death: with NVSHMEM, this process's world is lost with it
+  kMemberLost,  // an abort, of a member or for one that died: with NVSHMEM, this process's world is lost with it
 };
 // Whether every peer has left for good, asked by other threads long after the member is gone: it owns what it looks at.
 using AllLeft = std::function<bool()>;
