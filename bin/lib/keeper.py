@@ -11,6 +11,7 @@ orphaned descendants (prctl), and what is below it in the process tree is the cl
 
 import argparse
 import ctypes
+import errno
 import glob
 import os
 import re
@@ -169,8 +170,10 @@ class Cluster:
             if name in VITAL:
                 try:
                     self.vital[os.pidfd_open(pid)] = name
-                except OSError:
-                    self.gone = name
+                except OSError as error:
+                    # Where it is forbidden to watch, `ray start` has to notice, a little later.
+                    if error.errno in (errno.ESRCH, errno.EINVAL):
+                        self.gone = name
 
     def lost(self):
         """Why there is no cluster any more; None while there is one."""

@@ -18,6 +18,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class Coordinator {
   /** How long the late members of a failed join still hear why. */
+  /** What the tasks of a driver may take beside the two waits of creating a group. */
+  static final Duration DRIVER_MARGIN = Duration.ofSeconds(15);
+
   private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   private enum Phase {
@@ -305,13 +308,15 @@ final class Coordinator {
   /**
    * Looks for the driver, of a group that nobody else closes. Called once a turn; fails the group
    * for all if none has come in a time in which everybody would have.
+   *
+   * @param hasPaused whether this process has stood still, so that one may have come unnoticed
    */
-  void seekDriver(long nowNanos) {
+  void seekDriver(long nowNanos, boolean hasPaused) {
     if (!wasFormed || phase == Phase.CLOSED || observers.hadAny() || isDriverMissed) {
       return;
     }
-    Duration limit = config.joinTimeout().multipliedBy(2);
-    if (seekingNanos == 0) {
+    Duration limit = config.joinTimeout().multipliedBy(2).plus(DRIVER_MARGIN);
+    if (seekingNanos == 0 || hasPaused) {
       seekingNanos = nowNanos;
     } else if (nowNanos - seekingNanos > limit.toNanos()) {
       isDriverMissed = true;

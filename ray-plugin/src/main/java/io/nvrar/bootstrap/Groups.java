@@ -169,8 +169,8 @@ public final class Groups {
    * such a group has failed and its observer has aborted it or is lost, or rank 0 is, this member
    * frees what it holds by itself, as do those of the groups split from it. Its calls go on to
    * throw the failure, and {@link CollectiveGroup#close} works as ever. Where rank 0 joins in this
-   * way, an observer that has not come within twice the join timeout after all have joined is lost,
-   * too.
+   * way, an observer that has not come within twice the join timeout and 15 s after all have joined
+   * is lost, too.
    */
   public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
     MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);
@@ -190,7 +190,8 @@ public final class Groups {
 
   /**
    * Observes a group from a process that is no member. May be called before, while and after the
-   * members join. Tries to reach the rendezvous for at most the join timeout.
+   * members join (of a group whose rank 0 has {@link #joinObserved joined as observed}, in time).
+   * Tries to reach the rendezvous for at most the join timeout.
    *
    * @throws IllegalArgumentException if these bytes are no ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed

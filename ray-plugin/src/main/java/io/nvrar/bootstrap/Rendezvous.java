@@ -165,15 +165,16 @@ final class Rendezvous {
           coordinator.fail(discard, now);
         }
         coordinator.tick(now);
+        boolean hasPaused = heartbeats.isPause(now - lastTurnNanos);
         if (isDriven) {
-          coordinator.seekDriver(now);
+          coordinator.seekDriver(now, hasPaused);
         }
         if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
           lastBeatNanos = now;
           beat();
         }
         // After a pause of its own the hub must read before it may call anybody silent.
-        sweep(now, !heartbeats.isPause(now - lastTurnNanos));
+        sweep(now, !hasPaused);
         lastTurnNanos = now;
         if (coordinator.isOpen()) {
           admission.acceptAgain(acceptKey, now);

@@ -20,6 +20,7 @@ final class NamedActors {
   private static final long KILLED_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
   private static final long POLL_MILLIS = 10;
+  private static final long MOST_POLL_MILLIS = 500;
 
   /**
    * What was ever found of this job's actors. Ray counts a found handle as one of its maker's when
@@ -50,15 +51,17 @@ final class NamedActors {
    *     deadline
    */
   static void awaitFree(String group, int count, long deadline) {
-    long patience = System.nanoTime() + KILLED_NANOS;
     for (int rank = 0; rank < count; rank++) {
+      long patience = System.nanoTime() + KILLED_NANOS;
+      long pollMillis = POLL_MILLIS;
       Optional<BaseActorHandle> holder = get(name(group, rank));
       while (holder.isPresent()) {
         boolean isDead = isDead(holder.get());
         if (System.nanoTime() - (isDead ? deadline : patience) >= 0) {
-          throw taken(group, rank, null);
+          throw isDead ? held(group, rank) : taken(group, rank, null);
         }
-        sleep(group);
+        sleep(group, pollMillis);
+        pollMillis = Math.min(2 * pollMillis, MOST_POLL_MILLIS);
         if (isDead) {
           holder = get(name(group, rank));
         }
@@ -72,14 +75,20 @@ final class NamedActors {
             .anyMatch(info -> info.actorId.equals(actor.getId()) && info.state == ActorState.DEAD);
   }
 
-  private static void sleep(String group) {
+  private static void sleep(String group, long millis) {
     try {
-      Thread.sleep(POLL_MILLIS);
+      Thread.sleep(millis);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new CollectiveException(
           "interrupted while it waited for the name '%s'".formatted(group), e);
     }
+  }
+
+  private static IllegalStateException held(String group, int rank) {
+    return new IllegalStateException(
+        "Ray still gives the name '%s' in %s to an actor that is dead: try again later, or take another name than '%s'"
+            .formatted(name(group, rank), namespace(), group));
   }
 
   static IllegalStateException taken(String group, int rank, @Nullable Throwable cause) {

@@ -83,14 +83,15 @@ class CudaGroupFailuresTest {
 
   @Test
   void aGroupThatTheDriverDestroysTakesItsStreamWithIt() throws Exception {
+    // A JVM of another version may have warned of something before.
     assertThat(CudaJvm.onStub(scratch, Map.of(), DestroyedGroups.class).end(0))
-        .isEqualTo("living: 0 more\n");
+        .endsWith("living: 0 more\n");
   }
 
   @Test
   void aFailureIsHeardOnceByACopyAlsoWhenTheStreamHasGoneWithItsGroup() throws Exception {
     assertThat(CudaJvm.onStub(scratch, Map.of(), DestroyedGroups.class, "failed").end(0))
-        .isEqualTo(
+        .endsWith(
             "call: CollectiveException\nfirst copy: CollectiveException\nsecond copy: done\n"
                     .repeat(4)
                 + "living: 0 more\n");
