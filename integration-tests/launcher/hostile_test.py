@@ -80,10 +80,10 @@ class HostileTest(LauncherTestCase):
                 self.assertIn(f"may open {files} files", launcher.messages()[0])
 
     def test_34_a_cluster_that_ends_by_itself_is_a_failure_in_one_sentence(self):
-        # The kernel ends the raylet with its parent, and which of the two is seen first is open.
+        # The kernel ends the others with their parent, and which of them is seen first is open.
         victims = {
             "its raylet has ended": lambda: ray_process("raylet"), "its gcs_server has ended": lambda: ray_process("gcs_server"),
-            r"(its raylet has ended|'ray start' has ended \(exit code -9\))": ray_start}
+            r"(its (raylet|gcs_server) has ended|'ray start' has ended \(exit code -9\))": ray_start}
         for why, victim in victims.items():
             with self.subTest(why), Launcher(*LONG_DECODE) as launcher:
                 launcher.await_output()
