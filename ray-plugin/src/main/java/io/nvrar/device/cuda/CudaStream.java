@@ -21,7 +21,6 @@ import jcuda.driver.CUstreamCaptureMode;
 import jcuda.driver.CUstreamCaptureStatus;
 import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
@@ -163,25 +162,9 @@ final class CudaStream implements AsyncStream {
     }
   }
 
-  /** {@link EnqueuedCalls#awaitsReason} of any that were enqueued here. */
-  boolean awaitsReason() {
-    for (EnqueuedCalls calls : carried) {
-      if (calls.awaitsReason()) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /** What {@link #throwIfFailed} would throw, for somebody who may not be listening; or null. */
-  @Nullable RuntimeException failure() {
-    for (EnqueuedCalls calls : carried) {
-      RuntimeException failure = calls.failure();
-      if (failure != null) {
-        return failure;
-      }
-    }
-    return null;
+  /** Whose calls were enqueued here, as of now; nobody may change it. */
+  EnqueuedCalls[] carried() {
+    return carried;
   }
 
   /**

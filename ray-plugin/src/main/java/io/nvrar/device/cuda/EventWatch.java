@@ -1,5 +1,6 @@
 package io.nvrar.device.cuda;
 
+import io.nvrar.device.async.EnqueuedCalls;
 import io.nvrar.device.memory.Lease;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,7 +54,7 @@ final class EventWatch {
    * @param stream on which it was recorded
    */
   CompletionStage<Void> watch(CUevent event, Lease lease, CudaStream stream) {
-    Watched watched = new Watched(context, event, lease, stream);
+    Watched watched = new Watched(context, event, lease, stream.carried());
     if (!watched.completesNow()) {
       try {
         add(watched);
@@ -141,15 +142,21 @@ final class EventWatch {
     private final GpuContext context;
     private final CUevent event;
     private final Lease lease;
-    private final CudaStream stream;
+
+    /**
+     * What the event came after. The stream forgets those of a group that is over once one caller
+     * hears of their failure, and that caller is not who waits for this stage.
+     */
+    private final EnqueuedCalls[] calls;
+
     private final CompletableFuture<Void> stage = new CompletableFuture<>();
     private boolean isOver;
 
-    Watched(GpuContext context, CUevent event, Lease lease, CudaStream stream) {
+    Watched(GpuContext context, CUevent event, Lease lease, EnqueuedCalls[] calls) {
       this.context = context;
       this.event = event;
       this.lease = lease;
-      this.stream = stream;
+      this.calls = calls;
     }
 
     /** Completes the stage if the event has happened, or if nobody can tell any more. */
@@ -162,16 +169,35 @@ final class EventWatch {
         }
         if (status != CUresult.CUDA_SUCCESS) {
           failure = DriverFailure.of("cuEventQuery", context, status);
-        } else if (stream.awaitsReason()) {
+        } else if (awaitsReason()) {
           return false; // the others do not wait for it
         } else {
-          failure = stream.failure();
+          failure = failureOfCalls();
         }
       } catch (Throwable e) { // an Error, too, is this stage's alone
         failure = e;
       }
       complete(failure);
       return true;
+    }
+
+    private boolean awaitsReason() {
+      for (EnqueuedCalls one : calls) {
+        if (one.awaitsReason()) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    private @Nullable RuntimeException failureOfCalls() {
+      for (EnqueuedCalls one : calls) {
+        RuntimeException failure = one.failure();
+        if (failure != null) {
+          return failure;
+        }
+      }
+      return null;
     }
 
     void complete(@Nullable Throwable failure) {

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import jcuda.driver.CUevent;
@@ -134,6 +135,29 @@ class StubDeviceTest extends CudaContract {
       calls.failure = new CollectiveException("rank 1 is lost");
       calls.isUnexplained = false;
       assertThatThrownBy(() -> ofEarly.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.failure);
+    }
+  }
+
+  @Test
+  void aStageFailsThoughTheStreamHasForgottenItsCalls() throws Exception {
+    RecordedCalls calls = new RecordedCalls();
+    try (DeviceStream stream = device().createStream();
+        DeviceEvent event = device().createEvent()) {
+      calls.callOn(stream);
+      calls.isUnexplained = true;
+      calls.over = true;
+      event.record(stream);
+      CompletableFuture<Void> stage = event.whenDone().toCompletableFuture();
+      CompletableFuture<Void> other = CompletableFuture.runAsync(stream::synchronize);
+      Awaitility.await()
+          .atMost(Duration.ofSeconds(10))
+          .until(() -> ((CudaStream) stream).carried().length == 0);
+      assertThatThrownBy(() -> stage.get(100, TimeUnit.MILLISECONDS))
+          .isInstanceOf(TimeoutException.class);
+      calls.failure = new CollectiveException("rank 1 is lost");
+      calls.isUnexplained = false;
+      assertThatThrownBy(() -> stage.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.failure);
+      assertThatThrownBy(() -> other.get(60, TimeUnit.SECONDS)).cause().isSameAs(calls.failure);
     }
   }
 
