@@ -19,6 +19,20 @@ import org.jspecify.annotations.Nullable;
 public final class CarriedCause extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /**
+   * What travels as it is. Not what users derive: that has a form of its own to be serialized in,
+   * or none.
+   */
+  private static final Set<Class<? extends Throwable>> TRAVELLING =
+      Set.of(
+          CarriedCause.class,
+          CollectiveException.class,
+          PeerLostException.class,
+          CollectiveTimeoutException.class,
+          GroupMismatchException.class,
+          CollectiveFatalException.class,
+          BackendUnavailableException.class);
+
   private final String text;
 
   private CarriedCause(@Nullable String message, String text) {
@@ -54,9 +68,7 @@ public final class CarriedCause extends RuntimeException {
   }
 
   private static boolean travels(Throwable e) {
-    return e instanceof CarriedCause
-        || e instanceof CollectiveException
-        || e instanceof BackendUnavailableException;
+    return TRAVELLING.contains(e.getClass());
   }
 
   private static Throwable of(Throwable original, Set<Throwable> seen) {

@@ -2,6 +2,7 @@ package io.nvrar;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.device.CarriedCauseUser;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -110,6 +111,17 @@ class CarriedCauseTest {
     assertThat(CarriedCause.of(carried)).isSameAs(carried);
     Foreign foreign = new Foreign("of a user", new IllegalStateException("plain"));
     assertThat(travelled(foreign)).isExactlyInstanceOf(Foreign.class).cause().hasMessage("plain");
+  }
+
+  @Test
+  void aUsersSubclassThatCannotTravelIsCarried() throws Exception {
+    RuntimeException outside = CarriedCauseUser.failed("of a user", stubborn());
+    CollectiveException sent = new CollectiveException("outer", outside);
+    sent.addSuppressed(CarriedCauseUser.failed("of another", stubborn()));
+    CollectiveException received = travelled(sent);
+    assertThat(received).cause().isInstanceOf(CarriedCause.class).hasMessage("of a user");
+    assertThat(printed(received)).isEqualTo(printed(sent));
+    assertThat(CarriedCause.of(outside)).isInstanceOf(CarriedCause.class);
   }
 
   @Test
