@@ -103,6 +103,11 @@ final class FirstFailure {
     return reason == null ? null : withoutWaiting(reason);
   }
 
+  /** Whether {@link #exception} would wait now; {@link #known} would name no flight record. */
+  boolean awaitsMention() {
+    return flight.awaitsMention();
+  }
+
   private CollectiveException withoutWaiting(Failure reason) {
     String clause =
         monitor.locked(

@@ -37,6 +37,10 @@ final class FlightRecorder {
   private final CountDownLatch done = new CountDownLatch(1);
   private volatile boolean disabled;
   private volatile boolean started;
+
+  /** When it was; written before that. */
+  private volatile long startNanos;
+
   private volatile boolean mentioned;
   private volatile @Nullable Path written;
 
@@ -63,6 +67,7 @@ final class FlightRecorder {
             () -> write(target, comm, members, reason),
             "nvrar-" + ticket.name() + "-" + rank + "-flight");
     thread.setDaemon(true);
+    startNanos = System.nanoTime();
     started = true;
     try {
       thread.start();
@@ -119,6 +124,14 @@ final class FlightRecorder {
     if (started && !mentioned) {
       await(MENTION_NANOS);
     }
+  }
+
+  /** Whether {@link #awaitMention} would wait now; false after as long as that would. */
+  boolean awaitsMention() {
+    return started
+        && !mentioned
+        && done.getCount() > 0
+        && System.nanoTime() - startNanos < MENTION_NANOS;
   }
 
   /** Where the file lies: the end of a sentence, "" if it was not written, or not yet. */

@@ -320,6 +320,13 @@ final class Member implements ControlChannel.Listener {
     return driverEnded || monitor.locked(() -> hubGone);
   }
 
+  private void lookAtDevice() {
+    NativeCommunicator comm = communicator;
+    if (isAsync && comm != null && !hasFailed()) {
+      noteFailureOnDevice(comm);
+    }
+  }
+
   // Who aborts says why through the hub; who runs out of time, or differs, may be in no call that
   // could.
   private void noteFailureOnDevice(NativeCommunicator comm) {
@@ -547,8 +554,15 @@ final class Member implements ControlChannel.Listener {
     }
   }
 
-  /** Whether {@link #throwIfFailed(NativeCommunicator)} would wait to hear why it has failed. */
+  /**
+   * Whether {@link #throwIfFailed(NativeCommunicator)} would wait: to hear why it has failed, or
+   * for the flight record that it names.
+   */
   boolean awaitsReason(NativeCommunicator comm) {
+    return awaitsExplanation(comm) || failure.awaitsMention();
+  }
+
+  private boolean awaitsExplanation(NativeCommunicator comm) {
     CollectiveException e = isAsync && !hasFailed() && !isCutShort ? comm.failure() : null;
     if (e == null || monitor.locked(() -> ended)) {
       return false;
@@ -570,6 +584,9 @@ final class Member implements ControlChannel.Listener {
 
   /** What {@link #throwIfFailed(NativeCommunicator)} would throw; null where it would wait. */
   @Nullable RuntimeException failure(NativeCommunicator comm) {
+    if (failure.awaitsMention()) {
+      return null; // it has failed since its calls were asked for, and not by them
+    }
     CollectiveException known = failure.known();
     if (known != null) {
       return known;
@@ -711,10 +728,7 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#failure}. */
   @Nullable CollectiveException failure() {
-    NativeCommunicator comm = communicator;
-    if (isAsync && comm != null && !hasFailed()) {
-      noteFailureOnDevice(comm);
-    }
+    lookAtDevice();
     return failure.known();
   }
 
@@ -730,6 +744,7 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#health}. */
   GroupHealth health() {
+    lookAtDevice();
     Failure reason = failure.get();
     return Health.of(
         Objects.requireNonNull(communicator),

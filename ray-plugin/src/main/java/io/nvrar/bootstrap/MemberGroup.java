@@ -206,6 +206,11 @@ final class MemberGroup implements CollectiveGroup {
     member.removeFailureListener(listener);
   }
 
+  /** For tests: what its streams ask. */
+  CallGate gate() {
+    return gate;
+  }
+
   @Override
   public GroupHealth health() {
     return member.health();

@@ -271,10 +271,10 @@ final class GroupRegistry {
       return joined != null && joined.isClosed();
     }
 
-    /** Without waiting to learn why. */
+    /** Without waiting to learn why, and without what {@code failure()} would decide for others. */
     boolean hasFailed() {
       CollectiveGroup joined = group;
-      return joined != null && !joined.isClosed() && joined.failure() != null;
+      return joined != null && !joined.isClosed() && !joined.health().healthy();
     }
 
     void close() {

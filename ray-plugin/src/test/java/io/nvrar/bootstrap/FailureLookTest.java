@@ -2,13 +2,19 @@ package io.nvrar.bootstrap;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.NativeCommunicator;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -19,6 +25,8 @@ import org.junit.jupiter.api.Test;
  */
 class FailureLookTest {
   private static final Duration LIMIT = Duration.ofMillis(1500);
+
+  private static final Pattern FILE = Pattern.compile("; flight record: (.+)$");
 
   private byte[] bytes = {};
   private Member member;
@@ -79,5 +87,32 @@ class FailureLookTest {
     assertThat(gate.failure())
         .isInstanceOf(IllegalStateException.class)
         .hasMessage("group 'look' is closed; rank 1 can make no more calls");
+  }
+
+  /** As the thread that completes the stages of a GPU's events looks. */
+  @Test
+  void whoLooksAllTheTimeDoesNotKeepTheFlightRecordFromBeingNamed() throws Exception {
+    try (Members members = Members.join("look-formed", 2, Members.config().build())) {
+      MemberGroup group = (MemberGroup) members.rank(0);
+      CallGate formed = group.gate();
+      Future<RuntimeException> looked =
+          members.start(
+              () -> {
+                while (true) {
+                  if (!formed.awaitsReason()) {
+                    RuntimeException failure = formed.failure();
+                    if (failure != null) {
+                      return failure;
+                    }
+                  }
+                }
+              });
+      members.rank(0).abort("enough");
+      Throwable thrown = catchThrowable(group::barrier);
+      Matcher file = FILE.matcher(String.valueOf(thrown.getMessage()));
+      assertThat(file.find()).as(thrown.getMessage()).isTrue();
+      assertThat(Path.of(file.group(1))).exists();
+      assertThat(looked.get(20, TimeUnit.SECONDS)).hasMessage(thrown.getMessage());
+    }
   }
 }
