@@ -234,8 +234,8 @@ NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptor
  * one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit floats accumulate in
  * float32, float64 in float64, integers wrap in their own width; one rounding at the end, after AVG's division. MIN and
  * MAX pass NaN on and order -0 below +0. In a group of one the input is copied unchanged. How the calling thread rounds
- * and treats denormals (MXCSR) changes nothing: a call computes with the default, and the thread has its own word back
- * afterwards, exception flags included.
+ * and treats denormals (MXCSR) changes nothing: a call computes with the default, and the thread has its own modes back
+ * afterwards. A sum may leave exception flags raised.
  */
 
 /* recv[i] = op over ranks of send[i], count elements. algorithm: NVRAR_ALGORITHM_*; HIERARCHICAL in a group in one node
