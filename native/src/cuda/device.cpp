@@ -153,28 +153,27 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
   kernel.more_threads = more_threads;
   const auto module = modules_.find(source);
   if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
+  uint32_t shared_bytes = 0;
   const auto find_function = [&](Function* function, const std::string& of_name) {
     check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
     // A multiprocessor divides its memory anew only when no block is on it, so a block of a kernel that wants it
     // divided in another way would wait for blocks that may be waiting for it. The most is enough for all of them.
     check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
           "dividing the memory of a multiprocessor");
+    const auto attribute_of = [&](FunctionAttribute attribute) {
+      int value = 0;
+      check(driver().cuFuncGetAttribute(&value, attribute, *function), "asking what a kernel takes");
+      return static_cast<uint32_t>(value);
+    };
+    kernel.registers = std::max(kernel.registers, attribute_of(kRegisters));
+    shared_bytes = std::max(shared_bytes, attribute_of(kSharedBytes));
   };
   find_function(&kernel.function, name);
   if (has_single) find_function(&kernel.single, name + "_single");
-  int shared_bytes = 0;
-  for (const Function function : {kernel.function, has_single ? kernel.single : kernel.function}) {
-    int registers = 0;
-    check(driver().cuFuncGetAttribute(&registers, kRegisters, function), "asking for a kernel's registers");
-    kernel.registers = std::max(kernel.registers, static_cast<uint32_t>(registers));
-    int its_bytes = 0;
-    check(driver().cuFuncGetAttribute(&its_bytes, kSharedBytes, function), "asking for a kernel's memory");
-    shared_bytes = std::max(shared_bytes, its_bytes);
-  }
-  if (static_cast<uint32_t>(shared_bytes) > kSharedBytesOfABlock) {
+  if (shared_bytes > kSharedBytesOfABlock) {
     throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
   }
-  kernel.added_shared_bytes = kSharedBytesOfABlock - static_cast<uint32_t>(shared_bytes);
+  kernel.added_shared_bytes = kSharedBytesOfABlock - shared_bytes;
   return kernel;
 }
 
