@@ -9,6 +9,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupConfig;
+import io.nvrar.OwnThreads;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -33,13 +34,7 @@ class FailureTellingTest {
 
   @AfterEach
   void nothingStays() {
-    await()
-        .atMost(Duration.ofSeconds(10))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
   }
 
   private void hear(CollectiveException failure) {

@@ -13,6 +13,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.OwnThreads;
 import io.nvrar.ReduceOp;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -327,9 +328,7 @@ class GroupLifeTest {
         .untilAsserted(
             () -> {
               assertThat(openFiles()).isLessThanOrEqualTo(files);
-              assertThat(Thread.getAllStackTraces().keySet())
-                  .extracting(Thread::getName)
-                  .noneMatch(name -> name.startsWith("nvrar-"));
+              OwnThreads.assertNone();
             });
   }
 

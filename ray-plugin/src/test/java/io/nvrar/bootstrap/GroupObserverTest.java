@@ -10,6 +10,7 @@ import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import java.time.Duration;
 import java.util.Arrays;
@@ -61,13 +62,7 @@ class GroupObserverTest {
     one.close();
     other.get();
     threads.shutdownNow();
-    await()
-        .atMost(Duration.ofSeconds(5))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(5)).untilAsserted(OwnThreads::assertNone);
   }
 
   private Future<?> blockRankZero() throws Exception {

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import java.time.Duration;
 import java.util.concurrent.ExecutorService;
@@ -23,13 +24,7 @@ class HubLifeTest {
   void nothingStays() {
     threads.shutdownNow();
     forks.close();
-    await()
-        .atMost(Duration.ofSeconds(5))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(5)).untilAsserted(OwnThreads::assertNone);
   }
 
   private static GroupConfig impatient() {

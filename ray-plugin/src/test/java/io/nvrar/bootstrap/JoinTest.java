@@ -9,6 +9,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.NativeCommunicator;
 import java.net.InetAddress;
@@ -30,13 +31,7 @@ class JoinTest {
   @AfterEach
   void nothingStaysBehind() {
     threads.shutdownNow();
-    await()
-        .atMost(Duration.ofSeconds(10))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
   }
 
   private Future<CollectiveGroup> join(byte[] ticket, int rank) {

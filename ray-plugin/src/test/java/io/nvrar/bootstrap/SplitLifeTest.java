@@ -10,6 +10,7 @@ import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.NativeCommunicator;
 import java.time.Duration;
@@ -48,13 +49,7 @@ class SplitLifeTest {
     }
     threads.shutdownNow();
     forks.close();
-    await()
-        .atMost(Duration.ofSeconds(5))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(5)).untilAsserted(OwnThreads::assertNone);
   }
 
   private record Joined(CollectiveGroup world, CollectiveGroup half) {}

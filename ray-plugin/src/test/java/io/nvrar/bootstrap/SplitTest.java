@@ -11,6 +11,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.OwnThreads;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -30,13 +31,7 @@ class SplitTest {
 
   @AfterEach
   void nothingStays() {
-    await()
-        .atMost(Duration.ofSeconds(10))
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
   }
 
   /** What each member's split returned, in the order of the parent's ranks. */

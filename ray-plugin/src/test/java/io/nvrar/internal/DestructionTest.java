@@ -3,6 +3,7 @@ package io.nvrar.internal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.OwnThreads;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -22,12 +23,7 @@ class DestructionTest {
 
   @AfterEach
   void noThreadStays() {
-    await()
-        .untilAsserted(
-            () ->
-                assertThat(Thread.getAllStackTraces().keySet())
-                    .extracting(Thread::getName)
-                    .noneMatch(name -> name.startsWith("nvrar-")));
+    await().untilAsserted(OwnThreads::assertNone);
   }
 
   private synchronized int next() {
