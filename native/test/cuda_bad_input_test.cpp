@@ -313,8 +313,8 @@ TEST_F(WholeGroup, WaitsForNvshmemAsLongAsItMayForJoining) {
 TEST_F(WholeGroup, ThatFailsHalfwayLeavesNothingBehind) {
   for (const char* function :
        {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc",
-        "cuMemHostGetDevicePointer_v2", "cuStreamCreate", "cuMemcpyHtoD_v2", "cuMemsetD32Async", "cuStreamSynchronize",
-        "cuDeviceGetUuid_v2", "cuIpcGetMemHandle", "cuCtxEnablePeerAccess"}) {
+        "cuMemHostGetDevicePointer_v2", "cuStreamCreate", "cuMemcpyHtoDAsync_v2", "cuMemsetD32Async",
+        "cuStreamSynchronize", "cuDeviceGetUuid_v2", "cuIpcGetMemHandle", "cuCtxEnablePeerAccess"}) {
     in_a_process([&] {
       set("STUB_CUDA_DEVICES", "2");
       (void)cuda::driver();

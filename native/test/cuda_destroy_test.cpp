@@ -50,16 +50,16 @@ void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t b
   const cuda::CurrentContext current(context);
   cuda::LatestLaunch latest{};
   const auto place = reinterpret_cast<cuda::DeviceAddress>(&args.state->latest);
-  cuda::check(cuda::driver().cuMemcpyDtoH_v2(&latest, place, sizeof latest), "reading which launch is the latest");
+  cuda::check(cuda::copy_from_gpu(&latest, place, sizeof latest), "reading which launch is the latest");
   ++latest.epoch;
   latest.tag = args.tag;
-  cuda::check(cuda::driver().cuMemcpyHtoD_v2(place, &latest, sizeof latest), "writing which launch is the latest");
+  cuda::check(cuda::copy_to_gpu(place, &latest, sizeof latest), "writing which launch is the latest");
   for (uint32_t i = 0; i < blocks; ++i) {
     const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
     uint64_t ended = 0;
-    cuda::check(cuda::driver().cuMemcpyDtoH_v2(&ended, address, sizeof ended), "reading a count");
+    cuda::check(cuda::copy_from_gpu(&ended, address, sizeof ended), "reading a count");
     ++ended;
-    cuda::check(cuda::driver().cuMemcpyHtoD_v2(address, &ended, sizeof ended), "writing a count");
+    cuda::check(cuda::copy_to_gpu(address, &ended, sizeof ended), "writing a count");
   }
 }
 
@@ -112,7 +112,7 @@ class Pair {
     const cuda::CurrentContext current(context_);
     cuda::check(driver.cuMemAlloc_v2(&memory_, kBytes), "memory");
     cuda::check(driver.cuStreamCreate(&stream_, cuda::kStreamNonBlocking), "stream");
-    cuda::check(driver.cuStreamCreate(&other_, cuda::kStreamNonBlocking), "stream");
+    cuda::check(driver.cuStreamCreate(&other_, kBlocking), "stream");
   }
   ~Pair() {
     for (nvrar_comm* comm : comms_) EXPECT_EQ(last(nvrar_destroy(comm)), "");
@@ -160,6 +160,7 @@ class Pair {
 
  private:
   static constexpr uint64_t kBytes = 1 << 20;
+  static constexpr unsigned kBlocking = 0;  // as programs make their streams that say nothing
   nvrar_comm* comms_[2] = {};
   cuda::Context context_ = nullptr;
   cuda::DeviceAddress memory_ = 0;

@@ -63,7 +63,7 @@ class Gpu {
   uint32_t load(uint64_t address) const {
     const cuda::CurrentContext current(context_.get());
     uint32_t value = 0;
-    cuda::check(cuda::driver().cuMemcpyDtoH_v2(&value, address, sizeof value), "loading");
+    cuda::check(cuda::copy_from_gpu(&value, address, sizeof value), "loading");
     return value;
   }
   uint64_t free_bytes() const {

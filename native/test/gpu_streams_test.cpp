@@ -335,6 +335,26 @@ TEST(DestroyOnAGpu, WaitsForItsKernelsWhileAnotherStreamCaptures) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(settled(rank, stays.comm(rank), NVRAR_OK), NVRAR_OK);
 }
 
+// The legacy stream would.
+TEST(GpuStreams, AGroupThatComesAndGoesBreaksNoCaptureOnABlockingStream) {
+  NVRAR_TEST_NEEDS_GPU();
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 83);
+  ThreadGroup stays(2);
+  const SecondStream blocking(0, SecondStream::kBlocking);
+  const Graph graph(0, blocking.handle(), [&](uint64_t stream) {
+    ASSERT_EQ(nvrar_barrier(stays.comm(0), stream), NVRAR_OK) << nvrar_last_error();
+    std::thread([&] {
+      ThreadGroup goes(2);
+      goes.run([&](int rank, nvrar_comm* comm) {
+        run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount});
+      });
+    }).join();
+  });
+  graph.launch(stream_of(0));
+  ASSERT_EQ(nvrar_barrier(stays.comm(1), stream_of(1)), NVRAR_OK);
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(settled(rank, stays.comm(rank), NVRAR_OK), NVRAR_OK);
+}
+
 TEST(DestroyOnAGpu, SucceedsBesideTheCallersOwnLongWork) {
   NVRAR_TEST_NEEDS_GPU();
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 67);

@@ -96,10 +96,10 @@ void CudaMember::fill_state() const {
   const uint64_t before_first = protocol::first_epoch() - 1;
   std::vector<uint64_t> words(state_bytes(*device_) / sizeof(uint64_t), 0);
   words[offsetof(DeviceState, latest.epoch) / sizeof(uint64_t)] = before_first;
-  check(driver().cuMemcpyHtoD_v2(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
+  check(copy_to_gpu(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
   std::vector<PairState> pairs(2 * protocol::kMaxRanks);
   for (PairState& pair : pairs) pair.transfers = before_first;
-  check(driver().cuMemcpyHtoD_v2(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
+  check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
 }
 
 // Epoch 0 is never used, so zeros are no packet.

@@ -89,7 +89,7 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64
   const uint64_t size = allocation_bytes(bytes_);
   check(driver().cuMemAlloc_v2(&address_, size),
         ("allocating " + std::to_string(size) + " bytes on " + text_of(context_->uuid())).c_str());
-  const Result written = driver().cuMemcpyHtoD_v2(address_ + id_offset(bytes_), &id_, sizeof id_);
+  const Result written = copy_to_gpu(address_ + id_offset(bytes_), &id_, sizeof id_);
   if (written == kSuccess) return;
   (void)driver().cuMemFree_v2(address_);
   check(written, "writing to memory that was just allocated");
@@ -113,7 +113,7 @@ IpcMemoryHandle DeviceMemory::ipc_handle() const {
 
 uint64_t DeviceMemory::id_behind(DeviceAddress base, uint64_t bytes) {
   uint64_t id = 0;
-  check(driver().cuMemcpyDtoH_v2(&id, base + id_offset(bytes), sizeof id), "reading a peer's memory");
+  check(copy_from_gpu(&id, base + id_offset(bytes), sizeof id), "reading a peer's memory");
   return id;
 }
 

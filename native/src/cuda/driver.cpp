@@ -78,6 +78,18 @@ Driver open_driver() {
   return driver;
 }
 
+template <class Work>
+Result on_own_stream(const Work& work) noexcept {
+  const Driver& cuda = driver();
+  Stream stream = nullptr;
+  Result result = cuda.cuStreamCreate(&stream, kStreamNonBlocking);
+  if (result != kSuccess) return result;
+  result = work(stream);
+  const Result ended = cuda.cuStreamSynchronize(stream);
+  (void)cuda.cuStreamDestroy_v2(stream);
+  return result != kSuccess ? result : ended;
+}
+
 }  // namespace
 
 const Driver& driver() {
@@ -91,6 +103,14 @@ void check(Result result, const char* doing) {
   if (result == kSuccess) [[likely]]
     return;
   throw Error(NVRAR_SYSTEM, std::string(doing) + ": " + text_of(result));
+}
+
+Result copy_to_gpu(DeviceAddress to, const void* from, size_t bytes) noexcept {
+  return on_own_stream([&](Stream stream) { return driver().cuMemcpyHtoDAsync_v2(to, from, bytes, stream); });
+}
+
+Result copy_from_gpu(void* to, DeviceAddress from, size_t bytes) noexcept {
+  return on_own_stream([&](Stream stream) { return driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream); });
 }
 
 }  // namespace nvrar::cuda

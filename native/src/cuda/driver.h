@@ -116,10 +116,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuMemHostAlloc, (void**, size_t bytes, unsigned flags))                                                 \
   X(cuMemFreeHost, (void*))                                                                                 \
   X(cuMemHostGetDevicePointer_v2, (DeviceAddress*, void* host, unsigned flags))                             \
-  X(cuMemcpyHtoD_v2, (DeviceAddress, const void* from, size_t bytes))                                       \
   X(cuMemcpyDtoHAsync_v2, (void* to, DeviceAddress, size_t bytes, Stream))                                  \
   X(cuMemcpyHtoDAsync_v2, (DeviceAddress, const void* from, size_t bytes, Stream))                          \
-  X(cuMemcpyDtoH_v2, (void* to, DeviceAddress, size_t bytes))                                               \
   X(cuMemcpyDtoDAsync_v2, (DeviceAddress to, DeviceAddress from, size_t bytes, Stream))                     \
   X(cuMemsetD32Async, (DeviceAddress, unsigned value, size_t words, Stream))                                \
   X(cuPointerGetAttributes, (unsigned count, PointerAttribute*, void** values, DeviceAddress))              \
@@ -168,6 +166,11 @@ class CurrentContext {
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
 };
+
+// In the current context; have ended when they return. They use a stream of their own: the legacy stream would break
+// captures on the streams that wait for it.
+Result copy_to_gpu(DeviceAddress to, const void* from, size_t bytes) noexcept;
+Result copy_from_gpu(void* to, DeviceAddress from, size_t bytes) noexcept;
 
 // For a scope, the calling thread is outside of captures that other threads make in CUDA's global mode: there the
 // driver refuses to allocate or free anything, and an attempt breaks them.

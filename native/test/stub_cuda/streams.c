@@ -9,10 +9,22 @@ void run_in_order(Stream* stream, const Operation* operation) {
   }
 }
 
+// What is asked of the legacy stream, whatever the thread's mode.
+static int legacy_breaks_captures(void) {
+  int breaks = 0;
+  for (Object* object = g_objects; object != NULL; object = object->next) {
+    Stream* stream = object->kind == kStream && object->context == t_current ? (Stream*)object : NULL;
+    if (stream == NULL || stream->capture == NULL || !stream->is_blocking) continue;
+    breaks = stream->capture->is_broken = 1;
+  }
+  return breaks;
+}
+
 static CUresult submit(Stream* stream, Operation operation, int target_is_device, int source_is_device) {
   REQUIRE(stream == NULL || lives(stream, kStream), kInvalidHandle);
   REQUIRE(!target_is_device || is_device_memory(operation.target, operation.bytes), kInvalidValue);
   REQUIRE(!source_is_device || is_device_memory(operation.source, operation.bytes), kInvalidValue);
+  REQUIRE(stream != NULL || !legacy_breaks_captures(), kCaptureImplicit);
   if (stream != NULL && stream->capture != NULL) {
     append(stream->capture, &operation);
   } else {
@@ -95,23 +107,22 @@ CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, Stre
   return set(stream, target, value, 4, count);
 }
 
-static CUresult new_stream(Stream** stream) {
+static CUresult new_stream(Stream** stream, unsigned flags) {
   *stream = calloc(1, sizeof **stream);
+  (*stream)->is_blocking = flags == 0;
   add_object(&(*stream)->object, kStream);
   return leave(kSuccess);
 }
 
 CUresult cuStreamCreate(Stream** stream, unsigned flags) {
   ENTER(1);
-  (void)flags;
-  return new_stream(stream);
+  return new_stream(stream, flags);
 }
 
 CUresult cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
   ENTER(1);
-  (void)flags;
   (void)priority;
-  return new_stream(stream);
+  return new_stream(stream, flags);
 }
 
 CUresult cuStreamDestroy_v2(Stream* stream) {

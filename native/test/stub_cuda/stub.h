@@ -60,6 +60,7 @@ enum {
   kCaptureInvalidated = 901,
   kCaptureUnmatched = 903,
   kCaptureUnjoined = 904,
+  kCaptureImplicit = 906,
   kCapturedEvent = 907
 };
 
@@ -115,6 +116,7 @@ typedef struct Stream {
   Object object;
   Graph* capture;
   int is_origin;
+  int is_blocking;  // it and the legacy stream wait for each other
   int is_held;
   Graph held;  // what it runs when it is let go
 } Stream;

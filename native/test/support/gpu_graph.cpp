@@ -36,9 +36,10 @@ cuda::Stream stream_at(uint64_t handle) { return reinterpret_cast<cuda::Stream>(
 
 }  // namespace
 
-Graph::Graph(int rank, const std::function<void(uint64_t stream)>& work) : rank_(rank) {
+Graph::Graph(int rank, const std::function<void(uint64_t stream)>& work) : Graph(rank, stream_of(rank), work) {}
+
+Graph::Graph(int rank, uint64_t stream, const std::function<void(uint64_t stream)>& work) : rank_(rank) {
   const CurrentContext current(context_of(rank));
-  const uint64_t stream = stream_of(rank);
   check(find<cuda::Result (*)(cuda::Stream, int)>("cuStreamBeginCapture_v2")(stream_at(stream), kCaptureRelaxed),
         "beginning a capture");
   work(stream);
@@ -61,9 +62,9 @@ void Graph::launch(uint64_t stream) const {
         "launching a graph");
 }
 
-SecondStream::SecondStream(int rank) : rank_(rank) {
+SecondStream::SecondStream(int rank, unsigned flags) : rank_(rank) {
   const CurrentContext current(context_of(rank));
-  check(driver().cuStreamCreate(&stream_, cuda::kStreamNonBlocking), "creating a stream");
+  check(driver().cuStreamCreate(&stream_, flags), "creating a stream");
 }
 
 SecondStream::~SecondStream() {

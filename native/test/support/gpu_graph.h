@@ -8,10 +8,11 @@
 
 namespace nvrar::test {
 
-// What `work` enqueues on the rank's stream. Not while another graph of the rank is made.
+// What `work` enqueues on the rank's stream, or on another. Not while another graph is made of the same stream.
 class Graph {
  public:
   Graph(int rank, const std::function<void(uint64_t stream)>& work);
+  Graph(int rank, uint64_t stream, const std::function<void(uint64_t stream)>& work);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -26,7 +27,9 @@ class Graph {
 // A stream of the rank's beside its own.
 class SecondStream {
  public:
-  explicit SecondStream(int rank);
+  // kBlocking: as programs make theirs that say nothing.
+  static constexpr unsigned kBlocking = 0;
+  explicit SecondStream(int rank, unsigned flags = cuda::kStreamNonBlocking);
   ~SecondStream();
   SecondStream(const SecondStream&) = delete;
   SecondStream& operator=(const SecondStream&) = delete;
