@@ -7,7 +7,7 @@
 #
 #   nvrar COMMAND ...              bin/nvrar, as where it was built: doctor, hello, post-mortem, ...
 #   nvrar_native PROGRAM ...       a native test program, or nvrar_bench
-#   nvrar_ctest ...              the native tests for GPUs, by ctest and with its options; with NVRAR_TEST_GPUS=2 rank r is on GPU r modulo 2
+#   nvrar_ctest ...                the native tests for GPUs, by ctest and with its options; with NVRAR_TEST_GPUS=2 rank r is on GPU r modulo 2
 #   nvrar_java_tests [REGEX] ...   the Java tests with the tag gpu of the classes whose whole names fit; what follows goes to JUnit's
 #                                  console, as --include-tag=ray. Tests of Ray start a private cluster.
 #   nvrar_contract_tests GPUS [REGEX] ...
@@ -53,7 +53,8 @@ nvrar_native() {
 }
 
 nvrar_ctest() {
-  ctest --test-dir "$NVRAR_HOST/home/native/build/release" -L gpu --output-on-failure "$@"
+  local build="$NVRAR_HOST/home/native/build/release"
+  LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ctest --test-dir "$build" -L gpu --output-on-failure "$@"
 }
 
 nvrar_java_tests() {
