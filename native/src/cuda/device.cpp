@@ -114,7 +114,9 @@ void Device::load_kernels() {
   for (const SumSource& sum : kSumSources) {
     Kernel& steps = sums_[sum.data_type];
     steps = find(sum.source, std::string("nvrar_sum_") + sum.type, kWarpThreads, kWorkerWarps);
-    divisible.push_back(&steps);
+    Kernel& node_steps = node_sums_[sum.data_type];
+    node_steps = find(sum.source, std::string("nvrar_sum_nodes_") + sum.type, kWarpThreads, kWorkerWarps);
+    divisible.insert(divisible.end(), {&steps, &node_steps});
     for (uint32_t world = 2; sum.in_teams && world <= protocol::kMaxRanks; ++world) {
       const uint32_t teams = kTeamWarps / world;
       const bool often = world == 2 || world == 4 || world == 8;
@@ -179,18 +181,19 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
 
 const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
   const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
+  const bool nodes = choice.topology.nodes() > 1;
   switch (choice.algorithm) {
     case Algorithm::kOneShot:
     case Algorithm::kTwoShot:
-      if (choice.op == NVRAR_SUM && choice.topology.nodes() == 1 && choice.aligned) {
+      if (choice.op == NVRAR_SUM && !nodes && choice.aligned) {
         const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
         if (kernel.function != nullptr) return kernel;
       }
-      return sums_[choice.data_type];
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
     case Algorithm::kHierarchical:
     case Algorithm::kReduce:
     case Algorithm::kReduceScatter:
-      return sums_[choice.data_type];
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
     default:
       return move_;
   }

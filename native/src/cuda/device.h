@@ -65,7 +65,8 @@ class Device {
   uint32_t places_ = 0;
   Kernel move_;
   Kernel transfer_;
-  Kernel sums_[NVRAR_BFLOAT16 + 1];                               // by type
+  Kernel sums_[NVRAR_BFLOAT16 + 1];                               // by type, in one node
+  Kernel node_sums_[NVRAR_BFLOAT16 + 1];                          // by type, over several
   Kernel teams_[NVRAR_BFLOAT16 + 1][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, world
 };
 

@@ -4,6 +4,8 @@
 
 #include <nvrar.h>
 
+#include <type_traits>
+
 #include "protocol/element.h"
 #include "protocol/topology.h"
 
@@ -93,8 +95,9 @@ struct Accumulators {
   }
 };
 
-// Takes the packets of the ranks of a topology in rank order.
-template <class Element, uint32_t kBytes>
+// Takes the packets of the ranks of a topology in rank order. kNodes: it may have several nodes; what they take is most
+// of a kernel.
+template <class Element, uint32_t kBytes, bool kNodes>
 class Sums {
  public:
   using Values = Accumulators<Element, kBytes>;
@@ -106,8 +109,10 @@ class Sums {
 
   __device__ __forceinline__ void add(const Packet& packet) {
     const Values values = Values::of(packet);
-    if (taken_ % topology_.ranks_per_node == 0) {
-      if (taken_ != 0) tree_.add(op_, node_);
+    if (begins_node()) {
+      if constexpr (kNodes) {
+        if (taken_ != 0) tree_.add(op_, node_);
+      }
       node_ = values;
     } else {
       node_.combine(op_, values);
@@ -115,9 +120,11 @@ class Sums {
     ++taken_;
   }
   __device__ __forceinline__ Packet result() {
-    if (taken_ > topology_.ranks_per_node) {
-      tree_.add(op_, node_);
-      node_ = tree_.total(op_);
+    if constexpr (kNodes) {
+      if (taken_ > topology_.ranks_per_node) {
+        tree_.add(op_, node_);
+        node_ = tree_.total(op_);
+      }
     }
     return node_.round(op_, topology_.world);
   }
@@ -166,11 +173,17 @@ class Sums {
     }
   };
 
+  struct NoTree {};
+
+  __device__ __forceinline__ bool begins_node() const {
+    return kNodes ? taken_ % topology_.ranks_per_node == 0 : taken_ == 0;
+  }
+
   int32_t op_;
   Topology topology_;
   uint32_t taken_ = 0;
   Values node_;
-  Tree tree_;
+  std::conditional_t<kNodes, Tree, NoTree> tree_;
 };
 
 }  // namespace nvrar::cuda

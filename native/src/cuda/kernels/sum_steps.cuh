@@ -1,4 +1,5 @@
-// The collectives that sum, by the steps of protocol/: for every type, operator, world and topology.
+// The collectives that sum, by the steps of protocol/: for every type, operator, world and topology. Groups in one node
+// have kernels of their own, which take fewer registers than those for several nodes, and hardly any memory.
 #pragma once
 
 #include "algorithm.h"
@@ -9,16 +10,21 @@
 
 namespace nvrar::cuda {
 
-template <class Element, class Packets>
+// On a multiprocessor: as many as there are places. With more registers a block would lose warps (share_out).
+constexpr int kBlocks = 4;
+
+template <class Element, class Packets, bool kNodes>
 __device__ __forceinline__ bool run_sum(const KernelArgs& args, const protocol::Launch& launch) {
-  WarpLane<Sums<Element, Packets::kPayloadBytes>> lane(args, launch.topology(), launch.rank);
+  WarpLane<Sums<Element, Packets::kPayloadBytes, kNodes>> lane(args, launch.topology(), launch.rank);
   switch (static_cast<Algorithm>(args.algorithm)) {
     case Algorithm::kTwoShot:
       return protocol::two_shot<Packets>(lane, launch);
-    case Algorithm::kHierarchical: {
-      protocol::DirectExchange exchange;
-      return protocol::hierarchical<Packets>(lane, exchange, launch);
-    }
+    case Algorithm::kHierarchical:
+      if constexpr (kNodes) {
+        protocol::DirectExchange exchange;
+        return protocol::hierarchical<Packets>(lane, exchange, launch);
+      }
+      return false;
     case Algorithm::kReduce:
       return protocol::reduce<Packets>(lane, launch);
     case Algorithm::kReduceScatter:
@@ -29,7 +35,7 @@ __device__ __forceinline__ bool run_sum(const KernelArgs& args, const protocol::
 }
 
 // Packets: the one kind that the type's sums use.
-template <class Element, class Packets>
+template <class Element, class Packets, bool kNodes>
 __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
   if constexpr (Packets::kKind == protocol::PacketKind::kSentinel) {
     static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
@@ -39,14 +45,18 @@ __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
   launch.epoch = entry.epoch();
   if (launch.epoch == 0) return;
   entry.look_back(launch.epoch);
-  (void)run_sum<Element, Packets>(args, launch);
+  (void)run_sum<Element, Packets, kNodes>(args, launch);
   entry.leave(launch.epoch);
 }
 
 }  // namespace nvrar::cuda
 
-#define NVRAR_SUM_KERNEL(name, element, packets)                                \
-  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)      \
-      nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) { \
-    sum_kernel<protocol::element, protocol::packets>(args_of(launched));        \
+#define NVRAR_SUM_KERNEL(name, element, packets)                                      \
+  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads, kBlocks)   \
+      nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) {       \
+    sum_kernel<protocol::element, protocol::packets, false>(args_of(launched));       \
+  }                                                                                   \
+  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads)            \
+      nvrar_sum_nodes_##name(const __grid_constant__ Launched<KernelArgs> launched) { \
+    sum_kernel<protocol::element, protocol::packets, true>(args_of(launched));        \
   }
