@@ -4,32 +4,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.CapturedLog;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.device.host.HostDevice;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Who hears that a resource cannot be freed. Reads the log where slf4j-simple writes it. */
+/** Who hears that a resource cannot be freed. */
 class LeaseTest {
-  private final ByteArrayOutputStream log = new ByteArrayOutputStream();
-  private final PrintStream standardError = System.err;
-
-  @BeforeEach
-  void readTheLog() {
-    System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
-  }
-
-  @AfterEach
-  void stopReadingTheLog() {
-    System.setErr(standardError);
-  }
+  @RegisterExtension private final CapturedLog log = new CapturedLog();
 
   @Test
   void whoeverClosesHearsThatTheResourceCannotBeFreed() {
@@ -45,9 +31,7 @@ class LeaseTest {
     assertThat(lease.retain()).isTrue();
     lease.close();
     assertThatCode(lease::release).doesNotThrowAnyException();
-    assertThat(log.toString(StandardCharsets.UTF_8))
-        .contains("cuMemFree failed")
-        .contains("closed while it was in use");
+    assertThat(log.text()).contains("cuMemFree failed").contains("closed while it was in use");
   }
 
   @Test
