@@ -6,6 +6,7 @@ import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.PrivateDirectory;
 import java.io.IOException;
 import java.io.Reader;
+import java.io.UncheckedIOException;
 import java.io.Writer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.FileAlreadyExistsException;
@@ -23,6 +24,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Flight records in a directory: one file for a group and host, written by whichever member comes
@@ -34,6 +37,8 @@ public final class FlightFile {
 
   /** How many files are kept. */
   public static final int MAX_FILES = 16;
+
+  private static final Logger LOG = LoggerFactory.getLogger(FlightFile.class);
 
   private static final String SUFFIX = ".jsonl";
   private static final String CLAIM_SUFFIX = ".claim";
@@ -100,7 +105,11 @@ public final class FlightFile {
       Files.deleteIfExists(temp);
       Files.deleteIfExists(claim);
     }
-    prune();
+    try {
+      prune();
+    } catch (IOException | UncheckedIOException e) { // what was written is there all the same
+      LOG.debug("{} could not be searched for old flight records", directory, e);
+    }
   }
 
   private boolean claim(Path claim) throws IOException {
@@ -137,13 +146,22 @@ public final class FlightFile {
           records.add(file);
         } else if ((fileName.endsWith(CLAIM_SUFFIX) || fileName.endsWith(TEMP_SUFFIX))
             && modified(file).toInstant().isBefore(leftover)) {
-          Files.deleteIfExists(file); // of a member that was killed as it wrote
+          drop(file); // of a member that was killed as it wrote
         }
       }
     }
     records.sort(Comparator.comparing(FlightFile::modified));
     for (Path oldest : records.subList(0, Math.max(0, records.size() - MAX_FILES))) {
-      Files.deleteIfExists(oldest);
+      drop(oldest);
+    }
+  }
+
+  /** What cannot go keeps nothing else from going. */
+  private static void drop(Path file) {
+    try {
+      Files.deleteIfExists(file);
+    } catch (IOException e) {
+      LOG.debug("{} could not be deleted", file, e);
     }
   }
 

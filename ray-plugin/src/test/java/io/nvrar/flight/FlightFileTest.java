@@ -128,6 +128,20 @@ class FlightFileTest {
   }
 
   @Test
+  void anOldestThatCannotGoTakesNothingFromWhatWasWritten() throws IOException {
+    Path stuck = directory.resolve("stuck.jsonl");
+    file("group0").write(() -> RECORD);
+    Files.createDirectories(stuck.resolve("what keeps it"));
+    Files.setLastModifiedTime(stuck, FileTime.fromMillis(0));
+    for (int i = 1; i < FlightFile.MAX_FILES + 3; i++) {
+      FlightFile file = file("group" + i);
+      file.write(() -> RECORD);
+      assertThat(file.path()).exists();
+    }
+    assertThat(names()).contains("stuck.jsonl").hasSize(FlightFile.MAX_FILES + 1);
+  }
+
+  @Test
   void aDirectoryOfOthersIsNotUsed() throws IOException {
     Files.createDirectory(directory);
     Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxrwxrwx"));
