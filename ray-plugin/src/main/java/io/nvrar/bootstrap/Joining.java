@@ -117,7 +117,13 @@ final class Joining {
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
-            backend, deviceOrdinal, rank, ticket.worldSize(), ticket.uniqueId(), config);
+            ticket.label(),
+            backend,
+            deviceOrdinal,
+            rank,
+            ticket.worldSize(),
+            ticket.uniqueId(),
+            config);
     member.own(communicator, backend == Backend.CUDA);
     member.send(new Message.Descriptor(communicator.descriptor()));
     Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();

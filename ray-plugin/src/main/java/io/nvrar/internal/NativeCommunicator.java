@@ -27,11 +27,11 @@ public final class NativeCommunicator implements AutoCloseable {
   private final byte[] descriptor;
   private final NativeMember member;
 
-  private NativeCommunicator(long comm, int rank, int worldSize, byte[] descriptor) {
+  private NativeCommunicator(long comm, String group, int rank, int worldSize, byte[] descriptor) {
     this.rank = rank;
     this.worldSize = worldSize;
     this.descriptor = descriptor;
-    member = new NativeMember(comm, rank, worldSize);
+    member = new NativeMember(comm, group, rank, worldSize);
   }
 
   /**
@@ -74,6 +74,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * Reserves this member's memory; {@link #connect} follows when all members' descriptors are
    * known.
    *
+   * @param group how messages call it, such as {@code group 'tp'}
    * @param backend not AUTO
    * @param deviceOrdinal ignored by the CPU backend
    * @param rank 0 to {@code worldSize - 1}
@@ -84,6 +85,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * @throws io.nvrar.CollectiveException if the machine has no room; nothing stays behind
    */
   public static NativeCommunicator prepare(
+      String group,
       Backend backend,
       int deviceOrdinal,
       int rank,
@@ -107,7 +109,7 @@ public final class NativeCommunicator implements AutoCloseable {
             descriptor,
             handle));
     long comm = ByteBuffer.wrap(handle).order(ByteOrder.nativeOrder()).getLong();
-    return new NativeCommunicator(comm, rank, worldSize, descriptor);
+    return new NativeCommunicator(comm, group, rank, worldSize, descriptor);
   }
 
   /** What the other members need to reach this one. */

@@ -27,6 +27,7 @@ final class NativeMember {
   private static final int CLOSED = 3;
 
   private final long comm;
+  private final String group;
   private final int rank;
   private final int worldSize;
   private final AtomicInteger state = new AtomicInteger(IDLE);
@@ -45,8 +46,9 @@ final class NativeMember {
   // What the first call that failed has thrown: it knows more than the library remembers.
   private volatile @Nullable CollectiveException firstFailure;
 
-  NativeMember(long comm, int rank, int worldSize) {
+  NativeMember(long comm, String group, int rank, int worldSize) {
     this.comm = comm;
+    this.group = group;
     this.rank = rank;
     this.worldSize = worldSize;
     callsAtClose = new CallRecord[worldSize];
@@ -72,7 +74,7 @@ final class NativeMember {
       }
     }
     if (status != NativeStatus.OK) {
-      LOG.warn("Rank {} of {} could not be aborted: status {}", rank, worldSize, status);
+      LOG.warn("{} could not be aborted: status {}", this, status);
     }
   }
 
@@ -133,7 +135,7 @@ final class NativeMember {
 
   @Override
   public String toString() {
-    return "rank " + rank + " of a group of " + worldSize;
+    return "rank " + rank + " of " + group;
   }
 
   private void requireRank(int ofRank) {

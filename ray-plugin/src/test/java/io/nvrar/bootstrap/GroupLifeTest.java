@@ -204,6 +204,26 @@ class GroupLifeTest {
   }
 
   @Test
+  @Tag("host") // where a call returns when it is done
+  void aCallThatIsRefusedNamesItsGroupAndRank() throws Exception {
+    try (Members members = Members.join("busy", 2, Members.config().build())) {
+      Future<Boolean> call =
+          members.start(
+              () -> {
+                members.rank(1).barrier();
+                return true;
+              });
+      Thread.sleep(200);
+      assertThatThrownBy(() -> members.rank(1).barrier())
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageStartingWith(
+              "barrier was called on rank 1 of group 'busy' while another call of the same group");
+      members.rank(0).barrier();
+      assertThat(call.get()).isTrue();
+    }
+  }
+
+  @Test
   @Tag("host") // a GPU works on it after the call has returned
   void aBufferClosedDuringACallStaysUntilItsEnd() throws Exception {
     int count = 16 << 20; // what the C library gives back to the system at once

@@ -60,7 +60,8 @@ final class TestBackend {
 
   private static NativeCommunicator prepareAlone(int gpu) {
     byte[] id = NativeCommunicator.uniqueId(BACKEND);
-    return NativeCommunicator.prepare(BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
+    return NativeCommunicator.prepare(
+        "a group of 1", BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
   }
 
   /** The shared memory of groups that this process has mapped, but for what it keeps for good. */
@@ -96,7 +97,13 @@ final class TestBackend {
   /** A rank as its native part alone, ready to be connected. */
   static NativeCommunicator prepare(Ticket ticket, int rank) {
     return NativeCommunicator.prepare(
-        BACKEND, ordinal(rank), rank, ticket.worldSize(), ticket.uniqueId(), ticket.config());
+        ticket.label(),
+        BACKEND,
+        ordinal(rank),
+        rank,
+        ticket.worldSize(),
+        ticket.uniqueId(),
+        ticket.config());
   }
 
   /** Of the device that a rank computes on. */

@@ -185,7 +185,8 @@ class NativeCommunicatorLifeTest {
   void callsOutOfOrderOfTheLifeCycleAreRefused() {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     try (NativeCommunicator member =
-        NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
+        NativeCommunicator.prepare(
+            "a group of 1", Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
       assertThatThrownBy(() -> member.barrier(0)).isInstanceOf(IllegalStateException.class);
       assertThatThrownBy(() -> member.connect(new byte[2][]))
           .isInstanceOf(IllegalArgumentException.class)
@@ -207,11 +208,16 @@ class NativeCommunicatorLifeTest {
     long before = sharedMappings();
     GroupConfig config = GroupConfig.defaults();
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 2, 2, id, config))
+    assertThatThrownBy(
+            () -> NativeCommunicator.prepare("a group of 2", Backend.CPU, 0, 2, 2, id, config))
         .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 9, id, config))
+    assertThatThrownBy(
+            () -> NativeCommunicator.prepare("a group of 9", Backend.CPU, 0, 0, 9, id, config))
         .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(() -> NativeCommunicator.prepare(Backend.CPU, 0, 0, 1, new byte[1], config))
+    assertThatThrownBy(
+            () ->
+                NativeCommunicator.prepare(
+                    "a group of 1", Backend.CPU, 0, 0, 1, new byte[1], config))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("a unique id has 256 bytes, not 1");
     assertThatThrownBy(() -> NativeCommunicator.uniqueId(Backend.AUTO))

@@ -293,8 +293,10 @@ class NativeCommunicatorTest {
             GroupConfig.builder().gpusPerNode(1).build())) {
       byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
       try (NativeCommunicator zero =
-              NativeCommunicator.prepare(Backend.CPU, 0, 0, 2, id, GroupConfig.defaults());
-          NativeCommunicator one = NativeCommunicator.prepare(Backend.CPU, 0, 1, 2, id, other)) {
+              NativeCommunicator.prepare(
+                  "a group of 2", Backend.CPU, 0, 0, 2, id, GroupConfig.defaults());
+          NativeCommunicator one =
+              NativeCommunicator.prepare("a group of 2", Backend.CPU, 0, 1, 2, id, other)) {
         byte[][] descriptors = {zero.descriptor(), one.descriptor()};
         assertThatThrownBy(() -> zero.connect(descriptors))
             .isInstanceOf(GroupMismatchException.class);

@@ -33,7 +33,8 @@ final class Ranks implements AutoCloseable {
     byte[][] descriptors = new byte[worldSize][];
     for (int rank = 0; rank < worldSize; rank++) {
       NativeCommunicator member =
-          NativeCommunicator.prepare(Backend.CPU, 0, rank, worldSize, id, config);
+          NativeCommunicator.prepare(
+              "a group of " + worldSize, Backend.CPU, 0, rank, worldSize, id, config);
       members.add(member);
       descriptors[rank] = member.descriptor();
     }
