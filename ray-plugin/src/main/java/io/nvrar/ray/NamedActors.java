@@ -23,8 +23,8 @@ final class NamedActors {
   private static final long MOST_POLL_MILLIS = 500;
 
   /**
-   * What was ever found of this job's actors. Ray counts a found handle as one of its maker's when
-   * it becomes garbage, and not when it is made: it would end an actor that is in use.
+   * What was found of this job's actors that may live. Ray counts a found handle as one of its
+   * maker's when it becomes garbage, and not when it is made: it would end an actor that is in use.
    */
   private static final Queue<BaseActorHandle> FOUND = new ConcurrentLinkedQueue<>();
 
@@ -37,6 +37,11 @@ final class NamedActors {
         .filter(found -> found.getId().getJobId().equals(Ray.getRuntimeContext().getCurrentJobId()))
         .ifPresent(FOUND::add);
     return actor;
+  }
+
+  /** From here on the actor is known to end: what was found of it is not kept. */
+  static void forget(BaseActorHandle actor) {
+    FOUND.removeIf(found -> found.getId().equals(actor.getId()));
   }
 
   static String name(String group, int rank) {
@@ -57,6 +62,9 @@ final class NamedActors {
       Optional<BaseActorHandle> holder = get(name(group, rank));
       while (holder.isPresent()) {
         boolean isDead = isDead(holder.get());
+        if (isDead) {
+          forget(holder.get());
+        }
         if (System.nanoTime() - (isDead ? deadline : patience) >= 0) {
           throw isDead ? held(group, rank) : taken(group, rank, null);
         }

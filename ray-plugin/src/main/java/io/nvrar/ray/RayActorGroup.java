@@ -267,7 +267,13 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
     List<Runnable> steps = new ArrayList<>();
     if (!Ray.getRuntimeContext().isLocalMode()) {
-      handles.forEach(handle -> steps.add(handle::kill));
+      handles.forEach(
+          handle ->
+              steps.add(
+                  () -> {
+                    handle.kill();
+                    NamedActors.forget(handle);
+                  }));
     }
     if (placement != null) {
       steps.add(() -> PlacementGroups.removePlacementGroup(placement.getId()));

@@ -2,8 +2,14 @@ package io.nvrar.ray;
 
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
+import io.ray.api.id.ActorId;
+import io.ray.api.id.UniqueId;
 import io.ray.api.runtime.RayRuntime;
+import io.ray.api.runtimecontext.ActorInfo;
+import io.ray.api.runtimecontext.ActorState;
+import io.ray.api.runtimecontext.Address;
 import io.ray.api.runtimecontext.RuntimeContext;
+import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -11,10 +17,14 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
-/** In Ray's place until it is closed: kills actors, or refuses to as often as it is told. */
+/**
+ * In Ray's place until it is closed: kills actors, or refuses to as often as it is told, and finds
+ * them, by a new handle each time.
+ */
 final class StubRay implements AutoCloseable {
 
   /** What the next calls of kill throw. */
@@ -22,17 +32,51 @@ final class StubRay implements AutoCloseable {
 
   final List<ActorHandle<?>> killed = new ArrayList<>();
 
+  /** The actor of every name. */
+  final ActorId named = ActorId.fromRandom();
+
+  /** How many handles of it are found; then nobody has its name. */
+  int findings = Integer.MAX_VALUE;
+
+  boolean isDead;
+
+  /** The handles that were found. */
+  final List<WeakReference<ActorHandle<?>>> found = new ArrayList<>();
+
   StubRay() {
-    RuntimeContext context = stub(RuntimeContext.class, (method, arguments) -> false);
+    RuntimeContext context =
+        stub(
+            RuntimeContext.class,
+            (method, arguments) ->
+                switch (method.getName()) {
+                  case "getCurrentJobId" -> named.getJobId();
+                  case "getAllActorInfo" -> List.of(info());
+                  case "getNamespace" -> "stub";
+                  default -> false;
+                });
     initialise(
         stub(
             RayRuntime.class,
-            (method, arguments) -> {
-              if (method.getName().equals("getRuntimeContext")) {
-                return context;
-              }
-              return kill((ActorHandle<?>) arguments[0]);
-            }));
+            (method, arguments) ->
+                switch (method.getName()) {
+                  case "getRuntimeContext" -> context;
+                  case "getActor" -> find();
+                  default -> kill((ActorHandle<?>) arguments[0]);
+                }));
+  }
+
+  private ActorInfo info() {
+    ActorState state = isDead ? ActorState.DEAD : ActorState.ALIVE;
+    return new ActorInfo(named, state, 0, new Address(UniqueId.NIL, "127.0.0.1", 1), "");
+  }
+
+  private Optional<ActorHandle<?>> find() {
+    if (found.size() == findings) {
+      return Optional.empty();
+    }
+    ActorHandle<?> handle = () -> named;
+    found.add(new WeakReference<>(handle));
+    return Optional.of(handle);
   }
 
   private @Nullable Object kill(ActorHandle<?> actor) {
