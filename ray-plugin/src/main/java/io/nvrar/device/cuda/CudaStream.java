@@ -34,8 +34,8 @@ final class CudaStream implements AsyncStream {
   private final Lease lease;
 
   /**
-   * Held while a capture begins and ends and while {@link #settle} waits: waiting for a stream that
-   * captures breaks the capture.
+   * Held while a capture begins and ends, while {@link #settle} waits (waiting for a stream that
+   * captures breaks the capture) and while the stream is closed.
    */
   private final Object captureLock = new Object();
 
@@ -48,7 +48,10 @@ final class CudaStream implements AsyncStream {
   /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
   private boolean recording;
 
-  /** Whether {@link #retire} has closed it, and its user has not. */
+  /**
+   * Whether {@link #retire} has closed it, and its user has not; written under {@link #captureLock}
+   * together with the lease's end.
+   */
   private volatile boolean retired;
 
   /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
@@ -328,8 +331,10 @@ final class CudaStream implements AsyncStream {
         context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
       }
     } finally {
-      retired = !lease.isClosed();
-      lease.close();
+      synchronized (captureLock) { // against its user, who may just be closing it
+        retired = !lease.isClosed();
+        lease.close();
+      }
       lease.release();
       if (Arrays.stream(carried).allMatch(one -> told.contains(one) || isSpent(one))) {
         device.forget(this);

@@ -9,6 +9,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.device.memory.Lease;
+import java.lang.ref.Reference;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -271,6 +273,47 @@ class StubDeviceTest extends CudaContract {
     assertThatThrownBy(stream::synchronize)
         .isInstanceOf(IllegalStateException.class)
         .hasMessage("synchronize was called on a closed stream");
+  }
+
+  @Test
+  void aStreamThatItsUserClosesWhileItIsRetiredIsClosedForHim() throws Exception {
+    CudaStream stream = (CudaStream) device().createStream();
+    AtomicBoolean dropping = new AtomicBoolean();
+    FutureTask<?> use = task(() -> device().capture(stream, stream::close));
+    FutureTask<?> retirement = task(stream::retire);
+    Thread user = new Thread(use);
+    Thread other = new Thread(retirement);
+    // The user closes the stream while the other waits for it, and has not yet dropped what it has
+    // captured when the other has waited.
+    StubDriver.Before order =
+        function -> {
+          if (Thread.currentThread() == other && function.equals("cuStreamSynchronize")) {
+            user.start();
+            Awaitility.await().untilTrue(dropping);
+          } else if (Thread.currentThread() == user && function.equals("cuStreamEndCapture")) {
+            dropping.set(true);
+            Awaitility.await()
+                .until(() -> !other.isAlive() || other.getState() == Thread.State.BLOCKED);
+          }
+        };
+    StubDriver.before(order);
+    try {
+      other.start();
+      other.join();
+      user.join();
+    } finally {
+      StubDriver.before(null);
+      Reference.reachabilityFence(order);
+    }
+    assertThatThrownBy(use::get).hasMessageContaining("was closed while it was capturing");
+    assertThatThrownBy(retirement::get).hasMessageContaining("cuStreamSynchronize failed");
+    assertThatThrownBy(stream::synchronize)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessage("synchronize was called on a closed stream");
+  }
+
+  private static FutureTask<?> task(Runnable work) {
+    return new FutureTask<>(work, null);
   }
 
   @Test

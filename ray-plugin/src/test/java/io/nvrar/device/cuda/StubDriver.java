@@ -2,7 +2,11 @@ package io.nvrar.device.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.sun.jna.Callback;
+import com.sun.jna.CallbackReference;
 import com.sun.jna.NativeLibrary;
+import com.sun.jna.Pointer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the stub of the driver does by order, while this JVM runs; see native/test/stub_cuda/stub.h.
@@ -12,6 +16,18 @@ final class StubDriver {
   private static final NativeLibrary PROCESS = NativeLibrary.getProcess();
 
   private StubDriver() {}
+
+  /** Hears of every call of the driver, on its thread, before it does anything. */
+  @FunctionalInterface
+  interface Before extends Callback {
+    void called(String function);
+  }
+
+  /** Whom the driver tells of every call; null for nobody. He must stay reachable meanwhile. */
+  static void before(@Nullable Before listener) {
+    Pointer function = listener == null ? null : CallbackReference.getFunctionPointer(listener);
+    STUB.getGlobalVariableAddress("stub_cuda_before").setPointer(0, function);
+  }
 
   /** Keeps a stream from going on, or lets it go. */
   static void hold(long stream, boolean held) {
