@@ -3,7 +3,9 @@ package io.nvrar.bootstrap;
 import io.nvrar.GroupConfig;
 import java.time.Duration;
 import java.util.BitSet;
+import java.util.HashSet;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
@@ -37,6 +39,9 @@ final class Coordinator {
   private final Observers observers;
   private final BitSet closing = new BitSet();
 
+  /** Those that have spoken, and so know that they were admitted, but not yet said who they are. */
+  private final Set<Peer> coming = new HashSet<>();
+
   /** The ranks that have heard why the join failed. */
   private final BitSet told = new BitSet();
 
@@ -66,9 +71,11 @@ final class Coordinator {
 
   /** Takes a message from an authenticated peer. */
   void received(Peer peer, Message message, long nowNanos) {
-    peer.hasSpoken = true;
+    if (peer.greeting == null && !peer.isDismissed) {
+      coming.add(peer);
+    }
     if (message instanceof Message.Greeting greeting) {
-      if (peer.greeting == null) {
+      if (coming.remove(peer)) {
         peer.greeting = greeting;
         greet(peer, greeting, nowNanos);
       }
@@ -256,6 +263,7 @@ final class Coordinator {
   /** Takes note that a peer's connection has ended. */
   void gone(Peer peer, String why, long nowNanos) {
     boolean wasObserver = observers.remove(peer);
+    boolean wasComing = coming.remove(peer);
     int rank = peer.claim.rank();
     boolean wasMember = !wasObserver && rank >= 0 && rank < members.length && members[rank] == peer;
     if (wasMember) {
@@ -272,7 +280,7 @@ final class Coordinator {
     if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
       return;
     }
-    if (wasMember || isComing(peer)) {
+    if (wasMember || (wasComing && isAwaited(peer))) {
       ProcessIdentity process = process(peer);
       fail(
           Failure.lost(
@@ -288,15 +296,14 @@ final class Coordinator {
     }
   }
 
-  /** Whether it is to be a member, and the only one so far that would be this one. */
-  private boolean isComing(Peer peer) {
+  /** Whether it was to be a member, and nobody else has come who would be this one. */
+  private boolean isAwaited(Peer peer) {
     int rank = peer.claim.rank();
     return phase == Phase.GATHERING
         && peer.claim.role() == Handshake.Role.MEMBER
-        && peer.hasSpoken
-        && peer.greeting == null
         && rank == clamp(rank)
-        && members[rank] == null;
+        && members[rank] == null
+        && coming.stream().noneMatch(other -> !other.isLeaving && other.claim.equals(peer.claim));
   }
 
   private static ProcessIdentity process(Peer peer) {

@@ -15,9 +15,6 @@ final class Peer {
 
   long lastHeardNanos;
 
-  /** Whether it has said anything, and so knows that it was admitted: it does not try again. */
-  boolean hasSpoken;
-
   /** Null until the peer has said who it is; it has no place in the group before. */
   Message.@Nullable Greeting greeting;
 

@@ -23,6 +23,8 @@ import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 @Tag("contract")
 class JoinTest {
@@ -393,6 +395,25 @@ class JoinTest {
         .hasMessage(
             "rank 1 (on host 127.0.0.1) was lost while group 'join' was being created: connection closed");
     assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(2));
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1})
+  void aMemberThatDiesBeforeItSaysWhoItIsIsNoLossWhileAnotherComesInItsPlace(int whoDies)
+      throws Exception {
+    byte[] bytes = ticket(2);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    List<FramedChannel> both = new ArrayList<>();
+    for (int i = 0; i < 2; i++) {
+      both.add(new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5)));
+      both.get(i).send(new Message.Heartbeat());
+    }
+    Thread.sleep(200); // they look for their library and their device now
+    both.get(whoDies).close();
+    Thread.sleep(200);
+    closeAll(join(bytes, 1), zero);
+    both.get(1 - whoDies).close();
   }
 
   @Test
