@@ -18,17 +18,19 @@ public final class Disconnection implements AutoCloseable {
 
   private static final int FAILED = 1;
 
+  private final Thread hook = new Thread(this::limitEnd, "ray-limit");
   private volatile boolean givenUp;
 
   private Disconnection() {}
 
   /**
-   * Of this driver. From here on its process ends within 15 s also where a signal ends it, upon
-   * which Ray's own hook waits for the raylet; its exit code is 1 if that was too long.
+   * Of this driver. From here on, until Ray has shut down, its process ends within 15 s also where
+   * a signal ends it, upon which Ray's own hook waits for the raylet; its exit code is 1 if that
+   * was too long.
    */
   public static Disconnection ofDriver() {
     Disconnection disconnection = new Disconnection();
-    Runtime.getRuntime().addShutdownHook(new Thread(disconnection::limitEnd, "ray-limit"));
+    Runtime.getRuntime().addShutdownHook(disconnection.hook);
     return disconnection;
   }
 
@@ -66,6 +68,7 @@ public final class Disconnection implements AutoCloseable {
     thread.start();
     try {
       shutdown.get(LIMIT_SECONDS, TimeUnit.SECONDS);
+      removeHook();
     } catch (TimeoutException e) {
       givenUp = true;
       throw new CollectiveException(
@@ -77,6 +80,14 @@ public final class Disconnection implements AutoCloseable {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new CollectiveException("interrupted while Ray shut down", e);
+    }
+  }
+
+  private void removeHook() {
+    try {
+      Runtime.getRuntime().removeShutdownHook(hook);
+    } catch (IllegalStateException e) {
+      // The process ends already, and so soon enough.
     }
   }
 }

@@ -7,6 +7,9 @@ import io.ray.api.Ray;
 import io.ray.runtime.DefaultRayRuntimeFactory;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.lang.ref.Reference;
+import java.lang.ref.ReferenceQueue;
+import java.lang.ref.WeakReference;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
@@ -15,6 +18,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
@@ -60,6 +64,20 @@ class DisconnectionTest {
         .singleElement()
         .asString()
         .contains("Ray did not shut down: ", "of the shutdown");
+  }
+
+  @Test
+  void oneThatHasEndedWellLeavesNothingInTheProcess() throws Exception {
+    ReferenceQueue<Disconnection> garbage = new ReferenceQueue<>();
+    Reference<Disconnection> ended = ended(garbage);
+    System.gc();
+    assertThat(garbage.remove(TimeUnit.SECONDS.toMillis(LIMIT_SECONDS))).isSameAs(ended);
+  }
+
+  private static Reference<Disconnection> ended(ReferenceQueue<Disconnection> garbage) {
+    Disconnection disconnection = Disconnection.ofDriver();
+    disconnection.close();
+    return new WeakReference<>(disconnection, garbage);
   }
 
   @ParameterizedTest
