@@ -96,19 +96,19 @@ struct Library {
 // Registers and barriers by ptxas, as the logs of a build have them. That a multiprocessor has 64
 // barriers was seen on an H200: of a kernel with 16, it holds 4 blocks.
 std::vector<Library> libraries() {
-  const auto kernels = [](uint32_t two_shot, uint32_t two_shot_any, uint32_t one_shot, uint32_t pair, uint32_t sum_16,
-                          uint32_t sum_32, uint32_t sum_8) {
+  const auto kernels = [](uint32_t two_shot, uint32_t two_shot_any, uint32_t one_shot, uint32_t pair, uint32_t nodes_16,
+                          uint32_t nodes_32, uint32_t nodes_8) {
     return std::vector<Compiled>{compiled("two_shot_8", false, two_shot, 16, 256, 1),
                                  compiled("two_shot_5", false, two_shot_any, 16, 160, 1),
                                  compiled("two_shot_3", false, two_shot_any, 16, 96, 2),
                                  compiled("one_shot_4", false, one_shot, 16, 128, 2),
                                  compiled("one_shot_2", false, pair, 1, 32, 11, 32),
-                                 compiled("move", false, 40, 1, 32, 8),
+                                 compiled("move", false, 40, 1, 32, 12),
                                  compiled("transfer", false, 48, 1, 256, 1),
-                                 compiled("sum_bfloat16", true, sum_16, 1, 32, 8),
-                                 compiled("sum_float32", true, sum_32, 1, 32, 8),
-                                 compiled("sum_int64", true, 64, 1, 32, 8),
-                                 compiled("sum_int8", true, sum_8, 1, 32, 8)};
+                                 compiled("sum_nodes_bfloat16", true, nodes_16, 1, 32, 8),
+                                 compiled("sum_nodes_float32", true, nodes_32, 1, 32, 8),
+                                 compiled("sum_nodes_int8", true, nodes_8, 1, 32, 8),
+                                 compiled("sum", true, 64, 1, 32, 8)};
   };
   return {{{"A100", 108, {65536 / 4, 64, 32, 164 << 10, 64}}, kernels(45, 48, 43, 40, 93, 76, 92)},
           {{"H100", 132, {65536 / 4, 64, 32, 228 << 10, 64}}, kernels(48, 52, 44, 40, 80, 76, 80)},
@@ -240,6 +240,9 @@ TEST(Places, OfTheFastKernelsAreNotFewerForTheSlowOnes) {
       if (one.name == "two_shot_8") {
         EXPECT_EQ(one.kernel.blocks_per_multiprocessor, places) << library.gpu.name;
       }
+      if (one.name == "sum") {
+        EXPECT_EQ(one.kernel.max_tiles, cuda::kWorkerWarps) << library.gpu.name;
+      }
       EXPECT_GE(one.kernel.max_threads(), 128u) << one.name << " has hardly a warp left";
     }
   }
@@ -249,7 +252,7 @@ Plan plan_of(Algorithm algorithm) { return {algorithm, protocol::PacketKind::kSe
 
 // A rank whose buffer is at an odd address takes another kernel, and has as many blocks at most.
 TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
-  constexpr uint64_t kLarge = 16 << 20;
+  constexpr uint64_t kLarge = 64 << 20;
   for (Library& library : libraries()) {
     const uint32_t places = library.share_out();
     const auto kernel = [&](const char* name) {
@@ -265,7 +268,7 @@ TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
         const protocol::Topology topology{world, world};
         const Plan plan = plan_of(algorithm);
         EXPECT_EQ(cuda::grid_of(kernel(name), plan, topology, kLarge, most).blocks, most) << name;
-        EXPECT_EQ(cuda::grid_of(kernel("sum_bfloat16"), plan, topology, kLarge, most).blocks, most) << name;
+        EXPECT_EQ(cuda::grid_of(kernel("sum"), plan, topology, kLarge, most).blocks, most) << name;
       }
     }
   }

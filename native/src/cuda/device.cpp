@@ -106,7 +106,7 @@ void Device::load_kernels() {
     }
     check(loaded, "loading the GPU kernels");
   }
-  move_ = find("move", "nvrar_move", kWarpThreads, kWorkerWarps);
+  move_ = find("move", "nvrar_move", kWarpThreads, kMoveWarps);
   transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
   // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
   std::vector<Kernel*> whole = {&move_, &transfer_};

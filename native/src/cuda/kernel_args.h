@@ -10,6 +10,8 @@ namespace nvrar::cuda {
 constexpr uint32_t kWarpThreads = 32;
 // Of a block of the kernels that run the steps of protocol/: each warp is a worker.
 constexpr uint32_t kWorkerWarps = 8;
+// Of one that only moves data: it has few registers, and a large call needs all warps that fit.
+constexpr uint32_t kMoveWarps = 12;
 // Of a block of the kernels that work in teams: as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;
 // Of a block for two ranks: those that have data, and one for the header.
