@@ -19,10 +19,10 @@ import org.jspecify.annotations.Nullable;
  * every rank has mapped the others) and RUNNING, and ends in CLOSED or FAILED.
  */
 final class Coordinator {
-  /** How long the late members of a failed join still hear why. */
   /** What the tasks of a driver may take beside the two waits of creating a group. */
   static final Duration DRIVER_MARGIN = Duration.ofSeconds(15);
 
+  /** How long the late members of a failed join still hear why. */
   private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   private enum Phase {
