@@ -21,7 +21,7 @@ NVRAR_BUILD=''
 source_fingerprint() {
   (
     cd "$NVRAR_HOME" && export LC_ALL=C &&
-      find pom.xml native ray-plugin examples \
+      find pom.xml native ray-plugin tools examples \
         \( -name target -o -name build -o -name model -o -name test-models -o -name __pycache__ -o -name '*.md' \) -prune \
         -o -type f -printf '%p %s %T@\n' | sort | sha256sum
   )

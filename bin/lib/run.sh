@@ -56,7 +56,7 @@ run_plain() {
     options+=("-Dnvrar.bench.programs=$NVRAR_BUILD/bench")
   fi
   exec "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
-    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.cli.Main "$@"
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.tools.Main "$@"
 }
 
 # run_ray COMMAND ARGS...: with --address among them on that cluster, else on one of its own, which offers the machine's GPUs; with
@@ -97,7 +97,7 @@ run_ray() {
   options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN "-Dlog4j2.configurationFile=$NVRAR_HOME/bin/lib/log4j2.xml"
     "-Dnvrar.cli.stderr=$messages")
   RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
-    -cp "$ray_dist:$jars" io.nvrar.cli.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
+    -cp "$ray_dist:$jars" io.nvrar.tools.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
   printf 'driver %s\n' "$driver_pid" >&8
   # Without the shell's own line about a process that a signal has ended: what follows says it.

@@ -59,7 +59,7 @@ native_tests_alone() {
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
 take_reports() {
   local module file
-  for module in ray-plugin examples integration-tests; do
+  for module in ray-plugin tools examples integration-tests; do
     for file in "$NVRAR_HOME/$module/target/$2-reports"/TEST-*.xml; do
       [[ ! -e "$file" ]] || cp "$file" "$1/$module-${file##*/}"
     done
@@ -68,7 +68,7 @@ take_reports() {
 
 clear_reports() {
   local module
-  for module in ray-plugin examples integration-tests; do
+  for module in ray-plugin tools examples integration-tests; do
     rm -rf "$NVRAR_HOME/$module/target/$1-reports"
   done
 }
@@ -106,7 +106,7 @@ java_tests_alone() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  maven_tests_alone "$1" surefire verify -pl native,ray-plugin,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
+  maven_tests_alone "$1" surefire verify -pl native,ray-plugin,tools,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
     -Dspotless.check.skip && publish "$fingerprint"
 }
 
@@ -192,7 +192,7 @@ gpu_tests() {
     NVRAR_TEST_BACKEND=cuda NVRAR_TEST_GPUS="$((gpus < 8 ? gpus : 8))" CUDA_DEVICE_MAX_CONNECTIONS=32 timeout 600 \
       "$NVRAR_HOME/native/build/release/test/$program" "--gtest_output=xml:$1/$program.xml" || code=$?
   done
-  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
+  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin,tools "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
   return "$code"
 }
 
@@ -260,7 +260,7 @@ run_tests() {
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
-    step java-25 '' maven_tests surefire package -pl native,ray-plugin,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}"
+    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}"
   fi
 
   step launcher "$strict" launcher_tests

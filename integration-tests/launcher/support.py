@@ -132,7 +132,7 @@ class Launcher:
         return [line for line in lines if not re.match(r"nvrar: (installing|building|built) ", line)]
 
     def driver(self):
-        return next(pid for pid in descendants() if "io.nvrar.cli.Main" in command_line(pid))
+        return next(pid for pid in descendants() if "io.nvrar.tools.Main" in command_line(pid))
 
     def actor(self):
         """A worker that is a member of the group, and not one that Ray has started in advance."""

@@ -27,8 +27,6 @@ class ArchitectureTest {
       layeredArchitecture()
           .consideringOnlyDependenciesInLayers()
           .withOptionalLayers(true)
-          .layer("cli")
-          .definedBy("io.nvrar.cli..")
           .layer("ray")
           .definedBy("io.nvrar.ray..")
           .layer("bootstrap")
@@ -41,20 +39,18 @@ class ArchitectureTest {
           .definedBy("io.nvrar.tuning..")
           .layer("internal")
           .definedBy("io.nvrar.internal..")
-          .whereLayer("cli")
-          .mayNotBeAccessedByAnyLayer()
           .whereLayer("ray")
-          .mayOnlyBeAccessedByLayers("cli")
+          .mayNotBeAccessedByAnyLayer()
           .whereLayer("bootstrap")
-          .mayOnlyBeAccessedByLayers("ray", "cli")
+          .mayOnlyBeAccessedByLayers("ray")
           .whereLayer("flight")
-          .mayOnlyBeAccessedByLayers("bootstrap", "cli")
+          .mayOnlyBeAccessedByLayers("bootstrap")
           .whereLayer("device")
-          .mayOnlyBeAccessedByLayers("bootstrap", "ray", "cli")
+          .mayOnlyBeAccessedByLayers("bootstrap", "ray")
           .whereLayer("tuning")
-          .mayOnlyBeAccessedByLayers("ray", "cli")
+          .mayOnlyBeAccessedByLayers("ray")
           .whereLayer("internal")
-          .mayOnlyBeAccessedByLayers("device", "flight", "tuning", "bootstrap", "ray", "cli");
+          .mayOnlyBeAccessedByLayers("device", "flight", "tuning", "bootstrap", "ray");
 
   @ArchTest
   static final ArchRule packagesFormNoCycle =
@@ -78,7 +74,9 @@ class ArchitectureTest {
           .dependOnClassesThat()
           .resideInAPackage("com.google.gson..");
 
-  @ArchTest static final ArchRule picocliStaysInTheCommandLine = only("cli", "picocli..");
+  @ArchTest
+  static final ArchRule theLibraryHasNoCommandLine =
+      noClasses().should().dependOnClassesThat().resideInAPackage("picocli..");
 
   private static ArchRule only(String room, String foreign) {
     return noClasses()

@@ -1,9 +1,9 @@
 package io.nvrar.examples.hello;
 
-import io.nvrar.cli.NvrarCommand;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
+import io.nvrar.tools.NvrarCommand;
 import io.ray.api.Ray;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;

@@ -2,7 +2,7 @@ package io.nvrar.examples.hello;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.nvrar.cli.Main;
+import io.nvrar.tools.Main;
 import io.ray.api.Ray;
 import io.ray.runtime.DefaultRayRuntimeFactory;
 import java.io.BufferedReader;

@@ -2,7 +2,7 @@ package io.nvrar.examples.processes;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
-import io.nvrar.cli.AnswerPipe;
+import io.nvrar.tools.AnswerPipe;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
@@ -31,7 +31,7 @@ final class MemberProcess implements AutoCloseable {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
-    command.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.nvrar.cli.Main"));
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), "io.nvrar.tools.Main"));
     command.addAll(List.of("hello-processes", "--ranks", Integer.toString(worldSize)));
     command.addAll(List.of("--rank", Integer.toString(rank), "--backend", backend.name()));
     process = AnswerPipe.starting(command).start();

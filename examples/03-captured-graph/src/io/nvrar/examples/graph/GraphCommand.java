@@ -1,11 +1,11 @@
 package io.nvrar.examples.graph;
 
-import io.nvrar.cli.NvrarCommand;
 import io.nvrar.examples.hello.ClusterOptions;
 import io.nvrar.examples.hello.Disconnection;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
+import io.nvrar.tools.NvrarCommand;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;

@@ -1,6 +1,5 @@
 package io.nvrar.examples.llama;
 
-import io.nvrar.cli.NvrarCommand;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.text.LlamaTokenizer;
 import io.nvrar.examples.llama.text.NpyWriter;
@@ -10,6 +9,7 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaTensors;
 import io.nvrar.examples.llama.weights.LlamaWeights;
 import io.nvrar.examples.llama.weights.Shard;
+import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;

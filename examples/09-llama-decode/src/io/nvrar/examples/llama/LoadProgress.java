@@ -1,6 +1,6 @@
 package io.nvrar.examples.llama;
 
-import io.nvrar.cli.ErrorStream;
+import io.nvrar.tools.ErrorStream;
 import java.io.PrintWriter;
 import me.tongfei.progressbar.ConsoleProgressBarConsumer;
 import me.tongfei.progressbar.ProgressBar;

@@ -7,7 +7,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
-import io.nvrar.cli.Main;
+import io.nvrar.tools.Main;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -3,7 +3,7 @@ package io.nvrar.it;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.nvrar.cli.Main;
+import io.nvrar.tools.Main;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

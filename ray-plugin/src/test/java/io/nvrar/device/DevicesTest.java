@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
-import io.nvrar.device.cuda.CudaJvm;
 import io.nvrar.device.host.HostDevice;
+import io.nvrar.support.CudaJvm;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;

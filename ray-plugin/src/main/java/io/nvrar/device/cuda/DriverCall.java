@@ -8,7 +8,7 @@ import jcuda.driver.CUresult;
  * the whole process says that any of its users may set: both are understood.
  */
 @FunctionalInterface
-interface DriverCall {
+public interface DriverCall {
   /** Calls; the status is that of {@link CUresult}. */
   int run();
 

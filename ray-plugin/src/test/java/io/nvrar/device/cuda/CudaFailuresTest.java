@@ -2,6 +2,7 @@ package io.nvrar.device.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.support.CudaJvm;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;

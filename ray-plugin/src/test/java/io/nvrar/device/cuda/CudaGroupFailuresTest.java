@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assumptions.assumeThat;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.device.Devices;
+import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;

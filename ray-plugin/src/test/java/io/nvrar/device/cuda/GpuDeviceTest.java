@@ -7,6 +7,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
+import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;

@@ -7,6 +7,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Tag;

@@ -1,8 +1,0 @@
-/**
- * {@code nvrar bench}: the collectives timed from C++, from Java and beside Open MPI, by one
- * measurement in one run.
- */
-@NullMarked
-package io.nvrar.cli.bench;
-
-import org.jspecify.annotations.NullMarked;

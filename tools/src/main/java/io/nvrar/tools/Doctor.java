@@ -1,0 +1,132 @@
+package io.nvrar.tools;
+
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.device.Devices;
+import io.nvrar.device.cuda.CudaDevices;
+import io.nvrar.internal.NativeReport;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Spec;
+
+/**
+ * Says what this JVM finds: its own version, the native library, the backends, GPUs and NVSHMEM.
+ * The exit code is 0 if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and
+ * its tools before.
+ */
+@Command(
+    name = "doctor",
+    mixinStandardHelpOptions = true,
+    description = "Say what was found, what is missing and what to do.")
+public final class Doctor implements NvrarCommand {
+  private static final Path GPU_DRIVER = Path.of("/proc/driver/nvidia/version");
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** For {@link java.util.ServiceLoader}. */
+  public Doctor() {}
+
+  @Override
+  public Integer call() {
+    PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    SharedLibraries libraries = SharedLibraries.ofProcess();
+    line(
+        out,
+        "ok",
+        "JVM",
+        System.getProperty("java.vm.version") + ", " + System.getProperty("java.home"));
+    line(out, "ok", "JNA", NativeReport.jna());
+    @Nullable BackendUnavailableException cpu = Devices.unavailabilityCause(Backend.CPU);
+    if (cpu == null) {
+      line(out, "ok", "native library", NativeReport.library());
+      line(out, "ok", "CPU backend", "can run");
+    } else {
+      line(out, "missing", "CPU backend", String.valueOf(cpu.getMessage()));
+    }
+    @Nullable BackendUnavailableException cuda = Devices.unavailabilityCause(Backend.CUDA);
+    line(
+        out,
+        cuda == null ? "ok" : "none",
+        "CUDA backend",
+        cuda == null ? "can run" : String.valueOf(cuda.getMessage()));
+    if (CudaDevices.unavailabilityCause() == null) {
+      CudaReport.gpus().forEach(gpu -> line(out, "ok", gpu.name(), gpu.detail()));
+      peerAccess(out, CudaReport.pairs(CudaReport.Link.NO_ACCESS));
+      nvlink(
+          out,
+          CudaReport.pairs(CudaReport.Link.NVLINK),
+          CudaReport.pairs(CudaReport.Link.NO_NVLINK));
+    }
+    optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
+    library(out, "libcuda", libraries, "libcuda.so.1");
+    nvshmem(out);
+    return cpu == null ? 0 : Main.FAILED;
+  }
+
+  private static void peerAccess(PrintWriter out, List<String> pairsWithout) {
+    line(
+        out,
+        pairsWithout.isEmpty() ? "ok" : "none",
+        "peer access",
+        pairsWithout.isEmpty()
+            ? "every GPU here can access every other one's memory"
+            : String.join(", ", pairsWithout)
+                + " cannot access each other's memory and cannot be in one group (nvidia-smi topo -p2p rw)");
+  }
+
+  private static void nvlink(PrintWriter out, List<String> with, List<String> without) {
+    if (!with.isEmpty()) {
+      boolean all = without.isEmpty() && CudaReport.pairs(CudaReport.Link.NO_ACCESS).isEmpty();
+      line(
+          out,
+          "ok",
+          "NVLink",
+          all
+              ? "a group may have any of the GPUs here"
+              : "a group may have " + String.join(", ", with) + " together");
+    }
+    if (!without.isEmpty()) {
+      line(
+          out,
+          "none",
+          "NVLink",
+          "no group may have "
+              + String.join(", ", without)
+              + " together: there is no NVLink between them, and over PCIe a packet may not arrive whole (nvidia-smi topo -m)");
+    }
+  }
+
+  // By the search that a group makes, so that it is the one that a group would find.
+  private static void nvshmem(PrintWriter out) {
+    try {
+      line(out, "ok", "NVSHMEM", NativeReport.nvshmem());
+    } catch (BackendUnavailableException e) {
+      line(out, "none", "NVSHMEM", e.getMessage() + "; without it GPU groups use CUDA IPC");
+    }
+  }
+
+  private static void library(
+      PrintWriter out, String what, SharedLibraries libraries, String name) {
+    optional(out, what, libraries.find(name), "no " + name + " in " + libraries.places());
+  }
+
+  /** What only GPUs need: its absence is no fault. */
+  private static void optional(
+      PrintWriter out, String what, Optional<String> found, String absence) {
+    line(
+        out,
+        found.isPresent() ? "ok" : "none",
+        what,
+        found.orElse(absence + "; only GPUs need it"));
+  }
+
+  private static void line(PrintWriter out, String state, String what, String detail) {
+    out.printf("%-8s %-16s %s%n", state, what, detail);
+  }
+}

@@ -1,0 +1,134 @@
+package io.nvrar.tools;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.PrintWriter;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.ServiceConfigurationError;
+import java.util.ServiceLoader;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.ScopeType;
+
+/**
+ * The root of the command line. Commands are found by {@link ServiceLoader}; a failure becomes one
+ * sentence on standard error. Exit codes: what the command returned, 1 for a failure, 2 for wrong
+ * usage.
+ */
+@Command(
+    name = "nvrar",
+    description = "Low-latency collectives for Ray Java actors.",
+    synopsisSubcommandLabel = "COMMAND",
+    mixinStandardHelpOptions = true,
+    versionProvider = Main.Version.class)
+public final class Main implements Runnable {
+  static final int FAILED = 1;
+  static final int WRONG_USAGE = 2;
+
+  /**
+   * Where the logs of a private cluster are kept that is gone when its user reads where to look;
+   * set by {@code bin/nvrar}.
+   */
+  static final String KEPT_LOGS_PROPERTY = "nvrar.cli.ray.logs";
+
+  private static final String SESSION_DIRECTORY = "Ray's session directory";
+
+  /** The environment variable that asks for stack traces, as {@code --verbose} does. */
+  static final String DEBUG_VARIABLE = "NVRAR_DEBUG";
+
+  @Option(
+      names = "--verbose",
+      scope = ScopeType.INHERIT,
+      description = "Show the stack trace of a failure.")
+  private boolean verbose = System.getenv(DEBUG_VARIABLE) != null;
+
+  private final CommandLine commandLine = new CommandLine(this);
+
+  /** Why a command that is installed cannot be offered, one clause each. */
+  private final List<String> unusable = new ArrayList<>();
+
+  private Main() {
+    Iterator<NvrarCommand> commands = ServiceLoader.load(NvrarCommand.class).iterator();
+    while (true) {
+      try {
+        if (!commands.hasNext()) {
+          break;
+        }
+        commandLine.addSubcommand(commands.next());
+      } catch (ServiceConfigurationError | NoClassDefFoundError error) {
+        unusable.add(error.toString());
+      }
+    }
+  }
+
+  /** Runs a command and exits with its code. */
+  public static void main(String[] args) {
+    ErrorStream.install();
+    int code =
+        run(
+            new PrintWriter(System.out, true, UTF_8),
+            new PrintWriter(System.err, true, UTF_8),
+            args);
+    // Ray and the tokenizer leave threads behind that would keep the process.
+    System.exit(code);
+  }
+
+  /** Runs a command and returns its exit code. */
+  static int run(PrintWriter out, PrintWriter err, String... args) {
+    Main main = new Main();
+    return main.commandLine
+        .setOut(out)
+        .setErr(err)
+        .setCaseInsensitiveEnumValuesAllowed(true)
+        .setParameterExceptionHandler(main::explainUsage)
+        .setExecutionExceptionHandler(main::explainFailure)
+        .execute(args);
+  }
+
+  @Override
+  public void run() {
+    commandLine.usage(commandLine.getOut());
+  }
+
+  private int explainUsage(ParameterException exception, String[] args) {
+    CommandLine command = exception.getCommandLine();
+    PrintWriter err = command.getErr();
+    err.println("nvrar: " + Sentence.of(exception));
+    if (command.getParent() == null) {
+      // A command whose classes are incomplete is unknown here; its name does not say why.
+      unusable.forEach(reason -> err.println("nvrar: not available: " + reason));
+    }
+    err.println("nvrar: " + command.getCommandSpec().qualifiedName() + " --help lists the options");
+    return WRONG_USAGE;
+  }
+
+  private int explainFailure(
+      Exception exception, CommandLine command, CommandLine.ParseResult parsed) {
+    PrintWriter err = command.getErr();
+    err.println("nvrar: " + withKeptLogs(Sentence.of(exception)));
+    if (verbose) {
+      exception.printStackTrace(err);
+    }
+    return FAILED;
+  }
+
+  private static String withKeptLogs(String sentence) {
+    String logs = System.getProperty(KEPT_LOGS_PROPERTY);
+    return logs == null
+        ? sentence
+        : sentence.replace(SESSION_DIRECTORY, SESSION_DIRECTORY + ", kept in " + logs + ",");
+  }
+
+  /** The version in the jar's manifest. */
+  static final class Version implements CommandLine.IVersionProvider {
+    @Override
+    public String[] getVersion() {
+      String version = Main.class.getPackage().getImplementationVersion();
+      return new String[] {"ray-nvrar " + (version == null ? "(not packaged)" : version)};
+    }
+  }
+}

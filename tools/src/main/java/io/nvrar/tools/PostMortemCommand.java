@@ -1,0 +1,80 @@
+package io.nvrar.tools;
+
+import io.nvrar.flight.FlightFile;
+import io.nvrar.flight.FlightRecord;
+import io.nvrar.flight.PostMortem;
+import io.nvrar.internal.CallRecord;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** Says what each rank of a failed group did last, and which rank and call are at fault. */
+@Command(
+    name = "post-mortem",
+    mixinStandardHelpOptions = true,
+    description = {
+      "Say what each rank of a failed group did last, and which rank and call are at fault.",
+      "The failure's message names the file."
+    })
+public final class PostMortemCommand implements NvrarCommand {
+  @Spec private @Nullable CommandSpec spec;
+
+  @Parameters(arity = "1..*", paramLabel = "FILE", description = "Flight records.")
+  private List<Path> files = new ArrayList<>();
+
+  /** For {@link java.util.ServiceLoader}. */
+  public PostMortemCommand() {}
+
+  @Override
+  public Integer call() {
+    PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    for (Path file : files) {
+      print(out, file, FlightFile.read(file));
+    }
+    return 0;
+  }
+
+  private static void print(PrintWriter out, Path file, FlightRecord record) {
+    FlightRecord.Header header = record.header();
+    out.printf("flight record  %s%n", file);
+    out.printf(
+        "group          '%s', %d ranks, %s, library build %s%n",
+        header.group(), header.worldSize(), header.backend(), header.build());
+    out.printf("written        %s by rank %d%n", header.time(), header.writer());
+    out.printf("failure        %s%n%n", header.message());
+    out.printf(
+        "%4s  %-16s %8s  %-8s %12s  %s%n",
+        "rank", "host", "pid", "state", "began before", "last call");
+    for (FlightRecord.Rank rank : record.ranks()) {
+      CallRecord last = rank.last();
+      out.printf(
+          "%4d  %-16s %8d  %-8s %12s  %s%n",
+          rank.rank(),
+          rank.host(),
+          rank.pid(),
+          last.state().name().toLowerCase(Locale.ROOT),
+          before(last, header),
+          last.description());
+    }
+    out.printf("%nat fault: %s%n%n", PostMortem.of(record).sentence());
+  }
+
+  private static String before(CallRecord call, FlightRecord.Header header) {
+    if (call.beginNanos() == 0) {
+      return "-";
+    }
+    long nanos = header.nanos() - call.beginNanos();
+    return nanos < TimeUnit.SECONDS.toNanos(10)
+        ? String.format(Locale.ROOT, "%.3f ms", nanos / 1e6)
+        : String.format(Locale.ROOT, "%.1f s", nanos / 1e9);
+  }
+}

@@ -1,0 +1,458 @@
+package io.nvrar.tools.bench;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.device.Devices;
+import io.nvrar.device.cuda.CudaDevices;
+import io.nvrar.tools.AnswerPipe;
+import io.nvrar.tools.NvrarCommand;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Times the collectives between processes of this machine. */
+@Command(
+    name = "bench",
+    mixinStandardHelpOptions = true,
+    description = {
+      "Time the collectives between processes of this machine: from C++, from Java, and beside"
+          + " Open MPI where it is installed, in turn and in one table. On GPUs beside the kernels"
+          + " of the study that ours are compared with, and, where python3 has PyTorch, NCCL and"
+          + " PyTorch's symmetric memory.",
+      "Time: the mean of a batch of calls made back to back; of the ranks the slowest, of the"
+          + " batches and rounds the median. After each batch, on GPUs after those of a mode, one"
+          + " more is checked, every element on every rank, against values computed without the"
+          + " library."
+    })
+public final class BenchCommand implements NvrarCommand {
+  private static final long LEAST_BYTES = 8;
+  private static final long MOST_BYTES = 4 << 20;
+  private static final int REPEATS = 5;
+  private static final long GPU_LEAST_BYTES = 1 << 10;
+  private static final long GPU_MOST_BYTES = 8 << 20;
+  private static final int GPU_REPEATS = 30;
+
+  /** Sizes for the collectives that have no comparison: latency, the middle, bandwidth. */
+  private static final long DOCUMENT_LEAST_BYTES = 1 << 10;
+
+  private static final long DOCUMENT_MOST_BYTES = 1 << 20;
+  private static final int DOCUMENT_FACTOR = 32;
+
+  @Spec
+  @SuppressWarnings("NullAway.Init")
+  private CommandSpec spec;
+
+  @Option(
+      names = "--backend",
+      defaultValue = "cpu",
+      description = "cpu, cuda, or auto: cuda where it can run (default: ${DEFAULT-VALUE}).")
+  private Backend backend = Backend.CPU;
+
+  @Option(
+      names = "--from",
+      split = ",",
+      converter = Names.Implementations.class,
+      paramLabel = "NAME",
+      description =
+          "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot"
+              + " (default: all that are here).")
+  private @Nullable List<Implementation> from;
+
+  @Option(
+      names = {"--processes", "--ranks"},
+      split = ",",
+      paramLabel = "N",
+      description =
+          "Ranks, each a process, 1 to 8; several in turn (default: 2,4; on GPUs one for each that"
+              + " is visible).")
+  private @Nullable List<Integer> processes;
+
+  @Option(
+      names = "--mode",
+      split = ",",
+      converter = Names.Modes.class,
+      paramLabel = "NAME",
+      description =
+          "On GPUs: graph, eager, graph-compute, eager-compute: a batch in a CUDA graph or call by"
+              + " call, bare or with a kernel of about 1 us after each call, whose own time is"
+              + " subtracted (default: all in turn).")
+  private List<Mode> modes = Mode.OF_GPUS;
+
+  @Option(
+      names = "--gpus",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = "On GPUs: rank r is on GPU r mod N (default: each has its own).")
+  private int gpus;
+
+  @Option(
+      names = "--memory",
+      converter = Names.Memories.class,
+      defaultValue = "auto",
+      paramLabel = "NAME",
+      description =
+          "On GPUs: how the ranks reach each other, auto, nvshmem, ipc (default:"
+              + " ${DEFAULT-VALUE}).")
+  private MemoryProvider memory = MemoryProvider.AUTO;
+
+  @Option(
+      names = "--collective",
+      split = ",",
+      converter = Names.Collectives.class,
+      defaultValue = "all-reduce",
+      paramLabel = "NAME",
+      description =
+          "all-reduce, reduce, broadcast, all-gather, reduce-scatter, all-to-all, send-receive,"
+              + " barrier; several in turn (default: ${DEFAULT-VALUE}).")
+  private List<Collective> collectives = List.of();
+
+  @Option(names = "--all", description = "Every collective.")
+  private boolean all;
+
+  @Option(
+      names = "--type",
+      converter = Names.Types.class,
+      paramLabel = "NAME",
+      description =
+          "float32, float16, bfloat16, float64, int8, uint8, int32, int64 (default: float32; on"
+              + " GPUs bfloat16).")
+  private @Nullable DataType type;
+
+  @Option(
+      names = "--op",
+      converter = Names.Ops.class,
+      defaultValue = "sum",
+      paramLabel = "NAME",
+      description = "sum, product, max, min, avg (default: ${DEFAULT-VALUE}).")
+  private ReduceOp op = ReduceOp.SUM;
+
+  @Option(
+      names = "--algorithm",
+      converter = Names.Algorithms.class,
+      defaultValue = "auto",
+      paramLabel = "NAME",
+      description =
+          "Of all-reduce: auto, one-shot, two-shot, hierarchical (default: ${DEFAULT-VALUE}).")
+  private Algorithm algorithm = Algorithm.AUTO;
+
+  @Option(
+      names = "--root",
+      defaultValue = "0",
+      paramLabel = "RANK",
+      description = "Of reduce and broadcast (default: ${DEFAULT-VALUE}).")
+  private int root;
+
+  @Option(
+      names = "--min",
+      converter = Names.Bytes.class,
+      paramLabel = "BYTES",
+      description = "Smallest size, such as 64, 8K, 4M (default: 8; on GPUs 1K).")
+  private @Nullable Long minBytes;
+
+  @Option(
+      names = "--max",
+      converter = Names.Bytes.class,
+      paramLabel = "BYTES",
+      description = "Largest size (default: 4M; on GPUs 8M).")
+  private @Nullable Long maxBytes;
+
+  @Option(
+      names = "--factor",
+      defaultValue = "2",
+      paramLabel = "N",
+      description = "From one size to the next, 2 to 1024 (default: ${DEFAULT-VALUE}).")
+  private int factor;
+
+  @Option(
+      names = "--iters",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = "Calls in a timed batch (default: by size, 20 to 1000; on GPUs 40).")
+  private int iterations;
+
+  @Option(
+      names = "--warmup",
+      defaultValue = "-1",
+      paramLabel = "N",
+      description =
+          "Untimed calls before each batch (default: a tenth of --iters); on GPUs untimed batches"
+              + " (default: 3); 0 also leaves out Java's 30,000 for the JVM's compiler.")
+  private int warmup;
+
+  @Option(
+      names = "--repeats",
+      paramLabel = "N",
+      description = "Batches of a round (default: 5; on GPUs 30).")
+  private @Nullable Integer repeats;
+
+  @Option(
+      names = "--rounds",
+      defaultValue = "3",
+      paramLabel = "N",
+      description = "Rounds, each in fresh processes (default: ${DEFAULT-VALUE}).")
+  private int rounds;
+
+  @Option(
+      names = "--ranks-per-node",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = "Simulated nodes of so many ranks (default: all in one).")
+  private int ranksPerNode;
+
+  @Option(
+      names = "--ring-bytes",
+      converter = Names.Bytes.class,
+      paramLabel = "BYTES",
+      description = "The group's ringBytes (default: the library's).")
+  private @Nullable Long ringBytes;
+
+  @Option(names = "--csv", paramLabel = "FILE", description = "Also as CSV.")
+  private @Nullable Path csv;
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Also as JSON.")
+  private @Nullable Path json;
+
+  @Option(
+      names = "--document",
+      paramLabel = "FILE",
+      description =
+          "Also all as tables in this Markdown file, between its two marks; on the CPU with the"
+              + " other collectives at three sizes.")
+  private @Nullable Path document;
+
+  @Option(names = "--member", hidden = true, description = "Be the member of this rank.")
+  private @Nullable Integer member;
+
+  @Option(names = "--barrier", hidden = true, description = "Where the members meet.")
+  private @Nullable Path barrier;
+
+  /** For {@link java.util.ServiceLoader}. */
+  public BenchCommand() {}
+
+  @Override
+  public Integer call() throws IOException, InterruptedException {
+    backend = Devices.resolve(backend);
+    check();
+    PrintWriter out = spec.commandLine().getOut();
+    if (member != null && barrier != null && processes != null) {
+      try (PrintWriter answers = AnswerPipe.open(spec.commandLine())) {
+        JavaRun.member(settings(collectives.get(0), processes.get(0)), member, barrier, answers);
+      }
+      return 0;
+    }
+    checkBackend();
+    checkRoot();
+    List<Settings> settings = settings();
+    PrintWriter err = spec.commandLine().getErr();
+    Path home = Path.of(System.getProperty("nvrar.home", "."));
+    Campaign campaign =
+        new Campaign(settings, implementations(home, settings, err), rounds, home, err);
+    String machine = Machine.describe(backend);
+    Results results = new Results(campaign.run());
+    out.println(machine);
+    TextReport.print(results, out);
+    write(machine, results);
+    if (!campaign.failures().isEmpty()) {
+      throw new CollectiveException(
+          campaign.failures().entrySet().stream()
+              .map(
+                  one -> "%s was given up: %s".formatted(one.getKey(), one.getValue().getMessage()))
+              .collect(Collectors.joining("; ")));
+    }
+    if (results.wrong() > 0) {
+      throw new CollectiveException(
+          "%d elements of the results were wrong; the column #wrong says where"
+              .formatted(results.wrong()));
+    }
+    return 0;
+  }
+
+  private void write(String machine, Results results) throws IOException {
+    List<String> words = new ArrayList<>(List.of("bin/nvrar", "bench"));
+    // Below the launcher's root command they begin with this command's name.
+    spec.commandLine().getParseResult().originalArgs().stream()
+        .dropWhile(spec.name()::equals)
+        .forEach(words::add);
+    String command = String.join(" ", words);
+    if (csv != null) {
+      ResultFiles.csv(csv, results.rows());
+    }
+    if (json != null) {
+      ResultFiles.json(json, machine, command, results.rows());
+    }
+    if (document != null) {
+      MarkdownReport.write(document, backend, machine, command, results);
+    }
+  }
+
+  private List<Settings> settings() {
+    List<Settings> settings = new ArrayList<>();
+    List<Collective> measured = all ? List.of(Collective.values()) : collectives;
+    for (Collective collective : measured) {
+      for (int count : ranks()) {
+        settings.add(settings(collective, count));
+      }
+    }
+    if (document != null && backend == Backend.CPU) {
+      int most = ranks().stream().mapToInt(Integer::intValue).max().orElseThrow();
+      for (Collective collective : Collective.values()) {
+        if (!measured.contains(collective)) {
+          settings.add(
+              settings(collective, most)
+                  .ofSizes(DOCUMENT_LEAST_BYTES, DOCUMENT_MOST_BYTES, DOCUMENT_FACTOR));
+        }
+      }
+    }
+    return settings;
+  }
+
+  private Settings settings(Collective collective, int count) {
+    return new Settings(
+        backend,
+        onGpu() ? modes : List.of(Mode.CALLS),
+        gpus,
+        memory,
+        collective,
+        count,
+        ranksPerNode,
+        type(),
+        op,
+        algorithm,
+        root,
+        least(),
+        most(),
+        factor,
+        iterations,
+        warmup,
+        repeats == null ? (onGpu() ? GPU_REPEATS : REPEATS) : repeats,
+        ringBytes == null ? 0 : ringBytes);
+  }
+
+  private boolean onGpu() {
+    return backend == Backend.CUDA;
+  }
+
+  private List<Integer> ranks() {
+    if (processes != null) {
+      return processes;
+    }
+    return onGpu() ? List.of(Math.min(CudaDevices.count(), Groups.MAX_WORLD_SIZE)) : List.of(2, 4);
+  }
+
+  private DataType type() {
+    if (type != null) {
+      return type;
+    }
+    return onGpu() ? DataType.BFLOAT16 : DataType.FLOAT32;
+  }
+
+  private long least() {
+    if (minBytes != null) {
+      return minBytes;
+    }
+    return onGpu() ? GPU_LEAST_BYTES : LEAST_BYTES;
+  }
+
+  private long most() {
+    if (maxBytes != null) {
+      return maxBytes;
+    }
+    return onGpu() ? GPU_MOST_BYTES : MOST_BYTES;
+  }
+
+  private List<Implementation> implementations(
+      Path home, List<Settings> settings, PrintWriter err) {
+    List<Implementation> wanted = from == null ? Implementation.of(backend) : from;
+    List<Implementation> here = new ArrayList<>();
+    for (Implementation one : wanted) {
+      String reason = leftOut(home, one, settings);
+      if (reason.isEmpty()) {
+        here.add(one);
+      } else if (from != null) {
+        throw new CollectiveException("--from names " + one + ", but " + reason);
+      } else {
+        err.println("nvrar: left out: " + one + ", " + reason);
+      }
+    }
+    return here;
+  }
+
+  /** Why an implementation is measured with none of the settings, empty if it is with one. */
+  private static String leftOut(Path home, Implementation one, List<Settings> settings) {
+    String reason = "";
+    for (Settings each : settings) {
+      reason = ProgramRun.leftOut(home, one, each);
+      if (reason.isEmpty()) {
+        return reason;
+      }
+    }
+    return reason;
+  }
+
+  private void checkBackend() {
+    @Nullable BackendUnavailableException cause = Devices.unavailabilityCause(backend);
+    if (cause != null) {
+      throw cause;
+    }
+  }
+
+  private void check() throws IOException {
+    if (processes != null) {
+      for (int count : processes) {
+        require(count, "--processes", 1, Groups.MAX_WORLD_SIZE);
+      }
+    }
+    if (least() > most()) {
+      throw wrong("--min is %d bytes, more than --max, %d".formatted(least(), most()));
+    }
+    if (op == ReduceOp.AVG && !type().isFloat()) {
+      throw wrong("--op avg is for floating types, --type is " + Names.of(type()));
+    }
+    if (!onGpu() && (gpus != 0 || memory != MemoryProvider.AUTO)) {
+      throw wrong("--gpus and --memory are for --backend cuda");
+    }
+    require(gpus, "--gpus", 0, Groups.MAX_WORLD_SIZE);
+    require(factor, "--factor", 2, 1024);
+    require(iterations, "--iters", 0, 1_000_000);
+    require(warmup, "--warmup", -1, 1_000_000);
+    require(repeats == null ? 1 : repeats, "--repeats", 1, 1000);
+    require(rounds, "--rounds", 1, 1000);
+    require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_WORLD_SIZE);
+    if (document != null) {
+      MarkdownReport.check(document, backend);
+    }
+  }
+
+  /** What has to be known of GPUs first. */
+  private void checkRoot() {
+    int fewest = ranks().stream().mapToInt(Integer::intValue).min().orElseThrow();
+    if (root < 0 || root >= fewest) {
+      throw wrong("--root is %d, not a rank of %d processes".formatted(root, fewest));
+    }
+  }
+
+  private void require(int value, String option, int least, int most) {
+    if (value < least || value > most) {
+      throw wrong("%s is %d, must be %d to %d".formatted(option, value, least, most));
+    }
+  }
+
+  private ParameterException wrong(String sentence) {
+    return new ParameterException(spec.commandLine(), sentence);
+  }
+}

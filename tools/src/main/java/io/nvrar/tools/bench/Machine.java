@@ -1,0 +1,38 @@
+package io.nvrar.tools.bench;
+
+import io.nvrar.Backend;
+import io.nvrar.device.cuda.CudaDevices;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+
+/** What a figure needs beside it to mean anything. */
+final class Machine {
+  private Machine() {}
+
+  static String describe(Backend backend) throws IOException {
+    String gpus = "";
+    if (backend == Backend.CUDA) {
+      int count = CudaDevices.count();
+      gpus = "%d GPU%s %s, ".formatted(count, count == 1 ? "" : "s", CudaBench.name());
+    }
+
+    String model;
+    try (Stream<String> lines = Files.lines(Path.of("/proc/cpuinfo"))) {
+      model =
+          lines
+              .filter(line -> line.startsWith("model name"))
+              .findFirst()
+              .map(line -> line.substring(line.indexOf(':') + 1).strip())
+              .orElse("unknown");
+    }
+    return "%s%d cores of %s, Linux %s, JDK %s"
+        .formatted(
+            gpus,
+            Runtime.getRuntime().availableProcessors(),
+            model,
+            System.getProperty("os.version"),
+            System.getProperty("java.version"));
+  }
+}

@@ -1,0 +1,173 @@
+package io.nvrar.tools.soak;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.ToLongFunction;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Compares what every worker holds between rounds, when it is in no group, with what it held after
+ * its first rounds. What only ends a moment after a group's close is given that moment.
+ */
+final class LeakCheck {
+  private static final int ANSWER_SECONDS = 30;
+  private static final int TRIES = 40;
+  private static final long TRY_MILLIS = 250;
+
+  /** Files that the JVM may open once, whenever it first needs them, such as its random source. */
+  private static final int LATE_FILES = 4;
+
+  private static final long RSS_SLACK_BYTES = 8L << 20;
+  private static final double RSS_SLACK = 0.05;
+  private static final long HEAP_SLACK_BYTES = 2L << 20;
+
+  /** Fewer samples than this say nothing about a slope. */
+  private static final int TREND_SAMPLES = 12;
+
+  /** By process id, in the order of the first check. */
+  private final Map<Long, List<Holdings>> history = new LinkedHashMap<>();
+
+  /** Returns what is held and should not be, one sentence per process. */
+  List<String> check(Pool pool) throws InterruptedException {
+    List<String> complaints = new ArrayList<>();
+    for (WorkerProcess worker : pool.workers()) {
+      String complaint = check(worker);
+      if (complaint != null) {
+        complaints.add(complaint);
+      }
+    }
+    return complaints;
+  }
+
+  private @Nullable String check(WorkerProcess worker) throws InterruptedException {
+    List<Holdings> earlier = history.computeIfAbsent(worker.pid(), pid -> new ArrayList<>());
+    String problem = "";
+    for (int i = 0; i < TRIES; i++) {
+      Holdings now;
+      try {
+        now = worker.holdings().get(ANSWER_SECONDS, TimeUnit.SECONDS);
+      } catch (ExecutionException | TimeoutException e) {
+        return "worker %d does not say what it holds: %s".formatted(worker.pid(), e);
+      }
+      problem = problem(now, earlier.isEmpty() ? now : earlier.get(0));
+      if (problem.isEmpty()) {
+        earlier.add(now);
+        return null;
+      }
+      Thread.sleep(TRY_MILLIS);
+    }
+    return "worker %d leaks: %s".formatted(worker.pid(), problem);
+  }
+
+  static String problem(Holdings now, Holdings first) {
+    List<String> problems = new ArrayList<>();
+    if (now.segments() > 0) {
+      problems.add(now.segments() + " mappings of segments of groups that have ended");
+    }
+    List<String> ours = now.threads().stream().filter(name -> name.startsWith("nvrar-")).toList();
+    if (!ours.isEmpty()) {
+      problems.add("threads of groups that have ended: " + ours);
+    }
+    if (now.threads().size() > first.threads().size()) {
+      problems.add(
+          "threads %s, after its first rounds it had %s".formatted(now.threads(), first.threads()));
+    }
+    if (now.tasks() > first.tasks()) {
+      problems.add(
+          "%d threads of all kinds, after its first rounds it had %d"
+              .formatted(now.tasks(), first.tasks()));
+    }
+    if (now.descriptors().size() > first.descriptors().size() + LATE_FILES) {
+      problems.add(
+          "%d open files, after its first rounds it had %d"
+              .formatted(now.descriptors().size(), first.descriptors().size()));
+    }
+    Map<String, Integer> before = count(first.descriptors());
+    count(now.descriptors())
+        .forEach(
+            (what, number) -> {
+              int allowed = before.getOrDefault(what, what.startsWith("/") ? 1 : 0);
+              if (what.startsWith("/memfd:") || number > allowed) {
+                problems.add(
+                    "%d descriptors of %s, after its first rounds it had %d"
+                        .formatted(number, what, before.getOrDefault(what, 0)));
+              }
+            });
+    return String.join("; ", problems);
+  }
+
+  private static Map<String, Integer> count(List<String> descriptors) {
+    Map<String, Integer> counts = new HashMap<>();
+    descriptors.forEach(what -> counts.merge(what, 1, Integer::sum));
+    return counts;
+  }
+
+  /** Returns which processes grew in the last third of the run over the second. */
+  List<String> growth() {
+    List<String> complaints = new ArrayList<>();
+    history.forEach((pid, samples) -> complaints.addAll(growth(pid, samples)));
+    return complaints;
+  }
+
+  static List<String> growth(long pid, List<Holdings> samples) {
+    if (samples.size() < TREND_SAMPLES) {
+      return List.of();
+    }
+    List<String> complaints = new ArrayList<>();
+    int third = samples.size() / 3;
+    List<Holdings> middle = samples.subList(third, 2 * third);
+    List<Holdings> last = samples.subList(2 * third, samples.size());
+    long rss = median(middle, Holdings::rssBytes);
+    long rssLast = median(last, Holdings::rssBytes);
+    if (rssLast > rss + RSS_SLACK_BYTES + RSS_SLACK * rss) {
+      complaints.add(
+          "worker %d grew from %d to %d KiB of resident memory"
+              .formatted(pid, rss >> 10, rssLast >> 10));
+    }
+    long heap = median(middle, Holdings::heapBytes);
+    long heapLast = median(last, Holdings::heapBytes);
+    if (heapLast > heap + HEAP_SLACK_BYTES) {
+      complaints.add(
+          "worker %d grew from %d to %d KiB of Java heap"
+              .formatted(pid, heap >> 10, heapLast >> 10));
+    }
+    return complaints;
+  }
+
+  private static long median(List<Holdings> samples, ToLongFunction<Holdings> of) {
+    return samples.stream().mapToLong(of).sorted().toArray()[samples.size() / 2];
+  }
+
+  /** One line for each of the processes that lived longest. */
+  List<String> summary(int lines) {
+    return history.entrySet().stream()
+        .filter(entry -> !entry.getValue().isEmpty())
+        .sorted(Comparator.comparingInt(entry -> -entry.getValue().size()))
+        .limit(lines)
+        .map(
+            entry -> {
+              Holdings first = entry.getValue().get(0);
+              Holdings last = entry.getValue().get(entry.getValue().size() - 1);
+              return "pid %d, %d checks: RSS %.1f -> %.1f MiB, heap %.1f -> %.1f MiB, descriptors %d -> %d, threads %d -> %d"
+                  .formatted(
+                      entry.getKey(),
+                      entry.getValue().size(),
+                      first.rssBytes() / 0x1p20,
+                      last.rssBytes() / 0x1p20,
+                      first.heapBytes() / 0x1p20,
+                      last.heapBytes() / 0x1p20,
+                      first.descriptors().size(),
+                      last.descriptors().size(),
+                      first.tasks(),
+                      last.tasks());
+            })
+        .toList();
+  }
+}

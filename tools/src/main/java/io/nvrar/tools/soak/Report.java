@@ -1,0 +1,146 @@
+package io.nvrar.tools.soak;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/** What has been done and found so far. */
+final class Report {
+  private static final int LONGEST_LIVED = 4;
+
+  /** So often in a row no fault comes too late by chance. */
+  private static final int ONE_IS_IN_TIME = 20;
+
+  private final Tally tally = new Tally();
+  private final Map<Fault.Kind, FaultCount> faults = new EnumMap<>(Fault.Kind.class);
+  private final long[] worlds = new long[9];
+  private final List<String> complaints = new ArrayList<>();
+  private final List<String> explanation = new ArrayList<>();
+  private int rounds;
+  private int groups;
+  private long wrongResults;
+  private int leaks;
+
+  private static final class FaultCount {
+    private int drawn;
+    private int happened;
+    private int failed;
+    private double slowestSeconds;
+    private final Map<String, Integer> outcomes = new TreeMap<>();
+  }
+
+  void verified(Tally more) {
+    tally.add(more);
+  }
+
+  void ran(Round round, boolean faultHappened) {
+    rounds++;
+    groups += round.groups().size();
+    round.groups().forEach(group -> worlds[group.worldSize()]++);
+    FaultCount count = count(round.fault());
+    count.drawn++;
+    count.happened += faultHappened ? 1 : 0;
+  }
+
+  void ended(Fault fault, Outcome outcome, @Nullable Long faultNanos) {
+    FaultCount count = count(fault);
+    boolean threw = outcome.end() == Outcome.End.FAILED;
+    count.outcomes.merge(
+        threw ? outcome.exception() : outcome.end().name().toLowerCase(Locale.ROOT),
+        1,
+        Integer::sum);
+    if (threw && faultNanos != null) {
+      count.failed++;
+      count.slowestSeconds = Math.max(count.slowestSeconds, (outcome.atNanos() - faultNanos) / 1e9);
+    }
+    wrongResults += outcome.end() == Outcome.End.WRONG_RESULT ? 1 : 0;
+  }
+
+  private FaultCount count(Fault fault) {
+    return faults.computeIfAbsent(fault.kind(), kind -> new FaultCount());
+  }
+
+  void complain(Round round, List<String> sentences) {
+    sentences.forEach(sentence -> complaints.add("round " + round.number() + ": " + sentence));
+  }
+
+  /** Takes note of what helps to understand the complaints. */
+  void explain(List<String> lines) {
+    explanation.addAll(lines);
+  }
+
+  void leak(List<String> sentences) {
+    leaks += sentences.size();
+    complaints.addAll(sentences);
+  }
+
+  /** Looks at all rounds together: a fault that never made any rank fail was no fault. */
+  void judgeEffects() {
+    faults.forEach(
+        (kind, count) -> {
+          if (Verdict.MAY_COME_TOO_LATE.contains(kind)
+              && count.happened >= ONE_IS_IN_TIME
+              && count.failed == 0) {
+            complaints.add(
+                "%s happened in %d rounds, and no rank of any of them failed"
+                    .formatted(kind, count.happened));
+          }
+        });
+  }
+
+  List<String> complaints() {
+    return List.copyOf(complaints);
+  }
+
+  int rounds() {
+    return rounds;
+  }
+
+  boolean isClean() {
+    return complaints.isEmpty();
+  }
+
+  String progress(long seconds, int nextRound) {
+    int happened = faults.values().stream().mapToInt(count -> count.happened).sum();
+    return "%5d s  round %d  %d groups  %d calls  %.1f MiB  %d faults  %d wrong results  %d leaks"
+        .formatted(
+            seconds,
+            nextRound,
+            groups,
+            tally.calls(),
+            tally.bytes() / 0x1p20,
+            happened,
+            wrongResults,
+            leaks);
+  }
+
+  /** The table at the end. */
+  List<String> summary(LeakCheck leakCheck) {
+    List<String> lines = new ArrayList<>();
+    lines.addAll(explanation);
+    lines.add("calls verified by each rank, by collective");
+    for (Collective collective : Collective.values()) {
+      lines.add("  %-16s %10d".formatted(collective, tally.calls(collective)));
+    }
+    lines.add("  %-16s %10d  %.1f MiB".formatted("all", tally.calls(), tally.bytes() / 0x1p20));
+    lines.add("groups by world size 1 to 8: " + Arrays.toString(Arrays.copyOfRange(worlds, 1, 9)));
+    lines.add("rounds by fault: drawn, happened, slowest exception after it, how ranks ended");
+    faults.forEach(
+        (kind, count) ->
+            lines.add(
+                "  %-16s %5d %5d %7.2f s  %s"
+                    .formatted(
+                        kind, count.drawn, count.happened, count.slowestSeconds, count.outcomes)));
+    lines.add("memory of the longest-lived of the processes, first and last of its checks");
+    leakCheck.summary(LONGEST_LIVED).forEach(line -> lines.add("  " + line));
+    lines.add(
+        "%d rounds, %d groups, %d calls: %d wrong results, %d leaks, %d complaints in all"
+            .formatted(rounds, groups, tally.calls(), wrongResults, leaks, complaints.size()));
+    return lines;
+  }
+}

@@ -1,0 +1,214 @@
+package io.nvrar.tools.soak;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/** What a fault promises to every rank: how it may end, and how soon. */
+final class Verdict {
+  private static final Duration KNOWN_TO_ALL = Duration.ofSeconds(1);
+
+  /** How long late members of a failed join still hear why. */
+  private static final Duration FAREWELL = Duration.ofSeconds(2);
+
+  private static final Duration JOIN_GRACE = Duration.ofSeconds(2);
+
+  /** A stop that takes less of a limit than this must do no harm. */
+  private static final double HARMLESS = 0.75;
+
+  /**
+   * Kinds that may come when every rank is through: a round that is complete proves nothing then,
+   * but not every round can be.
+   */
+  static final Set<Fault.Kind> MAY_COME_TOO_LATE =
+      Set.of(
+          Fault.Kind.ABORT,
+          Fault.Kind.CLOSE_IN_CALL,
+          Fault.Kind.KILL,
+          Fault.Kind.LONG_STOP,
+          Fault.Kind.OBSERVER_KILL,
+          Fault.Kind.OBSERVER_ABORT,
+          Fault.Kind.OBSERVER_DESTROY);
+
+  private final Round round;
+  private final Fault fault;
+  private final @Nullable Long faultNanos;
+  private final long victimPid;
+  private final Duration slack;
+
+  /**
+   * @param faultNanos when the fault happened; null if it did not
+   * @param victimPid of the process that it happened to
+   * @param slack what a busy machine may add to every limit
+   */
+  Verdict(Round round, @Nullable Long faultNanos, long victimPid, Duration slack) {
+    this.round = round;
+    this.fault = round.fault();
+    this.faultNanos = faultNanos;
+    this.victimPid = victimPid;
+    this.slack = slack;
+  }
+
+  /** Why a rank must not end so, or null if it may. */
+  @Nullable String complaint(GroupPlan group, int rank, Outcome outcome) {
+    if (!mayEnd(group, rank, outcome)) {
+      return "rank %d of %s must not end so after %s: %s"
+          .formatted(rank, group.name(), faultNanos == null ? "no fault" : fault, outcome);
+    }
+    boolean failed = outcome.end() == Outcome.End.FAILED;
+    if (faultNanos == null || !(failed || outcome.end() == Outcome.End.COMPLETE)) {
+      return null;
+    }
+    Duration limit = limit(group, outcome).plus(slack);
+    if (failed && outcome.atNanos() - faultNanos > limit.toNanos()) {
+      return "rank %d of %s failed later than %.1f s after %s: %s"
+          .formatted(rank, group.name(), limit.toMillis() / 1e3, fault, outcome);
+    }
+    long closing = outcome.closedNanos() - Math.max(outcome.atNanos(), faultNanos);
+    if (round.first().equals(group) && closing > limit.toNanos()) {
+      return "rank %d of %s took %.1f s to close after %s, the limit is %.1f s: %s"
+          .formatted(rank, group.name(), closing / 1e9, fault, limit.toMillis() / 1e3, outcome);
+    }
+    return null;
+  }
+
+  private boolean mayEnd(GroupPlan group, int rank, Outcome outcome) {
+    boolean complete = outcome.end() == Outcome.End.COMPLETE;
+    if (outcome.end() == Outcome.End.WRONG_RESULT || outcome.end() == Outcome.End.HANGS) {
+      return false;
+    }
+    if (faultNanos == null) {
+      return complete;
+    }
+    if (fault.kind().external && cameTooLate(outcome)) {
+      return true;
+    }
+    boolean atFault = group.equals(round.first()) && rank == fault.rank();
+    boolean concerned = group.equals(round.first());
+    return switch (fault.kind()) {
+      case NONE, DELAY, BAD_ARGUMENT, SHORT_STOP, STRANGERS -> complete;
+      case DIFFERENT_CALL, SWAPPED_CALLS, MISSING_CALL ->
+          concerned ? outcome.is(GroupMismatchException.class) : complete;
+      case ABORT -> complete || (concerned && ends(outcome, "soak wants it"));
+      case EARLY_CLOSE ->
+          (concerned && !atFault)
+              ? ends(outcome, "rank %d closed ".formatted(fault.rank()))
+              : complete;
+      case CLOSE_IN_CALL ->
+          complete
+              || (atFault
+                  ? outcome.is(IllegalStateException.class)
+                  : concerned && ends(outcome, "rank " + fault.rank()));
+      case KILL -> afterLoss(group, rank, outcome);
+      case LONG_STOP -> afterLongStop(group, rank, outcome);
+      case OBSERVER_KILL, OBSERVER_ABORT -> complete || (concerned && ends(outcome, "driver"));
+      case OBSERVER_DESTROY ->
+          complete
+              || (concerned
+                  && (ends(outcome, "driver")
+                      || (outcome.is(IllegalStateException.class)
+                          && outcome.message().contains("destroyed by the driver"))));
+    };
+  }
+
+  /** Who joins a group that has failed long before finds nobody who could say why. */
+  private boolean cameTooLate(Outcome outcome) {
+    return faultNanos != null
+        && outcome.phase() == Phase.CREATE
+        && outcome.atNanos() - faultNanos > FAREWELL.toNanos()
+        && (ends(outcome, "has no rendezvous")
+            || (outcome.is(PeerLostException.class)
+                && outcome.lostRank() == 0
+                && outcome.message().contains("was being created")));
+  }
+
+  private static boolean ends(Outcome outcome, String saying) {
+    return outcome.is(CollectiveException.class) && outcome.message().contains(saying);
+  }
+
+  private boolean afterLoss(GroupPlan group, int rank, Outcome outcome) {
+    List<Integer> victims = group.ranksOf(round.first().faultyWorker());
+    if (victims.contains(rank)) {
+      return outcome.end() == Outcome.End.DIED || outcome.end() == Outcome.End.COMPLETE;
+    }
+    return outcome.end() == Outcome.End.COMPLETE
+        || (!victims.isEmpty()
+            && (namesLost(outcome, victims)
+                || missedJoin(outcome, victims)
+                || hearsOfAClose(outcome)));
+  }
+
+  private boolean afterLongStop(GroupPlan group, int rank, Outcome outcome) {
+    boolean complete = outcome.end() == Outcome.End.COMPLETE;
+    List<Integer> victims = group.ranksOf(round.first().faultyWorker());
+    long shortest =
+        Math.min(group.config().timeout().toMillis(), group.config().heartbeatLimit().toMillis());
+    if (complete || victims.isEmpty() || fault.pauseMillis() < HARMLESS * shortest) {
+      return complete;
+    }
+    if (victims.contains(rank)) {
+      // It wakes in a world that has ended without it; which end it hears of first is open.
+      return outcome.is(PeerLostException.class)
+          || outcome.is(CollectiveTimeoutException.class)
+          || outcome.is(CollectiveException.class);
+    }
+    return namesLost(outcome, victims)
+        || namesMissing(outcome, victims)
+        || missedJoin(outcome, victims)
+        || hearsOfAClose(outcome);
+  }
+
+  private boolean namesLost(Outcome outcome, List<Integer> victims) {
+    boolean knowsPid = outcome.lostPid() == victimPid;
+    // Who rank 0 is, is not known before the members have been introduced to each other.
+    boolean cannotKnowPid = outcome.phase() != Phase.CALL && outcome.lostPid() == 0;
+    // In a group that was split off the ranks are others.
+    boolean isVictim = victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
+    return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
+  }
+
+  /**
+   * A member whose split failed by the loss closes the first group, too, and it may do so before
+   * that group's own channel has heard of the loss.
+   */
+  private boolean hearsOfAClose(Outcome outcome) {
+    return fault.phase() == Phase.SPLIT && ends(outcome, " closed the group after its call #");
+  }
+
+  private static boolean namesMissing(Outcome outcome, List<Integer> victims) {
+    return outcome.is(CollectiveTimeoutException.class)
+        && (!Collections.disjoint(outcome.missingRanks(), victims)
+            || outcome.phase() == Phase.SPLIT);
+  }
+
+  /** A process that has not said who it is yet can only be missed; one that never listens, too. */
+  private static boolean missedJoin(Outcome outcome, List<Integer> victims) {
+    boolean joins = outcome.phase() == Phase.CREATE || outcome.phase() == Phase.SPLIT;
+    boolean mayHoldRendezvous = victims.contains(0) || outcome.phase() == Phase.SPLIT;
+    return joins
+        && (namesMissing(outcome, victims)
+            || (mayHoldRendezvous && ends(outcome, "has no rendezvous")));
+  }
+
+  private Duration limit(GroupPlan group, Outcome outcome) {
+    if (outcome.phase() == Phase.CREATE) {
+      return group.config().joinTimeout().plus(JOIN_GRACE);
+    }
+    if (fault.kind() != Fault.Kind.LONG_STOP) {
+      return KNOWN_TO_ALL;
+    }
+    // The one that was stopped learns it when it goes on.
+    Duration limit =
+        fault.variant() == Fault.BEYOND_CALL_TIMEOUT
+            ? group.config().timeout()
+            : group.config().heartbeatLimit();
+    Duration pause = Duration.ofMillis(fault.pauseMillis());
+    return (limit.compareTo(pause) > 0 ? limit : pause).plus(KNOWN_TO_ALL);
+  }
+}

@@ -1,0 +1,237 @@
+package io.nvrar.tools.soak;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.tools.AnswerPipe;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Path;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A {@link WorkerMain} as the controller sees it: what to tell it, what it says, how to break it.
+ */
+final class WorkerProcess {
+  private static final int SIGNAL_SECONDS = 10;
+  private static final int END_SECONDS = 10;
+
+  private final Process process;
+  private final Path log;
+  private final PrintStream commands;
+  private final Map<String, Task> tasks = new ConcurrentHashMap<>();
+  private final CompletableFuture<Void> ready = new CompletableFuture<>();
+  private final CompletableFuture<Void> gone = new CompletableFuture<>();
+  private volatile CompletableFuture<Holdings> holdings = new CompletableFuture<>();
+
+  /** Something that a worker was told to do; the futures complete as it is done. */
+  static final class Task {
+    final String id;
+    final CompletableFuture<byte[]> ticket = new CompletableFuture<>();
+    final CompletableFuture<Void> observing = new CompletableFuture<>();
+    final CompletableFuture<Void> released = new CompletableFuture<>();
+
+    /** When the moment of the fault was reached. */
+    final CompletableFuture<Long> reached = new CompletableFuture<>();
+
+    final CompletableFuture<Tally> verified = new CompletableFuture<>();
+    final CompletableFuture<Outcome> ended = new CompletableFuture<>();
+
+    private Task(String id) {
+      this.id = id;
+    }
+
+    private void breakOff(Exception why) {
+      ended.complete(Outcome.of(Outcome.End.DIED));
+      List.of(ticket, observing, released, reached, verified)
+          .forEach(future -> future.completeExceptionally(why));
+    }
+  }
+
+  private WorkerProcess(Process process, Path log) {
+    this.process = process;
+    this.log = log;
+    commands = new PrintStream(process.getOutputStream(), true, UTF_8);
+    Thread reader = new Thread(this::read, "soak-reader-" + process.pid());
+    reader.setDaemon(true);
+    reader.start();
+  }
+
+  /**
+   * Starts one.
+   *
+   * @param command all of its command line
+   * @param log where its standard output and standard error are appended
+   */
+  static WorkerProcess start(List<String> command, Path log) throws IOException {
+    return new WorkerProcess(
+        AnswerPipe.starting(command)
+            .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile()))
+            .start(),
+        log);
+  }
+
+  long pid() {
+    return process.pid();
+  }
+
+  boolean isAlive() {
+    return process.isAlive();
+  }
+
+  CompletableFuture<Void> ready() {
+    return ready;
+  }
+
+  /** Completes when the process has ended and everything that it said is taken in. */
+  CompletableFuture<Void> gone() {
+    return gone;
+  }
+
+  /** Tells the worker to do something. */
+  Task begin(String kind, String id, Object... words) {
+    Task task = tasks.computeIfAbsent(id, Task::new);
+    say(Line.of(kind, id).with(List.of(words)));
+    if (gone.isDone()) {
+      task.breakOff(died());
+    }
+    return task;
+  }
+
+  void forget(Task task) {
+    tasks.remove(task.id);
+  }
+
+  CompletableFuture<Holdings> holdings() {
+    CompletableFuture<Holdings> asked = new CompletableFuture<>();
+    holdings = asked;
+    say(Line.of("holdings", "-"));
+    if (gone.isDone()) {
+      asked.completeExceptionally(died());
+    }
+    return asked;
+  }
+
+  private void say(Line line) {
+    // A worker that is gone hears nothing; its tasks end all the same.
+    commands.println(line);
+  }
+
+  private IOException died() {
+    return new IOException("worker " + pid() + " is gone");
+  }
+
+  private void read() {
+    try (BufferedReader reader = process.inputReader(UTF_8)) {
+      for (String text = reader.readLine(); text != null; text = reader.readLine()) {
+        heard(Line.parse(text));
+      }
+    } catch (IOException | RuntimeException e) {
+      ready.completeExceptionally(e);
+    } finally {
+      awaitExit(); // its pipe ends a little earlier
+      ready.completeExceptionally(died());
+      holdings.completeExceptionally(died());
+      commands.close();
+      gone.complete(null);
+      tasks.values().forEach(task -> task.breakOff(died()));
+    }
+  }
+
+  private void awaitExit() {
+    try {
+      process.waitFor(END_SECONDS, TimeUnit.SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void heard(Line line) {
+    switch (line.kind()) {
+      case "ready" -> ready.complete(null);
+      case "holdings" -> holdings.complete(Holdings.parse(line.from(1)));
+      default -> {
+        @Nullable Task task = tasks.get(line.word(1));
+        if (task != null) {
+          heard(task, line);
+        }
+      }
+    }
+  }
+
+  private static void heard(Task task, Line line) {
+    switch (line.kind()) {
+      case "ticket" -> task.ticket.complete(Base64.getDecoder().decode(line.word(2)));
+      case "observing" -> task.observing.complete(null);
+      case "released" -> task.released.complete(null);
+      case "reached" -> task.reached.complete(Long.parseLong(line.word(2)));
+      case "verified" -> task.verified.complete(Tally.parse(line.from(2)));
+      case "ended" -> task.ended.complete(Outcome.parse(line.from(2)));
+      case "broken" -> task.breakOff(new IOException("a task broke: " + line.word(2)));
+      default -> throw new IllegalStateException("a worker says " + line);
+    }
+  }
+
+  /** SIGKILL. */
+  void kill() {
+    process.destroyForcibly();
+  }
+
+  /**
+   * SIGSTOP, and SIGCONT so much later, by a process that also does it if this one is killed.
+   *
+   * @return when it was stopped, and the process that wakes it
+   */
+  Pause stop(int millis) throws IOException {
+    Process shell =
+        new ProcessBuilder(
+                "sh",
+                "-c",
+                "kill -STOP $0 && echo stopped; sleep $1; kill -CONT $0",
+                Long.toString(pid()),
+                "%d.%03d".formatted(millis / 1000, millis % 1000))
+            .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile()))
+            .start();
+    long before = System.nanoTime();
+    try (BufferedReader answer = shell.inputReader(UTF_8)) {
+      String word = answer.readLine();
+      if (!"stopped".equals(word)) {
+        throw new IOException("worker " + pid() + " cannot be stopped");
+      }
+    }
+    return new Pause(before, shell);
+  }
+
+  /** A process that is stopped for a while. */
+  record Pause(long sinceNanos, Process shell) {
+    void await() throws InterruptedException {
+      shell.waitFor();
+    }
+  }
+
+  /** Has the JVM write what its threads do into the log. */
+  void dumpThreads() throws IOException, InterruptedException {
+    Process kill = new ProcessBuilder("kill", "-QUIT", Long.toString(pid())).start();
+    kill.waitFor(SIGNAL_SECONDS, TimeUnit.SECONDS);
+  }
+
+  /** Has it end in order. */
+  void dismiss() {
+    commands.close();
+  }
+
+  /** Ends it in order, or else by force. */
+  void end() throws InterruptedException {
+    dismiss();
+    if (!process.waitFor(END_SECONDS, TimeUnit.SECONDS)) {
+      kill();
+      process.waitFor(END_SECONDS, TimeUnit.SECONDS);
+    }
+  }
+}

@@ -1,0 +1,177 @@
+package io.nvrar.tools.bench;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
+
+class BenchCommandTest {
+  private final StringWriter out = new StringWriter();
+  private final StringWriter err = new StringWriter();
+
+  private int run(String... args) {
+    return new CommandLine(new BenchCommand())
+        .setOut(new PrintWriter(out, true))
+        .setErr(new PrintWriter(err, true))
+        .setCaseInsensitiveEnumValuesAllowed(true)
+        .setParameterExceptionHandler(
+            (exception, rest) -> {
+              err.append(exception.getMessage());
+              return 2;
+            })
+        .setExecutionExceptionHandler(
+            (exception, command, parsed) -> {
+              err.append(String.valueOf(exception.getMessage()));
+              return 1;
+            })
+        .execute(args);
+  }
+
+  @Test
+  void everyCollectiveFromProcessesOfJavaIsRightAndTheFilesSayWhatTheTableSays(
+      @TempDir Path directory) throws Exception {
+    Path csv = directory.resolve("results.csv");
+    Path json = directory.resolve("results.json");
+    int code =
+        run(
+            Stream.concat(
+                    Stream.of("--from", "java", "--all", "--processes", "2", "--rounds", "1"),
+                    Stream.of(
+                        "--repeats",
+                        "2",
+                        "--iters",
+                        "3",
+                        "--warmup",
+                        "0",
+                        "--min",
+                        "24",
+                        "--max",
+                        "24K",
+                        "--factor",
+                        "32",
+                        "--csv",
+                        csv.toString(),
+                        "--json",
+                        json.toString()))
+                .toArray(String[]::new));
+    assertThat(err.toString()).doesNotContain("rank");
+    assertThat(code).isZero();
+
+    List<String> lines = Files.readAllLines(csv, UTF_8);
+    assertThat(lines.get(0)).isEqualTo(Row.HEADER);
+    List<Row> rows = lines.stream().skip(1).map(Row::parse).toList();
+    // Three sizes out of place and in place, but for send-receive, which has no in place, and the
+    // barrier, which has no size.
+    assertThat(rows).hasSize(6 * 3 * 2 + 3 + 1);
+    assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isZero());
+    assertThat(rows).allSatisfy(row -> assertThat(row.timeUs()).isPositive());
+    assertThat(rows.stream().map(Row::collective).distinct()).hasSize(Collective.values().length);
+
+    JsonObject document = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
+    assertThat(document.get("command").getAsString())
+        .startsWith("bin/nvrar bench --from java --all");
+    assertThat(document.get("results").getAsJsonArray()).hasSize(rows.size());
+    for (Row row : rows) {
+      assertThat(out.toString()).contains(" " + row.bytes() + " ");
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void killOfAMemberIsSaidAndTakesTheOthersWithIt(boolean afterItJoined) {
+    long before = children();
+    CompletableFuture<Integer> running =
+        CompletableFuture.supplyAsync(
+            () -> run("--from", "java", "--processes", "2", "--rounds", "1", "--repeats", "1000"));
+    Awaitility.await()
+        .atMost(60, TimeUnit.SECONDS)
+        .until(() -> secondMember().filter(one -> !afterItJoined || hasJoined(one)).isPresent());
+    secondMember().orElseThrow().destroyForcibly();
+    assertThat(running.orTimeout(60, TimeUnit.SECONDS).join()).isEqualTo(1);
+    assertThat(err.toString()).contains("of the Java benchmark ended without a result");
+    Awaitility.await().atMost(10, TimeUnit.SECONDS).until(() -> children() == before);
+  }
+
+  private static boolean hasJoined(ProcessHandle member) {
+    try {
+      return Files.readString(Path.of("/proc", Long.toString(member.pid()), "maps"))
+          .contains("/memfd:");
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static long children() {
+    return ProcessHandle.current().children().filter(ProcessHandle::isAlive).count();
+  }
+
+  private static Optional<ProcessHandle> secondMember() {
+    return ProcessHandle.current()
+        .children()
+        .filter(
+            child ->
+                child
+                    .info()
+                    .arguments()
+                    .map(words -> String.join(" ", words).contains("--member 1"))
+                    .orElse(false))
+        .findFirst();
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "--processes 9         | --processes is 9, must be 1 to 8",
+        "--min 8K --max 1K     | --min is 8192 bytes, more than --max, 1024",
+        "--op avg --type int8  | --op avg is for floating types, --type is int8",
+        "--root 2              | --root is 2, not a rank of 2 processes",
+        "--factor 1            | --factor is 1, must be 2 to 1024",
+      })
+  void wrongOptionIsCode2AndOneSentenceWithWhatIsPossible(String options, String sentence) {
+    assertThat(run(options.split(" ", -1))).isEqualTo(2);
+    assertThat(err.toString()).isEqualTo(sentence);
+    assertThat(out.toString()).isEmpty();
+  }
+
+  @Test
+  void wrongNameIsCode2AndTheNamesAreListed() {
+    assertThat(run("--collective", "all-reduced")).isEqualTo(2);
+    assertThat(err.toString())
+        .contains("'all-reduced', must be one of all-reduce, reduce, broadcast, all-gather");
+  }
+
+  @Test
+  void backendThatCannotRunHereSaysWhy() {
+    assertThat(run("--backend", "cuda")).isEqualTo(1);
+    assertThat(err.toString()).containsIgnoringCase("cuda");
+  }
+
+  @Test
+  void pageWithoutAPlaceForTheTablesIsRefusedBeforeAnythingIsMeasured(@TempDir Path directory)
+      throws Exception {
+    Path page = Files.writeString(directory.resolve("page.md"), "# Benchmarks\n");
+    assertThat(run("--document", page.toString())).isEqualTo(1);
+    assertThat(err.toString()).contains("has no place for the results");
+    assertThat(Files.readString(page)).isEqualTo("# Benchmarks\n");
+  }
+}

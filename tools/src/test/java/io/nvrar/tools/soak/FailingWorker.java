@@ -1,0 +1,23 @@
+package io.nvrar.tools.soak;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.bootstrap.Groups;
+import java.io.IOException;
+
+/** A worker in which rank 1 fails without cause, after it has joined like everybody else. */
+final class FailingWorker {
+  private FailingWorker() {}
+
+  public static void main(String[] args) throws IOException {
+    WorkerMain.serve(
+        args,
+        (ticket, rank) -> {
+          var group = Groups.join(ticket, rank);
+          if (rank == 1) {
+            group.close();
+            throw new CollectiveException("nothing is wrong");
+          }
+          return group;
+        });
+  }
+}

@@ -1,0 +1,61 @@
+package io.nvrar.tools.soak;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class LeakCheckTest {
+  private static final List<String> FILES = List.of("/lib/a.jar", "pipe", "pipe", "socket");
+  private static final List<String> THREADS = List.of("main", "soak-reader");
+
+  private static Holdings holding(List<String> descriptors, List<String> threads, int segments) {
+    return new Holdings(descriptors, threads, threads.size() + 10, segments, 100 << 20, 4 << 20);
+  }
+
+  private static final Holdings FIRST = holding(FILES, THREADS, 0);
+
+  @Test
+  void theSameIsNoLeakNorIsAFileOpenedLate() {
+    assertThat(LeakCheck.problem(FIRST, FIRST)).isEmpty();
+    List<String> random = List.of("/dev/random", "/lib/a.jar", "pipe", "pipe", "socket");
+    assertThat(LeakCheck.problem(holding(random, THREADS, 0), FIRST)).isEmpty();
+  }
+
+  @ParameterizedTest
+  @CsvSource({"socket", "pipe", "anon_inode:[eventpoll]", "/memfd:nvrar (deleted)", "/lib/a.jar"})
+  void oneDescriptorMoreIsALeak(String what) {
+    List<String> more = List.of("/lib/a.jar", "pipe", "pipe", "socket", what);
+    assertThat(LeakCheck.problem(holding(more, THREADS, 0), FIRST))
+        .contains("descriptors of " + what);
+  }
+
+  @Test
+  void aMappedSegmentIsALeakFromTheStart() {
+    Holdings mapped = holding(FILES, THREADS, 2);
+    assertThat(LeakCheck.problem(mapped, mapped)).contains("2 mappings of segments");
+  }
+
+  @Test
+  void aThreadOfAGroupIsALeakFromTheStart() {
+    Holdings running = holding(FILES, List.of("main", "nvrar-tp-hub"), 0);
+    assertThat(LeakCheck.problem(running, running)).contains("nvrar-tp-hub");
+  }
+
+  @Test
+  void memoryThatGrowsInTheLastThirdIsFound() {
+    assertThat(growth(100, 130)).hasSize(1).first().asString().contains("resident memory");
+    assertThat(growth(100, 104)).isEmpty();
+  }
+
+  private static List<String> growth(int megabytesBefore, int megabytesAfter) {
+    List<Holdings> samples = new java.util.ArrayList<>();
+    for (int i = 0; i < 30; i++) {
+      long rss = (long) (i < 20 ? megabytesBefore : megabytesAfter) << 20;
+      samples.add(new Holdings(FILES, THREADS, 12, 0, rss, 4 << 20));
+    }
+    return LeakCheck.growth(77, samples);
+  }
+}

@@ -1,0 +1,31 @@
+package io.nvrar.tools.soak;
+
+import io.nvrar.bootstrap.Groups;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A worker that forgets a socket whenever it becomes rank 1 of a group. */
+final class LeakingWorker {
+  private LeakingWorker() {}
+
+  public static void main(String[] args) throws IOException {
+    List<ServerSocket> forgotten = new ArrayList<>();
+    WorkerMain.serve(
+        args,
+        (ticket, rank) -> {
+          if (rank == 1) {
+            synchronized (forgotten) {
+              try {
+                forgotten.add(new ServerSocket(0));
+              } catch (IOException e) {
+                throw new UncheckedIOException(e);
+              }
+            }
+          }
+          return Groups.join(ticket, rank);
+        });
+  }
+}
