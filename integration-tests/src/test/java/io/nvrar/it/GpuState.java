@@ -1,7 +1,7 @@
 package io.nvrar.it;
 
 import io.nvrar.Device;
-import io.nvrar.device.cuda.CudaInterop;
+import io.nvrar.cuda.CudaInterop;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 

@@ -1,7 +1,7 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.internal.CallRecord;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;

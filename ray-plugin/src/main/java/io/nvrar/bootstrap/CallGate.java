@@ -3,12 +3,12 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.device.async.AsyncStream;
-import io.nvrar.device.async.EnqueuedCalls;
-import io.nvrar.device.host.HostStream;
-import io.nvrar.device.memory.BufferMemory;
-import io.nvrar.internal.NativeCommunicator;
-import io.nvrar.internal.TransferList;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.binding.TransferList;
+import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.device.async.EnqueuedCalls;
+import io.nvrar.internal.device.host.HostStream;
+import io.nvrar.internal.device.memory.BufferMemory;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 

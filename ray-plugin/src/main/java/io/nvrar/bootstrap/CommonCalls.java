@@ -1,7 +1,7 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.internal.CallRecord;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.TimeUnit;

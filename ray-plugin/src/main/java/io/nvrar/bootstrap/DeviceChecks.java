@@ -3,8 +3,8 @@ package io.nvrar.bootstrap;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.device.async.AsyncStream;
-import io.nvrar.device.host.HostStream;
+import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.device.host.HostStream;
 import org.jspecify.annotations.Nullable;
 
 /**

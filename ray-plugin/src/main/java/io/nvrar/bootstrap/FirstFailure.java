@@ -3,7 +3,7 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 

@@ -1,8 +1,8 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.flight.FlightFile;
-import io.nvrar.flight.FlightRecord;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.flight.FlightFile;
+import io.nvrar.internal.flight.FlightRecord;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Instant;

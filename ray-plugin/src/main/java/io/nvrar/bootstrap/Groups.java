@@ -7,7 +7,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.device.Devices;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;

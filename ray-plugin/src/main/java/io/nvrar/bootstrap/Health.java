@@ -2,8 +2,8 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.GroupHealth;
 import io.nvrar.RankHealth;
-import io.nvrar.internal.CallRecord;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

@@ -7,7 +7,7 @@ import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;

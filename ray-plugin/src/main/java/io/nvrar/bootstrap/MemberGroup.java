@@ -10,8 +10,8 @@ import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
 import io.nvrar.ReduceOp;
-import io.nvrar.device.async.AsyncStream;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.device.async.AsyncStream;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 

@@ -3,7 +3,7 @@ package io.nvrar.bootstrap;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.internal.TransferList;
+import io.nvrar.internal.binding.TransferList;
 import org.jspecify.annotations.Nullable;
 
 /** A member's sends and recvs: each at once, or collected by the thread that makes a batch. */

@@ -1,6 +1,6 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.device.async.AsyncStream;
+import io.nvrar.internal.device.async.AsyncStream;
 import java.util.Arrays;
 import java.util.stream.Stream;
 

@@ -3,9 +3,9 @@ package io.nvrar.device;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.Device;
-import io.nvrar.device.cuda.CudaDevices;
-import io.nvrar.device.host.HostDevice;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.device.cuda.CudaDevices;
+import io.nvrar.internal.device.host.HostDevice;
 import org.jspecify.annotations.Nullable;
 
 /** Which backends can run in this process, and their devices. */

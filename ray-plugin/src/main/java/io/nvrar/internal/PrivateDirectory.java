@@ -1,5 +1,6 @@
 package io.nvrar.internal;
 
+import io.nvrar.internal.loading.NativeFiles;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;

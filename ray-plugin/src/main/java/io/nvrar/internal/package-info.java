@@ -1,4 +1,4 @@
-/** The JNA binding of the native library, its loader, and off-heap memory. Not for users. */
+/** What this package and those below hold is for the library alone and may change at any time. */
 @NullMarked
 package io.nvrar.internal;
 

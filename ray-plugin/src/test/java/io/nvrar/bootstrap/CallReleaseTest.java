@@ -8,7 +8,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
-import io.nvrar.device.host.HostDevice;
+import io.nvrar.internal.device.host.HostDevice;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;

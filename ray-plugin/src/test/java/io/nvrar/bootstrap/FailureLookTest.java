@@ -7,7 +7,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;

@@ -14,7 +14,7 @@ import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
-import io.nvrar.device.async.AsyncStream;
+import io.nvrar.internal.device.async.AsyncStream;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

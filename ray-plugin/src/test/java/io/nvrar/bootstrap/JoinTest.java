@@ -11,7 +11,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;

@@ -1,7 +1,7 @@
 package io.nvrar.bootstrap;
 
 import io.nvrar.device.Devices;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;

@@ -12,7 +12,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -3,7 +3,7 @@ package io.nvrar.bootstrap;
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
-import io.nvrar.internal.NativeCommunicator;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

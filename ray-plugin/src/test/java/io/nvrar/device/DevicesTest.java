@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
-import io.nvrar.device.host.HostDevice;
+import io.nvrar.internal.device.host.HostDevice;
 import io.nvrar.support.CudaJvm;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -24,7 +24,7 @@ class FuzzCorpusTest {
         "io.nvrar.bootstrap.HandshakeFuzzer",
         "io.nvrar.bootstrap.HubFuzzer",
         "io.nvrar.bootstrap.TicketFuzzer",
-        "io.nvrar.flight.FlightFileFuzzer",
+        "io.nvrar.internal.flight.FlightFileFuzzer",
         "io.nvrar.tuning.TuningFileFuzzer"
       })
   void whatWasFoundOnceIsNotThereAgain(String target) throws Exception {

@@ -1,6 +1,6 @@
 package io.nvrar.tools;
 
-import io.nvrar.device.cuda.DriverCall;
+import io.nvrar.internal.device.cuda.DriverCall;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,7 +12,7 @@ import jcuda.driver.JCudaDriver;
 
 /**
  * The GPUs that this process sees, in words, for {@code doctor}. Opens none of them. To be asked
- * where {@link io.nvrar.device.cuda.CudaDevices#unavailabilityCause} is null.
+ * where {@link io.nvrar.internal.device.cuda.CudaDevices#unavailabilityCause} is null.
  */
 final class CudaReport {
   private static final int NAME_BYTES = 256;

@@ -1,9 +1,9 @@
 package io.nvrar.tools;
 
-import io.nvrar.flight.FlightFile;
-import io.nvrar.flight.FlightRecord;
-import io.nvrar.flight.PostMortem;
-import io.nvrar.internal.CallRecord;
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.flight.FlightFile;
+import io.nvrar.internal.flight.FlightRecord;
+import io.nvrar.internal.flight.PostMortem;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;

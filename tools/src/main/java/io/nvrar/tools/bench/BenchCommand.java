@@ -9,7 +9,7 @@ import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.bootstrap.Groups;
 import io.nvrar.device.Devices;
-import io.nvrar.device.cuda.CudaDevices;
+import io.nvrar.internal.device.cuda.CudaDevices;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;

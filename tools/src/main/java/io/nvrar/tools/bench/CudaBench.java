@@ -4,8 +4,8 @@ import static java.nio.charset.StandardCharsets.US_ASCII;
 
 import io.nvrar.Device;
 import io.nvrar.DeviceStream;
-import io.nvrar.device.cuda.CudaInterop;
-import io.nvrar.device.cuda.DriverCall;
+import io.nvrar.cuda.CudaInterop;
+import io.nvrar.internal.device.cuda.DriverCall;
 import java.util.Arrays;
 import jcuda.NativePointerObject;
 import jcuda.Pointer;

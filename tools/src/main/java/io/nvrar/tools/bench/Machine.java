@@ -1,7 +1,7 @@
 package io.nvrar.tools.bench;
 
 import io.nvrar.Backend;
-import io.nvrar.device.cuda.CudaDevices;
+import io.nvrar.internal.device.cuda.CudaDevices;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

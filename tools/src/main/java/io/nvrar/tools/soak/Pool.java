@@ -1,6 +1,6 @@
 package io.nvrar.tools.soak;
 
-import io.nvrar.flight.FlightFile;
+import io.nvrar.internal.flight.FlightFile;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;

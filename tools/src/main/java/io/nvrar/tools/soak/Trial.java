@@ -2,7 +2,7 @@ package io.nvrar.tools.soak;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.internal.FloatControl;
+import io.nvrar.internal.binding.FloatControl;
 import java.util.List;
 
 /** Makes one call with fresh memory and looks at every element afterwards. */

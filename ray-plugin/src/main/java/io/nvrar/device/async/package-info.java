@@ -1,5 +1,0 @@
-/** Streams on which a group's calls return before they are executed. */
-@NullMarked
-package io.nvrar.device.async;
-
-import org.jspecify.annotations.NullMarked;

@@ -1,8 +1,0 @@
-/**
- * The host as a device: buffers outside the Java heap, streams that execute at once, graphs that
- * replay.
- */
-@NullMarked
-package io.nvrar.device.host;
-
-import org.jspecify.annotations.NullMarked;

@@ -1,5 +1,0 @@
-/** What buffers of every device have in common: their elements, their checks, their life. */
-@NullMarked
-package io.nvrar.device.memory;
-
-import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,72 @@
+package io.nvrar.internal.binding;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Frees a native member, and where something of it has not ended in the library's time, goes on
+ * trying on a thread of its own: work of the caller's that a call is queued behind on a GPU may
+ * take minutes, and what the member holds there is large.
+ */
+final class Destruction implements Runnable {
+  private static final Logger LOG = LoggerFactory.getLogger(Destruction.class);
+
+  /** Of some 10 s each, the library's own limit. */
+  private static final int TRIES = 60;
+
+  private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final String what;
+  private final IntSupplier destroy;
+  private final int limit;
+  private final long pauseNanos;
+
+  /**
+   * @param what for the log
+   * @param destroy {@code nvrar_destroy}; its status
+   */
+  Destruction(String what, IntSupplier destroy) {
+    this(what, destroy, TRIES, PAUSE_NANOS);
+  }
+
+  Destruction(String what, IntSupplier destroy, int limit, long pauseNanos) {
+    this.what = what;
+    this.destroy = destroy;
+    this.limit = limit;
+    this.pauseNanos = pauseNanos;
+  }
+
+  /** Tries once; whatever follows, follows elsewhere. */
+  @Override
+  public void run() {
+    int status = destroy.getAsInt();
+    if (status == NativeStatus.OK) {
+      return;
+    }
+    LOG.warn("{} was not freed: {}", what, NativeStatus.exception(status, 0).getMessage());
+    if (status != NativeStatus.INTERNAL) {
+      return;
+    }
+    Thread thread = new Thread(this::tryAgain, "nvrar-free");
+    thread.setDaemon(true);
+    try {
+      thread.start();
+    } catch (OutOfMemoryError e) { // no room for a thread
+      LOG.warn("{} stays until this process ends: {}", what, e.getMessage());
+    }
+  }
+
+  private void tryAgain() {
+    for (int tried = 1; tried < limit; tried++) {
+      LockSupport.parkNanos(this, pauseNanos);
+      if (destroy.getAsInt() == NativeStatus.OK) {
+        LOG.info("{} is freed now", what);
+        return;
+      }
+    }
+    LOG.warn("{} could not be freed in {} attempts; it stays until this process ends", what, limit);
+  }
+}

@@ -1,0 +1,354 @@
+package io.nvrar.internal.binding;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.loading.NativeLibraries;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One member of a native communicator: {@code nvrar_comm} with a life cycle that Java threads
+ * cannot break. Statuses arrive as the exceptions of {@code io.nvrar}. One collective runs at a
+ * time, a second gets an {@link IllegalStateException}; {@link #abort}, {@link #call}, {@link
+ * #failure} and {@link #close} are safe from any thread at any time.
+ *
+ * <p>Addresses must be those of live memory of the communicator's backend: nothing here can check
+ * them.
+ */
+public final class NativeCommunicator implements AutoCloseable {
+  /** As many calls as a rank's record holds. */
+  public static final int FLIGHT_RECORDS = NvrarBinding.FLIGHT_RECORDS;
+
+  private final int rank;
+  private final int worldSize;
+  private final byte[] descriptor;
+  private final NativeMember member;
+
+  private NativeCommunicator(long comm, String group, int rank, int worldSize, byte[] descriptor) {
+    this.rank = rank;
+    this.worldSize = worldSize;
+    this.descriptor = descriptor;
+    member = new NativeMember(comm, group, rank, worldSize);
+  }
+
+  /**
+   * The build id of the loaded library; members with different ones may not meet.
+   *
+   * @throws io.nvrar.BackendUnavailableException if the library cannot be loaded
+   */
+  public static String buildId() {
+    NativeLibraries.ensureAvailable();
+    return NativeStatus.text(NvrarBinding.nvrar_build_id());
+  }
+
+  /**
+   * Does nothing where the library is loaded and the backend can run on this machine.
+   *
+   * @param backend not AUTO
+   * @throws io.nvrar.BackendUnavailableException otherwise, with what is missing
+   */
+  public static void ensureAvailable(Backend backend) {
+    int code = backendCode(backend);
+    NativeLibraries.ensureAvailable();
+    NativeStatus.check(NvrarBinding.nvrar_probe(code));
+  }
+
+  /**
+   * A new group's unique id. This process must stay alive until all members have connected.
+   *
+   * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
+   */
+  public static byte[] uniqueId(Backend backend) {
+    int code = backendCode(backend);
+    NativeLibraries.ensureAvailable();
+    GpuSettings.ofProcess().apply(backend);
+    byte[] id = new byte[NvrarBinding.UNIQUE_ID_BYTES];
+    NativeStatus.check(NvrarBinding.nvrar_unique_id(code, id));
+    return id;
+  }
+
+  /**
+   * Reserves this member's memory; {@link #connect} follows when all members' descriptors are
+   * known.
+   *
+   * @param group how messages call it, such as {@code group 'tp'}
+   * @param backend not AUTO
+   * @param deviceOrdinal ignored by the CPU backend
+   * @param rank 0 to {@code worldSize - 1}
+   * @param worldSize the number of members
+   * @param uniqueId the same on all members, from {@link #uniqueId}
+   * @param config its ring, time limits, nodes, tuning table and GPU memory
+   * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
+   * @throws io.nvrar.CollectiveException if the machine has no room; nothing stays behind
+   */
+  public static NativeCommunicator prepare(
+      String group,
+      Backend backend,
+      int deviceOrdinal,
+      int rank,
+      int worldSize,
+      byte[] uniqueId,
+      GroupConfig config) {
+    int code = backendCode(backend);
+    requireLength("unique id", uniqueId, NvrarBinding.UNIQUE_ID_BYTES);
+    NativeLibraries.ensureAvailable();
+    GpuSettings settings = GpuSettings.ofProcess();
+    settings.apply(backend);
+    byte[] descriptor = new byte[NvrarBinding.DESCRIPTOR_BYTES];
+    byte[] handle = new byte[Long.BYTES];
+    NativeStatus.check(
+        NvrarBinding.nvrar_prepare(
+            NativeStructs.config(
+                code, rank, worldSize, deviceOrdinal, settings.sharedDevices(), config),
+            NativeStructs.rules(config.tuning().rules()),
+            config.tuning().rules().size(),
+            uniqueId,
+            descriptor,
+            handle));
+    long comm = ByteBuffer.wrap(handle).order(ByteOrder.nativeOrder()).getLong();
+    return new NativeCommunicator(comm, group, rank, worldSize, descriptor);
+  }
+
+  /** What the other members need to reach this one. */
+  public byte[] descriptor() {
+    return descriptor.clone();
+  }
+
+  /** Maps the peers. Called once. */
+  public void connect(byte[][] descriptorsInRankOrder) {
+    if (descriptorsInRankOrder.length != worldSize) {
+      throw new IllegalArgumentException(
+          "a group of "
+              + worldSize
+              + " needs as many descriptors, not "
+              + descriptorsInRankOrder.length);
+    }
+    ByteBuffer all = ByteBuffer.allocate(worldSize * NvrarBinding.DESCRIPTOR_BYTES);
+    for (byte[] one : descriptorsInRankOrder) {
+      requireLength("descriptor", one, NvrarBinding.DESCRIPTOR_BYTES);
+      all.put(one);
+    }
+    member.enter("connect");
+    try {
+      member.checkCall(NvrarBinding.nvrar_connect(member.comm(), all.array()));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_all_reduce}. */
+  public void allReduce(
+      long send, long recv, long count, int dataType, int op, int algorithm, long stream) {
+    member.enter("allReduce");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_all_reduce(
+              member.comm(), send, recv, count, dataType, op, algorithm, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_reduce}. */
+  public void reduce(
+      long send, long recv, long count, int dataType, int op, int root, long stream) {
+    member.enter("reduce");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_reduce(member.comm(), send, recv, count, dataType, op, root, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_reduce_scatter}. */
+  public void reduceScatter(long send, long recv, long count, int dataType, int op, long stream) {
+    member.enter("reduceScatter");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_reduce_scatter(
+              member.comm(), send, recv, count, dataType, op, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_all_gather}. */
+  public void allGather(long send, long recv, long count, int dataType, long stream) {
+    member.enter("allGather");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_all_gather(member.comm(), send, recv, count, dataType, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_all_to_all}. */
+  public void allToAll(long send, long recv, long count, int dataType, long stream) {
+    member.enter("allToAll");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_all_to_all(member.comm(), send, recv, count, dataType, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_broadcast}. */
+  public void broadcast(long send, long recv, long count, int dataType, int root, long stream) {
+    member.enter("broadcast");
+    try {
+      member.checkCall(
+          NvrarBinding.nvrar_broadcast(member.comm(), send, recv, count, dataType, root, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_barrier}. */
+  public void barrier(long stream) {
+    member.enter("barrier");
+    try {
+      member.checkCall(NvrarBinding.nvrar_barrier(member.comm(), stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_batch} of one {@code NVRAR_SEND}. */
+  public void send(long address, long count, int dataType, int peer, long stream) {
+    transfer("send", NativeStructs.SEND, address, count, dataType, peer, stream);
+  }
+
+  /** {@code nvrar_batch} of one {@code NVRAR_RECV}. */
+  public void recv(long address, long count, int dataType, int peer, long stream) {
+    transfer("recv", NativeStructs.RECV, address, count, dataType, peer, stream);
+  }
+
+  private void transfer(
+      String what, int kind, long address, long count, int dataType, int peer, long stream) {
+    member.enter(what);
+    try {
+      TransferBlock block = member.transfers();
+      block.clear(1);
+      block.add(kind, peer, address, count, dataType);
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 1, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_batch} of a send and a recv; the buffers are open. */
+  public void sendReceive(
+      DeviceBuffer send, int destination, DeviceBuffer recv, int source, long stream) {
+    member.enter("sendReceive");
+    try {
+      TransferBlock block = member.transfers();
+      block.clear(2);
+      add(block, NativeStructs.SEND, send, destination);
+      add(block, NativeStructs.RECV, recv, source);
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 2, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_batch} of the transfers in a list, whose buffers are open. */
+  public void batch(TransferList transfers, long stream) {
+    member.enter("batch");
+    try {
+      int count = transfers.size();
+      TransferBlock block = member.transfers();
+      block.clear(count);
+      for (int i = 0; i < count; i++) {
+        add(
+            block,
+            transfers.isSend(i) ? NativeStructs.SEND : NativeStructs.RECV,
+            transfers.buffer(i),
+            transfers.peer(i));
+      }
+      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), count, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  private static void add(TransferBlock block, int kind, DeviceBuffer buffer, int peer) {
+    block.add(kind, peer, buffer.address(), buffer.count(), buffer.dataType().code());
+  }
+
+  /**
+   * Makes the running call and all later ones end with a {@link io.nvrar.CollectiveException}, here
+   * and on every peer that shares memory with this member. Never blocks and allocates nothing; does
+   * nothing after {@link #close}.
+   */
+  public void abort() {
+    member.abort();
+  }
+
+  /**
+   * The last call of a rank, as that rank wrote it; also after {@link #abort} and after the rank's
+   * death. After {@link #close}, what it was at that time.
+   */
+  public CallRecord call(int ofRank) {
+    return member.call(ofRank);
+  }
+
+  /** The number of the last collective that this member has made; 0 if there was none. */
+  public long lastCollective() {
+    return member.lastCollective();
+  }
+
+  /**
+   * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank wrote them;
+   * also after {@link #abort} and after the rank's death. Empty before {@link #connect} and after
+   * {@link #close}.
+   */
+  public List<CallRecord> flightRecord(int ofRank) {
+    return member.flightRecord(ofRank);
+  }
+
+  /**
+   * Why this member is poisoned, null if it is not. After {@link #close}, what it was at that time.
+   */
+  public @Nullable CollectiveException failure() {
+    return member.failure();
+  }
+
+  /**
+   * Ends a running call as {@link #abort} does, and frees this member's resources when it has left:
+   * before this returns, unless the call's thread gets no CPU for 10 seconds. Idempotent; throws
+   * nothing.
+   */
+  @Override
+  public void close() {
+    member.close();
+  }
+
+  @Override
+  public String toString() {
+    return "NativeCommunicator[rank " + rank + " of " + worldSize + "]";
+  }
+
+  private static int backendCode(Backend backend) {
+    return switch (backend) {
+      case CPU -> 1;
+      case CUDA -> 2;
+      case AUTO ->
+          throw new IllegalArgumentException(
+              "AUTO is not a backend a group can run on; resolve it first");
+    };
+  }
+
+  private static void requireLength(String what, byte[] bytes, int length) {
+    if (bytes.length != length) {
+      throw new IllegalArgumentException(
+          "a " + what + " has " + length + " bytes, not " + bytes.length);
+    }
+  }
+}

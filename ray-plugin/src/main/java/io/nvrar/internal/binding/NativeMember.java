@@ -1,0 +1,257 @@
+package io.nvrar.internal.binding;
+
+import io.nvrar.CollectiveException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The life of a native member: lets one call at a time in, and frees the member when it is closed
+ * and no call is inside.
+ */
+final class NativeMember {
+  private static final Logger LOG = LoggerFactory.getLogger(NativeMember.class);
+
+  /** An aborted call leaves within microseconds; this covers a machine that is out of CPUs. */
+  private static final long CLOSE_WAIT_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+  // The states of the one-call-at-a-time rule. Whoever leaves CLOSING or takes IDLE to CLOSED frees
+  // the native member, so a running call never sees its memory go.
+  private static final int IDLE = 0;
+  private static final int RUNNING = 1;
+  private static final int CLOSING = 2;
+  private static final int CLOSED = 3;
+
+  private final long comm;
+  private final String group;
+  private final int rank;
+  private final int worldSize;
+  private final AtomicInteger state = new AtomicInteger(IDLE);
+
+  /** Of the call that is inside. */
+  private final TransferBlock transfers = new TransferBlock();
+
+  // Keeps the cold calls, which may overlap a collective, apart from nvrar_destroy. Held for a
+  // native call that does not block.
+  private final Object lifecycle = new Object();
+  private boolean released;
+  private boolean destroyed;
+  private final CallRecord[] callsAtClose;
+  private @Nullable CollectiveException failureAtClose;
+
+  // What the first call that failed has thrown: it knows more than the library remembers.
+  private volatile @Nullable CollectiveException firstFailure;
+
+  NativeMember(long comm, String group, int rank, int worldSize) {
+    this.comm = comm;
+    this.group = group;
+    this.rank = rank;
+    this.worldSize = worldSize;
+    callsAtClose = new CallRecord[worldSize];
+    Arrays.fill(callsAtClose, CallRecord.NONE);
+  }
+
+  /** The {@code nvrar_comm}; live between {@link #enter} and {@link #leave}. */
+  long comm() {
+    return comm;
+  }
+
+  /** Where the call that is inside writes its transfers. */
+  TransferBlock transfers() {
+    return transfers;
+  }
+
+  /** {@link NativeCommunicator#abort}. */
+  void abort() {
+    int status = NativeStatus.OK;
+    synchronized (lifecycle) {
+      if (!released) {
+        status = NvrarBinding.nvrar_abort(comm);
+      }
+    }
+    if (status != NativeStatus.OK) {
+      LOG.warn("{} could not be aborted: status {}", this, status);
+    }
+  }
+
+  /** {@link NativeCommunicator#call}. */
+  CallRecord call(int ofRank) {
+    requireRank(ofRank);
+    synchronized (lifecycle) {
+      return released ? callsAtClose[ofRank] : readCall(ofRank);
+    }
+  }
+
+  /** {@link NativeCommunicator#flightRecord}. */
+  List<CallRecord> flightRecord(int ofRank) {
+    requireRank(ofRank);
+    return newest(ofRank, NvrarBinding.FLIGHT_RECORDS);
+  }
+
+  private List<CallRecord> newest(int ofRank, int capacity) {
+    byte[] calls = new byte[capacity * NativeStructs.CALL_BYTES];
+    byte[] count = new byte[Integer.BYTES];
+    synchronized (lifecycle) {
+      if (released
+          || !isReadable(NvrarBinding.nvrar_flight_record(comm, ofRank, calls, capacity, count))) {
+        return List.of();
+      }
+    }
+    return NativeStructs.calls(calls, NativeStructs.count(count));
+  }
+
+  /** {@link NativeCommunicator#lastCollective}. */
+  long lastCollective() {
+    // Not of the call that the rank is in, behind which others may be queued.
+    List<CallRecord> newest = newest(rank, 1);
+    return newest.isEmpty() ? callsAtClose[rank].groupSequence() : newest.get(0).groupSequence();
+  }
+
+  /** {@link NativeCommunicator#failure}. */
+  @Nullable CollectiveException failure() {
+    synchronized (lifecycle) {
+      return released ? failureAtClose : readFailure();
+    }
+  }
+
+  /** {@link NativeCommunicator#close}. */
+  void close() {
+    for (int now = state.get(); now < CLOSING; now = state.get()) {
+      if (now == IDLE && state.compareAndSet(IDLE, CLOSED)) {
+        destroy();
+        return;
+      }
+      if (now == RUNNING && state.compareAndSet(RUNNING, CLOSING)) {
+        abort();
+        break;
+      }
+    }
+    awaitDestroyed();
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + group;
+  }
+
+  private void requireRank(int ofRank) {
+    if (ofRank < 0 || ofRank >= worldSize) {
+      throw new IllegalArgumentException(
+          "rank " + ofRank + " is not a rank of a group of " + worldSize);
+    }
+  }
+
+  /** Begins a call; {@link #leave} must follow if this returns. */
+  void enter(String what) {
+    if (!state.compareAndSet(IDLE, RUNNING)) {
+      throw refused(what);
+    }
+  }
+
+  /** Ends a call, and the member if it was closed meanwhile. */
+  void leave() {
+    if (!state.compareAndSet(RUNNING, IDLE)) {
+      state.set(CLOSED);
+      destroy();
+    }
+  }
+
+  private IllegalStateException refused(String what) {
+    return new IllegalStateException(
+        state.get() >= CLOSING
+            ? what + " was called on " + this + " after it was closed"
+            : what
+                + " was called on "
+                + this
+                + " while another call of the same group runs there; one collective of a group runs at a time");
+  }
+
+  /**
+   * Throws what the call's status stands for, unless it is OK. Called before {@link #leave}, so
+   * that the communicator is there to say who was missing.
+   */
+  void checkCall(int status) {
+    if (status == NativeStatus.OK) {
+      return;
+    }
+    RuntimeException e = NativeStatus.exception(status, comm);
+    if (e instanceof CollectiveException failure && firstFailure == null) {
+      firstFailure = failure;
+    }
+    throw e;
+  }
+
+  private CallRecord readCall(int ofRank) {
+    byte[] call = NativeStructs.empty(NativeStructs.CALL_BYTES);
+    return isReadable(NvrarBinding.nvrar_call_of(comm, ofRank, call))
+        ? NativeStructs.call(call)
+        : CallRecord.NONE;
+  }
+
+  // Before connect there is nobody to read from yet: no call was made.
+  private static boolean isReadable(int status) {
+    if (status != NativeStatus.INVALID_USAGE) {
+      NativeStatus.check(status);
+    }
+    return status == NativeStatus.OK;
+  }
+
+  private @Nullable CollectiveException readFailure() {
+    int status = NvrarBinding.nvrar_async_error(comm);
+    if (status == NativeStatus.OK) {
+      return null;
+    }
+    CollectiveException first = firstFailure;
+    if (first != null) {
+      return first;
+    }
+    RuntimeException e = NativeStatus.exception(status, comm);
+    return e instanceof CollectiveException failure
+        ? failure
+        : new CollectiveException(String.valueOf(e.getMessage()), e);
+  }
+
+  private void destroy() {
+    synchronized (lifecycle) {
+      for (int r = 0; r < worldSize; r++) {
+        callsAtClose[r] = readCall(r);
+      }
+      failureAtClose = readFailure();
+      released = true;
+    }
+    transfers.free();
+    // Outside the lock: abort may not wait for memory to be unmapped.
+    new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
+    synchronized (lifecycle) {
+      destroyed = true;
+      lifecycle.notifyAll();
+    }
+  }
+
+  private void awaitDestroyed() {
+    long deadlineNanos = System.nanoTime() + CLOSE_WAIT_NANOS;
+    boolean interrupted = false;
+    synchronized (lifecycle) {
+      while (!destroyed) {
+        long leftNanos = deadlineNanos - System.nanoTime();
+        if (leftNanos <= 0) {
+          LOG.warn(
+              "{} is still in a call that was aborted; it is freed when the call leaves", this);
+          break;
+        }
+        try {
+          TimeUnit.NANOSECONDS.timedWait(lifecycle, leftNanos);
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

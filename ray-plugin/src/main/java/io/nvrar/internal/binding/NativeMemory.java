@@ -1,0 +1,43 @@
+package io.nvrar.internal.binding;
+
+import com.sun.jna.Native;
+import com.sun.jna.Pointer;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.internal.loading.JnaStart;
+import io.nvrar.internal.loading.LoadAttempts;
+import java.nio.ByteBuffer;
+
+/**
+ * The C heap, because a direct ByteBuffer can neither be freed at a time of our choosing nor exceed
+ * 2 GiB.
+ */
+public final class NativeMemory {
+
+  private NativeMemory() {}
+
+  /**
+   * Allocates uninitialised memory.
+   *
+   * @return its address; 0 if there is not enough
+   * @throws BackendUnavailableException if JNA cannot run in this process
+   */
+  public static long allocate(long bytes) {
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
+      LoadAttempts attempts = new LoadAttempts();
+      jna.addTo(attempts);
+      throw attempts.toException("no memory outside the Java heap can be allocated");
+    }
+    return Native.malloc(bytes);
+  }
+
+  /** Frees what {@link #allocate} returned. */
+  public static void free(long address) {
+    Native.free(address);
+  }
+
+  /** A view of memory in the native byte order; it does not keep the memory alive. */
+  public static ByteBuffer view(long address, int bytes) {
+    return new Pointer(address).getByteBuffer(0, bytes);
+  }
+}

@@ -1,0 +1,57 @@
+package io.nvrar.internal.binding;
+
+import com.sun.jna.Native;
+import io.nvrar.internal.loading.NativeLibraries;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.CodeSource;
+import java.util.Objects;
+import java.util.stream.Stream;
+
+/** What of the native side this process has really loaded, in words, for {@code doctor}. */
+public final class NativeReport {
+  private NativeReport() {}
+
+  /**
+   * The native library's file, build id and ABI version.
+   *
+   * @throws io.nvrar.BackendUnavailableException if it cannot be loaded
+   */
+  public static String library() {
+    NativeLibraries.ensureAvailable();
+    return "%s, build %s, ABI %d"
+        .formatted(mappedFile(), NativeCommunicator.buildId(), NvrarBinding.ABI_VERSION);
+  }
+
+  /**
+   * The version of NVSHMEM and its file, found as a group would find them.
+   *
+   * @throws io.nvrar.BackendUnavailableException with every place that was tried, if there is none
+   */
+  public static String nvshmem() {
+    return GpuSettings.ofProcess().findNvshmem();
+  }
+
+  /** JNA's version and the jar it comes from: in a worker that is Ray's copy, not ours. */
+  public static String jna() {
+    // Not Native.VERSION: the compiler would copy the constant of the version that we compile with.
+    String version = Native.class.getPackage().getImplementationVersion();
+    CodeSource source = Native.class.getProtectionDomain().getCodeSource();
+    return Objects.requireNonNullElse(version, "unknown version")
+        + (source == null ? "" : ", " + Path.of(source.getLocation().getPath()));
+  }
+
+  private static String mappedFile() {
+    // The kernel knows which of the places that the loader may try it was.
+    try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+      return maps.filter(line -> line.endsWith("/" + NativeLibraries.FILE_NAME))
+          .map(line -> line.substring(line.indexOf('/')))
+          .findFirst()
+          .orElse(NativeLibraries.FILE_NAME);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.nvrar.internal.binding;
+
+import com.sun.jna.Pointer;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+
+/** {@code nvrar_status}, and the one place where a status becomes an exception. */
+final class NativeStatus {
+  static final int OK = 0;
+  static final int INVALID_USAGE = 2;
+  static final int INTERNAL = 8;
+
+  private static final int INVALID_ARGUMENT = 1;
+  private static final int SYSTEM = 3;
+  private static final int UNAVAILABLE = 4;
+  private static final int MISMATCH = 5;
+  private static final int TIMEOUT = 6;
+  private static final int ABORTED = 7;
+
+  private static final long NO_COMMUNICATOR = 0;
+
+  private NativeStatus() {}
+
+  /** Throws unless {@code status} is OK. For functions that take no communicator. */
+  static void check(int status) {
+    if (status != OK) {
+      throw exception(status, NO_COMMUNICATOR);
+    }
+  }
+
+  /**
+   * The exception for what this thread's last call returned; nothing of the library may be called
+   * between the two.
+   *
+   * @param comm asked for the missing ranks after a time-out; 0 if there is none
+   */
+  static RuntimeException exception(int status, long comm) {
+    String sentence = text(NvrarBinding.nvrar_last_error());
+    return switch (status) {
+      case INVALID_ARGUMENT -> new IllegalArgumentException(sentence);
+      case INVALID_USAGE -> new IllegalStateException(sentence);
+      case UNAVAILABLE -> new BackendUnavailableException(sentence);
+      case MISMATCH -> new GroupMismatchException(sentence);
+      case TIMEOUT -> new CollectiveTimeoutException(sentence, missingRanks(comm));
+      case SYSTEM, ABORTED, INTERNAL -> new CollectiveException(sentence);
+      default -> new CollectiveException("status " + status + ": " + sentence);
+    };
+  }
+
+  /** The UTF-8 string at an address. */
+  static String text(long address) {
+    return new Pointer(address).getString(0, "UTF-8");
+  }
+
+  private static int[] missingRanks(long comm) {
+    if (comm == NO_COMMUNICATOR) {
+      return new int[0];
+    }
+    byte[] failure = NativeStructs.empty(NativeStructs.FAILURE_BYTES);
+    return NvrarBinding.nvrar_failure_of(comm, failure) == OK
+        ? NativeStructs.missingRanks(failure)
+        : new int[0];
+  }
+}

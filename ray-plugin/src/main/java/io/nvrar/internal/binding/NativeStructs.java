@@ -1,0 +1,259 @@
+package io.nvrar.internal.binding;
+
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
+import io.nvrar.ReduceOp;
+import io.nvrar.TuningTable;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.IntStream;
+
+/** The structs of {@code nvrar.h} as bytes, field by field in the header's order. */
+final class NativeStructs {
+  static final int CALL_BYTES = 80;
+  static final int FAILURE_BYTES = 32;
+
+  static final int TRANSFER_BYTES = 32;
+  static final int SEND = 8;
+  static final int RECV = 9;
+
+  private static final int CONFIG_BYTES = 72;
+  private static final int RULE_BYTES = 24;
+  private static final int ANY_TYPE = -1;
+  private static final int BROADCAST = 3;
+  private static final int BARRIER = 4;
+  private static final int REDUCE = 5;
+
+  private NativeStructs() {}
+
+  /**
+   * {@code nvrar_config}.
+   *
+   * @param sharedDevices whether several ranks may be on one GPU
+   */
+  static byte[] config(
+      int backend, int rank, int worldSize, int device, boolean sharedDevices, GroupConfig config) {
+    return allocate(CONFIG_BYTES)
+        .putInt(backend)
+        .putInt(rank)
+        .putInt(worldSize)
+        .putInt(device)
+        .putInt(config.gpusPerNode())
+        .putLong(config.ringBytes())
+        .putLong(config.timeout().toNanos())
+        .putInt(config.memory().code())
+        .putInt(config.concurrentGroups())
+        .putInt(sharedDevices ? 1 : 0)
+        .putInt(0)
+        .putLong(config.arenaBytes())
+        .putLong(config.joinTimeout().toNanos())
+        .array();
+  }
+
+  /** An array of {@code nvrar_tuning_rule}. */
+  static byte[] rules(List<TuningTable.Rule> rules) {
+    ByteBuffer out = ByteBuffer.allocate(rules.size() * RULE_BYTES).order(ByteOrder.nativeOrder());
+    for (TuningTable.Rule rule : rules) {
+      DataType type = rule.dataType();
+      out.putInt(type == null ? ANY_TYPE : type.code())
+          .putInt(rule.worldSize())
+          .putInt(rule.gpusPerNode())
+          .putInt(rule.algorithm().code())
+          .putLong(rule.bytesMax());
+    }
+    return out.array();
+  }
+
+  /** Writes an {@code nvrar_transfer} to its place in an array of them. Allocates nothing. */
+  static void putTransfer(
+      ByteBuffer array, int index, int kind, int peer, long address, long count, int dataType) {
+    int at = index * TRANSFER_BYTES;
+    array
+        .putInt(at, kind)
+        .putInt(at + 4, peer)
+        .putLong(at + 8, address)
+        .putLong(at + 16, count)
+        .putInt(at + 24, dataType)
+        .putInt(at + 28, 0);
+  }
+
+  /** An {@code nvrar_call} or {@code nvrar_failure} for the library to fill. */
+  static byte[] empty(int bytes) {
+    return allocate(bytes).array();
+  }
+
+  /** What an {@code nvrar_call} says. */
+  static CallRecord call(byte[] struct) {
+    return call(read(struct));
+  }
+
+  /** What the first {@code count} of an array of {@code nvrar_call} say. */
+  static List<CallRecord> calls(byte[] array, int count) {
+    List<CallRecord> calls = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      int size = Integer.BYTES;
+      calls.add(
+          call(
+              ByteBuffer.wrap(array, i * CALL_BYTES + size, CALL_BYTES - size)
+                  .order(ByteOrder.nativeOrder())));
+    }
+    return calls;
+  }
+
+  /** The {@code uint32_t} in these four bytes, which is small. */
+  static int count(byte[] bytes) {
+    return ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).getInt();
+  }
+
+  private static CallRecord call(ByteBuffer in) {
+    CallRecord.State state = state(in.getInt());
+    long sequence = in.getLong();
+    long count = in.getLong();
+    int collective = in.getInt();
+    int dataType = in.getInt();
+    int op = in.getInt();
+    int root = in.getInt();
+    int algorithm = in.getInt();
+    int transfers = in.getInt();
+    long launches = in.getLong();
+    long groupSequence = in.getLong();
+    long beginNanos = in.getLong();
+    long endNanos = in.getLong();
+    if (state == CallRecord.State.NONE) {
+      return CallRecord.NONE;
+    }
+    boolean isTransfer = collective == SEND || collective == RECV;
+    return new CallRecord(
+        state,
+        collective,
+        sequence,
+        describe(collective, sequence, count, dataType, op, root, algorithm, transfers, launches),
+        algorithm,
+        launches,
+        groupSequence,
+        isTransfer ? root : -1,
+        transfers,
+        beginNanos,
+        endNanos);
+  }
+
+  /** The ranks that an {@code nvrar_failure} names, ascending. */
+  static int[] missingRanks(byte[] struct) {
+    ByteBuffer in = read(struct);
+    in.getInt();
+    in.getLong();
+    long[] words = {in.getLong(), in.getLong()};
+    return IntStream.range(0, Long.SIZE * words.length)
+        .filter(rank -> (words[rank / Long.SIZE] >>> rank & 1) != 0)
+        .toArray();
+  }
+
+  // Spelt as the native library's own messages spell a call.
+  private static String describe(
+      int collective,
+      long sequence,
+      long count,
+      int dataType,
+      int op,
+      int root,
+      int algorithm,
+      int transfers,
+      long launches) {
+    String text = collectiveName(collective) + " #" + sequence;
+    if (collective == BARRIER) {
+      return text;
+    }
+    text += " " + typeName(dataType) + "[" + Long.toUnsignedString(count) + "]";
+    if (op >= 0) {
+      text += " " + opName(op);
+    }
+    text +=
+        switch (collective) {
+          case BROADCAST -> " from root " + root;
+          case REDUCE -> " to root " + root;
+          case SEND -> " to rank " + root;
+          case RECV -> " from rank " + root;
+          default -> "";
+        };
+    if (transfers > 1) {
+      text += " in a batch of " + transfers;
+    }
+    return text + describePlan(algorithm, launches);
+  }
+
+  private static String describePlan(int algorithm, long launches) {
+    List<String> plan = new ArrayList<>();
+    if (algorithm != Algorithm.AUTO.code()) {
+      plan.add(algorithmName(algorithm));
+    }
+    if (launches > 1) {
+      plan.add(launches + " launches");
+    }
+    return plan.isEmpty() ? "" : " (" + String.join(", ", plan) + ")";
+  }
+
+  private static CallRecord.State state(int code) {
+    return switch (code) {
+      case 0 -> CallRecord.State.NONE;
+      case 1 -> CallRecord.State.RUNNING;
+      case 2 -> CallRecord.State.DONE;
+      case 3 -> CallRecord.State.FAILED;
+      case 4 -> CallRecord.State.QUEUED;
+      default -> throw new IllegalStateException("the native library has no call state " + code);
+    };
+  }
+
+  private static String collectiveName(int code) {
+    return switch (code) {
+      case 1 -> "allReduce";
+      case 2 -> "allGather";
+      case BROADCAST -> "broadcast";
+      case BARRIER -> "barrier";
+      case REDUCE -> "reduce";
+      case 6 -> "reduceScatter";
+      case 7 -> "allToAll";
+      case SEND -> "send";
+      case RECV -> "recv";
+      default -> "collective " + code;
+    };
+  }
+
+  private static String typeName(int code) {
+    for (DataType type : DataType.values()) {
+      if (type.code() == code) {
+        return type.name().toLowerCase(Locale.ROOT);
+      }
+    }
+    return "type " + code;
+  }
+
+  private static String opName(int code) {
+    for (ReduceOp op : ReduceOp.values()) {
+      if (op.code() == code) {
+        return op.name();
+      }
+    }
+    return "op " + code;
+  }
+
+  private static String algorithmName(int code) {
+    for (Algorithm algorithm : Algorithm.values()) {
+      if (algorithm.code() == code) {
+        return algorithm.name().toLowerCase(Locale.ROOT).replace('_', '-');
+      }
+    }
+    return "algorithm " + code;
+  }
+
+  private static ByteBuffer allocate(int bytes) {
+    return ByteBuffer.allocate(bytes).order(ByteOrder.nativeOrder()).putInt(bytes);
+  }
+
+  private static ByteBuffer read(byte[] struct) {
+    return ByteBuffer.wrap(struct).order(ByteOrder.nativeOrder()).position(Integer.BYTES);
+  }
+}

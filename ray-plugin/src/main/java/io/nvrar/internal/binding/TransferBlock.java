@@ -1,0 +1,51 @@
+package io.nvrar.internal.binding;
+
+import java.nio.ByteBuffer;
+
+/**
+ * An array of {@code nvrar_transfer} outside the Java heap, written anew by each call that needs
+ * one; it grows to the largest batch and stays there. Of one thread at a time.
+ */
+final class TransferBlock {
+  private static final int CAPACITY_MIN = 16;
+
+  private long address;
+  private int capacity;
+  private int size;
+  private ByteBuffer structs = ByteBuffer.allocate(0);
+
+  /** Makes room for so many, and holds none. */
+  void clear(int transfers) {
+    if (transfers > capacity) {
+      int wanted = Math.max(CAPACITY_MIN, Math.max(transfers, 2 * capacity));
+      int bytes = Math.multiplyExact(wanted, NativeStructs.TRANSFER_BYTES);
+      long grown = NativeMemory.allocate(bytes);
+      if (grown == 0) {
+        throw new OutOfMemoryError(
+            "the machine has no room for a batch of %d transfers, %d bytes"
+                .formatted(transfers, bytes));
+      }
+      free();
+      address = grown;
+      capacity = wanted;
+      structs = NativeMemory.view(grown, bytes);
+    }
+    size = 0;
+  }
+
+  void add(int kind, int peer, long bufferAddress, long count, int dataType) {
+    NativeStructs.putTransfer(structs, size++, kind, peer, bufferAddress, count, dataType);
+  }
+
+  long address() {
+    return address;
+  }
+
+  void free() {
+    if (address != 0) {
+      NativeMemory.free(address);
+      address = 0;
+      capacity = 0;
+    }
+  }
+}

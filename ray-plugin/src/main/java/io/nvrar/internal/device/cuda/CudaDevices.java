@@ -1,0 +1,130 @@
+package io.nvrar.internal.device.cuda;
+
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.Device;
+import java.util.Map;
+import java.util.TreeMap;
+import jcuda.driver.CUresult;
+import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The GPUs of this process. The driver is started once, when it is first asked for, and each GPU's
+ * primary context, which it shares with the CUDA runtime and NVSHMEM, is retained once and stays.
+ */
+public final class CudaDevices {
+  private static final String WHAT = "the CUDA backend cannot run here";
+
+  /**
+   * {@code -Dnvrar.sharedDevices}: whether several members of this process may be on one GPU; for
+   * tests. What one submits there may wait for what another has not submitted yet, so that nothing
+   * of one may wait for all that runs on the GPU.
+   */
+  private static final boolean SHARED = Boolean.getBoolean("nvrar.sharedDevices");
+
+  /** By ordinal; what a process has opened cannot be given back while buffers are in use. */
+  private static final Map<Integer, CudaDevice> OPEN = new TreeMap<>();
+
+  private CudaDevices() {}
+
+  /** Why no GPU can be used from Java in this process; null if one can. */
+  public static @Nullable BackendUnavailableException unavailabilityCause() {
+    return Driver.OUTCOME.toException();
+  }
+
+  /**
+   * A GPU of this process; the same object for the same ordinal, but where members share it.
+   *
+   * @param ordinal among those that {@code CUDA_VISIBLE_DEVICES} lets this process see
+   * @throws BackendUnavailableException if there is no such GPU, it cannot be used, or it is open
+   *     already under another ordinal
+   */
+  public static Device open(int ordinal) {
+    BackendUnavailableException cause = unavailabilityCause();
+    if (cause != null) {
+      throw cause;
+    }
+    synchronized (OPEN) {
+      CudaDevice device = OPEN.get(ordinal);
+      if (device == null) {
+        device = openNew(ordinal);
+        OPEN.put(ordinal, device);
+      }
+      return SHARED ? device.forAnother() : device;
+    }
+  }
+
+  /**
+   * How many GPUs this process sees.
+   *
+   * @throws BackendUnavailableException if no GPU can be used from Java in this process
+   */
+  public static int count() {
+    BackendUnavailableException cause = unavailabilityCause();
+    if (cause != null) {
+      throw cause;
+    }
+    int[] count = new int[1];
+    DriverCall.check("cuDeviceGetCount", "this machine", () -> JCudaDriver.cuDeviceGetCount(count));
+    return count[0];
+  }
+
+  private static CudaDevice openNew(int ordinal) {
+    int count = count();
+    if (ordinal < 0 || ordinal >= count) {
+      throw new BackendUnavailableException(
+          "there is no GPU %d in this process, it sees %d, from 0 to %d%s"
+              .formatted(ordinal, count, count - 1, visible()));
+    }
+    GpuContext context = GpuContext.retain(ordinal);
+    for (CudaDevice other : OPEN.values()) {
+      if (other.context().uuid().equals(context.uuid())) {
+        context.release();
+        throw new BackendUnavailableException(
+            "GPU %d is the GPU that this process has opened as GPU %d (UUID %s)%s"
+                .formatted(ordinal, other.ordinal(), context.uuid(), visible()));
+      }
+    }
+    return SHARED ? CudaDevice.shared(context) : CudaDevice.of(context);
+  }
+
+  /** The usual reason for a GPU that is not there. */
+  private static String visible() {
+    String value = System.getenv("CUDA_VISIBLE_DEVICES");
+    return value == null ? "" : "; CUDA_VISIBLE_DEVICES is \"" + value + "\"";
+  }
+
+  private record Outcome(@Nullable String problem, @Nullable Throwable cause) {
+    @Nullable BackendUnavailableException toException() {
+      return problem == null ? null : new BackendUnavailableException(problem, cause);
+    }
+  }
+
+  /** Starts on first use, once: a class of JCuda that failed to start cannot be started again. */
+  private static final class Driver {
+    static final Outcome OUTCOME = start();
+
+    private Driver() {}
+
+    private static Outcome start() {
+      try {
+        JCudaLoader.load();
+        int status = DriverCall.status(() -> JCudaDriver.cuInit(0));
+        return new Outcome(problem(status), null);
+      } catch (BackendUnavailableException e) {
+        return new Outcome(e.getMessage(), e.getCause());
+      } catch (LinkageError e) {
+        return new Outcome(WHAT + ": JCuda cannot be started (" + e.getMessage() + ")", e);
+      }
+    }
+
+    private static @Nullable String problem(int status) {
+      return switch (status) {
+        case CUresult.CUDA_SUCCESS -> null;
+        case CUresult.CUDA_ERROR_NO_DEVICE ->
+            WHAT + ": NVIDIA's driver is installed, but this process sees no GPU" + visible();
+        default -> WHAT + ": cuInit failed with " + DriverFailure.describe(status);
+      };
+    }
+  }
+}

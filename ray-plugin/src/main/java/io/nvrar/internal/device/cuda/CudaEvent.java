@@ -1,0 +1,218 @@
+package io.nvrar.internal.device.cuda;
+
+import io.nvrar.Device;
+import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceStream;
+import io.nvrar.internal.device.memory.Lease;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.function.Consumer;
+import jcuda.driver.CUevent;
+import jcuda.driver.CUevent_flags;
+import jcuda.driver.CUresult;
+import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
+
+/** An event of a GPU, which counts time. */
+final class CudaEvent implements DeviceEvent {
+  private static final double NANOS_PER_MILLI = 1e6;
+
+  private final CudaDevice device;
+  private final GpuContext context;
+
+  /** Replaced under this event's lock. */
+  private volatile DriverEvent current;
+
+  private volatile Place place = Place.NONE;
+
+  /** On which it was recorded last. */
+  private volatile @Nullable CudaStream stream;
+
+  /** Whether a stage waits for what the driver's event stands for; guarded by this. */
+  private boolean watched;
+
+  private enum Place {
+    NONE,
+    IN_A_CAPTURE,
+    ON_A_STREAM
+  }
+
+  /** What the driver has, and for how long. */
+  private static final class DriverEvent {
+    private final CUevent event = new CUevent();
+    private final Lease lease;
+
+    DriverEvent(GpuContext of) {
+      CUevent made = event;
+      of.call(
+          "cuEventCreate", () -> JCudaDriver.cuEventCreate(made, CUevent_flags.CU_EVENT_DEFAULT));
+      lease = new Lease(() -> of.call("cuEventDestroy", () -> JCudaDriver.cuEventDestroy(made)));
+    }
+  }
+
+  CudaEvent(CudaDevice device) {
+    this.device = device;
+    context = device.context();
+    current = new DriverEvent(context);
+  }
+
+  @Override
+  public Device device() {
+    return device;
+  }
+
+  @Override
+  public void record(DeviceStream stream) {
+    CudaStream on = device.requireStream(stream, "recording an event");
+    synchronized (this) {
+      Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
+      if (watched) {
+        recordAnother(on);
+      } else {
+        use("record", of -> record(of, on));
+      }
+      place = next;
+      this.stream = on;
+    }
+  }
+
+  // The driver's event forgets its place when it is recorded again; a stage waits for that place.
+  private void recordAnother(CudaStream on) {
+    DriverEvent before = current;
+    if (before.lease.isClosed()) {
+      throw closedException("record");
+    }
+    DriverEvent another = new DriverEvent(context);
+    try {
+      record(another.event, on);
+    } catch (RuntimeException e) {
+      another.lease.close();
+      throw e;
+    }
+    current = another;
+    watched = false;
+    before.lease.close();
+  }
+
+  private static void record(CUevent of, CudaStream on) {
+    on.submit("record", "cuEventRecord", queue -> JCudaDriver.cuEventRecord(of, queue));
+  }
+
+  @Override
+  public boolean isDone() {
+    boolean[] done = {true};
+    ask(
+        "isDone",
+        of -> {
+          int status = context.status(() -> JCudaDriver.cuEventQuery(of));
+          if (status == CUresult.CUDA_ERROR_NOT_READY) {
+            done[0] = false;
+          } else if (status != CUresult.CUDA_SUCCESS) {
+            throw DriverFailure.of("cuEventQuery", context, status);
+          }
+        });
+    return done[0];
+  }
+
+  @Override
+  public void synchronize() {
+    ask(
+        "synchronize",
+        of -> context.call("cuEventSynchronize", () -> JCudaDriver.cuEventSynchronize(of)));
+    CudaStream on = stream;
+    if (on != null) {
+      on.throwIfFailed();
+    }
+  }
+
+  @Override
+  public CompletionStage<Void> whenDone() {
+    DriverEvent now;
+    CudaStream on;
+    synchronized (this) {
+      now = current;
+      on = stream;
+      requireAskable("whenDone");
+      if (!now.lease.retain()) {
+        throw closedException("whenDone");
+      }
+      watched |= on != null;
+    }
+    if (on == null) {
+      now.lease.release();
+      return CompletableFuture.completedStage(null);
+    }
+    return device.eventWatch().watch(now.event, now.lease, on);
+  }
+
+  @Override
+  public Duration elapsedSince(DeviceEvent start) {
+    CudaEvent first = device.requireEvent(start, "elapsedSince");
+    float[] millis = new float[1];
+    ask(
+        "elapsedSince",
+        end ->
+            first.ask(
+                "elapsedSince",
+                begin -> {
+                  if (place == Place.NONE || first.place == Place.NONE) {
+                    throw new IllegalStateException(
+                        "elapsedSince was called on an event that was never recorded");
+                  }
+                  context.call(
+                      "cuEventElapsedTime",
+                      () -> JCudaDriver.cuEventElapsedTime(millis, begin, end));
+                }));
+    return Duration.ofNanos(Math.round(millis[0] * NANOS_PER_MILLI));
+  }
+
+  @Override
+  public synchronized void close() {
+    current.lease.close();
+  }
+
+  // The driver's documentation refuses this, but does not say for how long after the capture.
+  private void ask(String what, Consumer<CUevent> call) {
+    use(
+        what,
+        of -> {
+          requireAskable(what);
+          call.accept(of);
+        });
+  }
+
+  private void requireAskable(String what) {
+    if (place == Place.IN_A_CAPTURE) {
+      throw new IllegalStateException(
+          what + " was called on an event that was recorded while its stream captured");
+    }
+  }
+
+  /** Gives the event to a call of the driver, during which it stays. */
+  void use(String what, Consumer<CUevent> call) {
+    DriverEvent now = retainCurrent(what);
+    try {
+      call.accept(now.event);
+    } finally {
+      now.lease.release();
+    }
+  }
+
+  private DriverEvent retainCurrent(String what) {
+    while (true) {
+      DriverEvent now = current;
+      if (now.lease.retain()) {
+        return now;
+      }
+      if (now == current) {
+        throw closedException(what);
+      }
+      // It was recorded again in this moment.
+    }
+  }
+
+  private static IllegalStateException closedException(String what) {
+    return new IllegalStateException(what + " was called with a closed event");
+  }
+}

@@ -1,0 +1,532 @@
+package io.nvrar.internal.device.cuda;
+
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
+import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.device.async.EnqueuedCalls;
+import io.nvrar.internal.device.host.HostDevice;
+import io.nvrar.internal.device.memory.BufferMemory;
+import io.nvrar.internal.device.memory.ElementBuffer;
+import io.nvrar.internal.device.memory.Lease;
+import java.util.Arrays;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import jcuda.driver.CUgraph;
+import jcuda.driver.CUgraphExec;
+import jcuda.driver.CUresult;
+import jcuda.driver.CUstream;
+import jcuda.driver.CUstreamCaptureMode;
+import jcuda.driver.CUstreamCaptureStatus;
+import jcuda.driver.CUstream_flags;
+import jcuda.driver.JCudaDriver;
+
+/**
+ * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
+ * default stream.
+ */
+public final class CudaStream implements AsyncStream {
+  private final CudaDevice device;
+  private final GpuContext context;
+  private final CUstream stream;
+  private final long handle;
+  private final Lease lease;
+
+  /**
+   * Held while a capture begins and ends, while {@link #settle} waits (waiting for a stream that
+   * captures breaks the capture) and while the stream is closed.
+   */
+  private final Object captureLock = new Object();
+
+  /**
+   * Held while a capture begins or is joined, and while {@link #enqueueUnrecorded} enqueues; never
+   * while anything waits. Taken after {@link #captureLock}.
+   */
+  private final Object enqueueLock = new Object();
+
+  /** Whether {@link #record} captures; guarded by {@link #captureLock}. */
+  private boolean recording;
+
+  /**
+   * Whether {@link #retire} has closed it, and its user has not; written under {@link #captureLock}
+   * together with the lease's end.
+   */
+  private volatile boolean retired;
+
+  /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
+  private volatile EnqueuedCalls[] carried = {};
+
+  /** Of them, those whose failure was thrown here. */
+  private final Set<EnqueuedCalls> told = ConcurrentHashMap.newKeySet();
+
+  private CudaStream(CudaDevice device, CUstream stream, Lease lease) {
+    this.device = device;
+    this.stream = stream;
+    this.lease = lease;
+    context = device.context();
+    handle = Handles.handle(stream);
+  }
+
+  static CudaStream create(CudaDevice device) {
+    GpuContext context = device.context();
+    CUstream stream = new CUstream();
+    context.call(
+        "cuStreamCreate",
+        () -> JCudaDriver.cuStreamCreate(stream, CUstream_flags.CU_STREAM_NON_BLOCKING));
+    Lease lease =
+        new Lease(() -> context.call("cuStreamDestroy", () -> JCudaDriver.cuStreamDestroy(stream)));
+    return new CudaStream(device, stream, lease);
+  }
+
+  /** A stream that somebody else destroys. */
+  public static CudaStream foreign(CudaDevice device, CUstream stream) {
+    return new CudaStream(device, stream, new Lease(() -> {}));
+  }
+
+  /**
+   * For users.
+   *
+   * @param what was called, for the message if the stream is closed
+   */
+  public CUstream jcuda(String what) {
+    requireOpen(what);
+    return stream;
+  }
+
+  @Override
+  public CudaDevice device() {
+    return device;
+  }
+
+  @Override
+  public long handle() {
+    requireOpen("handle");
+    return handle;
+  }
+
+  @Override
+  public boolean isCapturing() {
+    if (!lease.retain()) {
+      return false;
+    }
+    try {
+      int[] status = new int[1];
+      context.call("cuStreamIsCapturing", () -> JCudaDriver.cuStreamIsCapturing(stream, status));
+      return status[0] != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE;
+    } finally {
+      lease.release();
+    }
+  }
+
+  @Override
+  public void carry(EnqueuedCalls calls) {
+    if (!lease.retain()) {
+      throw new IllegalStateException(
+          "the stream is closed, a call needs an open one on " + device);
+    }
+    try {
+      Capture.note(context, handle, calls);
+    } catch (RuntimeException e) {
+      lease.release();
+      throw e;
+    }
+    for (EnqueuedCalls one : carried) {
+      if (one == calls) {
+        return;
+      }
+    }
+    synchronized (this) {
+      carried =
+          Stream.concat(
+                  Arrays.stream(carried).filter(one -> one != calls && !isSpent(one)),
+                  Stream.of(calls))
+              .toArray(EnqueuedCalls[]::new);
+    }
+  }
+
+  @Override
+  public void release() {
+    lease.release();
+  }
+
+  @Override
+  public boolean isClosed() {
+    return lease.isClosed();
+  }
+
+  /** Throws what has failed of the calls that were enqueued here. */
+  void throwIfFailed() {
+    for (EnqueuedCalls calls : carried) {
+      if (calls.isOver()) {
+        forget(calls); // who hears of its failure now has heard of it
+      }
+      told(calls);
+    }
+  }
+
+  /** Whose calls were enqueued here, as of now; nobody may change it. */
+  EnqueuedCalls[] carried() {
+    return carried;
+  }
+
+  /**
+   * As {@link #throwIfFailed}, but once for each group: a copy is not the failed group's, but may
+   * be of what it wrote.
+   */
+  void throwIfNewlyFailed() {
+    for (EnqueuedCalls calls : carried) {
+      if (!told.contains(calls)) {
+        told(calls);
+      }
+    }
+    if (retired) {
+      device.forget(this); // nothing is left to be thrown
+    }
+  }
+
+  private void told(EnqueuedCalls calls) {
+    try {
+      calls.throwIfFailed();
+    } catch (RuntimeException e) {
+      noteTold(calls);
+      throw e;
+    }
+  }
+
+  // Of what is not carried any more, nobody would take it out again.
+  private synchronized void noteTold(EnqueuedCalls calls) {
+    if (Arrays.asList(carried).contains(calls)) {
+      told.add(calls);
+    }
+  }
+
+  private static boolean isSpent(EnqueuedCalls calls) {
+    if (!calls.isOver()) {
+      return false;
+    }
+    try {
+      calls.throwIfFailed();
+      return true;
+    } catch (RuntimeException e) {
+      return false; // nobody has heard of it
+    }
+  }
+
+  private synchronized void forget(EnqueuedCalls calls) {
+    carried = Arrays.stream(carried).filter(one -> one != calls).toArray(EnqueuedCalls[]::new);
+    told.remove(calls);
+  }
+
+  @Override
+  public void copy(DeviceBuffer source, DeviceBuffer target) {
+    requireReachable(source);
+    requireReachable(target);
+    ElementBuffer.requireFits(source, target);
+    BufferMemory.retain(source, target);
+    try {
+      long bytes = source.sizeBytes();
+      if (bytes == 0) {
+        requireOpen("copy");
+      } else {
+        submit(
+            "copy",
+            "cuMemcpyAsync",
+            on ->
+                JCudaDriver.cuMemcpyAsync(
+                    Handles.pointer(target.address()),
+                    Handles.pointer(source.address()),
+                    bytes,
+                    on));
+      }
+    } finally {
+      BufferMemory.release(source, target);
+    }
+  }
+
+  @Override
+  public void waitFor(DeviceEvent event) {
+    CudaEvent ours = device.requireEvent(event, "waitFor");
+    synchronized (captureLock) {
+      synchronized (enqueueLock) {
+        ours.use(
+            "waitFor",
+            of ->
+                submit(
+                    "waitFor",
+                    "cuStreamWaitEvent",
+                    on -> JCudaDriver.cuStreamWaitEvent(on, of, 0)));
+      }
+    }
+  }
+
+  @Override
+  public void synchronize() {
+    if (lease.retain()) {
+      try {
+        if (isCapturing()) {
+          throw new IllegalStateException(
+              "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
+        }
+        context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+      } finally {
+        lease.release();
+      }
+    } else if (!retired) { // all that was submitted to a retired one has been executed
+      throw closedException("synchronize");
+    }
+    throwIfFailed();
+  }
+
+  @Override
+  public void close() {
+    synchronized (captureLock) {
+      if (lease.isClosed()) {
+        retired = false; // it is closed for its user, too
+        device.forget(this);
+        return;
+      }
+      try {
+        if (recording) {
+          recording = false;
+          dropCapture();
+        }
+      } finally {
+        device.forget(this);
+        lease.close();
+      }
+    }
+  }
+
+  @Override
+  public boolean isIdle() {
+    synchronized (captureLock) {
+      if (!lease.retain()) {
+        return true;
+      }
+      try {
+        return isCapturing()
+            || context.status(() -> JCudaDriver.cuStreamQuery(stream))
+                != CUresult.CUDA_ERROR_NOT_READY;
+      } finally {
+        lease.release();
+      }
+    }
+  }
+
+  @Override
+  public void retire() {
+    if (!lease.retain()) {
+      return;
+    }
+    try {
+      synchronized (captureLock) {
+        if (recording) {
+          recording = false;
+          dropCapture();
+        }
+      }
+      // Outside the lock: whoever closes the stream meanwhile does not wait.
+      if (!isCapturing()) {
+        context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+      }
+    } finally {
+      synchronized (captureLock) { // against its user, who may just be closing it
+        retired = !lease.isClosed();
+        lease.close();
+      }
+      lease.release();
+      if (Arrays.stream(carried).allMatch(one -> told.contains(one) || isSpent(one))) {
+        device.forget(this);
+      }
+    }
+  }
+
+  /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
+  void settle() {
+    synchronized (captureLock) {
+      if (!lease.retain()) {
+        return;
+      }
+      try {
+        if (!isCapturing()) {
+          context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
+        }
+      } finally {
+        lease.release();
+      }
+    }
+  }
+
+  /**
+   * Calls the driver with this stream, which stays until the call has returned.
+   *
+   * @param what was called, for the message if the stream is closed
+   * @param function of the driver
+   */
+  void submit(String what, String function, StreamCall call) {
+    if (!lease.retain()) {
+      throw closedException(what);
+    }
+    try {
+      context.call(function, call, stream);
+    } finally {
+      lease.release();
+    }
+  }
+
+  /**
+   * Enqueues, by calls of the driver that do not wait, what no capture may record. The stream stays
+   * meanwhile, and no capture begins.
+   *
+   * @param what was called, for the message if the stream is closed or captures
+   */
+  void enqueueUnrecorded(String what, Consumer<CUstream> calls) {
+    if (!lease.retain()) {
+      throw closedException(what);
+    }
+    try {
+      synchronized (enqueueLock) {
+        requireRunning(what);
+        calls.accept(stream);
+      }
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** Throws if the stream is closed, or records what it is given. */
+  void requireRunning(String what) {
+    requireOpen(what);
+    if (isCapturing()) {
+      throw new IllegalStateException(ElementBuffer.notRecorded(what));
+    }
+  }
+
+  /** A call of the driver with a stream. */
+  @FunctionalInterface
+  interface StreamCall {
+    /** As {@link DriverCall#run}. */
+    int run(CUstream stream);
+  }
+
+  /** What a capture gave, ready to be launched, and whose calls are in it. */
+  @SuppressWarnings("ArrayRecordComponent") // never changed
+  record Recorded(CUgraphExec executable, StreamCall launch, EnqueuedCalls[] calls) {
+    Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {
+      this(executable, on -> JCudaDriver.cuGraphLaunch(executable, on), calls);
+    }
+  }
+
+  /** Captures what {@code work} submits. */
+  Recorded record(Runnable work) {
+    Capture capture = beginCapture();
+    CUgraph graph;
+    try {
+      work.run();
+      graph = endCapture();
+    } catch (Throwable e) {
+      abandon(e);
+      throw e;
+    } finally {
+      capture.end();
+    }
+    try {
+      CUgraphExec executable = new CUgraphExec();
+      context.call(
+          "cuGraphInstantiate", () -> JCudaDriver.cuGraphInstantiate(executable, graph, 0L));
+      return new Recorded(executable, capture.calls());
+    } finally {
+      destroy(graph);
+    }
+  }
+
+  private Capture beginCapture() {
+    synchronized (captureLock) {
+      requireOpen("capture");
+      if (isCapturing()) {
+        throw new IllegalStateException(
+            "capture was called on a stream that is already capturing; captures of one stream do not nest");
+      }
+      // Relaxed: what the work does besides, such as allocating, is no part of the capture and
+      // must not break it; and any thread may end it.
+      synchronized (enqueueLock) {
+        submit(
+            "capture",
+            "cuStreamBeginCapture",
+            on ->
+                JCudaDriver.cuStreamBeginCapture(
+                    on, CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED));
+      }
+      recording = true;
+      try {
+        return Capture.begin(context, handle);
+      } catch (Throwable e) {
+        abandon(e);
+        throw e;
+      }
+    }
+  }
+
+  private CUgraph endCapture() {
+    synchronized (captureLock) {
+      if (!recording) {
+        throw new IllegalStateException(
+            "the stream was closed while it was capturing; what it had recorded is dropped");
+      }
+      recording = false;
+      CUgraph graph = new CUgraph();
+      submit("capture", "cuStreamEndCapture", on -> JCudaDriver.cuStreamEndCapture(on, graph));
+      return graph;
+    }
+  }
+
+  private void abandon(Throwable reason) {
+    synchronized (captureLock) {
+      if (recording) {
+        recording = false;
+        try {
+          dropCapture();
+        } catch (RuntimeException e) {
+          reason.addSuppressed(e);
+        }
+      }
+    }
+  }
+
+  // The graph is null where the capture was broken, and there is nothing to destroy.
+  private void dropCapture() {
+    CUgraph graph = new CUgraph();
+    int status = context.status(() -> JCudaDriver.cuStreamEndCapture(stream, graph));
+    if (status == 0) {
+      destroy(graph);
+    }
+  }
+
+  private void destroy(CUgraph graph) {
+    context.call("cuGraphDestroy", () -> JCudaDriver.cuGraphDestroy(graph));
+  }
+
+  private void requireReachable(DeviceBuffer buffer) {
+    if (buffer.device() != device && !HostDevice.isPinned(buffer)) {
+      throw new IllegalArgumentException(
+          "a copy on a stream of %s needs memory of %s or memory that allocatePinned gave, not %s"
+              .formatted(device, device, buffer));
+    }
+  }
+
+  private void requireOpen(String what) {
+    if (lease.isClosed()) {
+      throw closedException(what);
+    }
+  }
+
+  private static IllegalStateException closedException(String what) {
+    return new IllegalStateException(what + " was called on a closed stream");
+  }
+
+  @Override
+  public String toString() {
+    return "stream 0x" + Long.toHexString(handle) + " of " + device;
+  }
+}

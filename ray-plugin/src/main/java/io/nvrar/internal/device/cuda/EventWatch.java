@@ -1,0 +1,216 @@
+package io.nvrar.internal.device.cuda;
+
+import io.nvrar.internal.device.async.EnqueuedCalls;
+import io.nvrar.internal.device.memory.Lease;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import jcuda.driver.CUevent;
+import jcuda.driver.CUresult;
+import jcuda.driver.CUstreamCaptureMode;
+import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Completes the stages of a device's events, by one thread for all of them, which is there while
+ * there are any and for a second longer. It asks for each in turn: no event waits for another's.
+ */
+final class EventWatch {
+  private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
+  private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+  private static final long IDLE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final GpuContext context;
+  private final ThreadFactory threads;
+
+  // Both guarded by this.
+  private final List<Watched> added = new ArrayList<>();
+  private @Nullable Thread thread;
+
+  EventWatch(GpuContext context) {
+    this(context, work -> daemon(work, "nvrar-events-" + context.ordinal()));
+  }
+
+  EventWatch(GpuContext context, ThreadFactory threads) {
+    this.context = context;
+    this.threads = threads;
+  }
+
+  private static Thread daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  /**
+   * A stage that completes when an event has happened.
+   *
+   * @param event recorded last where the stage is to wait for, and not recorded again
+   * @param lease of the event, retained once, which is released when it has happened
+   * @param stream on which it was recorded
+   */
+  CompletionStage<Void> watch(CUevent event, Lease lease, CudaStream stream) {
+    Watched watched = new Watched(context, event, lease, stream.carried());
+    if (!watched.completesNow()) {
+      try {
+        add(watched);
+      } catch (RuntimeException | Error e) { // such as no room for a thread
+        watched.complete(
+            new IllegalStateException(
+                "no thread can be started to complete the stages of %s's events: %s"
+                    .formatted(context, e.getMessage()),
+                e));
+      }
+    }
+    return watched.stage.minimalCompletionStage();
+  }
+
+  private synchronized void add(Watched watched) {
+    Thread running = thread;
+    if (running == null) {
+      running = threads.newThread(this::run);
+      running.start(); // waits for this lock before it looks at anything here
+      thread = running;
+    }
+    added.add(watched);
+    notifyAll();
+    LockSupport.unpark(running);
+  }
+
+  private void run() {
+    List<Watched> all = new ArrayList<>();
+    try {
+      // Asking for an event would break captures of other threads that forbid it to all.
+      int[] mode = {CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED};
+      context.call(
+          "cuThreadExchangeStreamCaptureMode",
+          () -> JCudaDriver.cuThreadExchangeStreamCaptureMode(mode));
+      long pause = SHORTEST_PAUSE_NANOS;
+      while (takeAdded(all)) {
+        boolean completed = all.removeIf(Watched::completesNow);
+        pause = completed ? SHORTEST_PAUSE_NANOS : Math.min(2 * pause, LONGEST_PAUSE_NANOS);
+        Thread.interrupted(); // a dependent may have done so, and a pause would be none
+        if (!all.isEmpty()) {
+          LockSupport.parkNanos(this, pause);
+        }
+      }
+    } catch (Throwable e) {
+      abandon(all, e); // which tells whoever wants to know
+    }
+  }
+
+  /** Moves what was added to {@code all}; false if there has been nothing for a while. */
+  private synchronized boolean takeAdded(List<Watched> all) {
+    if (all.isEmpty() && !awaitAdded()) {
+      thread = null;
+      return false;
+    }
+    all.addAll(added);
+    added.clear();
+    return true;
+  }
+
+  private synchronized boolean awaitAdded() {
+    long end = System.nanoTime() + IDLE_NANOS;
+    for (long left = IDLE_NANOS; added.isEmpty() && left > 0; left = end - System.nanoTime()) {
+      try {
+        TimeUnit.NANOSECONDS.timedWait(this, left);
+      } catch (InterruptedException e) {
+        // A dependent that ran here has done it; it is no reason to end.
+      }
+    }
+    return !added.isEmpty();
+  }
+
+  // Nobody would complete them.
+  private void abandon(List<Watched> all, Throwable cause) {
+    synchronized (this) {
+      thread = null;
+      all.addAll(added);
+      added.clear();
+    }
+    for (Watched watched : all) {
+      watched.complete(cause);
+    }
+  }
+
+  private static final class Watched {
+    private final GpuContext context;
+    private final CUevent event;
+    private final Lease lease;
+
+    /**
+     * What the event came after. The stream forgets those of a group that is over once one caller
+     * hears of their failure, and that caller is not who waits for this stage.
+     */
+    private final EnqueuedCalls[] calls;
+
+    private final CompletableFuture<Void> stage = new CompletableFuture<>();
+    private boolean isOver;
+
+    Watched(GpuContext context, CUevent event, Lease lease, EnqueuedCalls[] calls) {
+      this.context = context;
+      this.event = event;
+      this.lease = lease;
+      this.calls = calls;
+    }
+
+    /** Completes the stage if the event has happened, or if nobody can tell any more. */
+    boolean completesNow() {
+      Throwable failure;
+      try {
+        int status = context.status(() -> JCudaDriver.cuEventQuery(event));
+        if (status == CUresult.CUDA_ERROR_NOT_READY) {
+          return false;
+        }
+        if (status != CUresult.CUDA_SUCCESS) {
+          failure = DriverFailure.of("cuEventQuery", context, status);
+        } else if (awaitsReason()) {
+          return false; // the others do not wait for it
+        } else {
+          failure = failureOfCalls();
+        }
+      } catch (Throwable e) { // an Error, too, is this stage's alone
+        failure = e;
+      }
+      complete(failure);
+      return true;
+    }
+
+    private boolean awaitsReason() {
+      for (EnqueuedCalls one : calls) {
+        if (one.awaitsReason()) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    private @Nullable RuntimeException failureOfCalls() {
+      for (EnqueuedCalls one : calls) {
+        RuntimeException failure = one.failure();
+        if (failure != null) {
+          return failure;
+        }
+      }
+      return null;
+    }
+
+    void complete(@Nullable Throwable failure) {
+      if (isOver) {
+        return;
+      }
+      isOver = true;
+      lease.release();
+      if (failure == null) {
+        stage.complete(null);
+      } else {
+        stage.completeExceptionally(failure);
+      }
+    }
+  }
+}

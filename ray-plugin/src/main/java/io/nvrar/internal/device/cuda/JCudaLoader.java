@@ -1,0 +1,59 @@
+package io.nvrar.internal.device.cuda;
+
+import io.nvrar.internal.loading.CudaLibraries;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Path;
+import jcuda.JCudaVersion;
+import jcuda.LibUtils;
+import jcuda.driver.JCudaDriver;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Has JCuda load its library from where {@link CudaLibraries} has put it. */
+final class JCudaLoader {
+  private static final Logger LOG = LoggerFactory.getLogger(JCudaLoader.class);
+  private static final String TEMP_DIR_PROPERTY = "java.io.tmpdir";
+
+  private JCudaLoader() {}
+
+  /**
+   * Loads JCuda's driver part. Called once.
+   *
+   * @throws io.nvrar.BackendUnavailableException if it, or the driver, is not to be had
+   * @throws LinkageError if JCuda itself fails
+   */
+  static void load() {
+    String version = JCudaVersion.get();
+    String name = LibUtils.createPlatformLibraryName("JCudaDriver-" + version);
+    Path directory =
+        CudaLibraries.open(
+            "jcuda-" + version, System.mapLibraryName(name), JCudaDriver.class.getClassLoader());
+    haveTheJdkReadTheProperty();
+    // JCuda takes no path. It loads what it finds under its name in java.io.tmpdir, and only
+    // where there is nothing writes there: for the time of its start that is our directory.
+    String before = System.setProperty(TEMP_DIR_PROPERTY, directory.toString());
+    try {
+      JCudaDriver.setExceptionsEnabled(true);
+    } finally {
+      if (before == null) {
+        System.clearProperty(TEMP_DIR_PROPERTY);
+      } else {
+        System.setProperty(TEMP_DIR_PROPERTY, before);
+      }
+    }
+  }
+
+  // java.io reads it when it first makes a temporary file, and keeps what it has read; java.nio
+  // has done so when the library was extracted.
+  private static void haveTheJdkReadTheProperty() {
+    try {
+      File probe = File.createTempFile("nvrar", null);
+      if (!probe.delete()) {
+        LOG.debug("{} cannot be deleted", probe);
+      }
+    } catch (IOException e) {
+      LOG.debug("no temporary file can be made here", e);
+    }
+  }
+}

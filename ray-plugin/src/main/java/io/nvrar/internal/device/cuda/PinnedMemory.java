@@ -1,0 +1,36 @@
+package io.nvrar.internal.device.cuda;
+
+import jcuda.driver.CUresult;
+import jcuda.driver.JCudaDriver;
+
+/** Host memory that stays in place, so that GPUs copy from and to it by themselves. */
+final class PinnedMemory {
+  private PinnedMemory() {}
+
+  /**
+   * Allocates memory that every GPU of this process may use.
+   *
+   * @param what for the message, such as {@code float32[1024]}
+   */
+  static long allocate(GpuContext context, long sizeBytes, String what) {
+    Handles.HostPointer pointer = new Handles.HostPointer();
+    int status =
+        context.status(
+            () ->
+                // The driver refuses to allocate nothing.
+                JCudaDriver.cuMemHostAlloc(
+                    pointer, Math.max(1, sizeBytes), JCudaDriver.CU_MEMHOSTALLOC_PORTABLE));
+    if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
+      throw new OutOfMemoryError(
+          "the machine has no room for a pinned buffer of " + what + ", " + sizeBytes + " bytes");
+    }
+    if (status != CUresult.CUDA_SUCCESS) {
+      throw DriverFailure.of("cuMemHostAlloc", context, status);
+    }
+    return pointer.address();
+  }
+
+  static void free(GpuContext context, long address) {
+    context.call("cuMemFreeHost", () -> JCudaDriver.cuMemFreeHost(Handles.pointer(address)));
+  }
+}

@@ -1,0 +1,86 @@
+package io.nvrar.internal.device.host;
+
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceStream;
+import java.util.function.LongConsumer;
+
+/**
+ * The memory and the CPUs of this process. Buffers live outside the Java heap, aligned to 256
+ * bytes; streams are immediate.
+ */
+public final class HostDevice implements Device {
+  private static final HostDevice INSTANCE = new HostDevice();
+
+  private HostDevice() {}
+
+  /** The only one. */
+  public static HostDevice instance() {
+    return INSTANCE;
+  }
+
+  @Override
+  public Backend backend() {
+    return Backend.CPU;
+  }
+
+  @Override
+  public int ordinal() {
+    return 0;
+  }
+
+  /**
+   * {@inheritDoc}
+   *
+   * @throws OutOfMemoryError if the machine does not give that much memory
+   */
+  @Override
+  public DeviceBuffer allocate(DataType dataType, long count) {
+    return HostBuffer.allocate(dataType, count);
+  }
+
+  /** The same as {@link #allocate}: all memory of the host is within its own reach. */
+  @Override
+  public DeviceBuffer allocatePinned(DataType dataType, long count) {
+    return allocate(dataType, count);
+  }
+
+  /**
+   * Takes over memory that a GPU has pinned.
+   *
+   * @param address aligned to 256 bytes
+   * @param free gives it back, by its address; it is called once, by any thread
+   */
+  public DeviceBuffer adoptPinned(DataType dataType, long count, long address, LongConsumer free) {
+    return HostBuffer.adoptPinned(dataType, count, address, free);
+  }
+
+  /** Whether a buffer is one of {@link #adoptPinned}, or a slice of it. */
+  public static boolean isPinned(DeviceBuffer buffer) {
+    return buffer instanceof HostBuffer host && host.isPinned();
+  }
+
+  @Override
+  public DeviceEvent createEvent() {
+    return new HostEvent(this);
+  }
+
+  @Override
+  public HostStream createStream() {
+    return new HostStream(this);
+  }
+
+  @Override
+  public DeviceGraph capture(DeviceStream stream, Runnable work) {
+    return new HostGraph(HostStream.require(stream, "capture").record(work));
+  }
+
+  @Override
+  public String toString() {
+    return "host";
+  }
+}

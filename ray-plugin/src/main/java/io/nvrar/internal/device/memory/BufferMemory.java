@@ -1,0 +1,74 @@
+package io.nvrar.internal.device.memory;
+
+import io.nvrar.DeviceBuffer;
+import io.nvrar.internal.binding.TransferList;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Keeps the memory of buffers while native code works on their addresses, so that a buffer that
+ * another thread closes meanwhile is freed after it. Allocates nothing; buffers that are not of a
+ * device of ours are left alone. Safe for use by many threads.
+ */
+public final class BufferMemory {
+  private BufferMemory() {}
+
+  /**
+   * Keeps the memory of both until {@link #release}; they may be one.
+   *
+   * @throws IllegalStateException if one is closed; then neither is kept
+   */
+  public static void retain(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+    retainOne(first);
+    try {
+      retainOne(second);
+    } catch (IllegalStateException e) {
+      releaseOne(first);
+      throw e;
+    }
+  }
+
+  /** Undoes one {@link #retain} of the same two; see {@link Lease#release} for what fails then. */
+  public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+    releaseOne(first);
+    releaseOne(second);
+  }
+
+  /**
+   * Keeps the memory of all buffers of a list until {@link #releaseAll}.
+   *
+   * @throws IllegalStateException if one is closed; then none is kept
+   */
+  public static void retainAll(TransferList transfers) {
+    for (int i = 0; i < transfers.size(); i++) {
+      try {
+        retainOne(transfers.buffer(i));
+      } catch (IllegalStateException e) {
+        releaseFirst(i, transfers);
+        throw e;
+      }
+    }
+  }
+
+  /** Undoes one {@link #retainAll} of the same list. */
+  public static void releaseAll(TransferList transfers) {
+    releaseFirst(transfers.size(), transfers);
+  }
+
+  private static void releaseFirst(int count, TransferList transfers) {
+    for (int i = 0; i < count; i++) {
+      releaseOne(transfers.buffer(i));
+    }
+  }
+
+  private static void retainOne(@Nullable DeviceBuffer buffer) {
+    if (buffer instanceof ElementBuffer ours) {
+      ours.retain();
+    }
+  }
+
+  private static void releaseOne(@Nullable DeviceBuffer buffer) {
+    if (buffer instanceof ElementBuffer ours) {
+      ours.release();
+    }
+  }
+}

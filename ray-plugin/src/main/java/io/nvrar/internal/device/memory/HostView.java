@@ -1,0 +1,56 @@
+package io.nvrar.internal.device.memory;
+
+import io.nvrar.internal.binding.NativeMemory;
+import java.nio.ByteBuffer;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
+import java.nio.ShortBuffer;
+
+/**
+ * A piece of host memory as a Java program sees it, by element type in the native byte order. It
+ * does not keep the memory.
+ */
+public final class HostView {
+  private final ByteBuffer bytes;
+  private final ShortBuffer shorts;
+  private final IntBuffer ints;
+  private final LongBuffer longs;
+  private final FloatBuffer floats;
+  private final DoubleBuffer doubles;
+
+  /** Of {@code length} bytes at an address that is aligned for every type. */
+  public HostView(long address, int length) {
+    bytes = NativeMemory.view(address, length);
+    shorts = bytes.asShortBuffer();
+    ints = bytes.asIntBuffer();
+    longs = bytes.asLongBuffer();
+    floats = bytes.asFloatBuffer();
+    doubles = bytes.asDoubleBuffer();
+  }
+
+  ByteBuffer bytes() {
+    return bytes;
+  }
+
+  ShortBuffer shorts() {
+    return shorts;
+  }
+
+  IntBuffer ints() {
+    return ints;
+  }
+
+  LongBuffer longs() {
+    return longs;
+  }
+
+  FloatBuffer floats() {
+    return floats;
+  }
+
+  DoubleBuffer doubles() {
+    return doubles;
+  }
+}

@@ -1,0 +1,206 @@
+package io.nvrar.internal.flight;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.internal.AtomicFiles;
+import io.nvrar.internal.PrivateDirectory;
+import java.io.IOException;
+import java.io.Reader;
+import java.io.UncheckedIOException;
+import java.io.Writer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Flight records in a directory: one file for a group and host, written by whichever member comes
+ * first. The oldest go when there are more than {@link #MAX_FILES}.
+ */
+public final class FlightFile {
+  /** The system property that names the directory. */
+  public static final String DIRECTORY_PROPERTY = "nvrar.flight.dir";
+
+  /** How many files are kept. */
+  public static final int MAX_FILES = 16;
+
+  private static final Logger LOG = LoggerFactory.getLogger(FlightFile.class);
+
+  private static final String SUFFIX = ".jsonl";
+  private static final String CLAIM_SUFFIX = ".claim";
+  private static final String TEMP_SUFFIX = ".tmp";
+  private static final int MAX_NAME_CHARS = 64;
+  private static final long MAX_BYTES = 256L << 20;
+
+  /** How long the first member has before another does its work: it may have been killed. */
+  private static final long CLAIM_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private static final long POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
+  private static final long LEFTOVER_SECONDS = TimeUnit.HOURS.toSeconds(1);
+
+  private final Path directory;
+  private final String name;
+
+  /** The file of a group on a host; nothing is touched yet. */
+  public FlightFile(Path directory, String group, String groupId, String host) {
+    this.directory = directory;
+    name = safe(group) + "-" + safe(groupId) + "-" + safe(host) + SUFFIX;
+  }
+
+  /** Where this process writes. */
+  public static Path directoryOfProcess() {
+    String set = System.getProperty(DIRECTORY_PROPERTY, "");
+    return set.isEmpty()
+        ? Path.of(
+                System.getProperty("java.io.tmpdir", "/tmp"),
+                "nvrar-flight-" + safe(System.getProperty("user.name", "unknown")))
+            .toAbsolutePath()
+        : Path.of(set).toAbsolutePath();
+  }
+
+  private static String safe(String text) {
+    String safe = text.replaceAll("[^A-Za-z0-9_-]", "_");
+    return safe.length() > MAX_NAME_CHARS ? safe.substring(0, MAX_NAME_CHARS) : safe;
+  }
+
+  /** Where the file is, or will be. */
+  public Path path() {
+    return directory.resolve(name);
+  }
+
+  /**
+   * Writes the file, unless another member has or does. It appears whole or not at all.
+   *
+   * @param record asked for only if this member is the one to write
+   * @throws IOException if the directory is not private or cannot be written
+   */
+  public void write(Supplier<FlightRecord> record) throws IOException {
+    PrivateDirectory.ensure(directory);
+    Path claim = directory.resolve("." + name + CLAIM_SUFFIX);
+    boolean first = claim(claim);
+    if (!first && awaitOther()) {
+      return;
+    }
+    Path temp = Files.createTempFile(directory, "." + name, TEMP_SUFFIX);
+    try {
+      try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
+        FlightJson.write(record.get(), out);
+      }
+      AtomicFiles.publish(temp, path()); // if another was faster after all, what it saw is as good
+    } finally {
+      Files.deleteIfExists(temp);
+      Files.deleteIfExists(claim);
+    }
+    try {
+      prune();
+    } catch (IOException | UncheckedIOException e) { // what was written is there all the same
+      LOG.debug("{} could not be searched for old flight records", directory, e);
+    }
+  }
+
+  private boolean claim(Path claim) throws IOException {
+    try {
+      Files.newOutputStream(claim, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE).close();
+      if (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)) {
+        return true;
+      }
+      Files.deleteIfExists(claim); // a member that has finished has withdrawn its own
+      return false;
+    } catch (FileAlreadyExistsException e) {
+      return false;
+    }
+  }
+
+  private boolean awaitOther() {
+    long deadline = System.nanoTime() + CLAIM_NANOS;
+    while (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)) {
+      if (System.nanoTime() - deadline > 0) {
+        return false;
+      }
+      LockSupport.parkNanos(POLL_NANOS);
+    }
+    return true;
+  }
+
+  private void prune() throws IOException {
+    List<Path> records = new ArrayList<>();
+    Instant leftover = Instant.now().minusSeconds(LEFTOVER_SECONDS);
+    try (Stream<Path> files = Files.list(directory)) {
+      for (Path file : files.toList()) {
+        String fileName = file.getFileName().toString();
+        if (fileName.endsWith(SUFFIX)) {
+          records.add(file);
+        } else if ((fileName.endsWith(CLAIM_SUFFIX) || fileName.endsWith(TEMP_SUFFIX))
+            && modified(file).toInstant().isBefore(leftover)) {
+          drop(file); // of a member that was killed as it wrote
+        }
+      }
+    }
+    records.sort(Comparator.comparing(FlightFile::modified));
+    for (Path oldest : records.subList(0, Math.max(0, records.size() - MAX_FILES))) {
+      drop(oldest);
+    }
+  }
+
+  /** What cannot go keeps nothing else from going. */
+  private static void drop(Path file) {
+    try {
+      Files.deleteIfExists(file);
+    } catch (IOException e) {
+      LOG.debug("{} could not be deleted", file, e);
+    }
+  }
+
+  private static FileTime modified(Path file) {
+    try {
+      return Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS);
+    } catch (IOException e) {
+      return FileTime.from(Instant.now()); // another process has just deleted it
+    }
+  }
+
+  /**
+   * Reads a file.
+   *
+   * @throws IllegalArgumentException with one sentence if there is no such file or it is no flight
+   *     record
+   */
+  public static FlightRecord read(Path file) {
+    try {
+      if (!Files.isRegularFile(file)) {
+        throw new IllegalArgumentException(
+            file + (Files.exists(file) ? " is not a file" : " does not exist"));
+      }
+      if (Files.size(file) > MAX_BYTES) {
+        throw new IllegalArgumentException(
+            "%s has %d bytes, a flight record has at most %d"
+                .formatted(file, Files.size(file), MAX_BYTES));
+      }
+      try (Reader text = Files.newBufferedReader(file, UTF_8)) {
+        return FlightJson.read(text);
+      } catch (IllegalArgumentException e) {
+        throw new IllegalArgumentException(file + " is not a flight record: " + e.getMessage(), e);
+      }
+    } catch (CharacterCodingException e) {
+      throw new IllegalArgumentException(file + " is not a flight record: it is no text", e);
+    } catch (NoSuchFileException e) {
+      throw new IllegalArgumentException(file + " does not exist", e);
+    } catch (IOException e) {
+      throw new IllegalArgumentException(file + " cannot be read: " + e.getMessage(), e);
+    }
+  }
+}

@@ -1,0 +1,282 @@
+package io.nvrar.internal.flight;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
+import com.google.gson.stream.JsonWriter;
+import io.nvrar.internal.Printable;
+import io.nvrar.internal.binding.CallRecord;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.Reader;
+import java.io.Writer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A flight record as text: JSON, an object a line. The first is the header, then each rank is
+ * followed by its calls.
+ */
+final class FlightJson {
+  private static final String MAGIC = "nvrarFlight";
+  private static final int VERSION = 1;
+
+  /** A group has 72 ranks at most, by design. */
+  private static final int MAX_RANKS = 72;
+
+  private static final int MAX_LINE_CHARS = 1 << 16;
+  private static final int MAX_CALLS = 1 << 16;
+
+  private FlightJson() {}
+
+  static void write(FlightRecord record, Writer out) throws IOException {
+    // A writer is good for one object.
+    writeHeader(new JsonWriter(out), record.header());
+    out.write('\n');
+    for (FlightRecord.Rank rank : record.ranks()) {
+      writeRank(new JsonWriter(out), rank);
+      out.write('\n');
+      for (CallRecord call : rank.calls()) {
+        writeCall(new JsonWriter(out), rank.rank(), call);
+        out.write('\n');
+      }
+    }
+  }
+
+  private static void writeRank(JsonWriter json, FlightRecord.Rank rank) throws IOException {
+    json.beginObject();
+    json.name("rank").value(rank.rank());
+    json.name("host").value(rank.host());
+    json.name("pid").value(rank.pid());
+    json.name("calls").value(rank.calls().size());
+    json.endObject();
+  }
+
+  private static void writeHeader(JsonWriter json, FlightRecord.Header header) throws IOException {
+    json.beginObject();
+    json.name(MAGIC).value(VERSION);
+    json.name("group").value(header.group());
+    json.name("id").value(header.groupId());
+    json.name("worldSize").value(header.worldSize());
+    json.name("backend").value(header.backend());
+    json.name("build").value(header.build());
+    json.name("time").value(header.time());
+    json.name("nanos").value(header.nanos());
+    json.name("host").value(header.host());
+    json.name("writer").value(header.writer());
+    json.name("failure").value(header.kind());
+    json.name("message").value(header.message());
+    json.name("failedRank").value(header.failedRank());
+    json.name("missing").beginArray();
+    for (int rank : header.missing()) {
+      json.value(rank);
+    }
+    json.endArray();
+    json.endObject();
+  }
+
+  private static void writeCall(JsonWriter json, int rank, CallRecord call) throws IOException {
+    json.beginObject();
+    json.name("rank").value(rank);
+    json.name("state").value(call.state().name().toLowerCase(Locale.ROOT));
+    json.name("call").value(call.description());
+    json.name("collective").value(call.collective());
+    json.name("sequence").value(call.sequence());
+    json.name("algorithm").value(call.algorithm());
+    json.name("launches").value(call.launches());
+    json.name("groupSequence").value(call.groupSequence());
+    json.name("peer").value(call.peer());
+    json.name("transfers").value(call.transfers());
+    json.name("begin").value(call.beginNanos());
+    json.name("end").value(call.endNanos());
+    json.endObject();
+  }
+
+  /**
+   * Reads what {@link #write} wrote.
+   *
+   * @throws IllegalArgumentException with a clause that says why this is no flight record
+   */
+  static FlightRecord read(Reader text) throws IOException {
+    Lines lines = new Lines(new BufferedReader(text));
+    JsonObject first = lines.next();
+    if (first == null || !first.has(MAGIC)) {
+      throw new IllegalArgumentException("it does not begin with \"" + MAGIC + "\"");
+    }
+    try {
+      if (first.get(MAGIC).getAsInt() != VERSION) {
+        throw new IllegalArgumentException(
+            "it has version %s, this program reads version %d"
+                .formatted(first.get(MAGIC), VERSION));
+      }
+      FlightRecord.Header header = header(first);
+      List<FlightRecord.Rank> ranks = new ArrayList<>();
+      for (JsonObject line = lines.next(); line != null; line = lines.next()) {
+        ranks.add(rank(line, ranks.size(), lines));
+      }
+      if (ranks.size() != header.worldSize()) {
+        throw new IllegalArgumentException(
+            "it ends after %d of %d ranks".formatted(ranks.size(), header.worldSize()));
+      }
+      return new FlightRecord(header, ranks);
+    } catch (UnsupportedOperationException | IllegalStateException | NumberFormatException e) {
+      throw new IllegalArgumentException(
+          "line %d has a value of another kind".formatted(lines.number), e);
+    }
+  }
+
+  private static FlightRecord.Header header(JsonObject line) {
+    int worldSize = integer(line, "worldSize");
+    if (worldSize < 1 || worldSize > MAX_RANKS) {
+      throw new IllegalArgumentException(
+          "its world size is %d, must be 1 to %d".formatted(worldSize, MAX_RANKS));
+    }
+    List<Integer> missing = new ArrayList<>();
+    JsonArray array = value(line, "missing").getAsJsonArray();
+    for (JsonElement rank : array) {
+      missing.add(checkedRank(rank.getAsInt(), worldSize));
+    }
+    int failedRank = integer(line, "failedRank");
+    return new FlightRecord.Header(
+        text(line, "group"),
+        text(line, "id"),
+        worldSize,
+        text(line, "backend"),
+        text(line, "build"),
+        text(line, "time"),
+        value(line, "nanos").getAsLong(),
+        text(line, "host"),
+        checkedRank(integer(line, "writer"), worldSize),
+        text(line, "failure"),
+        text(line, "message"),
+        failedRank == -1 ? -1 : checkedRank(failedRank, worldSize),
+        missing);
+  }
+
+  private static int checkedRank(int rank, int worldSize) {
+    if (rank < 0 || rank >= worldSize) {
+      throw new IllegalArgumentException(
+          "it names rank %d of a world of size %d".formatted(rank, worldSize));
+    }
+    return rank;
+  }
+
+  private static FlightRecord.Rank rank(JsonObject line, int expected, Lines lines)
+      throws IOException {
+    int rank = integer(line, "rank");
+    int calls = integer(line, "calls");
+    if (rank != expected || rank >= MAX_RANKS || calls < 0 || calls > MAX_CALLS) {
+      throw new IllegalArgumentException(
+          "line %d has rank %d with %d calls where rank %d belongs"
+              .formatted(lines.number, rank, calls, expected));
+    }
+    List<CallRecord> records = new ArrayList<>();
+    for (int i = 0; i < calls; i++) {
+      JsonObject call = lines.next();
+      if (call == null) {
+        throw new IllegalArgumentException(
+            "it ends after %d of the %d calls of rank %d".formatted(i, calls, rank));
+      }
+      records.add(call(call, lines.number));
+    }
+    return new FlightRecord.Rank(rank, text(line, "host"), value(line, "pid").getAsLong(), records);
+  }
+
+  private static CallRecord call(JsonObject line, int number) {
+    String state = text(line, "state");
+    for (CallRecord.State known : CallRecord.State.values()) {
+      if (known.name().toLowerCase(Locale.ROOT).equals(state)) {
+        return new CallRecord(
+            known,
+            integer(line, "collective"),
+            value(line, "sequence").getAsLong(),
+            text(line, "call"),
+            integer(line, "algorithm"),
+            value(line, "launches").getAsLong(),
+            value(line, "groupSequence").getAsLong(),
+            integer(line, "peer"),
+            integer(line, "transfers"),
+            value(line, "begin").getAsLong(),
+            value(line, "end").getAsLong());
+      }
+    }
+    throw new IllegalArgumentException("line %d has no call state".formatted(number));
+  }
+
+  /** Who has a file printed has its terminal written to. */
+  private static String text(JsonObject line, String name) {
+    return Printable.of(value(line, name).getAsString());
+  }
+
+  private static int integer(JsonObject line, String name) {
+    return value(line, name).getAsInt();
+  }
+
+  private static JsonElement value(JsonObject line, String name) {
+    JsonElement value = line.get(name);
+    if (value == null) {
+      throw new IllegalArgumentException("a line lacks \"" + name + "\"");
+    }
+    return value;
+  }
+
+  /** Objects, one a line. */
+  private static final class Lines {
+    private final BufferedReader text;
+    private int number;
+
+    Lines(BufferedReader text) {
+      this.text = text;
+    }
+
+    /** Null at the end. */
+    @Nullable JsonObject next() throws IOException {
+      StringBuilder line = new StringBuilder();
+      int c = text.read();
+      for (; c != '\n' && c != -1; c = text.read()) {
+        if (line.length() == MAX_LINE_CHARS) {
+          throw new IllegalArgumentException("line %d is too long".formatted(number + 1));
+        }
+        line.append((char) c);
+      }
+      if (c == -1 && line.isEmpty()) {
+        return null;
+      }
+      number++;
+      try {
+        JsonElement parsed = JsonParser.parseString(line.toString());
+        if (parsed.isJsonObject()) {
+          return requireFlat(parsed.getAsJsonObject());
+        }
+      } catch (JsonParseException e) {
+        throw new IllegalArgumentException("line %d is no JSON".formatted(number), e);
+      }
+      throw new IllegalArgumentException("line %d is no JSON object".formatted(number));
+    }
+
+    /** Gson asks a list of one element by asking that element, which may be as deep as it likes. */
+    private JsonObject requireFlat(JsonObject line) {
+      for (String name : line.keySet()) {
+        JsonElement value = line.get(name);
+        if (value.isJsonObject() || (value.isJsonArray() && !isFlat(value.getAsJsonArray()))) {
+          throw new IllegalArgumentException(
+              "line %d has a value of another kind".formatted(number));
+        }
+      }
+      return line;
+    }
+
+    private static boolean isFlat(JsonArray array) {
+      for (JsonElement element : array) {
+        if (!element.isJsonPrimitive()) {
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+}

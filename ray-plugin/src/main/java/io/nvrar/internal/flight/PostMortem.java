@@ -1,0 +1,257 @@
+package io.nvrar.internal.flight;
+
+import io.nvrar.internal.binding.CallRecord;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalInt;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/** Who made a group fail, and in which call, as far as its flight record shows. */
+public final class PostMortem {
+  private static final Pattern SPLIT = Pattern.compile("split #\\d+");
+
+  /** "float32[1024]", of a call's description. */
+  private static final Pattern PAYLOAD = Pattern.compile("\\w+\\[\\d+\\]");
+
+  private final FlightRecord record;
+
+  private PostMortem(FlightRecord record) {
+    this.record = record;
+  }
+
+  /**
+   * What was found.
+   *
+   * @param ranks at fault; empty if the file does not show it, or if it was no member
+   * @param sentence names them and the call
+   */
+  public record Fault(List<Integer> ranks, String sentence) {
+    /** With copies of its lists. */
+    public Fault {
+      ranks = List.copyOf(ranks);
+    }
+  }
+
+  /** Looks into a record. */
+  public static Fault of(FlightRecord record) {
+    PostMortem examination = new PostMortem(record);
+    return switch (record.header().kind()) {
+      case "PEER_LOST" -> examination.lost();
+      case "TIMEOUT" -> examination.timedOut();
+      case "MISMATCH" -> examination.differed();
+      case "DRIVER" ->
+          new Fault(List.of(), "the driver ended the group, or was lost: no rank is at fault");
+      default -> examination.ended();
+    };
+  }
+
+  private Fault lost() {
+    int rank = record.header().failedRank();
+    return rank < 0
+        ? new Fault(
+            List.of(), "a process was lost that is no member of this group but of one above it")
+        : new Fault(List.of(rank), "rank %d was lost; it %s".formatted(rank, doing(rank)));
+  }
+
+  private Fault ended() {
+    int rank = record.header().failedRank();
+    return rank < 0
+        ? unknown()
+        : new Fault(List.of(rank), "rank %d ended the group; it %s".formatted(rank, doing(rank)));
+  }
+
+  private static Fault unknown() {
+    return new Fault(List.of(), "the file does not show which rank is at fault");
+  }
+
+  private Fault timedOut() {
+    Matcher split = SPLIT.matcher(record.header().message());
+    if (split.lookingAt()) {
+      return absent(record.header().missing(), split.group());
+    }
+    for (FlightRecord.Rank rank : record.ranks()) {
+      Fault peer = transferTimedOut(rank);
+      if (!peer.ranks().isEmpty()) {
+        return peer;
+      }
+    }
+    OptionalInt waiting =
+        ranks()
+            .filter(r -> isUnfinished(last(r)) && !last(r).isTransfer())
+            .reduce((a, b) -> last(b).groupSequence() > last(a).groupSequence() ? b : a);
+    if (waiting.isEmpty()) {
+      return absent(record.header().missing(), "the call");
+    }
+    CallRecord call = last(waiting.getAsInt());
+    List<Integer> late =
+        ranks().filter(r -> last(r).groupSequence() < call.groupSequence()).boxed().toList();
+    if (!late.isEmpty()) {
+      return absent(late, call.description());
+    }
+    List<Integer> stuck = record.header().missing();
+    return stuck.isEmpty() || stuck.size() == record.ranks().size()
+        ? unknown()
+        : new Fault(
+            stuck,
+            "%s entered %s but did not go on in it (stopped, or without a processor)"
+                .formatted(names(stuck), call.description()));
+  }
+
+  /** The rank whose part of a transfer is missing. */
+  private Fault transferTimedOut(FlightRecord.Rank waiting) {
+    for (CallRecord call : waiting.calls()) {
+      if (call.state() == CallRecord.State.FAILED
+          && call.isTransfer()
+          && call.peer() >= 0
+          && call.peer() < record.ranks().size()
+          && record.ranks().get(call.peer()).calls().stream()
+              .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
+        return new Fault(
+            List.of(call.peer()),
+            "rank %d did not come to %s of rank %d; it %s"
+                .formatted(call.peer(), call.description(), waiting.rank(), doing(call.peer())));
+      }
+    }
+    return unknown();
+  }
+
+  private static boolean isPartner(CallRecord their, CallRecord call, int rank) {
+    return their.isTransfer()
+        && their.isSend() != call.isSend()
+        && their.peer() == rank
+        && their.sequence() == call.sequence();
+  }
+
+  private Fault absent(List<Integer> ranks, String call) {
+    return ranks.isEmpty()
+        ? unknown()
+        : new Fault(
+            ranks,
+            "%s did not come to %s; %s"
+                .formatted(
+                    names(ranks),
+                    call,
+                    ranks.stream()
+                        .map(r -> (ranks.size() == 1 ? "it " : "rank " + r + " ") + doing(r))
+                        .collect(Collectors.joining(", "))));
+  }
+
+  private Fault differed() {
+    TreeSet<Long> numbers = new TreeSet<>();
+    List<Map<Long, String>> collectives = new ArrayList<>();
+    for (FlightRecord.Rank rank : record.ranks()) {
+      Map<Long, String> byNumber =
+          rank.calls().stream()
+              .filter(call -> !call.isTransfer())
+              .collect(
+                  Collectors.toMap(
+                      CallRecord::sequence, CallRecord::description, (first, last) -> last));
+      collectives.add(byNumber);
+      numbers.addAll(byNumber.keySet());
+    }
+    for (long number : numbers) {
+      Map<String, List<Integer>> ranksByCall = new LinkedHashMap<>();
+      ranks()
+          .filter(r -> collectives.get(r).containsKey(number))
+          .forEach(
+              r ->
+                  ranksByCall
+                      .computeIfAbsent(collectives.get(r).get(number), c -> new ArrayList<>())
+                      .add(r));
+      if (ranksByCall.size() > 1) {
+        return odd(ranksByCall);
+      }
+    }
+    return transfersDiffered();
+  }
+
+  /** Those in the minority, if there is one. */
+  private static Fault odd(Map<String, List<Integer>> ranksByCall) {
+    int most = ranksByCall.values().stream().mapToInt(List::size).max().orElseThrow();
+    boolean hasMajority =
+        ranksByCall.values().stream().filter(ranks -> ranks.size() == most).count() == 1;
+    List<Map.Entry<String, List<Integer>>> entries = new ArrayList<>(ranksByCall.entrySet());
+    entries.sort(Comparator.comparingInt(entry -> entry.getValue().size()));
+    String calls =
+        entries.stream()
+            .map(
+                entry ->
+                    "%s %s %s"
+                        .formatted(
+                            names(entry.getValue()),
+                            entry.getValue().size() == 1 ? "calls" : "call",
+                            entry.getKey()))
+            .collect(Collectors.joining(", "));
+    List<Integer> odd =
+        entries.stream()
+            .filter(entry -> !hasMajority || entry.getValue().size() < most)
+            .flatMap(entry -> entry.getValue().stream())
+            .sorted()
+            .toList();
+    return new Fault(
+        odd,
+        hasMajority
+            ? "%s %s from the others: %s"
+                .formatted(names(odd), odd.size() == 1 ? "differs" : "differ", calls)
+            : "%s differ, and none of them is in the majority: %s".formatted(names(odd), calls));
+  }
+
+  private Fault transfersDiffered() {
+    for (FlightRecord.Rank rank : record.ranks()) {
+      for (CallRecord call : rank.calls()) {
+        if (!call.isSend() || call.peer() < 0 || call.peer() >= record.ranks().size()) {
+          continue;
+        }
+        for (CallRecord their : record.ranks().get(call.peer()).calls()) {
+          if (isPartner(their, call, rank.rank()) && !payload(their).equals(payload(call))) {
+            List<Integer> both = IntStream.of(rank.rank(), call.peer()).sorted().boxed().toList();
+            return new Fault(
+                both,
+                "rank %d calls %s, rank %d calls %s"
+                    .formatted(rank.rank(), call.description(), call.peer(), their.description()));
+          }
+        }
+      }
+    }
+    return unknown();
+  }
+
+  private static String payload(CallRecord call) {
+    Matcher payload = PAYLOAD.matcher(call.description());
+    return payload.find() ? payload.group() : "";
+  }
+
+  private String doing(int rank) {
+    CallRecord last = last(rank);
+    return switch (last.state()) {
+      case NONE -> "had made no call yet";
+      case RUNNING, FAILED -> "was in " + last.description();
+      case DONE -> "had finished " + last.description();
+      case QUEUED -> "had queued " + last.description();
+    };
+  }
+
+  private CallRecord last(int rank) {
+    return record.ranks().get(rank).last();
+  }
+
+  private IntStream ranks() {
+    return IntStream.range(0, record.ranks().size());
+  }
+
+  private static boolean isUnfinished(CallRecord call) {
+    return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.FAILED;
+  }
+
+  private static String names(List<Integer> ranks) {
+    return (ranks.size() == 1 ? "rank " : "ranks ")
+        + ranks.stream().map(String::valueOf).collect(Collectors.joining(", "));
+  }
+}

@@ -1,0 +1,102 @@
+package io.nvrar.internal.loading;
+
+import io.nvrar.BackendUnavailableException;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Everything that was tried to load a library and why it failed, for one error text that hides
+ * nothing.
+ */
+public final class LoadAttempts {
+  private final List<String> lines = new ArrayList<>();
+  private String lastReason = "nothing was tried";
+  private @Nullable Throwable firstCause;
+
+  /** Notes a path that cannot be used. */
+  void failed(String path, String reason) {
+    lastReason = reason + ": " + path;
+    lines.add("tried " + path + ": " + reason);
+  }
+
+  /**
+   * Notes a path that failed with an exception, whose causes and suppressed exceptions are all
+   * written out.
+   */
+  void failed(String path, String reason, Throwable cause) {
+    failed(path, reason);
+    if (firstCause == null) {
+      firstCause = cause;
+    }
+    Set<String> texts = new LinkedHashSet<>();
+    collect(cause, "", texts, Collections.newSetFromMap(new IdentityHashMap<>()));
+    for (String text : texts) {
+      lines.add("    " + text);
+    }
+  }
+
+  /**
+   * Notes a file of the class path that could not be read.
+   *
+   * @param missing the reason if it is not there
+   */
+  void unreadable(String path, String missing, IOException cause) {
+    String reason =
+        cause instanceof NoSuchFileException
+            ? missing
+            : "it cannot be read (" + cause.getMessage() + ")";
+    failed(path, reason, cause);
+  }
+
+  /** Says what to do about the latest failure. */
+  void advise(String advice) {
+    lastReason += "; " + advice;
+  }
+
+  /** Why the latest attempt failed, and on which path. */
+  String lastReason() {
+    return lastReason;
+  }
+
+  /** The exception: one sentence, then one line per path and cause. */
+  public BackendUnavailableException toException(String what) {
+    StringBuilder message = new StringBuilder(what).append(": ").append(lastReason);
+    for (String line : lines) {
+      message.append(System.lineSeparator()).append("  ").append(line);
+    }
+    return new BackendUnavailableException(message.toString(), firstCause);
+  }
+
+  // JNA puts the true reason among the suppressed exceptions and repeats it in the outer message.
+  private static void collect(
+      Throwable error, String role, Set<String> texts, Set<Throwable> visited) {
+    if (!visited.add(error)) {
+      return;
+    }
+    String message = Objects.requireNonNullElse(error.getMessage(), "(no message)");
+    String prefix = role + error.getClass().getSimpleName() + ": ";
+    for (String line : message.lines().toList()) {
+      if (!line.isBlank()) {
+        // JNA's last resort is the class path, which it writes out whole.
+        String text = line.strip().replaceFirst("in resource path \\(.*\\)$", "in the class path");
+        texts.add(prefix + text);
+        prefix = "  ";
+      }
+    }
+    Throwable cause = error.getCause();
+    if (cause != null) {
+      collect(cause, "caused by ", texts, visited);
+    }
+    for (Throwable suppressed : error.getSuppressed()) {
+      collect(suppressed, "also ", texts, visited);
+    }
+  }
+}

@@ -1,0 +1,208 @@
+package io.nvrar.internal.loading;
+
+import com.sun.jna.Library;
+import com.sun.jna.Native;
+import com.sun.jna.NativeLibrary;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.internal.binding.NvrarBinding;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Finds {@code libnvrar.so} and loads it, once per class loader, when it is first needed.
+ *
+ * <p>With {@code -Dnvrar.native.dir=DIR} it is {@code DIR/libnvrar.so} and nothing else. Otherwise
+ * the one in the jar is extracted to a private directory, {@code <cache>/<version>-<content
+ * hash>/}, where {@code <cache>} is {@code -Dnvrar.native.cache}, or {@code nvrar} under {@code
+ * $XDG_CACHE_HOME} or {@code ~/.cache}; where that cannot be written or executed, {@code
+ * nvrar-<user>} under {@code java.io.tmpdir}. JNA's own library goes through the same directory
+ * ({@link JnaStart}).
+ */
+public final class NativeLibraries {
+  private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
+
+  public static final String FILE_NAME = "libnvrar.so";
+  private static final String RESOURCE_ROOT = "io/nvrar/native/";
+  private static final String SUPPORTED_PLATFORM = "linux-x86_64";
+  private static final String WHAT = "the native library " + FILE_NAME + " cannot be loaded";
+
+  /**
+   * RTLD_NOW without RTLD_GLOBAL: a missing symbol fails here, not in a call, and our symbols meet
+   * nobody else's.
+   */
+  private static final Map<String, Integer> OPEN_OPTIONS = Map.of(Library.OPTION_OPEN_FLAGS, 2);
+
+  private NativeLibraries() {}
+
+  /** Whether the native library is loaded or can be. */
+  public static boolean isAvailable() {
+    return Loaded.OUTCOME.problem() == null;
+  }
+
+  /**
+   * Loads the native library if that has not happened yet.
+   *
+   * @throws BackendUnavailableException with every path that was tried and every cause
+   */
+  public static void ensureAvailable() {
+    BackendUnavailableException cause = unavailabilityCause();
+    if (cause != null) {
+      throw cause;
+    }
+  }
+
+  /** Why the native library cannot be loaded; null if it can. */
+  public static @Nullable BackendUnavailableException unavailabilityCause() {
+    String problem = Loaded.OUTCOME.problem();
+    return problem == null
+        ? null
+        : new BackendUnavailableException(problem, Loaded.OUTCOME.cause());
+  }
+
+  /** Opens the library that the settings lead to and checks that it is ours. */
+  static NativeLibrary open(LoaderSettings settings, ClassLoader resources) {
+    LoadAttempts attempts = new LoadAttempts();
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
+      jna.addTo(attempts);
+      throw attempts.toException(WHAT);
+    }
+    String nativeDir = settings.nativeDir();
+    NativeLibrary library =
+        nativeDir != null
+            ? openFile(Path.of(nativeDir).toAbsolutePath().resolve(FILE_NAME), attempts)
+            : openExtracted(settings, resources, attempts);
+    if (library == null) {
+      throw attempts.toException(WHAT);
+    }
+    return library;
+  }
+
+  private static @Nullable NativeLibrary openExtracted(
+      LoaderSettings settings, ClassLoader resources, LoadAttempts attempts) {
+    String folder = RESOURCE_ROOT + settings.platform();
+    if (!settings.platform().equals(SUPPORTED_PLATFORM)) {
+      attempts.failed(
+          "class path:" + folder,
+          "it is built for " + SUPPORTED_PLATFORM + " and this JVM runs on " + settings.platform());
+      return null;
+    }
+    NativeFiles files;
+    try {
+      files = NativeFiles.fromClassPath(resources, version(), folder, List.of(FILE_NAME));
+    } catch (IOException e) {
+      attempts.unreadable(
+          "class path:" + folder + "/" + FILE_NAME,
+          "the jar ray-nvrar-native is missing; add it or set -D"
+              + LoaderSettings.NATIVE_DIR_PROPERTY,
+          e);
+      return null;
+    }
+    for (Path root : settings.extractionRoots()) {
+      NativeLibrary library = extractAndOpen(files, root, attempts);
+      if (library != null) {
+        return library;
+      }
+      LOG.warn("{} cannot be used: {}", FILE_NAME, attempts.lastReason());
+    }
+    return null;
+  }
+
+  private static @Nullable NativeLibrary extractAndOpen(
+      NativeFiles files, Path root, LoadAttempts attempts) {
+    Path file = root.resolve(files.directoryName()).resolve(FILE_NAME);
+    try {
+      files.extractTo(root);
+    } catch (IOException | UnsupportedOperationException e) {
+      attempts.failed(file.toString(), "it cannot be extracted there", e);
+      return null;
+    }
+    return openFile(file, attempts);
+  }
+
+  private static @Nullable NativeLibrary openFile(Path file, LoadAttempts attempts) {
+    if (!Files.exists(file)) {
+      attempts.failed(file.toString(), "there is no such file");
+      return null;
+    }
+    NativeLibrary library;
+    int abiVersion;
+    try {
+      library = NativeLibrary.getInstance(file.toString(), OPEN_OPTIONS);
+      abiVersion = library.getFunction("nvrar_abi_version").invokeInt(new Object[0]);
+    } catch (RuntimeException e) {
+      attempts.failed(file.toString(), "JNA cannot open it", e);
+      return null;
+    } catch (LinkageError e) {
+      attempts.failed(file.toString(), reason(e), e);
+      return null;
+    }
+    if (abiVersion != NvrarBinding.ABI_VERSION) {
+      library.dispose();
+      attempts.failed(
+          file.toString(),
+          "it has ABI version "
+              + abiVersion
+              + " and this jar needs "
+              + NvrarBinding.ABI_VERSION
+              + "; take both from one release");
+      return null;
+    }
+    return library;
+  }
+
+  /** Why the dynamic linker refused a library, in words. */
+  static String reason(Error error) {
+    String message = String.valueOf(error.getMessage());
+    // What mmap answers for an executable mapping of a file on such a volume.
+    boolean refused =
+        message.contains("failed to map segment") || message.contains("Operation not permitted");
+    return refused
+        ? "it may not be executed there (is the volume mounted \"noexec\"? -D"
+            + LoaderSettings.CACHE_DIR_PROPERTY
+            + " names another directory)"
+        : "it cannot be linked";
+  }
+
+  private static String version() {
+    return Objects.requireNonNullElse(
+        NativeLibraries.class.getPackage().getImplementationVersion(), "unversioned");
+  }
+
+  private record Outcome(@Nullable String problem, @Nullable Throwable cause) {
+    static Outcome of(BackendUnavailableException e) {
+      return new Outcome(e.getMessage(), e.getCause());
+    }
+  }
+
+  /** Loads on first use, once. */
+  private static final class Loaded {
+    static final Outcome OUTCOME = load();
+
+    private Loaded() {}
+
+    private static Outcome load() {
+      try {
+        NativeLibrary library =
+            open(LoaderSettings.ofProcess(), NativeLibraries.class.getClassLoader());
+        // JNA keeps a library open as long as a class is registered with it.
+        Native.register(NvrarBinding.class, library);
+        LOG.debug("Loaded {}", library.getFile());
+        return new Outcome(null, null);
+      } catch (BackendUnavailableException e) {
+        return Outcome.of(e);
+      } catch (LinkageError e) {
+        LoadAttempts attempts = new LoadAttempts();
+        attempts.failed(FILE_NAME, "it lacks a function of its own ABI version", e);
+        return Outcome.of(attempts.toException(WHAT));
+      }
+    }
+  }
+}

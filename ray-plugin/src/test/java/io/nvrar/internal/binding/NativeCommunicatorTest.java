@@ -1,0 +1,360 @@
+package io.nvrar.internal.binding;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.ReduceOp;
+import io.nvrar.TuningTable;
+import io.nvrar.internal.device.host.HostDevice;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** That each method calls the function it names, with the arguments in the right places. */
+class NativeCommunicatorTest {
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
+  private static final int[] COUNTS = {0, 1, 2, 7, 1024, 50_001};
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
+  void allReduceGivesEveryRankTheSumAndTheMaximum(int worldSize) throws Exception {
+    try (Ranks ranks = new Ranks(worldSize, TIMEOUT)) {
+      for (int count : COUNTS) {
+        float[] sum = new float[count];
+        float[] max = new float[count];
+        for (int i = 0; i < count; i++) {
+          for (int rank = 0; rank < worldSize; rank++) {
+            sum[i] += value(rank, i);
+            max[i] = Math.max(max[i], value(rank, i));
+          }
+        }
+        ranks.all(
+            (member, rank) -> {
+              DeviceBuffer send = ranks.buffer(DataType.FLOAT32, values(rank, count));
+              DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, new float[count]);
+              member.allReduce(
+                  send.address(),
+                  recv.address(),
+                  count,
+                  DataType.FLOAT32.code(),
+                  ReduceOp.SUM.code(),
+                  0,
+                  0);
+              assertThat(contents(recv)).isEqualTo(sum);
+              assertThat(contents(send)).isEqualTo(values(rank, count));
+              member.allReduce(
+                  send.address(),
+                  send.address(),
+                  count,
+                  DataType.FLOAT32.code(),
+                  ReduceOp.MAX.code(),
+                  0,
+                  0);
+              assertThat(contents(send)).isEqualTo(max);
+            });
+      }
+    }
+  }
+
+  @Test
+  void everyDataTypeIsReducedAsItself() throws Exception {
+    try (Ranks ranks = new Ranks(3, TIMEOUT)) {
+      for (DataType type : new DataType[] {DataType.FLOAT16, DataType.BFLOAT16}) {
+        ranks.all(
+            (member, rank) -> {
+              DeviceBuffer buffer = ranks.buffer(type, 1 + rank, -2, 0.5f);
+              long at = buffer.address();
+              member.allReduce(at, at, 3, type.code(), ReduceOp.SUM.code(), 0, 0);
+              assertThat(contents(buffer)).containsExactly(6, -6, 1.5f);
+            });
+      }
+      ranks.all(
+          (member, rank) -> {
+            int[] result = new int[2];
+            try (DeviceBuffer buffer = HostDevice.instance().allocate(DataType.INT32, 2)) {
+              buffer.copyFrom(new int[] {Integer.MAX_VALUE, 10 * rank});
+              long at = buffer.address();
+              member.allReduce(at, at, 2, DataType.INT32.code(), ReduceOp.SUM.code(), 0, 0);
+              buffer.copyTo(result);
+            }
+            assertThat(result).containsExactly((int) (3L * Integer.MAX_VALUE), 30);
+          });
+    }
+  }
+
+  /** Sums that round, 1 + 2^-24 twice and its negative, and one of denormals. */
+  @ParameterizedTest
+  @ValueSource(ints = {FloatControl.UP, FloatControl.DOWN, FloatControl.NO_DENORMALS})
+  void aRankWhoseThreadRoundsOtherwiseHasTheBitsOfTheOthers(int foreign) throws Exception {
+    float[] first = {1, -1, Float.MIN_VALUE};
+    float[] other = {0x1p-24f, -0x1p-24f, Float.MIN_VALUE};
+    int type = DataType.FLOAT32.code();
+    try (Ranks ranks = new Ranks(3, TIMEOUT)) {
+      for (int algorithm = 1; algorithm <= 2; algorithm++) {
+        int how = algorithm;
+        List<float[]> sums =
+            ranks.ask(
+                (member, rank) -> {
+                  int word = FloatControl.DEFAULT | (rank == 1 ? foreign : 0);
+                  DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank == 0 ? first : other);
+                  long at = buffer.address();
+                  FloatControl.set(word);
+                  try {
+                    member.allReduce(at, at, 3, type, ReduceOp.SUM.code(), how, 0);
+                    assertThat(FloatControl.get()).isEqualTo(word);
+                  } finally {
+                    FloatControl.set(FloatControl.DEFAULT);
+                  }
+                  return contents(buffer);
+                });
+        assertThat(sums).containsOnly(new float[] {1, -1, 3 * Float.MIN_VALUE});
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
+  void allGatherPutsEveryRanksValuesInRankOrder(int worldSize) throws Exception {
+    try (Ranks ranks = new Ranks(worldSize, TIMEOUT)) {
+      for (int count : COUNTS) {
+        float[] expected = new float[worldSize * count];
+        for (int rank = 0; rank < worldSize; rank++) {
+          System.arraycopy(values(rank, count), 0, expected, rank * count, count);
+        }
+        ranks.all(
+            (member, rank) -> {
+              DeviceBuffer send = ranks.buffer(DataType.FLOAT32, values(rank, count));
+              DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, new float[worldSize * count]);
+              member.allGather(send.address(), recv.address(), count, DataType.FLOAT32.code(), 0);
+              assertThat(contents(recv)).isEqualTo(expected);
+            });
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
+  void broadcastGivesEveryRankTheRootsValuesWhoeverIsRoot(int worldSize) throws Exception {
+    try (Ranks ranks = new Ranks(worldSize, TIMEOUT)) {
+      for (int root = 0; root < worldSize; root++) {
+        int from = root;
+        for (int count : COUNTS) {
+          ranks.all(
+              (member, rank) -> {
+                DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, values(rank, count));
+                member.broadcast(
+                    buffer.address(), buffer.address(), count, DataType.FLOAT32.code(), from, 0);
+                assertThat(contents(buffer)).isEqualTo(values(from, count));
+              });
+        }
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
+  void noRankLeavesABarrierBeforeTheLastHasEntered(int worldSize) throws Exception {
+    AtomicInteger entered = new AtomicInteger();
+    try (Ranks ranks = new Ranks(worldSize, TIMEOUT)) {
+      ranks.all(
+          (member, rank) -> {
+            for (int round = 1; round <= 50; round++) {
+              entered.incrementAndGet();
+              member.barrier(0);
+              assertThat(entered.get()).isGreaterThanOrEqualTo(round * worldSize);
+              member.barrier(0);
+            }
+          });
+    }
+  }
+
+  @Test
+  void theCallsOfEveryRankAreDescribedAsTheApiSpellsThem() throws Exception {
+    List<String> descriptions =
+        List.of(
+            "allReduce #1 float32[3] SUM (one-shot)",
+            "allReduce #2 bfloat16[5] MAX (two-shot)",
+            "allGather #3 float16[2]",
+            "broadcast #4 int32[7] from root 1",
+            "barrier #5",
+            "reduce #6 int64[3] PRODUCT to root 0",
+            "reduceScatter #7 float64[2] AVG",
+            "allToAll #8 uint8[4]");
+    try (Ranks ranks = new Ranks(2, TIMEOUT)) {
+      assertThat(ranks.member(0).call(1)).isEqualTo(CallRecord.NONE);
+      assertThat(ranks.member(0).flightRecord(1)).isEmpty();
+      for (int call = 0; call < descriptions.size(); call++) {
+        int number = call;
+        ranks.all((member, rank) -> call(ranks, member, number));
+        for (int of = 0; of < 2; of++) {
+          assertThat(ranks.member(1 - of).call(of))
+              .returns(CallRecord.State.DONE, CallRecord::state)
+              .returns(call + 1L, CallRecord::sequence)
+              .returns(call + 1L, CallRecord::groupSequence)
+              .returns(-1, CallRecord::peer)
+              .returns(descriptions.get(call), CallRecord::description);
+        }
+      }
+      for (int of = 0; of < 2; of++) {
+        List<CallRecord> record = ranks.member(1 - of).flightRecord(of);
+        assertThat(record).extracting(CallRecord::description).isEqualTo(descriptions);
+        assertThat(record)
+            .allSatisfy(
+                call -> assertThat(call.endNanos()).isGreaterThanOrEqualTo(call.beginNanos()));
+        assertThat(record.get(1).algorithm()).isEqualTo(Algorithm.TWO_SHOT.code());
+      }
+      ranks.all((member, rank) -> call(ranks, member, descriptions.size()));
+      CallRecord large = ranks.member(0).call(1);
+      assertThat(large.launches()).isGreaterThan(1);
+      assertThat(large.description())
+          .isEqualTo(
+              "allReduce #9 int8[1000000] MIN (two-shot, " + large.launches() + " launches)");
+    }
+  }
+
+  private static void call(Ranks ranks, NativeCommunicator member, int number) {
+    int elements = 1_000_000 / Float.BYTES;
+    long send = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
+    long recv = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
+    int oneShot = Algorithm.ONE_SHOT.code();
+    int twoShot = Algorithm.TWO_SHOT.code();
+    switch (number) {
+      case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, oneShot, 0);
+      case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, twoShot, 0);
+      case 2 -> member.allGather(send, recv, 2, DataType.FLOAT16.code(), 0);
+      case 3 -> member.broadcast(send, recv, 7, DataType.INT32.code(), 1, 0);
+      case 4 -> member.barrier(0);
+      case 5 -> member.reduce(send, recv, 3, DataType.INT64.code(), 1, 0, 0);
+      case 6 -> member.reduceScatter(send, recv, 2, DataType.FLOAT64.code(), 4, 0);
+      case 7 -> member.allToAll(send, recv, 4, DataType.UINT8.code(), 0);
+      default -> member.allReduce(send, recv, 1_000_000, DataType.INT8.code(), 3, twoShot, 0);
+    }
+  }
+
+  @Test
+  void theFirstRuleThatMatchesChoosesTheAlgorithmAndTheCallsOwnChoiceComesBeforeIt()
+      throws Exception {
+    GroupConfig config =
+        GroupConfig.builder()
+            .timeout(TIMEOUT)
+            .gpusPerNode(2)
+            .tuning(
+                TuningTable.of(
+                    List.of(
+                        new TuningTable.Rule(null, 3, 0, 1 << 20, Algorithm.ONE_SHOT),
+                        new TuningTable.Rule(null, 0, 4, 1 << 20, Algorithm.ONE_SHOT),
+                        new TuningTable.Rule(DataType.FLOAT32, 4, 2, 16, Algorithm.TWO_SHOT),
+                        new TuningTable.Rule(null, 0, 0, 16, Algorithm.HIERARCHICAL),
+                        new TuningTable.Rule(null, 0, 0, 64, Algorithm.ONE_SHOT))))
+            .build();
+    try (Ranks ranks = new Ranks(4, config)) {
+      assertThat(algorithm(ranks, DataType.FLOAT32, 4, Algorithm.AUTO))
+          .isEqualTo(Algorithm.TWO_SHOT);
+      assertThat(algorithm(ranks, DataType.FLOAT16, 8, Algorithm.AUTO))
+          .isEqualTo(Algorithm.HIERARCHICAL);
+      assertThat(algorithm(ranks, DataType.FLOAT32, 5, Algorithm.AUTO))
+          .isEqualTo(Algorithm.ONE_SHOT);
+      assertThat(algorithm(ranks, DataType.FLOAT32, 4, Algorithm.HIERARCHICAL))
+          .isEqualTo(Algorithm.HIERARCHICAL);
+    }
+  }
+
+  private static Algorithm algorithm(Ranks ranks, DataType type, int count, Algorithm named)
+      throws Exception {
+    ranks.all(
+        (member, rank) -> {
+          long at = ranks.buffer(type, new float[count]).address();
+          member.allReduce(at, at, count, type.code(), ReduceOp.SUM.code(), named.code(), 0);
+        });
+    int code = ranks.member(0).call(1).algorithm();
+    return Arrays.stream(Algorithm.values())
+        .filter(a -> a.code() == code)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  @Test
+  void membersWithOtherRulesOrOtherNodesDoNotConnect() {
+    TuningTable table =
+        TuningTable.of(List.of(new TuningTable.Rule(null, 0, 0, 64, Algorithm.TWO_SHOT)));
+    for (GroupConfig other :
+        List.of(
+            GroupConfig.builder().tuning(table).build(),
+            GroupConfig.builder().gpusPerNode(1).build())) {
+      byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+      try (NativeCommunicator zero =
+              NativeCommunicator.prepare(
+                  "a group of 2", Backend.CPU, 0, 0, 2, id, GroupConfig.defaults());
+          NativeCommunicator one =
+              NativeCommunicator.prepare("a group of 2", Backend.CPU, 0, 1, 2, id, other)) {
+        byte[][] descriptors = {zero.descriptor(), one.descriptor()};
+        assertThatThrownBy(() -> zero.connect(descriptors))
+            .isInstanceOf(GroupMismatchException.class);
+        assertThatThrownBy(() -> one.connect(descriptors))
+            .isInstanceOf(GroupMismatchException.class);
+      }
+    }
+  }
+
+  @Test
+  void transfersAreDescribedByTheirPairAndLeaveTheNumberOfTheCollectiveAlone() throws Exception {
+    try (Ranks ranks = new Ranks(2, TIMEOUT)) {
+      ranks.all(
+          (member, rank) -> {
+            DeviceBuffer send = ranks.buffer(DataType.FLOAT32, 1, 2, 3);
+            DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, 0, 0, 0);
+            member.barrier(0);
+            int peer = 1 - rank;
+            if (rank == 0) {
+              member.send(send.address(), 3, DataType.FLOAT32.code(), peer, 0);
+            } else {
+              member.recv(recv.address(), 3, DataType.FLOAT32.code(), peer, 0);
+              assertThat(contents(recv)).containsExactly(1, 2, 3);
+            }
+            member.sendReceive(send, peer, recv, peer, 0);
+          });
+      List<CallRecord> zero = ranks.member(1).flightRecord(0);
+      assertThat(zero)
+          .extracting(CallRecord::description)
+          .startsWith("barrier #1", "send #1 float32[3] to rank 1")
+          .contains(
+              "send #2 float32[3] to rank 1 in a batch of 2",
+              "recv #1 float32[3] from rank 1 in a batch of 2");
+      assertThat(zero).extracting(CallRecord::groupSequence).containsOnly(1L);
+      assertThat(zero.get(1))
+          .returns(1, CallRecord::peer)
+          .returns(true, CallRecord::isSend)
+          .returns(true, CallRecord::isTransfer);
+    }
+  }
+
+  private static float value(int rank, int i) {
+    // Small integers: any order of summation gives the same float.
+    return (rank + 1) * (i % 97);
+  }
+
+  private static float[] values(int rank, int count) {
+    float[] values = new float[count];
+    for (int i = 0; i < count; i++) {
+      values[i] = value(rank, i);
+    }
+    return values;
+  }
+
+  private static float[] contents(DeviceBuffer buffer) {
+    float[] values = new float[(int) buffer.count()];
+    Arrays.fill(values, Float.NaN);
+    buffer.copyTo(values);
+    return values;
+  }
+}

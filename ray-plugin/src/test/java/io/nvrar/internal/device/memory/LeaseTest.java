@@ -1,0 +1,62 @@
+package io.nvrar.internal.device.memory;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.CapturedLog;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.internal.device.host.HostDevice;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Who hears that a resource cannot be freed. */
+class LeaseTest {
+  @RegisterExtension private final CapturedLog log = new CapturedLog();
+
+  @Test
+  void whoeverClosesHearsThatTheResourceCannotBeFreed() {
+    Lease lease = new Lease(LeaseTest::refuse);
+    assertThatThrownBy(lease::close).hasMessage("cuMemFree failed");
+    assertThatCode(lease::close).doesNotThrowAnyException();
+    assertThat(lease.isClosed()).isTrue();
+  }
+
+  @Test
+  void aCallThatUsedItLastDoesNotAndTheLogDoes() {
+    Lease lease = new Lease(LeaseTest::refuse);
+    assertThat(lease.retain()).isTrue();
+    lease.close();
+    assertThatCode(lease::release).doesNotThrowAnyException();
+    assertThat(log.text()).contains("cuMemFree failed").contains("closed while it was in use");
+  }
+
+  @Test
+  void bothBuffersOfACallAreFreedAlsoIfTheFirstCannotBe() {
+    List<Long> freed = new ArrayList<>();
+    DeviceBuffer first =
+        HostDevice.instance()
+            .adoptPinned(
+                DataType.INT32,
+                0,
+                256,
+                address -> {
+                  freed.add(address);
+                  refuse();
+                });
+    DeviceBuffer second = HostDevice.instance().adoptPinned(DataType.INT32, 0, 512, freed::add);
+    BufferMemory.retain(first, second);
+    first.close();
+    second.close();
+    assertThat(freed).isEmpty();
+    BufferMemory.release(first, second);
+    assertThat(freed).containsExactly(256L, 512L);
+  }
+
+  private static void refuse() {
+    throw new IllegalStateException("cuMemFree failed");
+  }
+}

@@ -1,0 +1,88 @@
+package io.nvrar.internal.loading;
+
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.binding.NativeCommunicator;
+import java.io.FileInputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Loads the library, calls it and says from where it was loaded: {@code [start at, in ms of the
+ * clock]}. Or says, for each class path behind the word {@code exhausted}, why it cannot be loaded
+ * from there when the process can open no file any more.
+ */
+final class LoaderProcess {
+  static final int UNAVAILABLE = 3;
+
+  private LoaderProcess() {}
+
+  public static void main(String[] args) throws Exception {
+    if (args.length > 0 && args[0].equals("exhausted")) {
+      loadExhausted(args);
+      return;
+    }
+    if (args.length > 0) {
+      Thread.sleep(Math.max(0, Long.parseLong(args[0]) - System.currentTimeMillis()));
+    }
+    try {
+      System.out.println("build " + NativeCommunicator.buildId());
+    } catch (BackendUnavailableException e) {
+      System.out.println(e.getMessage());
+      System.exit(UNAVAILABLE);
+    }
+    byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+    try (NativeCommunicator alone =
+        NativeCommunicator.prepare(
+            "a group of 1", Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
+      alone.connect(new byte[][] {alone.descriptor()});
+      alone.barrier(0);
+      System.out.println(alone.call(0).description());
+    }
+    System.out.println("from " + loadedFrom());
+  }
+
+  private static void loadExhausted(String[] args) throws Exception {
+    List<URLClassLoader> loaders = new ArrayList<>();
+    loaders.add(new URLClassLoader(new URL[0], null));
+    for (int i = 1; i < args.length; i++) {
+      loaders.add(new URLClassLoader(new URL[] {Path.of(args[i]).toUri().toURL()}, null));
+    }
+    List<FileInputStream> files = new ArrayList<>();
+    for (URLClassLoader loader : loaders) {
+      try {
+        NativeLibraries.open(LoaderSettings.ofProcess(), loader);
+      } catch (BackendUnavailableException e) {
+        System.out.println(String.valueOf(e.getMessage()).lines().findFirst().orElse(""));
+      }
+      // From the second on, when all classes that it takes have been loaded.
+      while (files.isEmpty() || files.get(files.size() - 1) != null) {
+        files.add(opened());
+      }
+    }
+  }
+
+  private static @Nullable FileInputStream opened() {
+    try {
+      return new FileInputStream("/dev/null");
+    } catch (FileNotFoundException e) {
+      return null;
+    }
+  }
+
+  private static String loadedFrom() throws IOException {
+    return Files.readAllLines(Path.of("/proc/self/maps")).stream()
+        .filter(line -> line.endsWith("/libnvrar.so"))
+        .map(line -> line.substring(line.indexOf('/')))
+        .distinct()
+        .reduce("", String::concat);
+  }
+}
