@@ -150,7 +150,7 @@ final class ControlChannel {
     } catch (IOException e) {
       // What the hub said before it went may have come since.
       String end = why == null ? read(listener) : why;
-      why = end == null ? Peer.reason(e) : end;
+      why = end == null ? FramedChannel.reason(e) : end;
     }
     if (why == null && heartbeats.isSilent(lastHeardNanos, now)) {
       why = silence;
@@ -168,7 +168,7 @@ final class ControlChannel {
           ? null
           : "connection closed";
     } catch (IOException e) {
-      return Peer.reason(e);
+      return FramedChannel.reason(e);
     }
   }
 

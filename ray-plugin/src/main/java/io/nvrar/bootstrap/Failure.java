@@ -51,10 +51,10 @@ record Failure(
     // The hub sends it on with more words, so it must fit whatever the first one to send it said.
     message = Printable.of(message, MAX_MESSAGE_CHARS);
     host = Printable.of(host, ProcessIdentity.MAX_CHARS);
-    if (missing.length > Groups.MAX_WORLD_SIZE) {
+    if (missing.length > Ticket.MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
           "a failure with %d missing ranks, the limit is %d"
-              .formatted(missing.length, Groups.MAX_WORLD_SIZE));
+              .formatted(missing.length, Ticket.MAX_WORLD_SIZE));
     }
   }
 
@@ -111,7 +111,7 @@ record Failure(
         IntStream.range(0, ranks.length)
             .filter(r -> IntStream.of(missing).anyMatch(old -> old == ranks[r]))
             .toArray();
-    int rankThere = Splitting.newRank(rank, ranks).orElse(-1);
+    int rankThere = Message.Split.newRank(rank, ranks).orElse(-1);
     return new Failure(kind, newMessage, rankThere, host, pid, missingThere, namesCalls);
   }
 

@@ -190,4 +190,14 @@ final class FramedChannel implements Closeable {
   public void close() throws IOException {
     channel.close();
   }
+
+  /** A connection's end in the words of a message. */
+  static String reason(IOException e) {
+    String message = e.getMessage();
+    return message == null
+            || message.contains("Connection reset")
+            || message.contains("Broken pipe")
+        ? "connection closed"
+        : message;
+  }
 }

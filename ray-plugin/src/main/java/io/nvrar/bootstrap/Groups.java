@@ -1,17 +1,13 @@
 package io.nvrar.bootstrap;
 
-import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.device.Devices;
-import io.nvrar.internal.binding.NativeCommunicator;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,17 +25,11 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Groups {
 
-  /**
-   * The most members of a group: in this version all share one host's memory ({@code
-   * NVRAR_MAX_RANKS_PER_NODE} of the native library).
-   */
-  public static final int MAX_WORLD_SIZE = 8;
+  /** The most members of a group: in this version all share one host's memory. */
+  public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
 
-  /**
-   * The smallest {@code ringBytes} of a group of several nodes, but for 0 ({@code
-   * kMinRingBytesOfNodes} of the native library).
-   */
-  public static final int MIN_RING_BYTES_OF_NODES = 32768;
+  /** The smallest {@code ringBytes} of a group of several nodes, but for 0. */
+  public static final int MIN_RING_BYTES_OF_NODES = Rendezvous.MIN_RING_BYTES_OF_NODES;
 
   /**
    * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,
@@ -68,51 +58,12 @@ public final class Groups {
    */
   public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
     Rendezvous rendezvous =
-        open(name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
+        Rendezvous.open(
+            name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
     Ticket ticket = rendezvous.ticket();
     PENDING.put(ticket, rendezvous);
     rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
     return TicketCodec.encode(ticket);
-  }
-
-  /**
-   * A rendezvous with its ticket, not yet started.
-   *
-   * @param secretFor the new group's secret, from its unique id
-   */
-  static Rendezvous open(
-      String name,
-      int worldSize,
-      GroupConfig config,
-      String host,
-      Function<byte[], byte[]> secretFor) {
-    Ticket.checkName(name);
-    Ticket.checkWorldSize(worldSize);
-    checkRing(worldSize, config);
-    Backend backend = Devices.resolve(config.backend());
-    BackendUnavailableException unavailable = Devices.unavailabilityCause(backend);
-    if (unavailable != null) {
-      throw unavailable;
-    }
-    // Members whose machines differ must not make different things of AUTO.
-    GroupConfig agreed = config.toBuilder().backend(backend).build();
-    byte[] uniqueId = NativeCommunicator.uniqueId(backend);
-    byte[] secret = secretFor.apply(uniqueId);
-    return Rendezvous.open(
-        host,
-        config.rendezvousPort(),
-        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
-  }
-
-  /** What the configuration alone cannot check. */
-  private static void checkRing(int worldSize, GroupConfig config) {
-    boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
-    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
-      throw new IllegalArgumentException(
-          "ringBytes is %d, must be 0 or at least %d for several nodes, which %d members are with %d to a node"
-              .formatted(
-                  config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
-    }
   }
 
   /**

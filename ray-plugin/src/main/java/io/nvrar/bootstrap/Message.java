@@ -2,6 +2,8 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.internal.Printable;
 import java.util.Objects;
+import java.util.OptionalInt;
+import java.util.stream.IntStream;
 
 /** What travels on an authenticated control channel. */
 @SuppressWarnings("ArrayRecordComponent") // read once, never changed
@@ -139,11 +141,22 @@ sealed interface Message permits Failure, Message.Greeting, Message.Notice {
     private static final int[] NONE = {};
 
     public Split {
-      if (ranks.length > Groups.MAX_WORLD_SIZE) {
+      if (ranks.length > Ticket.MAX_WORLD_SIZE) {
         throw new IllegalArgumentException(
             "a split that names %d ranks, the limit is %d"
-                .formatted(ranks.length, Groups.MAX_WORLD_SIZE));
+                .formatted(ranks.length, Ticket.MAX_WORLD_SIZE));
       }
+    }
+
+    /**
+     * The rank in a group made by a split.
+     *
+     * @param rank in the group that was split
+     * @param ranks the new group's members by their old rank, in the order of their new ranks
+     * @return empty if it is none of them
+     */
+    static OptionalInt newRank(int rank, int... ranks) {
+      return IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst();
     }
 
     Split(int number, int color, int key, long sequence) {

@@ -48,7 +48,7 @@ final class Peer {
     try {
       channel.send(message);
     } catch (IOException e) {
-      broken = reason(e);
+      broken = FramedChannel.reason(e);
     }
   }
 
@@ -58,15 +58,5 @@ final class Peer {
     isLeaving = true;
     isDismissed = true;
     dismissedNanos = nowNanos;
-  }
-
-  /** A connection's end in the words of a message. */
-  static String reason(IOException e) {
-    String message = e.getMessage();
-    return message == null
-            || message.contains("Connection reset")
-            || message.contains("Broken pipe")
-        ? "connection closed"
-        : message;
   }
 }

@@ -1,6 +1,11 @@
 package io.nvrar.bootstrap;
 
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.GroupConfig;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.binding.NativeCommunicator;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.channels.SelectionKey;
@@ -24,6 +29,10 @@ import org.slf4j.LoggerFactory;
 final class Rendezvous {
   private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
   private static final int BACKLOG = 256;
+
+  /** Of {@code ringBytes}: {@code kMinRingBytesOfNodes} of the native library. */
+  static final int MIN_RING_BYTES_OF_NODES = 32768;
+
   static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
   /** Of one that has gone: far more than a member says in the longest pause of the hub. */
@@ -54,13 +63,53 @@ final class Rendezvous {
   }
 
   /**
+   * A rendezvous with its ticket, not yet started.
+   *
+   * @param secretFor the new group's secret, from its unique id
+   */
+  static Rendezvous open(
+      String name,
+      int worldSize,
+      GroupConfig config,
+      String host,
+      Function<byte[], byte[]> secretFor) {
+    Ticket.checkName(name);
+    Ticket.checkWorldSize(worldSize);
+    checkRing(worldSize, config);
+    Backend backend = Devices.resolve(config.backend());
+    BackendUnavailableException unavailable = Devices.unavailabilityCause(backend);
+    if (unavailable != null) {
+      throw unavailable;
+    }
+    // Members whose machines differ must not make different things of AUTO.
+    GroupConfig agreed = config.toBuilder().backend(backend).build();
+    byte[] uniqueId = NativeCommunicator.uniqueId(backend);
+    byte[] secret = secretFor.apply(uniqueId);
+    return open(
+        host,
+        config.rendezvousPort(),
+        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
+  }
+
+  /** What the configuration alone cannot check. */
+  private static void checkRing(int worldSize, GroupConfig config) {
+    boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
+    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
+      throw new IllegalArgumentException(
+          "ringBytes is %d, must be 0 or at least %d for several nodes, which %d members are with %d to a node"
+              .formatted(
+                  config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
+    }
+  }
+
+  /**
    * Opens a rendezvous; members may come, and are attended to from {@link #start} on.
    *
    * @param host the address to bind to
    * @param port the port, 0 for any free one
    * @param ticketForPort makes the ticket once the port is known
    */
-  static Rendezvous open(String host, int port, Function<Integer, Ticket> ticketForPort) {
+  private static Rendezvous open(String host, int port, Function<Integer, Ticket> ticketForPort) {
     InetSocketAddress address = new InetSocketAddress(host, port);
     if (address.isUnresolved()) {
       throw new IllegalArgumentException("the rendezvous host " + host + " cannot be resolved");
@@ -232,7 +281,7 @@ final class Rendezvous {
         remove(peer, "connection closed", now);
       }
     } catch (IOException e) {
-      remove(peer, Peer.reason(e), now);
+      remove(peer, FramedChannel.reason(e), now);
     }
   }
 
@@ -283,7 +332,7 @@ final class Rendezvous {
     try {
       peer.channel.flush();
     } catch (IOException e) {
-      breakOff(peer, Peer.reason(e), now);
+      breakOff(peer, FramedChannel.reason(e), now);
     }
   }
 
@@ -352,7 +401,7 @@ final class Rendezvous {
           try {
             unsent |= !peer.channel.flush();
           } catch (IOException e) {
-            peer.broken = Peer.reason(e);
+            peer.broken = FramedChannel.reason(e);
           }
         }
       }

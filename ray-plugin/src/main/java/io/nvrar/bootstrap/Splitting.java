@@ -6,7 +6,6 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import java.util.BitSet;
-import java.util.OptionalInt;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
@@ -78,7 +77,7 @@ final class Splitting {
   @Nullable MemberGroup newGroup(int[] ranks, long lastCall, int deviceOrdinal) {
     begin("newGroup");
     try {
-      int newRank = newRank(rank, ranks).orElse(-1);
+      int newRank = Message.Split.newRank(rank, ranks).orElse(-1);
       agree(newRank < 0 ? -1 : 0, newRank, lastCall, ranks);
       if (newRank < 0) {
         return null;
@@ -135,7 +134,7 @@ final class Splitting {
 
   private MemberGroup join(int[] ranks, String name, int deviceOrdinal) {
     GroupConfig config = childConfig(ranks);
-    int newRank = newRank(rank, ranks).orElseThrow();
+    int newRank = Message.Split.newRank(rank, ranks).orElseThrow();
     Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
     Ticket child = hub != null ? hub.ticket() : meet(name, ranks.length, config);
     try {
@@ -169,20 +168,10 @@ final class Splitting {
     return name.substring(0, cutFrom) + ELLIPSIS + name.substring(cutTo);
   }
 
-  /**
-   * The rank that a member of a group has in one that is split from it.
-   *
-   * @param ranks the new group's members by their old rank, in the order of their new ranks
-   * @return empty if it is none of them
-   */
-  static OptionalInt newRank(int rank, int... ranks) {
-    return IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst();
-  }
-
   private Rendezvous open(String name, int worldSize, GroupConfig config) {
     try {
       Rendezvous hub =
-          Groups.open(name, worldSize, config, member.localHost(), id -> secret(name, id));
+          Rendezvous.open(name, worldSize, config, member.localHost(), id -> secret(name, id));
       hub.start(() -> {});
       Ticket child = hub.ticket();
       member.send(

@@ -11,7 +11,7 @@ import java.util.Objects;
  * What a member must know to join a group.
  *
  * @param name the group's name, 1 to {@link #MAX_NAME_CHARS} characters
- * @param worldSize the number of members, 1 to {@link Groups#MAX_WORLD_SIZE}
+ * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
  * @param uniqueId the native unique id
  * @param host the address of the rendezvous, as given to {@link Groups#createTicket}
  * @param port its TCP port
@@ -27,6 +27,11 @@ record Ticket(
     int port,
     byte[] secret,
     GroupConfig config) {
+  /**
+   * The most members of a group: in this version all share one host's memory ({@code
+   * NVRAR_MAX_RANKS_PER_NODE} of the native library).
+   */
+  static final int MAX_WORLD_SIZE = 8;
 
   static final int MAX_NAME_CHARS = 128;
 
@@ -56,9 +61,9 @@ record Ticket(
   }
 
   static void checkWorldSize(int worldSize) {
-    if (worldSize < 1 || worldSize > Groups.MAX_WORLD_SIZE) {
+    if (worldSize < 1 || worldSize > MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
-          "world size is " + worldSize + ", must be 1 to " + Groups.MAX_WORLD_SIZE);
+          "world size is " + worldSize + ", must be 1 to " + MAX_WORLD_SIZE);
     }
   }
 

@@ -166,7 +166,8 @@ class SplitLifeTest {
     byte[] ticket = Groups.createTicket("parent", 2, config, Members.HOST);
     Children children = new Children(TicketCodec.decode(ticket));
     Rendezvous hub =
-        Groups.open("parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+        Rendezvous.open(
+            "parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
     hub.start(() -> {});
     Joining.Parent parent = new Joining.Parent(children, new int[] {3, 1});
     Future<?> waiting = threads.submit(() -> new Joining(hub.ticket(), 0, 0, hub, parent).join());
@@ -189,7 +190,8 @@ class SplitLifeTest {
     byte[] bytes = Groups.createTicket("parent", 2, config, Members.HOST);
     Children children = new Children(TicketCodec.decode(bytes));
     Rendezvous hub =
-        Groups.open("parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+        Rendezvous.open(
+            "parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
     hub.start(() -> {});
     Ticket ticket = hub.ticket();
     Joining.Parent parent = new Joining.Parent(children, new int[] {0, 1});
