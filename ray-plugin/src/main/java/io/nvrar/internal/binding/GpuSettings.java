@@ -1,7 +1,6 @@
 package io.nvrar.internal.binding;
 
 import io.nvrar.Backend;
-import io.nvrar.internal.loading.NativeLibraries;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;

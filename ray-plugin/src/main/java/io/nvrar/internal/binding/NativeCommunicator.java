@@ -4,7 +4,6 @@ import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.loading.NativeLibraries;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.List;

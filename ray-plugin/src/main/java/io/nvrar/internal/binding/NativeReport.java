@@ -1,7 +1,6 @@
 package io.nvrar.internal.binding;
 
 import com.sun.jna.Native;
-import io.nvrar.internal.loading.NativeLibraries;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

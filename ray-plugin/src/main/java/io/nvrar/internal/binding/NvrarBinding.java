@@ -1,7 +1,5 @@
 package io.nvrar.internal.binding;
 
-import io.nvrar.internal.loading.NativeLibraries;
-
 /**
  * {@code nvrar.h}, function by function, mapped directly: only primitives and byte arrays cross,
  * because direct mapping with {@code long}s costs a tenth of JNA's interface mapping. {@link

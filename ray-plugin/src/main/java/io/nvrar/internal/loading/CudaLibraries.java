@@ -69,7 +69,7 @@ public final class CudaLibraries {
         attempts.failed(file.toString(), "it cannot be extracted there", e);
       } catch (UnsatisfiedLinkError e) {
         requireAllFunctions(e);
-        attempts.failed(file.toString(), NativeLibraries.reason(e), e);
+        attempts.failed(file.toString(), LoadAttempts.reason(e), e);
       }
     }
     throw attempts.toException(WHAT);

@@ -22,7 +22,7 @@ public final class LoadAttempts {
   private @Nullable Throwable firstCause;
 
   /** Notes a path that cannot be used. */
-  void failed(String path, String reason) {
+  public void failed(String path, String reason) {
     lastReason = reason + ": " + path;
     lines.add("tried " + path + ": " + reason);
   }
@@ -31,7 +31,7 @@ public final class LoadAttempts {
    * Notes a path that failed with an exception, whose causes and suppressed exceptions are all
    * written out.
    */
-  void failed(String path, String reason, Throwable cause) {
+  public void failed(String path, String reason, Throwable cause) {
     failed(path, reason);
     if (firstCause == null) {
       firstCause = cause;
@@ -48,7 +48,7 @@ public final class LoadAttempts {
    *
    * @param missing the reason if it is not there
    */
-  void unreadable(String path, String missing, IOException cause) {
+  public void unreadable(String path, String missing, IOException cause) {
     String reason =
         cause instanceof NoSuchFileException
             ? missing
@@ -62,7 +62,7 @@ public final class LoadAttempts {
   }
 
   /** Why the latest attempt failed, and on which path. */
-  String lastReason() {
+  public String lastReason() {
     return lastReason;
   }
 
@@ -98,5 +98,18 @@ public final class LoadAttempts {
     for (Throwable suppressed : error.getSuppressed()) {
       collect(suppressed, "also ", texts, visited);
     }
+  }
+
+  /** Why the dynamic linker refused a library, in words. */
+  public static String reason(Error error) {
+    String message = String.valueOf(error.getMessage());
+    // What mmap answers for an executable mapping of a file on such a volume.
+    boolean refused =
+        message.contains("failed to map segment") || message.contains("Operation not permitted");
+    return refused
+        ? "it may not be executed there (is the volume mounted \"noexec\"? -D"
+            + LoaderSettings.CACHE_DIR_PROPERTY
+            + " names another directory)"
+        : "it cannot be linked";
   }
 }

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * @param userName for the directory under {@code tempDir}
  * @param platform the resource folder, such as {@code linux-x86_64}
  */
-record LoaderSettings(
+public record LoaderSettings(
     @Nullable String nativeDir,
     @Nullable String cacheDir,
     @Nullable Path userCacheDir,
@@ -25,11 +25,11 @@ record LoaderSettings(
     String userName,
     String platform) {
 
-  static final String NATIVE_DIR_PROPERTY = "nvrar.native.dir";
-  static final String CACHE_DIR_PROPERTY = "nvrar.native.cache";
+  public static final String NATIVE_DIR_PROPERTY = "nvrar.native.dir";
+  public static final String CACHE_DIR_PROPERTY = "nvrar.native.cache";
 
   /** Those of this process. */
-  static LoaderSettings ofProcess() {
+  public static LoaderSettings ofProcess() {
     return of(System.getProperties(), System.getenv());
   }
 
@@ -46,7 +46,7 @@ record LoaderSettings(
   }
 
   /** The directories to extract below, best first; the first that works is used. */
-  List<Path> extractionRoots() {
+  public List<Path> extractionRoots() {
     List<Path> roots = new ArrayList<>();
     if (cacheDir != null) {
       roots.add(Path.of(cacheDir).toAbsolutePath());

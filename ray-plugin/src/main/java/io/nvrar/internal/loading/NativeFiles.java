@@ -69,7 +69,7 @@ public final class NativeFiles {
    * @throws NoSuchFileException if one of them is not on the class path
    * @throws IOException if they cannot be read, as by a process that can open no file any more
    */
-  static NativeFiles fromClassPath(
+  public static NativeFiles fromClassPath(
       ClassLoader loader, String label, String folder, List<String> names) throws IOException {
     Map<String, byte[]> contents = new TreeMap<>();
     for (String name : names) {
@@ -88,7 +88,7 @@ public final class NativeFiles {
   }
 
   /** The name of the directory: label and content hash. */
-  String directoryName() {
+  public String directoryName() {
     MessageDigest sha256 = sha256();
     contents.forEach(
         (name, bytes) -> {
@@ -105,7 +105,7 @@ public final class NativeFiles {
    * @return that directory
    * @throws IOException if it cannot be written, or other users could write to it
    */
-  Path extractTo(Path root) throws IOException {
+  public Path extractTo(Path root) throws IOException {
     PrivateDirectory.ensure(root);
     Path directory = root.resolve(directoryName());
     PrivateDirectory.ensure(directory);

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.OwnThreads;
-import io.nvrar.internal.loading.NativeLibraries;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;

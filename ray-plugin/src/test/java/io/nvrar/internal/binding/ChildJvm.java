@@ -1,4 +1,4 @@
-package io.nvrar.internal.loading;
+package io.nvrar.internal.binding;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

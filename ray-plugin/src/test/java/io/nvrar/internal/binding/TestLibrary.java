@@ -1,9 +1,10 @@
-package io.nvrar.internal.loading;
+package io.nvrar.internal.binding;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.nvrar.internal.loading.LoaderSettings;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.MalformedURLException;
@@ -17,7 +18,7 @@ import java.util.concurrent.TimeUnit;
  * The native library as the tests of its loader need it: as bytes, as a class path of its own, and
  * in broken editions.
  */
-final class TestLibrary {
+public final class TestLibrary {
   static final String RESOURCE = "io/nvrar/native/linux-x86_64/libnvrar.so";
 
   private TestLibrary() {}
@@ -48,7 +49,7 @@ final class TestLibrary {
   }
 
   /** A class loader that sees no native library. */
-  static ClassLoader emptyClassLoader(Path root) throws IOException {
+  public static ClassLoader emptyClassLoader(Path root) throws IOException {
     return loaderOf(root);
   }
 

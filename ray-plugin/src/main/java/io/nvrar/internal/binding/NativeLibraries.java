@@ -1,10 +1,13 @@
-package io.nvrar.internal.loading;
+package io.nvrar.internal.binding;
 
 import com.sun.jna.Library;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
 import io.nvrar.BackendUnavailableException;
-import io.nvrar.internal.binding.NvrarBinding;
+import io.nvrar.internal.loading.JnaStart;
+import io.nvrar.internal.loading.LoadAttempts;
+import io.nvrar.internal.loading.LoaderSettings;
+import io.nvrar.internal.loading.NativeFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -141,7 +144,7 @@ public final class NativeLibraries {
       attempts.failed(file.toString(), "JNA cannot open it", e);
       return null;
     } catch (LinkageError e) {
-      attempts.failed(file.toString(), reason(e), e);
+      attempts.failed(file.toString(), LoadAttempts.reason(e), e);
       return null;
     }
     if (abiVersion != NvrarBinding.ABI_VERSION) {
@@ -156,19 +159,6 @@ public final class NativeLibraries {
       return null;
     }
     return library;
-  }
-
-  /** Why the dynamic linker refused a library, in words. */
-  static String reason(Error error) {
-    String message = String.valueOf(error.getMessage());
-    // What mmap answers for an executable mapping of a file on such a volume.
-    boolean refused =
-        message.contains("failed to map segment") || message.contains("Operation not permitted");
-    return refused
-        ? "it may not be executed there (is the volume mounted \"noexec\"? -D"
-            + LoaderSettings.CACHE_DIR_PROPERTY
-            + " names another directory)"
-        : "it cannot be linked";
   }
 
   private static String version() {

@@ -1,4 +1,4 @@
-package io.nvrar.internal.loading;
+package io.nvrar.internal.binding;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -7,8 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.BackendUnavailableException;
-import io.nvrar.internal.binding.NativeCommunicator;
-import io.nvrar.internal.binding.NvrarBinding;
+import io.nvrar.internal.loading.LoaderSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,9 +1,9 @@
-package io.nvrar.internal.loading;
+package io.nvrar.internal.binding;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.loading.LoaderSettings;
 import java.io.FileInputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
