@@ -12,6 +12,17 @@ import io.nvrar.device.Devices;
 import io.nvrar.internal.device.cuda.CudaDevices;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
+import io.nvrar.tools.bench.measure.JavaRun;
+import io.nvrar.tools.bench.measure.ProgramRun;
+import io.nvrar.tools.bench.results.MarkdownReport;
+import io.nvrar.tools.bench.results.ResultFiles;
+import io.nvrar.tools.bench.results.Results;
+import io.nvrar.tools.bench.results.TextReport;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -66,7 +77,7 @@ public final class BenchCommand implements NvrarCommand {
   @Option(
       names = "--from",
       split = ",",
-      converter = Names.Implementations.class,
+      converter = OptionNames.Implementations.class,
       paramLabel = "NAME",
       description =
           "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot"
@@ -85,7 +96,7 @@ public final class BenchCommand implements NvrarCommand {
   @Option(
       names = "--mode",
       split = ",",
-      converter = Names.Modes.class,
+      converter = OptionNames.Modes.class,
       paramLabel = "NAME",
       description =
           "On GPUs: graph, eager, graph-compute, eager-compute: a batch in a CUDA graph or call by"
@@ -102,7 +113,7 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--memory",
-      converter = Names.Memories.class,
+      converter = OptionNames.Memories.class,
       defaultValue = "auto",
       paramLabel = "NAME",
       description =
@@ -113,20 +124,20 @@ public final class BenchCommand implements NvrarCommand {
   @Option(
       names = "--collective",
       split = ",",
-      converter = Names.Collectives.class,
+      converter = OptionNames.Collectives.class,
       defaultValue = "all-reduce",
       paramLabel = "NAME",
       description =
           "all-reduce, reduce, broadcast, all-gather, reduce-scatter, all-to-all, send-receive,"
               + " barrier; several in turn (default: ${DEFAULT-VALUE}).")
-  private List<Collective> collectives = List.of();
+  private List<TimedCollective> collectives = List.of();
 
   @Option(names = "--all", description = "Every collective.")
   private boolean all;
 
   @Option(
       names = "--type",
-      converter = Names.Types.class,
+      converter = OptionNames.Types.class,
       paramLabel = "NAME",
       description =
           "float32, float16, bfloat16, float64, int8, uint8, int32, int64 (default: float32; on"
@@ -135,7 +146,7 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--op",
-      converter = Names.Ops.class,
+      converter = OptionNames.Ops.class,
       defaultValue = "sum",
       paramLabel = "NAME",
       description = "sum, product, max, min, avg (default: ${DEFAULT-VALUE}).")
@@ -143,7 +154,7 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--algorithm",
-      converter = Names.Algorithms.class,
+      converter = OptionNames.Algorithms.class,
       defaultValue = "auto",
       paramLabel = "NAME",
       description =
@@ -159,14 +170,14 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--min",
-      converter = Names.Bytes.class,
+      converter = OptionNames.Bytes.class,
       paramLabel = "BYTES",
       description = "Smallest size, such as 64, 8K, 4M (default: 8; on GPUs 1K).")
   private @Nullable Long minBytes;
 
   @Option(
       names = "--max",
-      converter = Names.Bytes.class,
+      converter = OptionNames.Bytes.class,
       paramLabel = "BYTES",
       description = "Largest size (default: 4M; on GPUs 8M).")
   private @Nullable Long maxBytes;
@@ -216,7 +227,7 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--ring-bytes",
-      converter = Names.Bytes.class,
+      converter = OptionNames.Bytes.class,
       paramLabel = "BYTES",
       description = "The group's ringBytes (default: the library's).")
   private @Nullable Long ringBytes;
@@ -302,15 +313,15 @@ public final class BenchCommand implements NvrarCommand {
 
   private List<Settings> settings() {
     List<Settings> settings = new ArrayList<>();
-    List<Collective> measured = all ? List.of(Collective.values()) : collectives;
-    for (Collective collective : measured) {
+    List<TimedCollective> measured = all ? List.of(TimedCollective.values()) : collectives;
+    for (TimedCollective collective : measured) {
       for (int count : ranks()) {
         settings.add(settings(collective, count));
       }
     }
     if (document != null && backend == Backend.CPU) {
       int most = ranks().stream().mapToInt(Integer::intValue).max().orElseThrow();
-      for (Collective collective : Collective.values()) {
+      for (TimedCollective collective : TimedCollective.values()) {
         if (!measured.contains(collective)) {
           settings.add(
               settings(collective, most)
@@ -321,7 +332,7 @@ public final class BenchCommand implements NvrarCommand {
     return settings;
   }
 
-  private Settings settings(Collective collective, int count) {
+  private Settings settings(TimedCollective collective, int count) {
     return new Settings(
         backend,
         onGpu() ? modes : List.of(Mode.CALLS),
@@ -421,7 +432,7 @@ public final class BenchCommand implements NvrarCommand {
       throw wrong("--min is %d bytes, more than --max, %d".formatted(least(), most()));
     }
     if (op == ReduceOp.AVG && !type().isFloat()) {
-      throw wrong("--op avg is for floating types, --type is " + Names.of(type()));
+      throw wrong("--op avg is for floating types, --type is " + OptionNames.of(type()));
     }
     if (!onGpu() && (gpus != 0 || memory != MemoryProvider.AUTO)) {
       throw wrong("--gpus and --memory are for --backend cuda");

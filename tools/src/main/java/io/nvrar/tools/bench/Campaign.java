@@ -2,6 +2,12 @@ package io.nvrar.tools.bench;
 
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.tools.bench.measure.JavaRun;
+import io.nvrar.tools.bench.measure.ProgramRun;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -43,7 +49,7 @@ final class Campaign {
       for (Settings one : settings) {
         progress.printf(
             "nvrar: round %d of %d, %s, %d processes%n",
-            round + 1, rounds, Names.of(one.collective()), one.processes());
+            round + 1, rounds, OptionNames.of(one.collective()), one.processes());
         List<Implementation> programs = programs(one);
         for (int i = 0; i < programs.size(); i++) {
           for (Row row : attempt(programs.get((round + i) % programs.size()), one)) {

@@ -2,6 +2,7 @@ package io.nvrar.tools.bench;
 
 import io.nvrar.Backend;
 import io.nvrar.internal.device.cuda.CudaDevices;
+import io.nvrar.tools.bench.measure.CudaBench;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

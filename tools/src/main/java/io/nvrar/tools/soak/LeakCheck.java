@@ -1,5 +1,6 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.tools.soak.worker.ProcessResources;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -32,10 +33,10 @@ final class LeakCheck {
   private static final int TREND_SAMPLES = 12;
 
   /** By process id, in the order of the first check. */
-  private final Map<Long, List<Holdings>> history = new LinkedHashMap<>();
+  private final Map<Long, List<ProcessResources>> history = new LinkedHashMap<>();
 
   /** Returns what is held and should not be, one sentence per process. */
-  List<String> check(Pool pool) throws InterruptedException {
+  List<String> check(WorkerPool pool) throws InterruptedException {
     List<String> complaints = new ArrayList<>();
     for (WorkerProcess worker : pool.workers()) {
       String complaint = check(worker);
@@ -47,10 +48,11 @@ final class LeakCheck {
   }
 
   private @Nullable String check(WorkerProcess worker) throws InterruptedException {
-    List<Holdings> earlier = history.computeIfAbsent(worker.pid(), pid -> new ArrayList<>());
+    List<ProcessResources> earlier =
+        history.computeIfAbsent(worker.pid(), pid -> new ArrayList<>());
     String problem = "";
     for (int i = 0; i < TRIES; i++) {
-      Holdings now;
+      ProcessResources now;
       try {
         now = worker.holdings().get(ANSWER_SECONDS, TimeUnit.SECONDS);
       } catch (ExecutionException | TimeoutException e) {
@@ -66,7 +68,7 @@ final class LeakCheck {
     return "worker %d leaks: %s".formatted(worker.pid(), problem);
   }
 
-  static String problem(Holdings now, Holdings first) {
+  static String problem(ProcessResources now, ProcessResources first) {
     List<String> problems = new ArrayList<>();
     if (now.segments() > 0) {
       problems.add(now.segments() + " mappings of segments of groups that have ended");
@@ -116,23 +118,23 @@ final class LeakCheck {
     return complaints;
   }
 
-  static List<String> growth(long pid, List<Holdings> samples) {
+  static List<String> growth(long pid, List<ProcessResources> samples) {
     if (samples.size() < TREND_SAMPLES) {
       return List.of();
     }
     List<String> complaints = new ArrayList<>();
     int third = samples.size() / 3;
-    List<Holdings> middle = samples.subList(third, 2 * third);
-    List<Holdings> last = samples.subList(2 * third, samples.size());
-    long rss = median(middle, Holdings::rssBytes);
-    long rssLast = median(last, Holdings::rssBytes);
+    List<ProcessResources> middle = samples.subList(third, 2 * third);
+    List<ProcessResources> last = samples.subList(2 * third, samples.size());
+    long rss = median(middle, ProcessResources::rssBytes);
+    long rssLast = median(last, ProcessResources::rssBytes);
     if (rssLast > rss + RSS_SLACK_BYTES + RSS_SLACK * rss) {
       complaints.add(
           "worker %d grew from %d to %d KiB of resident memory"
               .formatted(pid, rss >> 10, rssLast >> 10));
     }
-    long heap = median(middle, Holdings::heapBytes);
-    long heapLast = median(last, Holdings::heapBytes);
+    long heap = median(middle, ProcessResources::heapBytes);
+    long heapLast = median(last, ProcessResources::heapBytes);
     if (heapLast > heap + HEAP_SLACK_BYTES) {
       complaints.add(
           "worker %d grew from %d to %d KiB of Java heap"
@@ -141,7 +143,7 @@ final class LeakCheck {
     return complaints;
   }
 
-  private static long median(List<Holdings> samples, ToLongFunction<Holdings> of) {
+  private static long median(List<ProcessResources> samples, ToLongFunction<ProcessResources> of) {
     return samples.stream().mapToLong(of).sorted().toArray()[samples.size() / 2];
   }
 
@@ -153,8 +155,8 @@ final class LeakCheck {
         .limit(lines)
         .map(
             entry -> {
-              Holdings first = entry.getValue().get(0);
-              Holdings last = entry.getValue().get(entry.getValue().size() - 1);
+              ProcessResources first = entry.getValue().get(0);
+              ProcessResources last = entry.getValue().get(entry.getValue().size() - 1);
               return "pid %d, %d checks: RSS %.1f -> %.1f MiB, heap %.1f -> %.1f MiB, descriptors %d -> %d, threads %d -> %d"
                   .formatted(
                       entry.getKey(),

@@ -1,5 +1,10 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.tools.soak.call.Collective;
+import io.nvrar.tools.soak.call.Tally;
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Round;
+import io.nvrar.tools.soak.worker.Outcome;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumMap;

@@ -1,5 +1,11 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.call.Tally;
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.GroupPlan;
+import io.nvrar.tools.soak.plan.Round;
+import io.nvrar.tools.soak.worker.Outcome;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,13 +25,13 @@ final class RoundRun {
 
   private static final int TICKET_SECONDS = 30;
 
-  private final Pool pool;
+  private final WorkerPool pool;
   private final Round round;
   private final Duration slack;
   private final Report report;
   private final List<List<WorkerProcess.Task>> members = new ArrayList<>();
 
-  RoundRun(Pool pool, Round round, Duration slack, Report report) {
+  RoundRun(WorkerPool pool, Round round, Duration slack, Report report) {
     this.pool = pool;
     this.round = round;
     this.slack = slack;

@@ -1,5 +1,8 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.GroupPlan;
 import java.io.IOException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -10,10 +13,10 @@ import org.jspecify.annotations.Nullable;
 
 /** Brings about the fault of a round when its moment has come. */
 final class Saboteur {
-  private final Pool pool;
+  private final WorkerPool pool;
   private final Dice dice;
 
-  Saboteur(Pool pool, Dice dice) {
+  Saboteur(WorkerPool pool, Dice dice) {
     this.pool = pool;
     this.dice = dice;
   }
@@ -55,7 +58,7 @@ final class Saboteur {
       case OBSERVER_ABORT -> tell("abort", observer);
       case OBSERVER_DESTROY -> tell("destroy", observer);
       case STRANGERS ->
-          Strangers.visit(pool.members().get(group.workers().get(0)).pid(), fault.variant(), dice);
+          Intruders.visit(pool.members().get(group.workers().get(0)).pid(), fault.variant(), dice);
       default -> throw new IllegalStateException("no way to bring about " + fault);
     }
     return now;

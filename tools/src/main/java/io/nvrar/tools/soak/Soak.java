@@ -1,5 +1,9 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Round;
+import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -56,8 +60,9 @@ final class Soak {
 
   /** Runs all; returns what was found. */
   Report run() throws IOException, InterruptedException {
-    Pool pool =
-        new Pool(settings.workerClass(), settings.seed(), settings.members(), settings.directory());
+    WorkerPool pool =
+        new WorkerPool(
+            settings.workerClass(), settings.seed(), settings.members(), settings.directory());
     Thread hook = new Thread(pool::killAll, "soak-end");
     Runtime.getRuntime().addShutdownHook(hook);
     try {
@@ -82,7 +87,7 @@ final class Soak {
     return report;
   }
 
-  private void runRounds(Pool pool) throws IOException, InterruptedException {
+  private void runRounds(WorkerPool pool) throws IOException, InterruptedException {
     long start = System.nanoTime();
     long lastProgress = start;
     int first = settings.firstRound();
@@ -118,7 +123,8 @@ final class Soak {
     }
   }
 
-  private List<String> runOne(Pool pool, Round round) throws IOException, InterruptedException {
+  private List<String> runOne(WorkerPool pool, Round round)
+      throws IOException, InterruptedException {
     WorkerProcess victim = pool.members().get(round.first().faultyWorker());
     List<String> complaints =
         new ArrayList<>(
@@ -155,12 +161,12 @@ final class Soak {
   }
 
   /** Processes and files that outlive the run. */
-  private List<String> leftBehind(Pool pool) throws IOException {
+  private List<String> leftBehind(WorkerPool pool) throws IOException {
     List<String> left = new ArrayList<>();
     if (!pool.living().isEmpty()) {
       left.add("processes that do not end: " + pool.living());
     }
-    try (Stream<Path> files = Files.list(Pool.temporary(settings.directory()))) {
+    try (Stream<Path> files = Files.list(WorkerPool.temporary(settings.directory()))) {
       List<Path> names = files.toList();
       if (!names.isEmpty()) {
         left.add("temporary files: " + names);

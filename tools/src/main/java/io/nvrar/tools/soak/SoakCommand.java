@@ -1,6 +1,7 @@
 package io.nvrar.tools.soak;
 
 import io.nvrar.tools.NvrarCommand;
+import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;

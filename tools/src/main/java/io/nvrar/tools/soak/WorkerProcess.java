@@ -3,6 +3,11 @@ package io.nvrar.tools.soak;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.tools.AnswerPipe;
+import io.nvrar.tools.soak.call.Tally;
+import io.nvrar.tools.soak.worker.Line;
+import io.nvrar.tools.soak.worker.Outcome;
+import io.nvrar.tools.soak.worker.ProcessResources;
+import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -28,7 +33,7 @@ final class WorkerProcess {
   private final Map<String, Task> tasks = new ConcurrentHashMap<>();
   private final CompletableFuture<Void> ready = new CompletableFuture<>();
   private final CompletableFuture<Void> gone = new CompletableFuture<>();
-  private volatile CompletableFuture<Holdings> holdings = new CompletableFuture<>();
+  private volatile CompletableFuture<ProcessResources> holdings = new CompletableFuture<>();
 
   /** Something that a worker was told to do; the futures complete as it is done. */
   static final class Task {
@@ -108,8 +113,8 @@ final class WorkerProcess {
     tasks.remove(task.id);
   }
 
-  CompletableFuture<Holdings> holdings() {
-    CompletableFuture<Holdings> asked = new CompletableFuture<>();
+  CompletableFuture<ProcessResources> holdings() {
+    CompletableFuture<ProcessResources> asked = new CompletableFuture<>();
     holdings = asked;
     say(Line.of("holdings", "-"));
     if (gone.isDone()) {
@@ -155,7 +160,7 @@ final class WorkerProcess {
   private void heard(Line line) {
     switch (line.kind()) {
       case "ready" -> ready.complete(null);
-      case "holdings" -> holdings.complete(Holdings.parse(line.from(1)));
+      case "holdings" -> holdings.complete(ProcessResources.parse(line.from(1)));
       default -> {
         @Nullable Task task = tasks.get(line.word(1));
         if (task != null) {

@@ -4,8 +4,8 @@
  * failure with what the fault promises, and every process with what it held before.
  *
  * <p>{@link io.nvrar.tools.soak.Soak} is the controller: it draws {@link
- * io.nvrar.tools.soak.Round}s from the seed, has {@link io.nvrar.tools.soak.WorkerMain} processes
- * run them, and breaks these processes.
+ * io.nvrar.tools.soak.plan.Round}s from the seed, has {@link io.nvrar.tools.soak.worker.WorkerMain}
+ * processes run them, and breaks these processes.
  */
 @NullMarked
 package io.nvrar.tools.soak;

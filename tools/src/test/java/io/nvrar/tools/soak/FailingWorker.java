@@ -2,6 +2,7 @@ package io.nvrar.tools.soak;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.bootstrap.Groups;
+import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 
 /** A worker in which rank 1 fails without cause, after it has joined like everybody else. */

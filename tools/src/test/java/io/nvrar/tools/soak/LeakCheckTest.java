@@ -2,6 +2,7 @@ package io.nvrar.tools.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.tools.soak.worker.ProcessResources;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -11,11 +12,13 @@ class LeakCheckTest {
   private static final List<String> FILES = List.of("/lib/a.jar", "pipe", "pipe", "socket");
   private static final List<String> THREADS = List.of("main", "soak-reader");
 
-  private static Holdings holding(List<String> descriptors, List<String> threads, int segments) {
-    return new Holdings(descriptors, threads, threads.size() + 10, segments, 100 << 20, 4 << 20);
+  private static ProcessResources holding(
+      List<String> descriptors, List<String> threads, int segments) {
+    return new ProcessResources(
+        descriptors, threads, threads.size() + 10, segments, 100 << 20, 4 << 20);
   }
 
-  private static final Holdings FIRST = holding(FILES, THREADS, 0);
+  private static final ProcessResources FIRST = holding(FILES, THREADS, 0);
 
   @Test
   void theSameIsNoLeakNorIsAFileOpenedLate() {
@@ -34,13 +37,13 @@ class LeakCheckTest {
 
   @Test
   void aMappedSegmentIsALeakFromTheStart() {
-    Holdings mapped = holding(FILES, THREADS, 2);
+    ProcessResources mapped = holding(FILES, THREADS, 2);
     assertThat(LeakCheck.problem(mapped, mapped)).contains("2 mappings of segments");
   }
 
   @Test
   void aThreadOfAGroupIsALeakFromTheStart() {
-    Holdings running = holding(FILES, List.of("main", "nvrar-tp-hub"), 0);
+    ProcessResources running = holding(FILES, List.of("main", "nvrar-tp-hub"), 0);
     assertThat(LeakCheck.problem(running, running)).contains("nvrar-tp-hub");
   }
 
@@ -51,10 +54,10 @@ class LeakCheckTest {
   }
 
   private static List<String> growth(int megabytesBefore, int megabytesAfter) {
-    List<Holdings> samples = new java.util.ArrayList<>();
+    List<ProcessResources> samples = new java.util.ArrayList<>();
     for (int i = 0; i < 30; i++) {
       long rss = (long) (i < 20 ? megabytesBefore : megabytesAfter) << 20;
-      samples.add(new Holdings(FILES, THREADS, 12, 0, rss, 4 << 20));
+      samples.add(new ProcessResources(FILES, THREADS, 12, 0, rss, 4 << 20));
     }
     return LeakCheck.growth(77, samples);
   }

@@ -2,6 +2,10 @@ package io.nvrar.tools.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Phase;
+import io.nvrar.tools.soak.plan.Round;
+import io.nvrar.tools.soak.worker.Outcome;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;

@@ -2,6 +2,7 @@ package io.nvrar.tools.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Path;

@@ -1,0 +1,87 @@
+package io.nvrar.tools.bench.measure;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.device.Devices;
+import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Settings;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** One member on its GPU: what its group costs, and the measurement. */
+final class GpuMember {
+  /** That of native/bench, in the jar. */
+  private static final String COMPUTE = "compute.ptx";
+
+  private static final String COMPUTE_KERNEL = "nvrar_bench_compute";
+  private static final double NANOS_PER_MICRO = 1e3;
+
+  private GpuMember() {}
+
+  static List<Batch> run(Settings settings, byte[] ticket, int rank, Path barrierFile)
+      throws IOException {
+    SpinBarrier barrier = SpinBarrier.open(barrierFile, rank, settings.processes());
+    barrier.await();
+    long begin = System.nanoTime();
+    // With the driver's own start and that of the GPU's context: a program has them to pay, too.
+    int gpu = settings.gpuOf(rank);
+    Device opened = Devices.open(Backend.CUDA, gpu);
+    long openedNanos = System.nanoTime() - begin;
+    // Not before all have: ranks may share a GPU.
+    barrier.await();
+    long freeBefore = CudaBench.freeBytes(opened);
+    barrier.await();
+    long joining = System.nanoTime();
+    try (CollectiveGroup group = Groups.join(ticket, rank, gpu)) {
+      double us = (openedNanos + System.nanoTime() - joining) / NANOS_PER_MICRO;
+      barrier.await();
+      long bytes = Math.max(0, freeBefore - CudaBench.freeBytes(opened));
+      barrier.await();
+      List<Batch> batches = new ArrayList<>();
+      batches.add(new Batch(bytes, Row.OUT_OF_PLACE, Row.CREATE, us, 0));
+      // The group's, which is another object where ranks share a GPU.
+      Device device = group.device();
+      try (DeviceBuffer sink = device.allocate(DataType.UINT8, 1)) {
+        String image = computeImage();
+        long clocks = CudaBench.clocksPerMicrosecond(device);
+        batches.addAll(
+            new GpuMemberRun(
+                    group,
+                    settings,
+                    barrier,
+                    (result, stream) -> {
+                      CudaBench.Kernel kernel =
+                          CudaBench.kernel(
+                              device,
+                              image,
+                              COMPUTE_KERNEL,
+                              result.address(),
+                              sink.address(),
+                              clocks);
+                      return () -> kernel.launch(stream);
+                    })
+                .run());
+      }
+      return batches;
+    }
+  }
+
+  private static String computeImage() throws IOException {
+    try (InputStream image = GpuMember.class.getResourceAsStream(COMPUTE)) {
+      if (image == null) {
+        throw new IOException(COMPUTE + " is missing beside " + GpuMember.class.getName());
+      }
+      return new String(image.readAllBytes(), US_ASCII);
+    }
+  }
+}

@@ -1,0 +1,247 @@
+package io.nvrar.tools.bench.measure;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
+import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceStream;
+import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.Settings;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The measurement of one member on a GPU, step by step that of native/bench/gpu_measure.cpp. What
+ * the ranks measured is put together by {@link JavaRun}.
+ */
+final class GpuMemberRun {
+  private static final byte POISON = (byte) 0xA5;
+
+  /** In which each mode makes its share of the batches, so that all meet the same. */
+  private static final int TURNS = 3;
+
+  /** Submitted at once while the JVM warms up: what a stream holds without making the host wait. */
+  private static final int WARM_CALLS = 500;
+
+  private static final int WARM_BATCHES = 300;
+  private static final double NANOS_PER_MICRO = 1e3;
+
+  private final CollectiveGroup group;
+  private final Settings settings;
+  private final SpinBarrier barrier;
+  private final ComputeFactory computing;
+  private final DeviceStream stream;
+  private final List<Batch> batches = new ArrayList<>();
+
+  /** Makes what submits about a microsecond of work that begins with a call's result. */
+  interface ComputeFactory {
+    Runnable of(DeviceBuffer result, DeviceStream stream);
+  }
+
+  GpuMemberRun(
+      CollectiveGroup group, Settings settings, SpinBarrier barrier, ComputeFactory computing) {
+    this.group = group;
+    this.settings = settings;
+    this.barrier = barrier;
+    this.computing = computing;
+    stream = group.stream();
+  }
+
+  List<Batch> run() {
+    List<CollectiveValues> problems = CpuMemberRun.sizes(settings);
+    if (settings.warmup() != 0) {
+      rehearse(problems.get(0));
+    }
+    for (CollectiveValues problem : problems) {
+      try (Size size = new Size(problem)) {
+        size.run();
+      }
+    }
+    return batches;
+  }
+
+  private void rehearse(CollectiveValues problem) {
+    try (Size size = new Size(problem)) {
+      for (int calls = 0; calls < Compilers.CALLS; calls += WARM_CALLS) {
+        for (int i = 0; i < WARM_CALLS; i++) {
+          size.call.run();
+        }
+        stream.synchronize();
+      }
+      for (Chain chain : size.chains) {
+        chain.time(WARM_BATCHES, 0);
+      }
+    }
+    batches.clear();
+    Compilers.await();
+    barrier.await();
+  }
+
+  /** The buffers of one size, and what is timed with them. */
+  private final class Size implements AutoCloseable {
+    private final CollectiveValues problem;
+    private final DeviceBuffer send;
+    private final DeviceBuffer recv;
+    private final int iterations;
+    final Runnable call;
+    final List<Chain> chains = new ArrayList<>();
+    private long seed;
+
+    Size(CollectiveValues problem) {
+      this.problem = problem;
+      Device device = group.device();
+      send = device.allocate(problem.type(), problem.sendElements());
+      recv = device.allocate(problem.type(), problem.recvElements());
+      iterations = settings.iterationsOf(problem.bytes());
+      call = GroupCalls.of(group, settings, problem, send, recv, stream);
+      Runnable compute = computing.of(recv, stream);
+      refresh();
+      // The driver loads kernels when they are first called.
+      call.run();
+      call.run();
+      stream.synchronize();
+      for (Mode mode : settings.modes()) {
+        String name = OptionNames.of(mode);
+        if (mode.withCompute()) {
+          chains.add(new Chain(mode, name + Mode.ALONE, false, iterations, repeat(compute)));
+          Runnable both =
+              () -> {
+                call.run();
+                compute.run();
+              };
+          chains.add(new Chain(mode, name, true, iterations, repeat(both)));
+        } else {
+          chains.add(new Chain(mode, name, true, iterations, repeat(call)));
+        }
+      }
+    }
+
+    private Runnable repeat(Runnable one) {
+      return () -> {
+        for (int i = 0; i < iterations; i++) {
+          one.run();
+        }
+      };
+    }
+
+    void run() {
+      int warmup = settings.warmupOf(problem.bytes());
+      for (int turn = 0; turn < TURNS; turn++) {
+        int count = settings.repeats() * (turn + 1) / TURNS - settings.repeats() * turn / TURNS;
+        for (Chain chain : chains) {
+          if (count > 0) {
+            chain.time(warmup, count);
+            group.throwIfFailed();
+          }
+        }
+      }
+      for (Chain chain : chains) {
+        long wrong = chain.communicates ? wrong(chain) : 0;
+        for (int i = 0; i < chain.us.size(); i++) {
+          // Once for all batches of the mode: one is checked.
+          batches.add(
+              new Batch(
+                  problem.bytes(),
+                  Row.OUT_OF_PLACE,
+                  chain.name,
+                  chain.us.get(i),
+                  i == 0 ? wrong : 0));
+        }
+      }
+    }
+
+    /** Other data than before, and once more what was timed. */
+    private long wrong(Chain chain) {
+      refresh();
+      barrier.await();
+      chain.submit();
+      stream.synchronize();
+      group.throwIfFailed();
+      ByteBuffer got = bytesOf(problem.recvElements());
+      recv.copyTo(got);
+      return problem.wrong(seed, group.rank(), got.flip());
+    }
+
+    private void refresh() {
+      seed++;
+      ByteBuffer values = bytesOf(problem.sendElements());
+      problem.fill(seed, group.rank(), values);
+      send.copyFrom(values.flip());
+      // So that a call that writes nothing leaves no earlier call's result.
+      byte[] poison = new byte[Math.toIntExact(recv.sizeBytes())];
+      Arrays.fill(poison, POISON);
+      recv.copyFrom(ByteBuffer.wrap(poison));
+    }
+
+    private ByteBuffer bytesOf(long elements) {
+      return ByteBuffer.allocate(Math.toIntExact(elements * problem.type().sizeBytes()))
+          .order(ByteOrder.nativeOrder());
+    }
+
+    @Override
+    public void close() {
+      chains.forEach(Chain::close);
+      send.close();
+      recv.close();
+    }
+  }
+
+  /** Back-to-back work, and how long each batch of it took here. */
+  private final class Chain implements AutoCloseable {
+    final String name;
+    final boolean communicates;
+    final List<Double> us = new ArrayList<>();
+    private final int iterations;
+    private final Runnable work;
+    private final @Nullable DeviceGraph graph;
+    private final DeviceEvent begin = group.device().createEvent();
+    private final DeviceEvent end = group.device().createEvent();
+
+    Chain(Mode mode, String name, boolean communicates, int iterations, Runnable work) {
+      this.name = name;
+      this.communicates = communicates;
+      this.iterations = iterations;
+      this.work = work;
+      graph = mode.inGraph() ? group.device().capture(stream, work) : null;
+    }
+
+    void submit() {
+      if (graph != null) {
+        graph.launch(stream);
+      } else {
+        work.run();
+      }
+    }
+
+    void time(int warmup, int count) {
+      for (int i = 0; i < warmup + count; i++) {
+        barrier.await();
+        begin.record(stream);
+        submit();
+        end.record(stream);
+        end.synchronize();
+        if (i >= warmup) {
+          us.add(end.elapsedSince(begin).toNanos() / NANOS_PER_MICRO / iterations);
+        }
+      }
+    }
+
+    @Override
+    public void close() {
+      if (graph != null) {
+        graph.close();
+      }
+      begin.close();
+      end.close();
+    }
+  }
+}

@@ -1,0 +1,178 @@
+package io.nvrar.tools.bench.measure;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
+import io.nvrar.tools.bench.results.Medians;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.Settings;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+
+/** The measurement with a JVM for each rank. */
+public final class JavaRun {
+  private static final int START_SECONDS = 60;
+  private static final int RESULT_SECONDS = 600;
+
+  private JavaRun() {}
+
+  /** Starts the members, and puts together what they measured. */
+  public static List<Row> run(Settings settings) throws IOException, InterruptedException {
+    List<MemberProcess> members = new ArrayList<>();
+    Path barrier = SpinBarrier.create(settings.processes());
+    try {
+      for (int rank = 0; rank < settings.processes(); rank++) {
+        members.add(new MemberProcess(rank, settings, barrier));
+      }
+      String ticket = members.get(0).readLine(START_SECONDS);
+      // Whatever ends this process, the members then end too: an observer's loss ends the group.
+      GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
+      try {
+        return rows(settings, measure(members, ticket));
+      } finally {
+        observer.close();
+      }
+    } finally {
+      members.forEach(MemberProcess::close);
+      Files.deleteIfExists(barrier);
+    }
+  }
+
+  private static List<List<Batch>> measure(List<MemberProcess> members, String ticket)
+      throws IOException, InterruptedException {
+    for (MemberProcess member : members) {
+      member.give(ticket);
+    }
+    List<List<Batch>> byRank = new ArrayList<>();
+    for (MemberProcess member : members) {
+      byRank.add(batches(member));
+    }
+    for (MemberProcess member : members) {
+      member.await();
+    }
+    return byRank;
+  }
+
+  private static List<Batch> batches(MemberProcess member) throws InterruptedException {
+    int count = Integer.parseInt(member.readLine(RESULT_SECONDS));
+    List<Batch> batches = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      batches.add(Batch.parse(member.readLine(START_SECONDS)));
+    }
+    return batches;
+  }
+
+  /** Of the ranks the slowest, of the batches the median. */
+  public static List<Row> rows(Settings settings, List<List<Batch>> byRank) {
+    List<Row> rows = new ArrayList<>();
+    List<Batch> costs =
+        byRank.stream().flatMap(List::stream).filter(one -> one.mode().equals(Row.CREATE)).toList();
+    if (!costs.isEmpty()) {
+      rows.add(
+          Row.ofGroup(
+              Implementation.JAVA,
+              settings,
+              costs.stream().mapToDouble(Batch::us).max().orElseThrow(),
+              costs.stream().mapToLong(Batch::bytes).max().orElseThrow()));
+    }
+    for (CollectiveValues problem : CpuMemberRun.sizes(settings)) {
+      for (String placement : List.of(Row.OUT_OF_PLACE, Row.IN_PLACE)) {
+        for (Mode mode : settings.modes()) {
+          Measured measured = measured(byRank, problem, placement, OptionNames.of(mode));
+          if (!measured.slowestUs.isEmpty()) {
+            List<Double> alone =
+                measured(byRank, problem, placement, OptionNames.of(mode) + Mode.ALONE).slowestUs;
+            double computing = alone.isEmpty() ? 0 : Medians.of(alone);
+            rows.add(
+                Row.of(
+                    Implementation.JAVA,
+                    settings,
+                    problem,
+                    placement,
+                    mode,
+                    measured.slowestUs.stream().map(us -> us - computing).toList(),
+                    measured.wrong));
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
+  private record Measured(List<Double> slowestUs, long wrong) {}
+
+  private static Measured measured(
+      List<List<Batch>> byRank, CollectiveValues problem, String placement, String mode) {
+    List<Double> slowestUs = new ArrayList<>();
+    long wrong = 0;
+    for (List<Batch> ofRank : byRank) {
+      int number = 0;
+      for (Batch batch : ofRank) {
+        if (batch.bytes() != problem.bytes()
+            || !batch.placement().equals(placement)
+            || !batch.mode().equals(mode)) {
+          continue;
+        }
+        if (number == slowestUs.size()) {
+          slowestUs.add(0.0);
+        }
+        slowestUs.set(number, Math.max(slowestUs.get(number), batch.us()));
+        number++;
+        wrong += batch.wrong();
+      }
+    }
+    return new Measured(slowestUs, wrong);
+  }
+
+  /**
+   * A member's process: rank 0 makes the ticket, because the others will come to it; each reads it
+   * from standard input, measures, and answers with the number of its batches and a line for each.
+   */
+  public static void member(Settings settings, int rank, Path barrier, PrintWriter out)
+      throws IOException {
+    if (rank == 0) {
+      GroupConfig config =
+          GroupConfig.builder()
+              .backend(settings.backend())
+              .memory(settings.memory())
+              .ringBytes(settings.ringBytes())
+              .gpusPerNode(settings.ranksPerNode())
+              .build();
+      byte[] ticket = Groups.createTicket("bench", settings.processes(), config, "127.0.0.1");
+      out.println(Base64.getEncoder().encodeToString(ticket));
+    }
+    String line = new BufferedReader(new InputStreamReader(System.in, UTF_8)).readLine();
+    if (line == null) {
+      throw new CollectiveException("the launching process ended before rank " + rank + " joined");
+    }
+    byte[] ticket = Base64.getDecoder().decode(line);
+    List<Batch> batches =
+        settings.onGpu()
+            ? GpuMember.run(settings, ticket, rank, barrier)
+            : onHost(settings, ticket, rank);
+    out.println(batches.size());
+    batches.forEach(batch -> out.println(batch.toLine()));
+  }
+
+  private static List<Batch> onHost(Settings settings, byte[] ticket, int rank) {
+    try (CollectiveGroup group = Groups.join(ticket, rank)) {
+      return new CpuMemberRun(group, settings).run();
+    }
+  }
+}

@@ -1,0 +1,251 @@
+package io.nvrar.tools.bench.measure;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.DataType;
+import io.nvrar.ReduceOp;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TimedCollective;
+import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+
+/**
+ * The measurement by a program that writes the same CSV file: ours in C++, that of MPI, PyTorch's.
+ */
+public final class ProgramRun {
+  private static final int LIMIT_SECONDS = 600;
+  private static final int GRACE_SECONDS = 5;
+
+  /** The exit code of a run whose {@code wrong} column says why. */
+  private static final int WRONG_RESULTS = 3;
+
+  private ProgramRun() {}
+
+  /** Where {@code bin/nvrar bench} builds the two programs. */
+  static Path directory(Path home) {
+    String directory = System.getProperty("nvrar.bench.programs");
+    return directory == null
+        ? home.resolve(Path.of("native", "build", "release", "bench"))
+        : Path.of(directory);
+  }
+
+  public static List<Row> cpp(Path home, Settings settings, boolean study)
+      throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>();
+    command.add(program(home, "nvrar_bench").toString());
+    if (study && settings.onGpu()) {
+      command.addAll(List.of("--yardstick", "1"));
+    }
+    return run(command, settings.arguments());
+  }
+
+  public static List<Row> mpi(Path home, Settings settings)
+      throws IOException, InterruptedException {
+    // Oversubscribed is what the members of a group of ours are too when they outnumber the cores.
+    // As root, mpirun wants to be told twice; it has nothing here to be protected from.
+    return run(
+        List.of(
+            "env",
+            "OMPI_ALLOW_RUN_AS_ROOT=1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+            "mpirun",
+            "--oversubscribe",
+            "-n",
+            Integer.toString(settings.processes()),
+            program(home, "nvrar_bench_mpi").toString()),
+        settings.arguments());
+  }
+
+  /** NCCL and the all-reduces of PyTorch's symmetric memory. */
+  public static List<Row> torch(Path home, Settings settings)
+      throws IOException, InterruptedException {
+    // NVLink multicast is off in ours, which use none, and some hosts let no container use it.
+    return run(
+        List.of(
+            "env",
+            "NCCL_NVLS_ENABLE=0",
+            "TORCH_SYMM_MEM_DISABLE_MULTICAST=1",
+            "NVSHMEM_DISABLE_NVLS=1",
+            "OMP_NUM_THREADS=1",
+            "python3",
+            peersScript(home).toString()),
+        settings.arguments());
+  }
+
+  private static Path peersScript(Path home) {
+    return home.resolve(Path.of("native", "bench", "peers_bench.py"));
+  }
+
+  /** Why an implementation is not measured with these settings, empty if it is. */
+  public static String leftOut(Path home, Implementation implementation, Settings settings) {
+    return switch (implementation) {
+      case CPP, JAVA -> "";
+      case STUDY -> studyLeftOut(settings);
+      case OPEN_MPI -> mpiLeftOut(home, settings);
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> torchLeftOut(home, settings);
+    };
+  }
+
+  private static String studyLeftOut(Settings settings) {
+    boolean its =
+        settings.collective() == TimedCollective.ALL_REDUCE
+            && settings.type() == DataType.BFLOAT16
+            && settings.op() == ReduceOp.SUM
+            && List.of(2, 4, 8).contains(settings.processes());
+    return its ? "" : "its kernels are for the all-reduce of bfloat16 sums among 2, 4 or 8 ranks";
+  }
+
+  private static String torchLeftOut(Path home, Settings settings) {
+    if (settings.collective() != TimedCollective.ALL_REDUCE || settings.op() != ReduceOp.SUM) {
+      return "it is measured in all-reduce and sum only";
+    }
+    if (settings.processes() == 1) {
+      return "with one process there is nothing to compare";
+    }
+    if (settings.sharesGpus()) {
+      return "it takes a GPU for each rank";
+    }
+    if (settings.type() != DataType.BFLOAT16
+        && settings.type() != DataType.FLOAT16
+        && settings.type() != DataType.FLOAT32) {
+      return "it is measured in bfloat16, float16 and float32 only";
+    }
+    if (!Files.isReadable(peersScript(home))) {
+      return peersScript(home) + " is not here";
+    }
+    return PythonTorch.PROBLEM;
+  }
+
+  /** Why Open MPI is not measured beside ours, empty if it is. */
+  private static String mpiLeftOut(Path home, Settings settings) {
+    boolean started =
+        Stream.of(System.getenv("PATH").split(":", -1))
+            .anyMatch(directory -> Files.isExecutable(Path.of(directory, "mpirun")));
+    if (!started || !Files.isExecutable(directory(home).resolve("nvrar_bench_mpi"))) {
+      return "it is not installed here; Debian: sudo apt-get install openmpi-bin libopenmpi-dev, then start again";
+    }
+    if (settings.collective() != TimedCollective.ALL_REDUCE) {
+      return "it is measured in all-reduce only";
+    }
+    if (settings.processes() == 1) {
+      return "with one process there is nothing to compare";
+    }
+    return switch (settings.type()) {
+      case FLOAT16, BFLOAT16 -> "it has no " + OptionNames.of(settings.type());
+      case INT8, UINT8, INT32, INT64, FLOAT32, FLOAT64 ->
+          switch (settings.op()) {
+            case AVG -> "it has no avg";
+            case SUM, PRODUCT, MAX, MIN -> "";
+          };
+    };
+  }
+
+  private static Path program(Path home, String name) throws IOException {
+    Path program = directory(home).resolve(name);
+    if (!Files.isExecutable(program)) {
+      throw new IOException(program + " is not built; bin/nvrar bench builds it");
+    }
+    return program;
+  }
+
+  /** Whether python3 has PyTorch with CUDA: asked once, which takes seconds. */
+  private static final class PythonTorch {
+    private static final int LIMIT_SECONDS = 60;
+    static final String PROBLEM = problem();
+
+    private PythonTorch() {}
+
+    private static String problem() {
+      try {
+        Process process =
+            new ProcessBuilder(
+                    "python3", "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())")
+                .redirectOutput(Redirect.DISCARD)
+                .redirectError(Redirect.DISCARD)
+                .start();
+        boolean ended = process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS);
+        process.destroyForcibly();
+        return ended && process.exitValue() == 0 ? "" : "python3 has no PyTorch with CUDA here";
+      } catch (IOException e) {
+        return "there is no python3 here";
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return "it could not be asked for";
+      }
+    }
+  }
+
+  private static List<Row> run(List<String> start, List<String> arguments)
+      throws IOException, InterruptedException {
+    Path directory = Files.createTempDirectory("nvrar-bench");
+    Path csv = directory.resolve("results.csv");
+    Path errors = directory.resolve("errors");
+    try {
+      List<String> command = new ArrayList<>(start);
+      command.addAll(arguments);
+      command.addAll(List.of("--csv", csv.toString()));
+      // Also where a signal ends this JVM, which runs no finally block: the last is deleted first.
+      Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
+      Process process =
+          new ProcessBuilder(command)
+              .redirectOutput(Redirect.DISCARD)
+              .redirectError(errors.toFile())
+              .start();
+      Thread end = new Thread(process::destroy, "bench-end");
+      Runtime.getRuntime().addShutdownHook(end);
+      try {
+        check(process, command, errors);
+      } finally {
+        end(process);
+        Runtime.getRuntime().removeShutdownHook(end);
+      }
+      List<String> lines = Files.readAllLines(csv, UTF_8);
+      if (lines.isEmpty() || !lines.get(0).equals(Row.HEADER)) {
+        throw new IOException(
+            "%s wrote no results that this version knows".formatted(String.join(" ", start)));
+      }
+      return lines.stream().skip(1).map(Row::parse).toList();
+    } finally {
+      Files.deleteIfExists(csv);
+      Files.deleteIfExists(errors);
+      Files.delete(directory);
+    }
+  }
+
+  // Politely first: mpirun killed at once would leave its processes.
+  private static void end(Process process) throws InterruptedException {
+    process.destroy();
+    if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
+      process.destroyForcibly();
+    }
+  }
+
+  private static void check(Process process, List<String> command, Path errors)
+      throws IOException, InterruptedException {
+    if (!process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS)) {
+      throw new IOException(
+          "%s has not ended within %d s".formatted(String.join(" ", command), LIMIT_SECONDS));
+    }
+    int code = process.exitValue();
+    if (code != 0 && code != WRONG_RESULTS) {
+      List<String> lines = Files.readAllLines(errors, UTF_8);
+      String said =
+          lines.stream()
+              .filter(line -> line.startsWith("nvrar_bench") || line.startsWith("peers_bench"))
+              .findFirst()
+              // What ends a trace of Python.
+              .or(() -> lines.stream().filter(line -> line.contains("Error: ")).findFirst())
+              .orElse("it ended with code " + code);
+      throw new IOException("%s: %s".formatted(String.join(" ", command), said));
+    }
+  }
+}

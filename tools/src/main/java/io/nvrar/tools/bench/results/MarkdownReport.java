@@ -1,0 +1,124 @@
+package io.nvrar.tools.bench.results;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.Backend;
+import io.nvrar.tools.bench.results.Results.Part;
+import io.nvrar.tools.bench.setup.Implementation;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.function.Function;
+
+/** The results as tables of a Markdown page, between two marks that the page has. */
+public final class MarkdownReport {
+  static final String BEGIN = "<!-- results: written by bin/nvrar bench --document -->";
+  static final String END = "<!-- end of results -->";
+  static final String GPU_BEGIN =
+      "<!-- gpu results: written by bin/nvrar bench --backend cuda --document -->";
+  static final String GPU_END = "<!-- end of gpu results -->";
+
+  private MarkdownReport() {}
+
+  /** Fails before the measurement, which takes minutes, where the page has no place for it. */
+  public static void check(Path page, Backend backend) throws IOException {
+    String text = Files.readString(page, UTF_8);
+    int begin = text.indexOf(begin(backend));
+    if (begin < 0 || text.indexOf(end(backend), begin) < 0) {
+      throw new IOException(
+          "%s has no place for the results: it needs the lines '%s' and '%s'"
+              .formatted(page, begin(backend), end(backend)));
+    }
+  }
+
+  public static void write(
+      Path page, Backend backend, String machine, String command, Results results)
+      throws IOException {
+    check(page, backend);
+    String text = Files.readString(page, UTF_8);
+    int begin = text.indexOf(begin(backend)) + begin(backend).length();
+    String tables = text(machine, command, results);
+    Files.writeString(
+        page,
+        text.substring(0, begin)
+            + "\n"
+            + tables
+            + text.substring(text.indexOf(end(backend), begin)));
+  }
+
+  private static String begin(Backend backend) {
+    return backend == Backend.CUDA ? GPU_BEGIN : BEGIN;
+  }
+
+  private static String end(Backend backend) {
+    return backend == Backend.CUDA ? GPU_END : END;
+  }
+
+  static String text(String machine, String command, Results results) {
+    StringBuilder text = new StringBuilder();
+    text.append("On ").append(machine).append(", by\n\n```\n").append(command).append("\n```\n\n");
+    for (Part part : results.parts()) {
+      if (part.onGpu()) {
+        appendOfGpus(results, part, text);
+        continue;
+      }
+      text.append("### ").append(part.title()).append("\n\n");
+      text.append("| size (B) | C++ us | Java us | Open MPI us | C++ / Open MPI | Java - C++ us ");
+      text.append("| C++ in place us | C++ algbw GB/s | C++ busbw GB/s | #wrong |\n");
+      text.append("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+      for (long bytes : Results.sizes(part)) {
+        text.append(line(part, bytes)).append('\n');
+      }
+      text.append('\n');
+      for (String sentence : TextReport.summary(part)) {
+        text.append("- ").append(sentence).append('\n');
+      }
+      text.append('\n');
+    }
+    return text.toString();
+  }
+
+  private static void appendOfGpus(Results results, Part part, StringBuilder text) {
+    for (GpuReport.Table table : GpuReport.tables(part)) {
+      text.append("### ").append(table.title()).append("\n\n");
+      text.append("| ").append(String.join(" | ", table.columns())).append(" |\n|");
+      text.append("---:|".repeat(table.columns().size())).append('\n');
+      for (List<String> row : table.rows()) {
+        text.append("| ").append(String.join(" | ", row)).append(" |\n");
+      }
+      text.append('\n');
+    }
+    for (String sentence : GpuReport.summary(results, part)) {
+      text.append("- ").append(sentence).append('\n');
+    }
+    text.append('\n');
+  }
+
+  private static String line(Part part, long bytes) {
+    Optional<Row> cpp = Results.find(part, Implementation.CPP, bytes, Row.OUT_OF_PLACE);
+    Optional<Row> java = Results.find(part, Implementation.JAVA, bytes, Row.OUT_OF_PLACE);
+    Optional<Row> mpi = Results.find(part, Implementation.OPEN_MPI, bytes, Row.OUT_OF_PLACE);
+    Optional<Row> inPlace = Results.find(part, Implementation.CPP, bytes, Row.IN_PLACE);
+    long wrong =
+        part.rows().stream().filter(row -> row.bytes() == bytes).mapToLong(Row::wrong).sum();
+    return String.join(
+        " | ",
+        "| " + bytes,
+        number(cpp, Row::timeUs),
+        number(java, Row::timeUs),
+        number(mpi, Row::timeUs),
+        number(cpp.filter(row -> mpi.isPresent()), row -> row.timeUs() / mpi.get().timeUs()),
+        number(java.filter(row -> cpp.isPresent()), row -> row.timeUs() - cpp.get().timeUs()),
+        number(inPlace, Row::timeUs),
+        number(cpp, Row::algbwGbps),
+        number(cpp, Row::busbwGbps),
+        wrong + " |");
+  }
+
+  private static String number(Optional<Row> row, Function<Row, Double> of) {
+    return row.map(of).map(value -> String.format(Locale.ROOT, "%.2f", value)).orElse("");
+  }
+}

@@ -1,0 +1,111 @@
+package io.nvrar.tools.bench.results;
+
+import io.nvrar.Backend;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.OptionNames;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.SortedMap;
+import java.util.TreeMap;
+
+/** The rows of a campaign, and what they say about each other. */
+public record Results(List<Row> rows) {
+  /** The rows of one table of the report. */
+  record Part(String collective, int processes, List<Row> rows) {
+    String title() {
+      Row any = rows.get(0);
+      return "%s, %s%s, %d %s"
+          .formatted(
+              collective,
+              any.type(),
+              any.op().equals("none") ? "" : " " + any.op(),
+              processes,
+              onGpu() ? "ranks" : processes == 1 ? "process" : "processes");
+    }
+
+    boolean onGpu() {
+      return rows.get(0).backend().equals(OptionNames.of(Backend.CUDA));
+    }
+  }
+
+  /** What groups cost. */
+  List<Row> groups() {
+    return rows.stream().filter(row -> row.collective().equals(Row.GROUP)).toList();
+  }
+
+  List<Part> parts() {
+    return rows.stream()
+        .filter(row -> !row.collective().equals(Row.GROUP))
+        .map(row -> new Part(row.collective(), row.processes(), List.of()))
+        .distinct()
+        .map(
+            part ->
+                new Part(
+                    part.collective,
+                    part.processes,
+                    rows.stream()
+                        .filter(row -> row.collective().equals(part.collective))
+                        .filter(row -> row.processes() == part.processes)
+                        .toList()))
+        .toList();
+  }
+
+  public long wrong() {
+    return rows.stream().mapToLong(Row::wrong).sum();
+  }
+
+  /** The sizes of a part, ascending. */
+  static List<Long> sizes(Part part) {
+    return part.rows.stream().map(Row::bytes).distinct().sorted().toList();
+  }
+
+  static Optional<Row> find(Part part, Implementation from, long bytes, String placement) {
+    return part.rows.stream()
+        .filter(row -> row.implementation().equals(from.toString()))
+        .filter(row -> row.bytes() == bytes && row.placement().equals(placement))
+        .findFirst();
+  }
+
+  static Optional<Row> find(Part part, Implementation from, long bytes, Mode mode) {
+    return part.rows.stream()
+        .filter(row -> row.implementation().equals(from.toString()))
+        .filter(row -> row.bytes() == bytes && row.mode().equals(OptionNames.of(mode)))
+        .findFirst();
+  }
+
+  /** Out of place: the time of one over that of another, nothing where one was not measured. */
+  static OptionalDouble ratio(Part part, Implementation from, Implementation to, long bytes) {
+    Optional<Row> over = find(part, from, bytes, Row.OUT_OF_PLACE);
+    Optional<Row> under = find(part, to, bytes, Row.OUT_OF_PLACE);
+    return over.isPresent() && under.isPresent()
+        ? OptionalDouble.of(over.get().timeUs() / under.get().timeUs())
+        : OptionalDouble.empty();
+  }
+
+  /** C++ against Open MPI, by size, of the sizes from least to most at which both were measured. */
+  static SortedMap<Long, Double> againstMpi(Part part, long least, long most) {
+    SortedMap<Long, Double> ratios = new TreeMap<>();
+    for (long bytes : sizes(part)) {
+      OptionalDouble ratio = ratio(part, Implementation.CPP, Implementation.OPEN_MPI, bytes);
+      if (bytes >= least && bytes <= most && ratio.isPresent()) {
+        ratios.put(bytes, ratio.getAsDouble());
+      }
+    }
+    return ratios;
+  }
+
+  /** What a call costs more from Java than from C++, in us, by size, of the sizes up to most. */
+  static SortedMap<Long, Double> javaMinusCpp(Part part, long most) {
+    SortedMap<Long, Double> differences = new TreeMap<>();
+    for (long bytes : sizes(part)) {
+      Optional<Row> java = find(part, Implementation.JAVA, bytes, Row.OUT_OF_PLACE);
+      Optional<Row> cpp = find(part, Implementation.CPP, bytes, Row.OUT_OF_PLACE);
+      if (bytes <= most && java.isPresent() && cpp.isPresent()) {
+        differences.put(bytes, java.get().timeUs() - cpp.get().timeUs());
+      }
+    }
+    return differences;
+  }
+}

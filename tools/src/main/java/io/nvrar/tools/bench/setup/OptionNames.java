@@ -1,0 +1,107 @@
+package io.nvrar.tools.bench.setup;
+
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import picocli.CommandLine.ITypeConverter;
+import picocli.CommandLine.TypeConversionException;
+
+/** The names that a user writes, those of {@code nvrar_bench}: {@code ONE_SHOT} is one-shot. */
+public final class OptionNames {
+  private OptionNames() {}
+
+  public static String of(Enum<?> constant) {
+    return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+  }
+
+  private static <E extends Enum<E>> E parse(E[] constants, Function<E, String> name, String text) {
+    for (E constant : constants) {
+      if (name.apply(constant).equals(text.toLowerCase(Locale.ROOT))) {
+        return constant;
+      }
+    }
+    throw new TypeConversionException(
+        "'%s', must be one of %s"
+            .formatted(text, Arrays.stream(constants).map(name).collect(Collectors.joining(", "))));
+  }
+
+  /** See {@link Implementation}. */
+  public static final class Implementations implements ITypeConverter<Implementation> {
+    @Override
+    public Implementation convert(String text) {
+      return parse(Implementation.values(), Implementation::toString, text);
+    }
+  }
+
+  /** See {@link Mode}. */
+  public static final class Modes implements ITypeConverter<Mode> {
+    @Override
+    public Mode convert(String text) {
+      return parse(Mode.OF_GPUS.toArray(Mode[]::new), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link MemoryProvider}; not that of members in one process, which ours never are. */
+  public static final class Memories implements ITypeConverter<MemoryProvider> {
+    @Override
+    public MemoryProvider convert(String text) {
+      MemoryProvider[] between = {MemoryProvider.AUTO, MemoryProvider.NVSHMEM, MemoryProvider.IPC};
+      return parse(between, OptionNames::of, text);
+    }
+  }
+
+  /** See {@link TimedCollective}. */
+  public static final class Collectives implements ITypeConverter<TimedCollective> {
+    @Override
+    public TimedCollective convert(String text) {
+      return parse(TimedCollective.values(), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link DataType}. */
+  public static final class Types implements ITypeConverter<DataType> {
+    @Override
+    public DataType convert(String text) {
+      return parse(DataType.values(), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link ReduceOp}. */
+  public static final class Ops implements ITypeConverter<ReduceOp> {
+    @Override
+    public ReduceOp convert(String text) {
+      return parse(ReduceOp.values(), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link Algorithm}. */
+  public static final class Algorithms implements ITypeConverter<Algorithm> {
+    @Override
+    public Algorithm convert(String text) {
+      return parse(Algorithm.values(), OptionNames::of, text);
+    }
+  }
+
+  /** A number of bytes with an optional K, M or G behind it. */
+  public static final class Bytes implements ITypeConverter<Long> {
+    private static final long MOST = 1L << 30;
+
+    @Override
+    public Long convert(String text) {
+      int unit = text.isEmpty() ? -1 : "KMG".indexOf(text.charAt(text.length() - 1));
+      String digits = unit < 0 ? text : text.substring(0, text.length() - 1);
+      long scale = 1L << (10 * (unit + 1));
+      long value = digits.matches("[0-9]{1,10}") ? Long.parseLong(digits) : 0;
+      if (value == 0 || value > MOST / scale) {
+        throw new TypeConversionException(
+            "'" + text + "', must be a number of bytes from 1 to 1G, such as 64, 8K or 4M");
+      }
+      return value * scale;
+    }
+  }
+}

@@ -1,0 +1,146 @@
+package io.nvrar.tools.bench.setup;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import io.nvrar.tools.bench.BenchCommand;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * What one process of any implementation is asked for; the same options for {@code nvrar_bench},
+ * {@code nvrar_bench_mpi} and a member's JVM.
+ *
+ * @param modes on a GPU those to measure, on the host {@link Mode#CALLS}
+ * @param gpus rank r is on GPU r modulo this one, 0 for a GPU for each
+ * @param memory how ranks on GPUs reach each other
+ * @param iterations calls in a batch, 0 for a number by size
+ * @param warmup untimed calls before a batch, -1 for a tenth of them; on a GPU untimed batches, -1
+ *     for 3
+ * @param repeats batches
+ */
+public record Settings(
+    Backend backend,
+    List<Mode> modes,
+    int gpus,
+    MemoryProvider memory,
+    TimedCollective collective,
+    int processes,
+    int ranksPerNode,
+    DataType type,
+    ReduceOp op,
+    Algorithm algorithm,
+    int root,
+    long minBytes,
+    long maxBytes,
+    long factor,
+    int iterations,
+    int warmup,
+    int repeats,
+    long ringBytes) {
+
+  // Those of nvrar_bench: the implementations are compared at the same number of calls.
+  private static final long BATCH_BYTES = 4 << 20;
+  private static final int ITERATIONS_LEAST = 20;
+  private static final int ITERATIONS_MOST = 1000;
+  private static final int GPU_ITERATIONS = 40;
+  private static final int GPU_WARMUP = 3;
+
+  public int iterationsOf(long bytes) {
+    if (iterations > 0) {
+      return iterations;
+    }
+    if (onGpu()) {
+      return GPU_ITERATIONS;
+    }
+    long wanted = Math.min(BATCH_BYTES / Math.max(bytes, 1), ITERATIONS_MOST);
+    return (int) Math.max(wanted, ITERATIONS_LEAST);
+  }
+
+  public int warmupOf(long bytes) {
+    if (warmup >= 0) {
+      return warmup;
+    }
+    return onGpu() ? GPU_WARMUP : Math.max(2, iterationsOf(bytes) / 10);
+  }
+
+  public boolean onGpu() {
+    return backend == Backend.CUDA;
+  }
+
+  public boolean sharesGpus() {
+    return onGpu() && gpus > 0 && gpus < processes;
+  }
+
+  /** The ordinal of a rank's GPU. */
+  public int gpuOf(int rank) {
+    return rank % (gpus > 0 ? gpus : processes);
+  }
+
+  public Settings ofSizes(long least, long most, long factorOfSizes) {
+    return new Settings(
+        backend,
+        modes,
+        gpus,
+        memory,
+        collective,
+        processes,
+        ranksPerNode,
+        type,
+        op,
+        algorithm,
+        root,
+        least,
+        most,
+        factorOfSizes,
+        iterations,
+        warmup,
+        repeats,
+        ringBytes);
+  }
+
+  /** As options; {@link BenchCommand} and native/bench/options.cpp read them. */
+  public List<String> arguments() {
+    List<String> arguments = new ArrayList<>();
+    if (onGpu()) {
+      add(arguments, "--backend", OptionNames.of(backend));
+      add(
+          arguments,
+          "--mode",
+          modes.stream().map(OptionNames::of).collect(Collectors.joining(",")));
+      if (gpus > 0) {
+        add(arguments, "--gpus", gpus);
+      }
+      add(arguments, "--memory", OptionNames.of(memory));
+    }
+    add(arguments, "--collective", OptionNames.of(collective));
+    add(arguments, "--processes", processes);
+    add(arguments, "--ranks-per-node", ranksPerNode);
+    add(arguments, "--type", OptionNames.of(type));
+    add(arguments, "--op", OptionNames.of(op));
+    add(arguments, "--algorithm", OptionNames.of(algorithm));
+    add(arguments, "--root", root);
+    add(arguments, "--min", minBytes);
+    add(arguments, "--max", maxBytes);
+    add(arguments, "--factor", factor);
+    if (iterations > 0) {
+      add(arguments, "--iters", iterations);
+    }
+    if (warmup >= 0) {
+      add(arguments, "--warmup", warmup);
+    }
+    add(arguments, "--repeats", repeats);
+    if (ringBytes > 0) {
+      add(arguments, "--ring-bytes", ringBytes);
+    }
+    return arguments;
+  }
+
+  private static void add(List<String> arguments, String option, Object value) {
+    arguments.add(option);
+    arguments.add(value.toString());
+  }
+}

@@ -1,0 +1,98 @@
+package io.nvrar.tools.soak;
+
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.worker.Descriptors;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/** Connections to every port that a process listens on, by somebody who holds no ticket. */
+final class Intruders {
+  private static final int CONNECT_MILLIS = 2000;
+  private static final int STORM = 200;
+  private static final long STAY_NANOS = TimeUnit.MILLISECONDS.toNanos(700);
+  private static final String LISTENING = "0A";
+
+  private Intruders() {}
+
+  /** Sends garbage, holds connections open without a word, or comes in a storm. */
+  static void visit(long pid, int variant, Dice dice) throws IOException {
+    List<Socket> open = new ArrayList<>();
+    try {
+      for (int port : listeningPorts(pid)) {
+        switch (variant % 4) {
+          case 0 -> write(connect(port, open), garbage(dice, 1 << 16));
+          case 1 -> write(connect(port, open), garbage(dice, dice.between(1, 64)));
+          case 2 -> connect(port, open);
+          default -> {
+            for (int i = 0; i < STORM; i++) {
+              write(connect(port, open), garbage(dice, 8));
+            }
+          }
+        }
+      }
+      LockSupport.parkNanos(STAY_NANOS);
+    } finally {
+      for (Socket socket : open) {
+        socket.close();
+      }
+    }
+  }
+
+  private static byte[] garbage(Dice dice, int bytes) {
+    byte[] garbage = new byte[bytes];
+    for (int i = 0; i < bytes; i++) {
+      garbage[i] = (byte) dice.next();
+    }
+    return garbage;
+  }
+
+  private static Socket connect(int port, List<Socket> open) throws IOException {
+    Socket socket = new Socket();
+    open.add(socket);
+    try {
+      socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), CONNECT_MILLIS);
+    } catch (IOException e) {
+      socket.close(); // the group may have ended meanwhile
+    }
+    return socket;
+  }
+
+  private static void write(Socket socket, byte[] bytes) {
+    try {
+      if (!socket.isClosed()) {
+        socket.getOutputStream().write(bytes);
+      }
+    } catch (IOException e) {
+      // Hung up on, which is the right answer.
+    }
+  }
+
+  private static List<Integer> listeningPorts(long pid) throws IOException {
+    Path process = Path.of("/proc", Long.toString(pid));
+    List<String> descriptors = Descriptors.of(process);
+    List<Integer> ports = new ArrayList<>();
+    for (String table : List.of("net/tcp", "net/tcp6")) {
+      if (!Files.exists(process.resolve(table))) {
+        continue;
+      }
+      for (String line : Files.readAllLines(process.resolve(table))) {
+        // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+        String[] fields = line.strip().split(" +", -1);
+        if (fields.length > 9
+            && fields[3].equals(LISTENING)
+            && descriptors.contains("socket:[" + fields[9] + "]")) {
+          ports.add(Integer.parseInt(fields[1].substring(fields[1].indexOf(':') + 1), 16));
+        }
+      }
+    }
+    return ports;
+  }
+}

@@ -1,0 +1,153 @@
+package io.nvrar.tools.soak;
+
+import io.nvrar.internal.flight.FlightFile;
+import io.nvrar.tools.soak.worker.WorkerMain;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/** The worker processes, each under its number; one that was killed is replaced. */
+final class WorkerPool {
+  private static final int START_SECONDS = 120;
+  private static final String NATIVE_DIR = "nvrar.native.dir";
+
+  private final List<String> command;
+  private final Path directory;
+  private final List<WorkerProcess> workers = new ArrayList<>();
+  private final List<WorkerProcess> all = new CopyOnWriteArrayList<>();
+
+  /**
+   * Starts the workers.
+   *
+   * @param mainClass {@link WorkerMain} but in tests
+   * @param seed what the workers draw the rounds from
+   * @param members how many of them hold members; one more observes
+   * @param directory for their logs
+   */
+  WorkerPool(String mainClass, long seed, int members, Path directory)
+      throws IOException, InterruptedException {
+    this.directory = directory;
+    command = command(mainClass, seed, members, Files.createDirectories(temporary(directory)));
+    try {
+      for (int i = 0; i <= members; i++) {
+        workers.add(startOne(i));
+      }
+      for (WorkerProcess worker : workers) {
+        awaitReady(worker);
+      }
+    } catch (IOException | InterruptedException | RuntimeException e) {
+      end();
+      throw e;
+    }
+  }
+
+  private static List<String> command(String mainClass, long seed, int members, Path temporary) {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    // Memory that is flat can be seen to be flat: a heap that is there from the start, and as many
+    // threads of the JVM's own as it will ever have.
+    command.addAll(
+        List.of(
+            "-XX:+UseSerialGC",
+            "-Xms48m",
+            "-Xmx48m",
+            "-XX:+AlwaysPreTouch",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UseDynamicNumberOfCompilerThreads",
+            "-XX:-UsePerfData",
+            "--enable-native-access=ALL-UNNAMED",
+            "-Dkryo.unsafe=false",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Djava.io.tmpdir=" + temporary,
+            "-D" + FlightFile.DIRECTORY_PROPERTY + "=" + temporary.resolveSibling("flight")));
+    String nativeDir = System.getProperty(NATIVE_DIR);
+    if (nativeDir != null) {
+      command.add("-D" + NATIVE_DIR + "=" + nativeDir);
+    }
+    command.addAll(List.of("-cp", absolute(System.getProperty("java.class.path")), mainClass));
+    command.addAll(List.of(Long.toString(seed), Integer.toString(members)));
+    return command;
+  }
+
+  private static String absolute(String classPath) {
+    List<String> entries = new ArrayList<>();
+    for (String entry : classPath.split(File.pathSeparator, -1)) {
+      entries.add(Path.of(entry).toAbsolutePath().toString());
+    }
+    return String.join(File.pathSeparator, entries);
+  }
+
+  /** Where the workers' temporary files go. */
+  static Path temporary(Path directory) {
+    return directory.resolve("tmp");
+  }
+
+  private WorkerProcess startOne(int index) throws IOException {
+    WorkerProcess worker =
+        WorkerProcess.start(command, directory.resolve("worker-" + index + ".log"));
+    all.add(worker);
+    return worker;
+  }
+
+  private static void awaitReady(WorkerProcess worker) throws IOException, InterruptedException {
+    try {
+      worker.ready().get(START_SECONDS, TimeUnit.SECONDS);
+    } catch (ExecutionException | TimeoutException e) {
+      throw new IOException("worker " + worker.pid() + " does not start; its log says why", e);
+    }
+  }
+
+  /** The workers that hold members; their number is their place. */
+  List<WorkerProcess> members() {
+    return workers.subList(0, workers.size() - 1);
+  }
+
+  /** The worker that observes groups. */
+  WorkerProcess observer() {
+    return workers.get(workers.size() - 1);
+  }
+
+  List<WorkerProcess> workers() {
+    return List.copyOf(workers);
+  }
+
+  /** Puts new processes in the places of those that are gone. */
+  void replaceDead() throws IOException, InterruptedException {
+    List<WorkerProcess> fresh = new ArrayList<>();
+    all.removeIf(worker -> !worker.isAlive());
+    for (int i = 0; i < workers.size(); i++) {
+      if (!workers.get(i).isAlive()) {
+        workers.set(i, startOne(i));
+        fresh.add(workers.get(i));
+      }
+    }
+    for (WorkerProcess worker : fresh) {
+      awaitReady(worker);
+    }
+  }
+
+  /** Of all processes ever started, those that live. */
+  List<Long> living() {
+    return all.stream().filter(WorkerProcess::isAlive).map(WorkerProcess::pid).toList();
+  }
+
+  /** SIGKILL to all, for the end of this process. */
+  void killAll() {
+    List.copyOf(all).forEach(WorkerProcess::kill);
+  }
+
+  /** Ends all. */
+  void end() throws InterruptedException {
+    all.forEach(WorkerProcess::dismiss);
+    for (WorkerProcess worker : all) {
+      worker.end();
+    }
+  }
+}

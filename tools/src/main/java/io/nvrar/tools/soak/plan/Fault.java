@@ -1,0 +1,92 @@
+package io.nvrar.tools.soak.plan;
+
+/**
+ * What goes wrong in a round, and when: rank {@code rank} of the round's first group reaches {@code
+ * step} of {@code phase}, and {@code delayMicros} later it happens.
+ *
+ * @param kind what happens
+ * @param rank to whom, or who does it
+ * @param phase when
+ * @param step before which call; 0 outside of {@link Phase#CALL}
+ * @param delayMicros how long after that
+ * @param variant in which way, for kinds that have several
+ * @param pauseMillis how long a stop or a delay lasts
+ */
+public record Fault(
+    Kind kind, int rank, Phase phase, int step, int delayMicros, int variant, int pauseMillis) {
+
+  public static final Fault NONE = new Fault(Kind.NONE, 0, Phase.CALL, 0, 0, 0, 0);
+
+  /** Who brings it about: the member itself, or the controller from outside. */
+  public enum Kind {
+    NONE(false, 1),
+    /** A rank is late for a call. */
+    DELAY(false, 1),
+    /** A rank's argument is refused; the group goes on. */
+    BAD_ARGUMENT(false, 1),
+    /** A rank's call differs in type, operation, root, collective or count. */
+    DIFFERENT_CALL(false, 2),
+    /** A rank makes two calls in the other order. */
+    SWAPPED_CALLS(false, 2),
+    /** A rank leaves a call out. */
+    MISSING_CALL(false, 2),
+    /** A rank aborts from another thread. */
+    ABORT(false, 2),
+    /** A rank closes while the others go on. */
+    EARLY_CLOSE(false, 2),
+    /** A rank closes from another thread while its own call runs. */
+    CLOSE_IN_CALL(false, 2),
+    /** SIGKILL to a rank's process. */
+    KILL(true, 2),
+    /** SIGSTOP, and SIGCONT well within the limits. */
+    SHORT_STOP(true, 2),
+    /** SIGSTOP beyond a limit, then SIGCONT. */
+    LONG_STOP(true, 2),
+    /** SIGKILL to the process that observes the group. */
+    OBSERVER_KILL(true, 1),
+    /** The observer aborts the group. */
+    OBSERVER_ABORT(true, 1),
+    /** The observer has the group closed. */
+    OBSERVER_DESTROY(true, 1),
+    /** Connections to the rendezvous that know no secret. */
+    STRANGERS(true, 1);
+
+    /** Whether the controller brings it about. */
+    public final boolean external;
+
+    /** The fewest ranks that it means anything to. */
+    final int leastWorldSize;
+
+    Kind(boolean external, int leastWorldSize) {
+      this.external = external;
+      this.leastWorldSize = leastWorldSize;
+    }
+
+    public boolean needsObserver() {
+      return this == OBSERVER_KILL || this == OBSERVER_ABORT || this == OBSERVER_DESTROY;
+    }
+  }
+
+  /** Variants of {@link Kind#LONG_STOP}: which limit it passes. */
+  static final int BEYOND_HEARTBEAT = 0;
+
+  public static final int BEYOND_CALL_TIMEOUT = 1;
+
+  public boolean isBefore(Phase atPhase, int atStep) {
+    return phase == atPhase && step == atStep;
+  }
+
+  @Override
+  public String toString() {
+    return kind == Kind.NONE
+        ? "no fault"
+        : "%s at rank %d in %s%s + %d us%s"
+            .formatted(
+                kind,
+                rank,
+                phase,
+                phase == Phase.CALL ? " " + step : "",
+                delayMicros,
+                pauseMillis == 0 ? "" : " for " + pauseMillis + " ms");
+  }
+}

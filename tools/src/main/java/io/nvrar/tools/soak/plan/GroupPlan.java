@@ -1,0 +1,50 @@
+package io.nvrar.tools.soak.plan;
+
+import io.nvrar.GroupConfig;
+import io.nvrar.tools.soak.call.CallSpec;
+import io.nvrar.tools.soak.call.Shape;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One group of a round.
+ *
+ * @param name its name
+ * @param shape its ranks
+ * @param config its configuration
+ * @param workers the worker process of each rank
+ * @param calls what every rank calls, in order
+ * @param split how it is split, if it is
+ * @param fault what goes wrong in it
+ */
+public record GroupPlan(
+    String name,
+    Shape shape,
+    GroupConfig config,
+    List<Integer> workers,
+    List<CallSpec> calls,
+    @Nullable SplitPlan split,
+    Fault fault) {
+
+  public int worldSize() {
+    return shape.worldSize();
+  }
+
+  /** The ranks that a worker process holds. */
+  public List<Integer> ranksOf(int worker) {
+    return IntStream.range(0, worldSize()).filter(r -> workers.get(r) == worker).boxed().toList();
+  }
+
+  /** The worker process that the fault meets. */
+  public int faultyWorker() {
+    return workers.get(fault.rank());
+  }
+
+  @Override
+  public String toString() {
+    return "%s: %d ranks on workers %s, %d calls, %s, %s"
+        .formatted(
+            name, worldSize(), workers, calls.size(), split == null ? "no split" : split, config);
+  }
+}

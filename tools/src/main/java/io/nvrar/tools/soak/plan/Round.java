@@ -1,0 +1,53 @@
+package io.nvrar.tools.soak.plan;
+
+import io.nvrar.tools.soak.call.Dice;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Groups that live at the same time in the same processes, and one fault in the first. A pure
+ * function of (seed, number, workers): the controller and every worker draw it for themselves.
+ *
+ * @param number of the round; the first is 0
+ * @param groups at least one; only the first has a fault
+ */
+public record Round(int number, List<GroupPlan> groups) {
+
+  private static final double QUIET = 0.25;
+  private static final List<Fault.Kind> KINDS =
+      List.of(Fault.Kind.values()).stream().filter(kind -> kind != Fault.Kind.NONE).toList();
+
+  /**
+   * Draws a round.
+   *
+   * @param workers the worker processes for members; the first half of them is never killed, so
+   *     that leaks have time to show
+   */
+  public static Round draw(long seed, int number, int workers) {
+    Dice dice = Dice.of(seed, number);
+    Fault.Kind kind = dice.chance(QUIET) ? Fault.Kind.NONE : dice.pick(KINDS);
+    int count = dice.chance(0.5) ? 1 : dice.between(2, 3);
+    List<GroupPlan> groups = new ArrayList<>();
+    for (int g = 0; g < count; g++) {
+      Fault.Kind ofGroup = g == 0 ? kind : Fault.Kind.NONE;
+      groups.add(new GroupDraw(Dice.of(seed, number, g), workers, ofGroup, kind).draw(number, g));
+    }
+    return new Round(number, groups);
+  }
+
+  /** The group that has the fault, if any has. */
+  public GroupPlan first() {
+    return groups.get(0);
+  }
+
+  public Fault fault() {
+    return first().fault();
+  }
+
+  @Override
+  public String toString() {
+    StringBuilder text = new StringBuilder("round %d, %s".formatted(number, fault()));
+    groups.forEach(group -> text.append("\n  ").append(group));
+    return text.toString();
+  }
+}

@@ -1,0 +1,49 @@
+package io.nvrar.tools.soak.plan;
+
+import io.nvrar.tools.soak.call.CallSpec;
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.call.Shape;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.IntStream;
+
+/**
+ * How a group is split once.
+ *
+ * @param step before which call of the group
+ * @param colors of each rank; negative for one that joins no new group
+ * @param keys of each rank
+ * @param calls how many calls each new group makes
+ * @param seed what these calls are drawn from
+ */
+public record SplitPlan(int step, List<Integer> colors, List<Integer> keys, int calls, long seed) {
+  private static final int MAX_CALLS = 8;
+  private static final int MAX_COLOR = 2;
+
+  static SplitPlan draw(Dice dice, int step, int worldSize) {
+    int groups = dice.between(0, MAX_COLOR);
+    List<Integer> colors = new ArrayList<>();
+    List<Integer> keys = new ArrayList<>();
+    for (int r = 0; r < worldSize; r++) {
+      colors.add(dice.chance(0.1) ? -1 : dice.between(0, groups));
+      keys.add(dice.between(-2, 2));
+    }
+    return new SplitPlan(
+        step, List.copyOf(colors), List.copyOf(keys), dice.between(0, MAX_CALLS), dice.next());
+  }
+
+  /** The old ranks of the new group that a rank joins, in the order of the new ranks. */
+  public List<Integer> groupOf(int rank) {
+    return IntStream.range(0, colors.size())
+        .filter(r -> colors.get(r).equals(colors.get(rank)))
+        .boxed()
+        .sorted(Comparator.<Integer>comparingInt(keys::get).thenComparing(r -> r))
+        .toList();
+  }
+
+  /** One call of a new group, drawn when its shape is known. */
+  public CallSpec call(int color, int index, Shape shape) {
+    return CallSpec.draw(Dice.of(seed, color, index), shape);
+  }
+}

@@ -1,0 +1,31 @@
+package io.nvrar.tools.soak.worker;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** The open file descriptors of a process. */
+public final class Descriptors {
+  private Descriptors() {}
+
+  /** What each leads to, such as {@code socket:[4711]}; those that close meanwhile are left out. */
+  public static List<String> of(Path process) throws IOException {
+    List<Path> links;
+    try (Stream<Path> entries = Files.list(process.resolve("fd"))) {
+      links = entries.toList();
+    }
+    List<String> targets = new ArrayList<>();
+    for (Path link : links) {
+      try {
+        targets.add(Files.readSymbolicLink(link).toString());
+      } catch (NoSuchFileException e) {
+        // Closed meanwhile, as the one by which this process has read the directory.
+      }
+    }
+    return targets;
+  }
+}

@@ -1,0 +1,217 @@
+package io.nvrar.tools.soak.worker;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.ReduceOp;
+import io.nvrar.tools.soak.call.CallSpec;
+import io.nvrar.tools.soak.call.CheckedCall;
+import io.nvrar.tools.soak.call.Shape;
+import io.nvrar.tools.soak.call.WrongResultException;
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.GroupPlan;
+import io.nvrar.tools.soak.plan.Phase;
+import io.nvrar.tools.soak.plan.SplitPlan;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One rank's way through a group: joins, makes the calls and looks at every result, closes. If the
+ * group's fault is this rank's own doing, it is done here; if it comes from outside, the controller
+ * is told when its moment has come.
+ */
+final class MemberRun {
+  private static final long ACCOMPLICE_MILLIS = TimeUnit.SECONDS.toMillis(60);
+
+  private final GroupPlan plan;
+  private final int rank;
+  private final Joiner joiner;
+  private final Listener listener;
+  private final Fault fault;
+
+  private Phase phase = Phase.CREATE;
+  private int step;
+  private @Nullable Thread accomplice;
+
+  /** How a process becomes a member; a test's may be a bad one. */
+  public interface Joiner {
+    CollectiveGroup join(byte[] ticket, int rank);
+  }
+
+  /** Who is told what happens. */
+  interface Listener {
+    /** The moment of the fault. */
+    void reached(long atNanos);
+
+    /** A call has given what it must. */
+    void verified(CallSpec call);
+  }
+
+  MemberRun(GroupPlan plan, int rank, Joiner joiner, Listener listener) {
+    this.plan = plan;
+    this.rank = rank;
+    this.joiner = joiner;
+    this.listener = listener;
+    // Another rank's fault is none here.
+    fault = plan.fault().rank() == rank ? plan.fault() : Fault.NONE;
+  }
+
+  Outcome run(byte[] ticket) {
+    try {
+      announce();
+      return run(joiner.join(ticket, rank));
+    } catch (RuntimeException | Error e) {
+      return Outcome.thrown(e, phase, step, System.nanoTime());
+    } finally {
+      awaitAccomplice();
+    }
+  }
+
+  private Outcome run(CollectiveGroup group) {
+    Outcome outcome;
+    try {
+      phase = Phase.CALL;
+      callAll(group);
+      phase = Phase.CLOSE;
+      step = 0;
+      announce();
+      outcome = Outcome.complete(plan.calls().size(), System.nanoTime());
+    } catch (RuntimeException | Error e) {
+      outcome = Outcome.thrown(e, phase, step, System.nanoTime());
+    }
+    group.close();
+    return outcome.closed(System.nanoTime());
+  }
+
+  private void callAll(CollectiveGroup group) {
+    for (step = 0; step < plan.calls().size(); step++) {
+      if (plan.split() != null && plan.split().step() == step) {
+        split(group, plan.split());
+      }
+      CallSpec call = plan.calls().get(step);
+      if (!fault.isBefore(Phase.CALL, step)) {
+        call(group, call);
+        continue;
+      }
+      announce();
+      switch (fault.kind()) {
+        case DELAY -> {
+          LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(fault.pauseMillis()));
+          call(group, call);
+        }
+        case BAD_ARGUMENT -> {
+          refuse(group);
+          call(group, call);
+        }
+        case DIFFERENT_CALL -> call(group, call.differing(fault.variant(), plan.worldSize()));
+        case SWAPPED_CALLS -> {
+          call(group, plan.calls().get(step + 1));
+          call(group, call);
+          step++;
+        }
+        case MISSING_CALL -> {}
+        case ABORT -> {
+          accompany(() -> group.abort("soak wants it"));
+          call(group, call);
+        }
+        case EARLY_CLOSE -> {
+          return;
+        }
+        case CLOSE_IN_CALL -> {
+          accompany(group::close);
+          call(group, call);
+        }
+        default -> call(group, call);
+      }
+    }
+  }
+
+  private void call(CollectiveGroup group, CallSpec call) {
+    call(group, call, plan.shape());
+  }
+
+  private void call(CollectiveGroup group, CallSpec call, Shape shape) {
+    CheckedCall.run(group, call, shape);
+    listener.verified(call);
+  }
+
+  private void split(CollectiveGroup group, SplitPlan how) {
+    phase = Phase.SPLIT;
+    int at = step;
+    step = 0;
+    announce();
+    int color = how.colors().get(rank);
+    try (CollectiveGroup child = group.split(color, how.keys().get(rank))) {
+      List<Integer> members = color < 0 ? List.of() : how.groupOf(rank);
+      if (child == null
+          ? !members.isEmpty()
+          : child.rank() != members.indexOf(rank) || child.worldSize() != members.size()) {
+        throw new WrongResultException(
+            "split gave rank %d the group %s, must give that of ranks %s"
+                .formatted(rank, child, members));
+      }
+      for (; child != null && step < how.calls(); step++) {
+        Shape shape = new Shape(child.worldSize(), child.config().gpusPerNode());
+        call(child, how.call(color, step, shape), shape);
+      }
+    }
+    phase = Phase.CALL;
+    step = at;
+  }
+
+  private void announce() {
+    if (fault.kind() != Fault.Kind.NONE && fault.isBefore(phase, step)) {
+      listener.reached(System.nanoTime());
+    }
+  }
+
+  /** What no group accepts must not harm it. */
+  private void refuse(CollectiveGroup group) {
+    int complaints = 0;
+    try (DeviceBuffer two = group.device().allocate(DataType.FLOAT32, 2);
+        DeviceBuffer three = group.device().allocate(DataType.FLOAT32, 3)) {
+      Runnable[] calls = {
+        () -> group.allReduce(two, three, ReduceOp.SUM, group.stream()),
+        () -> group.broadcast(two, plan.worldSize()),
+        () -> group.allGather(three, three.slice(0, 1), group.stream()),
+      };
+      for (Runnable call : calls) {
+        try {
+          call.run();
+        } catch (IllegalArgumentException e) {
+          complaints++;
+        }
+      }
+      if (complaints != calls.length) {
+        throw new WrongResultException(
+            "%d of %d calls with bad arguments were refused".formatted(complaints, calls.length));
+      }
+    }
+  }
+
+  private void accompany(Runnable work) {
+    Thread thread =
+        new Thread(
+            () -> {
+              LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(fault.delayMicros()));
+              work.run();
+            },
+            "soak-accomplice");
+    accomplice = thread;
+    thread.start();
+  }
+
+  private void awaitAccomplice() {
+    Thread thread = accomplice;
+    if (thread == null) {
+      return;
+    }
+    try {
+      thread.join(ACCOMPLICE_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

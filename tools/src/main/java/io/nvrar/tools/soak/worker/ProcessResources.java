@@ -1,0 +1,93 @@
+package io.nvrar.tools.soak.worker;
+
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryMXBean;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+
+/**
+ * What a process holds of the machine.
+ *
+ * @param descriptors what each open file descriptor leads to, sockets and pipes without their
+ *     numbers
+ * @param threads the names of the Java threads
+ * @param tasks threads as the kernel counts them
+ * @param segments mappings of shared memory segments
+ * @param rssBytes resident memory
+ * @param heapBytes used Java heap after a collection
+ */
+public record ProcessResources(
+    List<String> descriptors,
+    List<String> threads,
+    int tasks,
+    int segments,
+    long rssBytes,
+    long heapBytes) {
+
+  private static final Path SELF = Path.of("/proc/self");
+  private static final String SEPARATOR = "\n";
+  private static final int WORDS = 6;
+
+  /** Of this process, after a garbage collection. */
+  static ProcessResources ofThisProcess() throws IOException {
+    MemoryMXBean memory = ManagementFactory.getMemoryMXBean();
+    memory.gc();
+    long heap = memory.getHeapMemoryUsage().getUsed();
+    List<String> descriptors =
+        Descriptors.of(SELF).stream()
+            .map(target -> target.replaceFirst("^(socket|pipe):.*", "$1"))
+            .sorted()
+            .toList();
+    int segments;
+    try (Stream<String> lines = Files.lines(SELF.resolve("maps"))) {
+      segments = (int) lines.filter(line -> line.contains("/memfd:")).count();
+    }
+    List<String> threads =
+        Thread.getAllStackTraces().keySet().stream().map(Thread::getName).sorted().toList();
+    String resident =
+        Files.readString(SELF.resolve("status"))
+            .lines()
+            .filter(line -> line.startsWith("VmRSS:"))
+            .findFirst()
+            .orElse("VmRSS: 0 kB");
+    return new ProcessResources(
+        descriptors,
+        threads,
+        countTasks(),
+        segments,
+        1024 * Long.parseLong(resident.replaceAll("[^0-9]", "")),
+        heap);
+  }
+
+  private static int countTasks() throws IOException {
+    try (Stream<Path> entries = Files.list(SELF.resolve("task"))) {
+      return (int) entries.count();
+    }
+  }
+
+  List<Object> words() {
+    return List.of(
+        String.join(SEPARATOR, descriptors),
+        String.join(SEPARATOR, threads),
+        tasks,
+        segments,
+        rssBytes,
+        heapBytes);
+  }
+
+  public static ProcessResources parse(List<String> words) {
+    if (words.size() != WORDS) {
+      throw new IllegalArgumentException("holdings have " + WORDS + " words, not " + words.size());
+    }
+    return new ProcessResources(
+        List.of(words.get(0).split(SEPARATOR, -1)),
+        List.of(words.get(1).split(SEPARATOR, -1)),
+        Integer.parseInt(words.get(2)),
+        Integer.parseInt(words.get(3)),
+        Long.parseLong(words.get(4)),
+        Long.parseLong(words.get(5)));
+  }
+}

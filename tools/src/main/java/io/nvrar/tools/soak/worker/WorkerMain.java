@@ -1,0 +1,168 @@
+package io.nvrar.tools.soak.worker;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.tools.AnswerPipe;
+import io.nvrar.tools.soak.call.CallSpec;
+import io.nvrar.tools.soak.call.CheckedCall;
+import io.nvrar.tools.soak.call.Dice;
+import io.nvrar.tools.soak.call.Shape;
+import io.nvrar.tools.soak.call.Tally;
+import io.nvrar.tools.soak.plan.GroupPlan;
+import io.nvrar.tools.soak.plan.Round;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.util.Base64;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * A worker process: members of many groups, one after the other and at the same time, or their
+ * observers. Commands come on standard input and what happens goes to the {@link AnswerPipe}, one
+ * {@link Line} each; standard output and standard error are a log, where the JVM also writes a
+ * thread dump. Ends with its input.
+ */
+public final class WorkerMain {
+  private static final String HOST = "127.0.0.1";
+  private static final int WARM_UP_CALLS = 100;
+
+  private final long seed;
+  private final int workers;
+  private final MemberRun.Joiner joiner;
+  private final PrintWriter out;
+  private final Map<String, GroupObserver> observers = new ConcurrentHashMap<>();
+
+  private WorkerMain(long seed, int workers, MemberRun.Joiner joiner, PrintWriter out) {
+    this.seed = seed;
+    this.workers = workers;
+    this.joiner = joiner;
+    this.out = out;
+  }
+
+  /** Arguments: the seed and the number of workers, from which the rounds are drawn. */
+  public static void main(String[] args) throws IOException {
+    serve(args, Groups::join);
+  }
+
+  public static void serve(String[] args, MemberRun.Joiner joiner) throws IOException {
+    PrintWriter out = AnswerPipe.open();
+    new WorkerMain(Long.parseLong(args[0]), Integer.parseInt(args[1]), joiner, out).serve();
+    System.exit(0); // members may be left in calls that nobody will end
+  }
+
+  private void serve() throws IOException {
+    warmUp();
+    say(Line.of("ready"));
+    BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, UTF_8));
+    for (String text = commands.readLine(); text != null; text = commands.readLine()) {
+      obey(Line.parse(text));
+    }
+  }
+
+  /** Loads and opens whatever stays loaded and open, before anybody counts it. */
+  private void warmUp() {
+    byte[] ticket = Groups.createTicket("warm-up", 1, GroupConfig.defaults(), HOST);
+    try (GroupObserver observer = Groups.observe(ticket);
+        CollectiveGroup group = joiner.join(ticket, 0)) {
+      Dice dice = Dice.of(seed);
+      Shape alone = new Shape(1, 0);
+      for (int i = 0; i < WARM_UP_CALLS; i++) {
+        CheckedCall.run(group, CallSpec.draw(dice, alone), alone);
+      }
+      observer.destroy();
+    }
+  }
+
+  private void obey(Line command) throws IOException {
+    String task = command.word(1);
+    switch (command.kind()) {
+      case "ticket" ->
+          start(task, () -> say(Line.of("ticket", task, createTicket(group(command)))));
+      case "member" -> start(task, () -> runMember(task, command));
+      case "observe" ->
+          start(task, () -> observe(task, Base64.getDecoder().decode(command.word(2))));
+      case "abort" -> observer(task).abort("soak's observer wants it");
+      case "destroy" -> start(task, observer(task)::destroy); // found before a release drops it
+      case "release" -> start(task, () -> release(task));
+      case "holdings" -> say(Line.of("holdings").with(ProcessResources.ofThisProcess().words()));
+      default -> throw new IOException("no command: " + command);
+    }
+  }
+
+  private GroupPlan group(Line command) {
+    return Round.draw(seed, command.number(2), workers).groups().get(command.number(3));
+  }
+
+  private static String createTicket(GroupPlan group) {
+    byte[] ticket = Groups.createTicket(group.name(), group.worldSize(), group.config(), HOST);
+    return Base64.getEncoder().encodeToString(ticket);
+  }
+
+  private void runMember(String task, Line command) {
+    Tally verified = new Tally();
+    MemberRun run =
+        new MemberRun(
+            group(command),
+            command.number(4),
+            joiner,
+            new MemberRun.Listener() {
+              @Override
+              public void reached(long atNanos) {
+                say(Line.of("reached", task, atNanos));
+              }
+
+              @Override
+              public void verified(CallSpec call) {
+                verified.add(call);
+              }
+            });
+    Outcome outcome = run.run(Base64.getDecoder().decode(command.word(5)));
+    say(Line.of("verified", task).with(verified.words()));
+    say(Line.of("ended", task).with(outcome.words()));
+  }
+
+  private void observe(String task, byte[] ticket) {
+    observers.put(task, Groups.observe(ticket));
+    say(Line.of("observing", task));
+  }
+
+  private GroupObserver observer(String task) {
+    GroupObserver observer = observers.get(task);
+    if (observer == null) {
+      throw new IllegalStateException("there is no observer " + task);
+    }
+    return observer;
+  }
+
+  private void release(String task) {
+    GroupObserver observer = observers.remove(task);
+    if (observer != null) {
+      observer.close();
+    }
+    say(Line.of("released", task));
+  }
+
+  private void start(String task, Runnable work) {
+    new Thread(
+            () -> {
+              try {
+                work.run();
+              } catch (RuntimeException | Error e) {
+                say(Line.of("broken", task, e.toString()));
+                throw e;
+              }
+            },
+            "soak-task-" + task)
+        .start();
+  }
+
+  private void say(Line line) {
+    out.println(line);
+  }
+}

@@ -1,0 +1,94 @@
+package io.nvrar.tools.bench.measure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TimedCollective;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.util.List;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+
+class CpuMemberRunTest {
+  private static final Settings SETTINGS =
+      new Settings(
+          Backend.CPU,
+          List.of(Mode.CALLS),
+          0,
+          MemoryProvider.AUTO,
+          TimedCollective.ALL_REDUCE,
+          1,
+          0,
+          DataType.FLOAT32,
+          ReduceOp.SUM,
+          Algorithm.AUTO,
+          0,
+          64,
+          4096,
+          8,
+          2,
+          0,
+          3,
+          0);
+
+  /** Measures a group of one whose results the test may damage. */
+  private static List<Batch> measure(Consumer<DeviceBuffer> damage) {
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    byte[] ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
+    try (CollectiveGroup group = Groups.join(ticket, 0)) {
+      Object damaging =
+          Proxy.newProxyInstance(
+              CpuMemberRunTest.class.getClassLoader(),
+              new Class<?>[] {CollectiveGroup.class},
+              (proxy, method, arguments) -> {
+                try {
+                  Object result = method.invoke(group, arguments);
+                  if (method.getName().equals("allReduce")) {
+                    damage.accept((DeviceBuffer) arguments[1]);
+                  }
+                  return result;
+                } catch (InvocationTargetException e) {
+                  throw e.getCause();
+                }
+              });
+      return new CpuMemberRun((CollectiveGroup) damaging, SETTINGS).run();
+    }
+  }
+
+  @Test
+  void rightResultsCountNoWrongElement() {
+    List<Batch> batches = measure(recv -> {});
+    assertThat(batches).hasSize(3 * 3 * 2);
+    assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isZero());
+  }
+
+  @Test
+  void oneDamagedElementIsCountedInEveryBatch() {
+    List<Batch> batches =
+        measure(
+            recv -> {
+              float[] last = new float[1];
+              recv.copyTo(recv.count() - 1, last, 0, 1);
+              last[0] += 1;
+              recv.copyFrom(last, 0, recv.count() - 1, 1);
+            });
+    assertThat(batches).hasSize(3 * 3 * 2);
+    assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isEqualTo(1));
+    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
+    assertThat(rows).hasSize(3 * 2);
+    assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(3));
+  }
+}

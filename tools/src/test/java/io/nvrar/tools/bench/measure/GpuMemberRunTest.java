@@ -1,0 +1,152 @@
+package io.nvrar.tools.bench.measure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import io.nvrar.bootstrap.Groups;
+import io.nvrar.device.Devices;
+import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TimedCollective;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** The measurement of GPUs with a group of one on the host, which has graphs and events, too. */
+class GpuMemberRunTest {
+  private static final Settings SETTINGS =
+      new Settings(
+          Backend.CUDA,
+          Mode.OF_GPUS,
+          0,
+          MemoryProvider.AUTO,
+          TimedCollective.ALL_REDUCE,
+          1,
+          0,
+          DataType.BFLOAT16,
+          ReduceOp.SUM,
+          Algorithm.AUTO,
+          0,
+          1024,
+          4096,
+          4,
+          3,
+          0,
+          4,
+          0);
+
+  /** What a call does besides, submitted to its stream. */
+  private interface Damage {
+    void submit(DeviceBuffer recv, DeviceStream stream);
+  }
+
+  private static List<Batch> measure(Damage damage) throws IOException {
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    byte[] ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
+    Path file = SpinBarrier.create(1);
+    try (CollectiveGroup group = Groups.join(ticket, 0)) {
+      Object damaging =
+          Proxy.newProxyInstance(
+              GpuMemberRunTest.class.getClassLoader(),
+              new Class<?>[] {CollectiveGroup.class},
+              (proxy, method, arguments) -> {
+                try {
+                  Object result = method.invoke(group, arguments);
+                  if (method.getName().equals("allReduce")) {
+                    damage.submit((DeviceBuffer) arguments[1], (DeviceStream) arguments[4]);
+                  }
+                  return result;
+                } catch (InvocationTargetException e) {
+                  throw e.getCause();
+                }
+              });
+      return new GpuMemberRun(
+              (CollectiveGroup) damaging,
+              SETTINGS,
+              SpinBarrier.open(file, 0, 1),
+              (result, stream) -> () -> {})
+          .run();
+    } finally {
+      Files.delete(file);
+    }
+  }
+
+  @Test
+  void rightResultsCountNoWrongElementAndEveryModeHasItsBatches() throws IOException {
+    List<Batch> batches = measure((recv, stream) -> {});
+    // Two sizes; four modes and the computing of two of them; four batches each.
+    assertThat(batches).hasSize(2 * 6 * 4);
+    assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isZero());
+    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
+    assertThat(rows).hasSize(2 * 4);
+    assertThat(rows.stream().map(Row::mode).distinct())
+        .containsExactly("graph", "eager", "graph-compute", "eager-compute");
+    assertThat(rows).allSatisfy(row -> assertThat(row.backend()).isEqualTo("cuda"));
+  }
+
+  @Test
+  void oneDamagedElementIsCountedInGraphsAndEagerly() throws IOException {
+    List<Batch> batches;
+    try (DeviceBuffer nan = Devices.open(Backend.CPU, 0).allocate(DataType.BFLOAT16, 1)) {
+      nan.copyFrom(new float[] {Float.NaN});
+      batches = measure((recv, stream) -> stream.copy(nan, recv.slice(recv.count() - 1, 1)));
+    }
+    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
+    assertThat(rows).hasSize(2 * 4);
+    assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
+  }
+
+  @Test
+  void timeOfTheComputingIsSubtractedAndTheGroupsCostIsTheGreatest() {
+    List<Batch> ofRank0 =
+        List.of(
+            new Batch(100 << 20, Row.OUT_OF_PLACE, Row.CREATE, 2e6, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 2, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 5, 0));
+    List<Batch> ofRank1 =
+        List.of(
+            new Batch(104 << 20, Row.OUT_OF_PLACE, Row.CREATE, 1e6, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 1.5, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 6, 7));
+    List<Row> rows = JavaRun.rows(SETTINGS, List.of(ofRank0, ofRank1));
+    assertThat(rows).hasSize(2);
+    assertThat(rows.get(0).collective()).isEqualTo(Row.GROUP);
+    assertThat(rows.get(0).timeUs()).isEqualTo(2e6);
+    assertThat(rows.get(0).bytes()).isEqualTo(104 << 20);
+    assertThat(rows.get(1).timeUs()).isEqualTo(6 - 2);
+    assertThat(rows.get(1).wrong()).isEqualTo(7);
+  }
+
+  @Test
+  void nobodyPassesTheBarrierBeforeTheLastHasCome() throws Exception {
+    Path file = SpinBarrier.create(2);
+    try {
+      SpinBarrier first = SpinBarrier.open(file, 0, 2);
+      SpinBarrier second = SpinBarrier.open(file, 1, 2);
+      CompletableFuture<Void> passed = CompletableFuture.runAsync(first::await);
+      assertThat(passed).isNotDone();
+      Thread.sleep(100);
+      assertThat(passed).isNotDone();
+      second.await();
+      assertThat(passed).succeedsWithin(10, TimeUnit.SECONDS);
+    } finally {
+      Files.delete(file);
+    }
+  }
+}

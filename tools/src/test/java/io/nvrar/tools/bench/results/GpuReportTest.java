@@ -1,0 +1,117 @@
+package io.nvrar.tools.bench.results;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import io.nvrar.tools.bench.results.Results.Part;
+import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TimedCollective;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class GpuReportTest {
+  private static final Settings SETTINGS =
+      new Settings(
+          Backend.CUDA,
+          Mode.OF_GPUS,
+          0,
+          MemoryProvider.AUTO,
+          TimedCollective.ALL_REDUCE,
+          4,
+          0,
+          DataType.BFLOAT16,
+          ReduceOp.SUM,
+          Algorithm.AUTO,
+          0,
+          1024,
+          4096,
+          4,
+          0,
+          -1,
+          30,
+          0);
+
+  private static Row row(Implementation from, long bytes, Mode mode, double us) {
+    return Row.of(
+        from,
+        SETTINGS,
+        CollectiveValues.ofSize(SETTINGS, bytes),
+        Row.OUT_OF_PLACE,
+        mode,
+        List.of(us),
+        0);
+  }
+
+  private static Results results() {
+    return new Results(
+        List.of(
+            Row.ofGroup(Implementation.CPP, SETTINGS, 0.5e6, 104 << 20),
+            row(Implementation.CPP, 1024, Mode.GRAPH, 2.9),
+            row(Implementation.CPP, 4096, Mode.GRAPH, 3.5),
+            row(Implementation.STUDY, 1024, Mode.GRAPH, 2.5),
+            row(Implementation.STUDY, 4096, Mode.GRAPH, 3),
+            row(Implementation.JAVA, 1024, Mode.GRAPH, 2.929),
+            row(Implementation.JAVA, 4096, Mode.GRAPH, 3.675),
+            row(Implementation.NCCL, 1024, Mode.GRAPH, 29),
+            row(Implementation.NCCL, 4096, Mode.GRAPH, 7),
+            row(Implementation.CPP, 1024, Mode.EAGER, 4),
+            row(Implementation.JAVA, 1024, Mode.EAGER, 6.75)));
+  }
+
+  @Test
+  void eachModeIsATableWithAColumnForEachThatWasMeasuredInIt() {
+    List<GpuReport.Table> tables = GpuReport.tables(results().parts().get(0));
+    assertThat(tables.stream().map(GpuReport.Table::title))
+        .containsExactly(
+            "all-reduce, bfloat16 sum, 4 ranks, graph", "all-reduce, bfloat16 sum, 4 ranks, eager");
+    assertThat(tables.get(0).columns())
+        .startsWith("size (B)", "c++ us", "study us", "java us", "nccl us");
+    assertThat(tables.get(0).rows().get(1)).startsWith("4096", "3.50", "3.00", "3.68", "7.00");
+    assertThat(tables.get(1).rows().get(1)).startsWith("4096", "", "");
+  }
+
+  @Test
+  void comparisonNamesTheSizesThatFallShort() {
+    Part part = results().parts().get(0);
+    assertThat(GpuReport.summary(results(), part))
+        .containsExactly(
+            "C++ against the study's kernels, graph: 0.40 to 0.50 us behind, beyond 0.40 us and 10 % at 4096 B (0.50).",
+            "From Java a call in a graph takes 1.0 to 5.0 % more than from C++, above 3 % at 4096 B (5.00).",
+            "From Java an eager call takes 2.75 to 2.75 us more than from C++, above 2.50 us at 1024 B (2.75).",
+            "C++ against NCCL in a graph: 0.10 to 0.50 times its time, above 1.00 nowhere.",
+            "A group of 4 from c++ is made in 0.50 s and takes 104.0 MiB of a GPU's memory.");
+  }
+
+  @Test
+  void pageGetsTheTablesBetweenTheMarksOfGpusAndKeepsThoseOfTheCpu(@TempDir Path directory)
+      throws Exception {
+    String ofCpu = MarkdownReport.BEGIN + "\nold\n" + MarkdownReport.END + "\n";
+    Path page =
+        Files.writeString(
+            directory.resolve("page.md"),
+            ofCpu + MarkdownReport.GPU_BEGIN + "\nempty\n" + MarkdownReport.GPU_END + "\nrest\n");
+    MarkdownReport.write(page, Backend.CUDA, "4 GPUs", "bin/nvrar bench", results());
+    String text = Files.readString(page);
+    assertThat(text).startsWith(ofCpu).endsWith("\nrest\n").doesNotContain("empty");
+    assertThat(text).contains("| 1024 | 2.90 | 2.50 | 2.93 | 29.00 |");
+  }
+
+  @Test
+  void tablesAreLinedUp() {
+    StringWriter out = new StringWriter();
+    TextReport.print(results(), new PrintWriter(out, true));
+    assertThat(out.toString()).containsPattern(" +1024 +2.90 +2.50 +2.93 +29.00 ");
+  }
+}
