@@ -55,21 +55,15 @@ final class Member implements ControlChannel.Listener {
   private final Splitting splitting;
   private final CommonCalls calls;
 
-  // Guarded by the lock; the volatile ones are also read without it.
+  private final MemberLife life = new MemberLife(monitor);
+  private final MemberDriver driver = new MemberDriver();
+
+  // Guarded by the lock. What the hub says, or that it is gone, comes in any phase, and counts to
+  // the end.
   private Message.@Nullable Members members;
-  private boolean ready;
   private boolean hubGone;
-  private boolean ended;
-  private boolean freed;
+  private boolean allClosed;
   private @Nullable AsyncStream ownStream;
-  private volatile boolean closing;
-  private volatile boolean destroyed;
-
-  /** Whether it was still without a failure when it began to close. */
-  private volatile boolean closedFirst;
-
-  /** Whether its close has ended a call. */
-  private volatile boolean isCutShort;
 
   /** Whether calls fail after they have returned, so that somebody must look. */
   private volatile boolean isAsync;
@@ -77,27 +71,16 @@ final class Member implements ControlChannel.Listener {
   /** Since when it is known that calls have failed, and not why; 0 where it is not so. */
   private volatile long unexplainedNanos;
 
-  /** Whether another member has closed because the driver wants it of all. */
-  private volatile boolean allDestroyed;
-
-  /** Whether it is the driver that has this member close. */
-  private volatile boolean isDriven;
-
-  /** Whether the driver has ended the group, is lost, or cannot be heard any more. */
-  private volatile boolean driverEnded;
-
-  /** Whether it has left a failed group by itself; for its user it is not closed. */
-  private volatile boolean forsaken;
-
   private final Replays replays = new Replays();
 
   /** The threads between {@link #enterCall} and {@link #leaveCall}. */
   private final AtomicInteger callers = new AtomicInteger();
 
-  /** Whether the others know this member's last call; of the channel's thread alone. */
+  /**
+   * Whether the others know this member's last call; of the channel's thread alone. No phase: all
+   * can still turn out to be connected after that.
+   */
   private boolean saidClosing;
-
-  private boolean allClosed;
 
   /**
    * @param localHost the address of this machine by which others may reach it
@@ -140,7 +123,7 @@ final class Member implements ControlChannel.Listener {
         monitor.locked(
             () -> {
               communicator = prepared;
-              return ended;
+              return life.isEnded();
             });
     if (late) {
       prepared.close();
@@ -156,7 +139,7 @@ final class Member implements ControlChannel.Listener {
         monitor.locked(
             () -> {
               ownStream = stream;
-              return freed;
+              return life.isFreed();
             });
     if (late) {
       retireStream();
@@ -194,7 +177,7 @@ final class Member implements ControlChannel.Listener {
    */
   <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
       throws InterruptedException {
-    monitor.await(() -> answer.get() != null || hasFailed() || closing, deadlineNanos);
+    monitor.await(() -> answer.get() != null || hasFailed() || life.isClosing(), deadlineNanos);
     return monitor.locked(answer);
   }
 
@@ -210,7 +193,7 @@ final class Member implements ControlChannel.Listener {
     if (message instanceof Failure reason) {
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
-        driverEnded = true;
+        driver.ended();
         children.end(reason);
       }
     } else if (message instanceof Message.Members all) {
@@ -218,12 +201,12 @@ final class Member implements ControlChannel.Listener {
     } else if (message instanceof Message.Ready) {
       monitor.update(
           () -> {
-            ready = true;
+            life.allAreConnected();
             failure.formed(Objects.requireNonNull(members));
           });
     } else if (message instanceof Message.Closing peer) {
       if (peer.destroyed()) {
-        allDestroyed = true;
+        driver.destroysAnother();
         failure.expectEnd();
       }
       monitor.update(() -> calls.closed(peer.rank(), peer.sequence()));
@@ -245,14 +228,14 @@ final class Member implements ControlChannel.Listener {
         monitor.locked(
             () -> {
               hubGone = true;
-              return hasFailed() ? closing : orderly && saidClosing;
+              return hasFailed() ? life.isClosing() : orderly && saidClosing;
             });
     if (mayLeave) {
       channel.leave();
     }
     // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
     // they have a driver, which cannot be heard any more.
-    if (orderly || (hadFailed && (closing || !isDriven))) {
+    if (orderly || (hadFailed && (life.isClosing() || !driver.isDriven()))) {
       children.unheard();
       return;
     }
@@ -263,7 +246,9 @@ final class Member implements ControlChannel.Listener {
             hub,
             "rank 0 (%s) was lost%s: %s"
                 .formatted(
-                    hub, ready ? "" : " while " + ticket.label() + " was being created", why));
+                    hub,
+                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                    why));
     if (!hadFailed) {
       fail(reason, true);
     }
@@ -277,7 +262,7 @@ final class Member implements ControlChannel.Listener {
 
   /** Whether every member is connected. */
   boolean isReady() {
-    return monitor.locked(() -> ready);
+    return monitor.locked(life::isReady);
   }
 
   @Override
@@ -286,11 +271,11 @@ final class Member implements ControlChannel.Listener {
     if (reason != null) {
       children.parentFailed(reason);
     }
-    if (isDriven && !closing && reason != null && isForsaken()) {
+    if (driver.isDriven() && !life.isClosing() && reason != null && isForsaken()) {
       endCalls(true);
     }
     NativeCommunicator comm = communicator;
-    boolean mustSayClosing = closing && !saidClosing;
+    boolean mustSayClosing = life.isClosing() && !saidClosing;
     // Before there is a communicator there is nothing to say, but there may be one in a moment.
     if (mustSayClosing && comm != null && callers.get() == 0) {
       saidClosing = true;
@@ -317,7 +302,7 @@ final class Member implements ControlChannel.Listener {
 
   /** Whether nobody is left from whom this member could hear that it is to close. */
   private boolean isForsaken() {
-    return driverEnded || monitor.locked(() -> hubGone);
+    return driver.hasEnded() || monitor.locked(() -> hubGone);
   }
 
   private void lookAtDevice() {
@@ -348,8 +333,7 @@ final class Member implements ControlChannel.Listener {
   public void ended() {
     monitor.update(
         () -> {
-          ended = true;
-          closing = true;
+          life.ended();
           failure.over();
         });
     NativeCommunicator comm = communicator;
@@ -361,7 +345,7 @@ final class Member implements ControlChannel.Listener {
       awaitEnqueued(comm);
       comm.close();
     }
-    monitor.update(() -> freed = true);
+    life.freed();
     retireStream(); // last: it waits for whatever else its user has submitted there
   }
 
@@ -375,11 +359,11 @@ final class Member implements ControlChannel.Listener {
     }
     long deadline = System.nanoTime() + ENQUEUED_NANOS;
     while (!hasFailed()
-        && !isCutShort
+        && !life.isCutShort()
         && comm.failure() == null
         && (CommonCalls.isUnderWay(comm.call(rank)) || !replays.areOver())) {
       if (System.nanoTime() - deadline > 0) {
-        isCutShort = true;
+        life.cutShort();
       }
       LockSupport.parkNanos(CALL_END_POLL_NANOS);
     }
@@ -426,11 +410,11 @@ final class Member implements ControlChannel.Listener {
 
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
-    if (closedFirst) {
+    if (life.isClosedFirst()) {
       throw closed(); // what others make of that close is news to them, and not to who closed
     }
     throwIfFailed();
-    if (closing) {
+    if (life.isClosing()) {
       throw closed();
     }
   }
@@ -452,7 +436,7 @@ final class Member implements ControlChannel.Listener {
   }
 
   private Failure closedBy(CommonCalls.Obstacle obstacle) {
-    if (destroyed || allDestroyed) {
+    if (driver.isAnyDestroyed()) {
       return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
     }
     Message.Members all = members();
@@ -467,7 +451,7 @@ final class Member implements ControlChannel.Listener {
   /** For a call on a group that is closed. */
   IllegalStateException closed() {
     return new IllegalStateException(
-        destroyed
+        driver.isDestroyed()
             ? "%s was destroyed by the driver; rank %d can make no more calls"
                 .formatted(ticket.label(), rank)
             : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
@@ -488,12 +472,12 @@ final class Member implements ControlChannel.Listener {
       // Whoever ended the group tells the hub why, which may take it as long as a silence.
       try {
         monitor.await(
-            () -> hasFailed() || ended || (inCollective && isFailedBeyond()),
+            () -> hasFailed() || life.isEnded() || (inCollective && isFailedBeyond()),
             System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
       }
-      if (monitor.locked(() -> !hasFailed() && ended)) {
+      if (monitor.locked(() -> !hasFailed() && life.isEnded())) {
         return closed();
       }
       if (inCollective && isFailedBeyond()) {
@@ -516,7 +500,7 @@ final class Member implements ControlChannel.Listener {
   }
 
   private void leaveIfClosing() {
-    if (closing) {
+    if (life.isClosing()) {
       leaveFailed();
     }
   }
@@ -535,7 +519,7 @@ final class Member implements ControlChannel.Listener {
   }
 
   private void sayLastCall(NativeCommunicator comm) {
-    channel.send(new Message.Closing(rank, comm.lastCollective(), destroyed));
+    channel.send(new Message.Closing(rank, comm.lastCollective(), driver.isDestroyed()));
   }
 
   void throwIfFailed() {
@@ -545,7 +529,7 @@ final class Member implements ControlChannel.Listener {
   /** {@link #throwIfFailed()}, also for what a call on a device has met. */
   void throwIfFailed(NativeCommunicator comm) {
     throwIfFailed();
-    if (isCutShort) {
+    if (life.isCutShort()) {
       throw closed();
     }
     CollectiveException e = isAsync ? comm.failure() : null;
@@ -563,8 +547,8 @@ final class Member implements ControlChannel.Listener {
   }
 
   private boolean awaitsExplanation(NativeCommunicator comm) {
-    CollectiveException e = isAsync && !hasFailed() && !isCutShort ? comm.failure() : null;
-    if (e == null || monitor.locked(() -> ended)) {
+    CollectiveException e = isAsync && !hasFailed() && !life.isCutShort() ? comm.failure() : null;
+    if (e == null || monitor.locked(life::isEnded)) {
       return false;
     }
     if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
@@ -591,8 +575,8 @@ final class Member implements ControlChannel.Listener {
     if (known != null) {
       return known;
     }
-    boolean isAfterEnd = isAsync && monitor.locked(() -> ended) && comm.failure() != null;
-    return isCutShort || isAfterEnd ? closed() : null;
+    boolean isAfterEnd = isAsync && monitor.locked(life::isEnded) && comm.failure() != null;
+    return life.isCutShort() || isAfterEnd ? closed() : null;
   }
 
   /** Fails the group on this member and, if {@code report}, on all. */
@@ -631,44 +615,44 @@ final class Member implements ControlChannel.Listener {
    * From here on it frees itself when its group has failed and its driver will not have it close.
    */
   void setDriven() {
-    isDriven = true;
+    driver.drives();
     children.setDriven();
   }
 
   /** Fails with the group that this one was split from, and on all members. */
   void endWithParent(Failure reason) {
-    driverEnded = true;
+    driver.ended();
     fail(reason, true);
     children.end(reason);
   }
 
   /** From here on nobody can say that the driver wants it closed. */
   void unheard() {
-    driverEnded = true;
+    driver.ended();
     children.unheard();
     channel.wake();
   }
 
   /** Closes in order, and so do the groups split from this one: the driver wants it. */
   void destroy() {
-    destroyed = true;
+    driver.destroys();
     failure.expectEnd();
     beginClose();
     children.destroy();
   }
 
   boolean isClosing() {
-    return closing;
+    return life.isClosing();
   }
 
   /** Whether its user, or the driver, has it close. */
   boolean isClosed() {
-    return closing && !forsaken;
+    return life.isClosed();
   }
 
-  /** Whether it closes because the driver has all close. */
+  /** Whether the driver has all close. */
   boolean isDestroyed() {
-    return destroyed;
+    return driver.isDestroyed();
   }
 
   /**
@@ -680,15 +664,7 @@ final class Member implements ControlChannel.Listener {
   }
 
   private void endCalls(boolean byItself) {
-    boolean failed =
-        monitor.locked(
-            () -> {
-              forsaken = byItself && !closing;
-              monitor.update(() -> closing = true);
-              closedFirst |= !hasFailed();
-              return hasFailed();
-            });
-    if (failed) {
+    if (life.endCalls(byItself, this::hasFailed)) {
       leaveFailed();
     }
     channel.wake();
@@ -778,7 +754,7 @@ final class Member implements ControlChannel.Listener {
   /** Waits until all is freed: in order for so long, then by leaving. */
   void awaitFreed(long orderlyNanos) {
     try {
-      if (monitor.await(() -> freed, System.nanoTime() + orderlyNanos)) {
+      if (monitor.await(life::isFreed, System.nanoTime() + orderlyNanos)) {
         return;
       }
     } catch (InterruptedException e) {
@@ -787,11 +763,11 @@ final class Member implements ControlChannel.Listener {
     if (isInCall() && !hasFailed()) {
       // The call is about to be aborted, and with it its peers', who wait to hear why. For this
       // member it is a close, also when the hub is quick to say it to all.
-      isCutShort = true;
+      life.cutShort();
       monitor.update(failure::over);
       channel.send(aborted("closed " + ticket.label() + " while its last call ran"));
     }
     channel.leave();
-    monitor.awaitUninterruptibly(() -> freed, System.nanoTime() + FORCED_END_NANOS);
+    monitor.awaitUninterruptibly(life::isFreed, System.nanoTime() + FORCED_END_NANOS);
   }
 }
