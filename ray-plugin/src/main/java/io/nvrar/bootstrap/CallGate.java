@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CallGate implements EnqueuedCalls {
   private final Member member;
+  private final CallErrors errors;
   private final NativeCommunicator communicator;
 
   /** The thread that has a batch; the next field is its own. */
@@ -28,6 +29,7 @@ final class CallGate implements EnqueuedCalls {
 
   CallGate(Member member, NativeCommunicator communicator) {
     this.member = member;
+    errors = member.errors();
     this.communicator = communicator;
   }
 
@@ -74,12 +76,12 @@ final class CallGate implements EnqueuedCalls {
   /** Throws if no further collective can be made, or none here. */
   void checkCallable(String call) {
     refuseInBatch(call);
-    member.checkCallable(communicator);
+    errors.checkCallable(communicator);
   }
 
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
-    member.checkTransferable();
+    errors.checkTransferable();
   }
 
   /** Begins a collective; {@link #leave} must follow if this returns. */
@@ -109,17 +111,17 @@ final class CallGate implements EnqueuedCalls {
 
   @Override
   public void throwIfFailed() {
-    member.throwIfFailed(communicator);
+    errors.throwIfFailed(communicator);
   }
 
   @Override
   public boolean awaitsReason() {
-    return member.awaitsReason(communicator);
+    return errors.awaitsReason(communicator);
   }
 
   @Override
   public @Nullable RuntimeException failure() {
-    return member.failure(communicator);
+    return errors.failure(communicator);
   }
 
   @Override
@@ -193,12 +195,12 @@ final class CallGate implements EnqueuedCalls {
 
   /** What to throw for what the native library has thrown in a collective. */
   RuntimeException failed(CollectiveException e) {
-    return member.callFailed(e, true);
+    return errors.callFailed(e, true);
   }
 
   /** The same in a transfer or a batch. */
   RuntimeException transferFailed(CollectiveException e) {
-    return member.callFailed(e, false);
+    return errors.callFailed(e, false);
   }
 
   /**

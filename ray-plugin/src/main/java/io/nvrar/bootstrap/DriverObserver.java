@@ -13,9 +13,9 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   private final Ticket ticket;
   private final ControlChannel channel;
-  private final Object lock = new Object();
+  private final Monitor monitor = new Monitor();
 
-  // Guarded by the lock.
+  // Guarded by the monitor.
   private @Nullable Failure failure;
   private boolean groupEnded;
   private boolean disconnected;
@@ -51,9 +51,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   @Override
   public @Nullable CollectiveException failure() {
-    synchronized (lock) {
-      return failure == null ? null : failure.toException();
-    }
+    return monitor.locked(() -> failure == null ? null : failure.toException());
   }
 
   @Override
@@ -86,35 +84,25 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     await(() -> ended, END_NANOS);
   }
 
-  /** Waits on the lock. False if the time is over or the caller was interrupted. */
+  /** Waits on the monitor. False if the time is over or the caller was interrupted. */
   private boolean await(BooleanSupplier condition, long nanos) {
-    long deadline = System.nanoTime() + nanos;
-    synchronized (lock) {
-      while (!condition.getAsBoolean()) {
-        long left = deadline - System.nanoTime();
-        if (left <= 0) {
-          return false;
-        }
-        try {
-          TimeUnit.NANOSECONDS.timedWait(lock, left);
-        } catch (InterruptedException e) {
-          Thread.currentThread().interrupt();
-          return false;
-        }
-      }
-      return true;
+    try {
+      return monitor.await(condition, System.nanoTime() + nanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
     }
   }
 
   private boolean record(Failure reason) {
-    synchronized (lock) {
-      if (failure != null || groupEnded || ended) {
-        return false;
-      }
-      failure = reason;
-      lock.notifyAll();
-      return true;
-    }
+    return monitor.locked(
+        () -> {
+          if (failure != null || groupEnded || ended) {
+            return false;
+          }
+          monitor.update(() -> failure = reason);
+          return true;
+        });
   }
 
   @Override
@@ -122,47 +110,49 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     if (message instanceof Failure reason) {
       record(reason);
     } else if (message instanceof Message.Members all) {
-      synchronized (lock) {
-        members = all;
-      }
+      monitor.update(() -> members = all);
     } else if (message instanceof Message.Activity seen) {
-      synchronized (lock) {
-        activity = seen.sentence();
-        activityNanos = System.nanoTime();
-      }
+      monitor.update(
+          () -> {
+            activity = seen.sentence();
+            activityNanos = System.nanoTime();
+          });
     } else if (message instanceof Message.AllClosed
         || (message instanceof Message.Closing closing && closing.rank() == 0)) {
       // Without rank 0 there is nothing left to observe.
-      synchronized (lock) {
-        groupEnded |= message instanceof Message.AllClosed;
-        rankZeroClosing = true;
-        lock.notifyAll();
-      }
+      monitor.update(
+          () -> {
+            groupEnded |= message instanceof Message.AllClosed;
+            rankZeroClosing = true;
+          });
     }
   }
 
   @Override
   public void lost(String why) {
-    ProcessIdentity rankZero;
-    String lastSeen;
-    synchronized (lock) {
-      rankZero = ProcessIdentity.ofRankZero(ticket, members);
-      groupEnded |= rankZeroClosing;
-      disconnected = true;
-      lastSeen =
-          activity.isEmpty()
-              ? ""
-              : "; %d ms before%s"
-                  .formatted(
-                      TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
-                      activity.replaceFirst("; ", " "));
-      lock.notifyAll();
-    }
-    record(
-        Failure.lost(
-            0,
-            rankZero,
-            "rank 0 (%s) of %s was lost: %s%s".formatted(rankZero, ticket.label(), why, lastSeen)));
+    Failure loss = monitor.locked(() -> loss(why));
+    monitor.update(
+        () -> {
+          groupEnded |= rankZeroClosing;
+          disconnected = true;
+        });
+    record(loss);
+  }
+
+  /** Under the monitor. */
+  private Failure loss(String why) {
+    ProcessIdentity rankZero = ProcessIdentity.ofRankZero(ticket, members);
+    String lastSeen =
+        activity.isEmpty()
+            ? ""
+            : "; %d ms before%s"
+                .formatted(
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
+                    activity.replaceFirst("; ", " "));
+    return Failure.lost(
+        0,
+        rankZero,
+        "rank 0 (%s) of %s was lost: %s%s".formatted(rankZero, ticket.label(), why, lastSeen));
   }
 
   @Override
@@ -172,10 +162,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   @Override
   public void ended() {
-    synchronized (lock) {
-      ended = true;
-      lock.notifyAll();
-    }
+    monitor.update(() -> ended = true);
   }
 
   @Override

@@ -67,6 +67,16 @@ record Failure(
     return new Failure(Kind.ABORTED, message, rank, process.host(), process.pid(), NONE, false);
   }
 
+  /**
+   * The doing of this process's member.
+   *
+   * @param what after "rank N (process)"
+   */
+  static Failure abortedHere(int rank, String what) {
+    ProcessIdentity self = ProcessIdentity.current();
+    return aborted(rank, self, "rank %d (%s) %s".formatted(rank, self, what));
+  }
+
   static Failure lost(int rank, ProcessIdentity process, String message) {
     return new Failure(Kind.PEER_LOST, message, rank, process.host(), process.pid(), NONE, false);
   }

@@ -192,7 +192,7 @@ final class Joining {
       CollectiveException ended = communicator.failure();
       if (ended != null) {
         // The library knows that the group was ended, the member why.
-        throw member.callFailed(e instanceof CollectiveException own ? own : ended, false);
+        throw member.errors().callFailed(e instanceof CollectiveException own ? own : ended, false);
       }
       awaitLoss(member);
       throw e;

@@ -2,35 +2,22 @@ package io.nvrar.bootstrap;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
-import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupHealth;
-import io.nvrar.GroupMismatchException;
+import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.device.async.AsyncStream;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
- * One member's state, from the join to the end: what the control channel's thread learns and what
- * the callers of {@link MemberGroup} need. The channel's thread frees the native member when it
- * ends, whatever made it end.
+ * One member, from the join to the end: takes what the control channel's thread learns to where it
+ * belongs, and is what {@link MemberGroup} calls.
  */
 final class Member implements ControlChannel.Listener {
-  private static final Logger LOG = LoggerFactory.getLogger(Member.class);
   private static final long FOREVER = Long.MAX_VALUE;
-
-  /** How long a forced end may take: the native member's own limit and a little more. */
-  private static final long FORCED_END_NANOS = TimeUnit.SECONDS.toNanos(12);
-
-  /** How long one that ends in order lets a device execute what was enqueued. */
-  private static final long ENQUEUED_NANOS = TimeUnit.SECONDS.toNanos(8);
 
   /** How often a member that is to close looks whether its running call has ended. */
   private static final long CALL_END_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
@@ -46,58 +33,20 @@ final class Member implements ControlChannel.Listener {
   private final ControlChannel channel;
   private final Monitor monitor = new Monitor();
 
-  private volatile @Nullable NativeCommunicator communicator;
-
   private final FirstFailure failure;
   private final String localHost;
   private final @Nullable Children siblings;
   private final Children children;
   private final Splitting splitting;
   private final CommonCalls calls;
+  private final RunningCalls running;
+  private final CallErrors errors;
+  private final MemberLife life = new MemberLife(monitor);
+  private final MemberDriver driver = new MemberDriver();
+  private final MemberClose close;
 
-  // Guarded by the lock; the volatile ones are also read without it.
+  /** Guarded by the monitor. */
   private Message.@Nullable Members members;
-  private boolean ready;
-  private boolean hubGone;
-  private boolean ended;
-  private boolean freed;
-  private @Nullable AsyncStream ownStream;
-  private volatile boolean closing;
-  private volatile boolean destroyed;
-
-  /** Whether it was still without a failure when it began to close. */
-  private volatile boolean closedFirst;
-
-  /** Whether its close has ended a call. */
-  private volatile boolean isCutShort;
-
-  /** Whether calls fail after they have returned, so that somebody must look. */
-  private volatile boolean isAsync;
-
-  /** Since when it is known that calls have failed, and not why; 0 where it is not so. */
-  private volatile long unexplainedNanos;
-
-  /** Whether another member has closed because the driver wants it of all. */
-  private volatile boolean allDestroyed;
-
-  /** Whether it is the driver that has this member close. */
-  private volatile boolean isDriven;
-
-  /** Whether the driver has ended the group, is lost, or cannot be heard any more. */
-  private volatile boolean driverEnded;
-
-  /** Whether it has left a failed group by itself; for its user it is not closed. */
-  private volatile boolean forsaken;
-
-  private final Replays replays = new Replays();
-
-  /** The threads between {@link #enterCall} and {@link #leaveCall}. */
-  private final AtomicInteger callers = new AtomicInteger();
-
-  /** Whether the others know this member's last call; of the channel's thread alone. */
-  private boolean saidClosing;
-
-  private boolean allClosed;
 
   /**
    * @param localHost the address of this machine by which others may reach it
@@ -116,8 +65,12 @@ final class Member implements ControlChannel.Listener {
     this.siblings = siblings;
     children = new Children(ticket);
     splitting = new Splitting(ticket, rank, this);
-    failure = new FirstFailure(ticket, rank, monitor, channel, this::leaveIfClosing);
+    failure = new FirstFailure(ticket, rank, monitor, channel, this::failed);
     calls = new CommonCalls(rank, ticket.worldSize());
+    running = new RunningCalls(rank);
+    errors =
+        new CallErrors(ticket, rank, monitor, life, driver, failure, running, calls, this::members);
+    close = new MemberClose(ticket, rank, monitor, channel, life, driver, failure, running);
   }
 
   void start() {
@@ -134,55 +87,15 @@ final class Member implements ControlChannel.Listener {
    * @param async whether its calls fail after they have returned
    */
   void own(NativeCommunicator prepared, boolean async) {
-    isAsync = async;
     failure.own(prepared);
     boolean late =
         monitor.locked(
             () -> {
-              communicator = prepared;
-              return ended;
+              running.own(prepared, async);
+              return life.isEnded();
             });
     if (late) {
       prepared.close();
-    }
-  }
-
-  /**
-   * From here on the end of the channel's thread closes the group's own stream, unless its user
-   * does: nobody else closes what the driver destroys.
-   */
-  void own(AsyncStream stream) {
-    boolean late =
-        monitor.locked(
-            () -> {
-              ownStream = stream;
-              return freed;
-            });
-    if (late) {
-      retireStream();
-    }
-  }
-
-  /** The user closes the group's own stream. */
-  void disownStream() {
-    monitor.update(() -> ownStream = null);
-  }
-
-  private void retireStream() {
-    AsyncStream stream =
-        monitor.locked(
-            () -> {
-              AsyncStream own = ownStream;
-              ownStream = null;
-              return own;
-            });
-    if (stream == null) {
-      return;
-    }
-    try {
-      stream.retire();
-    } catch (RuntimeException e) {
-      LOG.warn("The stream of {} was not freed in order: {}", ticket.label(), e.getMessage());
     }
   }
 
@@ -194,7 +107,7 @@ final class Member implements ControlChannel.Listener {
    */
   <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
       throws InterruptedException {
-    monitor.await(() -> answer.get() != null || hasFailed() || closing, deadlineNanos);
+    monitor.await(() -> answer.get() != null || hasFailed() || life.isClosing(), deadlineNanos);
     return monitor.locked(answer);
   }
 
@@ -210,7 +123,7 @@ final class Member implements ControlChannel.Listener {
     if (message instanceof Failure reason) {
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
-        driverEnded = true;
+        driver.ended();
         children.end(reason);
       }
     } else if (message instanceof Message.Members all) {
@@ -218,18 +131,17 @@ final class Member implements ControlChannel.Listener {
     } else if (message instanceof Message.Ready) {
       monitor.update(
           () -> {
-            ready = true;
+            life.allAreConnected();
             failure.formed(Objects.requireNonNull(members));
           });
     } else if (message instanceof Message.Closing peer) {
       if (peer.destroyed()) {
-        allDestroyed = true;
+        driver.destroysAnother();
         failure.expectEnd();
       }
       monitor.update(() -> calls.closed(peer.rank(), peer.sequence()));
     } else if (message instanceof Message.AllClosed) {
-      monitor.update(() -> allClosed = true);
-      channel.leave();
+      close.allHaveClosed();
     } else if (message instanceof Message.Destroy) {
       destroy();
     } else {
@@ -241,18 +153,10 @@ final class Member implements ControlChannel.Listener {
   public void lost(String why) {
     boolean orderly = calls.hasClosed(0);
     boolean hadFailed = hasFailed();
-    boolean mayLeave =
-        monitor.locked(
-            () -> {
-              hubGone = true;
-              return hasFailed() ? closing : orderly && saidClosing;
-            });
-    if (mayLeave) {
-      channel.leave();
-    }
+    close.hubIsGone(orderly);
     // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
     // they have a driver, which cannot be heard any more.
-    if (orderly || (hadFailed && (closing || !isDriven))) {
+    if (orderly || (hadFailed && (life.isClosing() || !driver.isDriven()))) {
       children.unheard();
       return;
     }
@@ -263,7 +167,9 @@ final class Member implements ControlChannel.Listener {
             hub,
             "rank 0 (%s) was lost%s: %s"
                 .formatted(
-                    hub, ready ? "" : " while " + ticket.label() + " was being created", why));
+                    hub,
+                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                    why));
     if (!hadFailed) {
       fail(reason, true);
     }
@@ -277,7 +183,7 @@ final class Member implements ControlChannel.Listener {
 
   /** Whether every member is connected. */
   boolean isReady() {
-    return monitor.locked(() -> ready);
+    return monitor.locked(life::isReady);
   }
 
   @Override
@@ -286,23 +192,17 @@ final class Member implements ControlChannel.Listener {
     if (reason != null) {
       children.parentFailed(reason);
     }
-    if (isDriven && !closing && reason != null && isForsaken()) {
-      endCalls(true);
+    if (driver.isDriven() && !life.isClosing() && reason != null && isForsaken()) {
+      close.beginByItself();
     }
-    NativeCommunicator comm = communicator;
-    boolean mustSayClosing = closing && !saidClosing;
-    // Before there is a communicator there is nothing to say, but there may be one in a moment.
-    if (mustSayClosing && comm != null && callers.get() == 0) {
-      saidClosing = true;
-      mustSayClosing = false;
-      sayClosing(comm);
-    }
+    NativeCommunicator comm = running.communicator();
+    boolean mustSayClosing = close.mustStillSay(comm);
     if (comm == null || hasFailed()) {
       return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
     }
-    boolean looksForFailures = isAsync && isReady();
+    boolean looksForFailures = running.isAsync() && isReady();
     if (looksForFailures) {
-      noteFailureOnDevice(comm);
+      errors.noteFailureOnDevice(comm);
     }
     if (calls.isAll()) {
       return mustSayClosing ? CALL_END_POLL_NANOS : looksForFailures ? DEVICE_POLL_NANOS : FOREVER;
@@ -310,79 +210,23 @@ final class Member implements ControlChannel.Listener {
     CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
     if (obstacle != null) {
       // This ends the transfers of the others, too, and they would not know why.
-      fail(closedBy(obstacle), true);
+      fail(errors.closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
   }
 
   /** Whether nobody is left from whom this member could hear that it is to close. */
   private boolean isForsaken() {
-    return driverEnded || monitor.locked(() -> hubGone);
-  }
-
-  private void lookAtDevice() {
-    NativeCommunicator comm = communicator;
-    if (isAsync && comm != null && !hasFailed()) {
-      noteFailureOnDevice(comm);
-    }
-  }
-
-  // Who aborts says why through the hub; who runs out of time, or differs, may be in no call that
-  // could.
-  private void noteFailureOnDevice(NativeCommunicator comm) {
-    CollectiveException e = comm.failure();
-    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
-      failure.noteAndReport(e);
-    }
-  }
-
-  /** No call runs here, and none can begin: the number of the last one is final. */
-  private void sayClosing(NativeCommunicator comm) {
-    sayLastCall(comm);
-    if (monitor.locked(() -> hasFailed() || hubGone)) {
-      channel.leave();
-    }
+    return driver.hasEnded() || close.isHubGone();
   }
 
   @Override
   public void ended() {
-    monitor.update(
-        () -> {
-          ended = true;
-          closing = true;
-          failure.over();
-        });
-    NativeCommunicator comm = communicator;
+    close.end();
     if (siblings != null) {
       siblings.remove(this);
     }
-    if (comm != null) {
-      failure.awaitRecord(); // it reads what is about to be freed
-      awaitEnqueued(comm);
-      comm.close();
-    }
-    monitor.update(() -> freed = true);
-    retireStream(); // last: it waits for whatever else its user has submitted there
-  }
-
-  /**
-   * Of a group that ends in order, what was enqueued before is still executed; the native member
-   * would end it soon. Where it takes too long, whoever waits for its stream hears of that.
-   */
-  private void awaitEnqueued(NativeCommunicator comm) {
-    if (!isAsync || !isAllClosed()) {
-      return;
-    }
-    long deadline = System.nanoTime() + ENQUEUED_NANOS;
-    while (!hasFailed()
-        && !isCutShort
-        && comm.failure() == null
-        && (CommonCalls.isUnderWay(comm.call(rank)) || !replays.areOver())) {
-      if (System.nanoTime() - deadline > 0) {
-        isCutShort = true;
-      }
-      LockSupport.parkNanos(CALL_END_POLL_NANOS);
-    }
+    close.free();
   }
 
   // What callers do.
@@ -392,207 +236,58 @@ final class Member implements ControlChannel.Listener {
    * has not begun, if no further one can be made.
    */
   void enterCall(NativeCommunicator comm) {
-    // Before the look at closing, which beginClose sets before anyone looks at the callers: either
+    // Before the look at closing, which a close sets before anyone looks at the callers: either
     // this call is refused or the others hear of a number that includes it.
-    callers.incrementAndGet();
+    running.begin();
     try {
-      checkCallable(comm);
+      errors.checkCallable(comm);
     } catch (RuntimeException e) {
-      callers.decrementAndGet();
+      running.end();
       throw e;
     }
   }
 
   /** {@link #enterCall} for point-to-point transfers, which concern no closed third. */
   void enterTransfer() {
-    callers.incrementAndGet();
+    running.begin();
     try {
-      checkTransferable();
+      errors.checkTransferable();
     } catch (RuntimeException e) {
-      callers.decrementAndGet();
+      running.end();
       throw e;
     }
   }
 
-  /** {@link #enterTransfer} for a graph: of the numbers of what it replays nobody keeps count. */
+  /** {@link #enterTransfer} for a graph. */
   void enterReplay(AsyncStream on) {
     enterTransfer();
-    replays.on(on);
+    running.replay(on);
   }
 
   void leaveCall() {
-    callers.decrementAndGet();
+    running.end();
   }
 
-  /** Throws if no further transfer can be made. */
-  void checkTransferable() {
-    if (closedFirst) {
-      throw closed(); // what others make of that close is news to them, and not to who closed
-    }
-    throwIfFailed();
-    if (closing) {
-      throw closed();
-    }
+  /** What its callers are thrown. */
+  CallErrors errors() {
+    return errors;
   }
 
-  /** Throws if no further collective can be made. */
-  void checkCallable(NativeCommunicator comm) {
-    checkTransferable();
-    if (calls.isNextBeyond(comm)) {
-      // Recorded here only: the others may still be in calls that all have made, and each of them
-      // comes to the same end by itself.
-      failure.note(closedBy(calls.obstacle()));
-      throwIfFailed();
-    }
-  }
-
-  private boolean isFailedBeyond() {
-    NativeCommunicator comm = communicator;
-    return comm != null && calls.isFailedBeyond(comm);
-  }
-
-  private Failure closedBy(CommonCalls.Obstacle obstacle) {
-    if (destroyed || allDestroyed) {
-      return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
-    }
-    Message.Members all = members();
-    return all == null
-        ? Failure.of(Failure.Kind.ABORTED, obstacle.sentence())
-        : Failure.aborted(
-            obstacle.closedRank(),
-            all.inRankOrder()[obstacle.closedRank()].process(),
-            obstacle.sentence());
-  }
-
-  /** For a call on a group that is closed. */
+  /** {@link CallErrors#closed}. */
   IllegalStateException closed() {
-    return new IllegalStateException(
-        destroyed
-            ? "%s was destroyed by the driver; rank %d can make no more calls"
-                .formatted(ticket.label(), rank)
-            : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
-  }
-
-  /**
-   * What to throw for what the native library has thrown.
-   *
-   * @param inCollective of a transfer a rank that has closed may have made its part
-   */
-  RuntimeException callFailed(CollectiveException e, boolean inCollective) {
-    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
-      // The library's sentence names every rank's call: nothing to add.
-      failure.noteAndReport(e);
-    } else if (!hasFailed() && !isEndedFromOutside()) {
-      failure.noteAndReport(e);
-    } else if (!hasFailed()) {
-      // Whoever ended the group tells the hub why, which may take it as long as a silence.
-      try {
-        monitor.await(
-            () -> hasFailed() || ended || (inCollective && isFailedBeyond()),
-            System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-      }
-      if (monitor.locked(() -> !hasFailed() && ended)) {
-        return closed();
-      }
-      if (inCollective && isFailedBeyond()) {
-        fail(closedBy(calls.obstacle()), true); // who is in a transfer cannot tell by itself
-      }
-      failure.noteOwn(e);
-    }
-    Failure reason = failure.get();
-    return reason == null ? e : failure.exception(reason);
-  }
-
-  /** Whether a poison has ended the call, and not something that went wrong in it. */
-  private boolean isEndedFromOutside() {
-    NativeCommunicator comm = communicator;
-    return comm != null && comm.failure() != null;
-  }
-
-  private boolean hasFailed() {
-    return failure.get() != null;
-  }
-
-  private void leaveIfClosing() {
-    if (closing) {
-      leaveFailed();
-    }
-  }
-
-  /**
-   * Leaves a group that has failed here. It may have failed here alone, beyond the last call of one
-   * that closed: so that the others need not wait for this member to close, and that rank 0 is not
-   * taken for lost, it says that it does.
-   */
-  private void leaveFailed() {
-    NativeCommunicator comm = communicator;
-    if (comm != null && isReady()) {
-      sayLastCall(comm);
-    }
-    channel.leave();
-  }
-
-  private void sayLastCall(NativeCommunicator comm) {
-    channel.send(new Message.Closing(rank, comm.lastCollective(), destroyed));
+    return errors.closed();
   }
 
   void throwIfFailed() {
     failure.throwIfAny();
   }
 
-  /** {@link #throwIfFailed()}, also for what a call on a device has met. */
-  void throwIfFailed(NativeCommunicator comm) {
-    throwIfFailed();
-    if (isCutShort) {
-      throw closed();
-    }
-    CollectiveException e = isAsync ? comm.failure() : null;
-    if (e != null) {
-      throw callFailed(e, true);
-    }
+  private boolean hasFailed() {
+    return failure.get() != null;
   }
 
-  /**
-   * Whether {@link #throwIfFailed(NativeCommunicator)} would wait: to hear why it has failed, or
-   * for the flight record that it names.
-   */
-  boolean awaitsReason(NativeCommunicator comm) {
-    return awaitsExplanation(comm) || failure.awaitsMention();
-  }
-
-  private boolean awaitsExplanation(NativeCommunicator comm) {
-    CollectiveException e = isAsync && !hasFailed() && !isCutShort ? comm.failure() : null;
-    if (e == null || monitor.locked(() -> ended)) {
-      return false;
-    }
-    if (e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException) {
-      failure.noteAndReport(e);
-      return false;
-    }
-    long now = System.nanoTime();
-    if (unexplainedNanos == 0) {
-      unexplainedNanos = now;
-    }
-    if (now - unexplainedNanos < ticket.config().heartbeatLimit().toNanos()) {
-      return true;
-    }
-    failure.noteOwn(e);
-    return false;
-  }
-
-  /** What {@link #throwIfFailed(NativeCommunicator)} would throw; null where it would wait. */
-  @Nullable RuntimeException failure(NativeCommunicator comm) {
-    if (failure.awaitsMention()) {
-      return null; // it has failed since its calls were asked for, and not by them
-    }
-    CollectiveException known = failure.known();
-    if (known != null) {
-      return known;
-    }
-    boolean isAfterEnd = isAsync && monitor.locked(() -> ended) && comm.failure() != null;
-    return isCutShort || isAfterEnd ? closed() : null;
+  private void failed() {
+    close.failed();
   }
 
   /** Fails the group on this member and, if {@code report}, on all. */
@@ -613,90 +308,71 @@ final class Member implements ControlChannel.Listener {
   private void abort(String reason, @Nullable Throwable cause) {
     // As a call, so that a close in another thread does not tell the others of itself first: it
     // would be the reason that they hear for the end of their calls.
-    callers.incrementAndGet();
+    running.begin();
     try {
-      failure.abort(aborted("aborted " + ticket.label() + ": " + reason), cause);
+      failure.abort(Failure.abortedHere(rank, "aborted " + ticket.label() + ": " + reason), cause);
     } finally {
-      callers.decrementAndGet();
+      running.end();
     }
-  }
-
-  /** What this member does to the others, after "rank N (process)". */
-  Failure aborted(String what) {
-    ProcessIdentity self = ProcessIdentity.current();
-    return Failure.aborted(rank, self, "rank %d (%s) %s".formatted(rank, self, what));
   }
 
   /**
    * From here on it frees itself when its group has failed and its driver will not have it close.
    */
   void setDriven() {
-    isDriven = true;
+    driver.drives();
     children.setDriven();
   }
 
   /** Fails with the group that this one was split from, and on all members. */
   void endWithParent(Failure reason) {
-    driverEnded = true;
+    driver.ended();
     fail(reason, true);
     children.end(reason);
   }
 
   /** From here on nobody can say that the driver wants it closed. */
   void unheard() {
-    driverEnded = true;
+    driver.ended();
     children.unheard();
     channel.wake();
   }
 
   /** Closes in order, and so do the groups split from this one: the driver wants it. */
   void destroy() {
-    destroyed = true;
+    driver.destroys();
     failure.expectEnd();
-    beginClose();
+    close.begin();
     children.destroy();
   }
 
   boolean isClosing() {
-    return closing;
+    return life.isClosing();
   }
 
   /** Whether its user, or the driver, has it close. */
   boolean isClosed() {
-    return closing && !forsaken;
+    return life.isClosed();
   }
 
-  /** Whether it closes because the driver has all close. */
+  /** Whether the driver has all close. */
   boolean isDestroyed() {
-    return destroyed;
+    return driver.isDestroyed();
   }
 
-  /**
-   * Makes no more calls, and has the channel's thread tell so when a running one has ended; returns
-   * at once.
-   */
-  void beginClose() {
-    endCalls(false);
+  /** How it closes. */
+  MemberClose closing() {
+    return close;
   }
 
-  private void endCalls(boolean byItself) {
-    boolean failed =
-        monitor.locked(
-            () -> {
-              forsaken = byItself && !closing;
-              monitor.update(() -> closing = true);
-              closedFirst |= !hasFailed();
-              return hasFailed();
-            });
-    if (failed) {
-      leaveFailed();
-    }
-    channel.wake();
+  /** {@link MemberClose#leave}. */
+  void leave() {
+    close.leave();
   }
 
-  /** Whether the group has come to its end in order, on all members. */
-  boolean isAllClosed() {
-    return monitor.locked(() -> allClosed);
+  /** {@link MemberClose#awaitFreed}. */
+  void awaitFreed(long orderlyNanos) {
+    close.awaitFreed(orderlyNanos);
   }
 
   Children children() {
@@ -705,7 +381,7 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#newGroup}. */
   @Nullable CollectiveGroup newGroup(int[] ranks, int deviceOrdinal) {
-    NativeCommunicator comm = Objects.requireNonNull(communicator);
+    NativeCommunicator comm = Objects.requireNonNull(running.communicator());
     splitting.checkRanks(ranks);
     enterCall(comm);
     try {
@@ -717,7 +393,7 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#split}. */
   @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
-    NativeCommunicator comm = Objects.requireNonNull(communicator);
+    NativeCommunicator comm = Objects.requireNonNull(running.communicator());
     enterCall(comm);
     try {
       return splitting.split(color, key, comm.lastCollective(), deviceOrdinal);
@@ -728,7 +404,7 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#failure}. */
   @Nullable CollectiveException failure() {
-    lookAtDevice();
+    errors.lookAtDevice();
     return failure.known();
   }
 
@@ -744,10 +420,10 @@ final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#health}. */
   GroupHealth health() {
-    lookAtDevice();
+    errors.lookAtDevice();
     Failure reason = failure.get();
     return Health.of(
-        Objects.requireNonNull(communicator),
+        Objects.requireNonNull(running.communicator()),
         rank,
         Objects.requireNonNull(members()),
         reason == null ? null : reason.message(),
@@ -761,37 +437,5 @@ final class Member implements ControlChannel.Listener {
 
   String label() {
     return ticket.label();
-  }
-
-  /** Leaves, whatever the others do; returns at once. */
-  void leave() {
-    channel.leave();
-  }
-
-  /** Whether a call runs here; on a device also after it has returned. */
-  private boolean isInCall() {
-    NativeCommunicator comm = communicator;
-    return callers.get() > 0
-        || (isAsync && comm != null && CommonCalls.isUnderWay(comm.call(rank)));
-  }
-
-  /** Waits until all is freed: in order for so long, then by leaving. */
-  void awaitFreed(long orderlyNanos) {
-    try {
-      if (monitor.await(() -> freed, System.nanoTime() + orderlyNanos)) {
-        return;
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt(); // whoever interrupts wants no patience; freeing goes on
-    }
-    if (isInCall() && !hasFailed()) {
-      // The call is about to be aborted, and with it its peers', who wait to hear why. For this
-      // member it is a close, also when the hub is quick to say it to all.
-      isCutShort = true;
-      monitor.update(failure::over);
-      channel.send(aborted("closed " + ticket.label() + " while its last call ran"));
-    }
-    channel.leave();
-    monitor.awaitUninterruptibly(() -> freed, System.nanoTime() + FORCED_END_NANOS);
   }
 }

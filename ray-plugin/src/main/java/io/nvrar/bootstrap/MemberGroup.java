@@ -58,7 +58,7 @@ final class MemberGroup implements CollectiveGroup {
     transfers =
         new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
     if (stream instanceof AsyncStream async) {
-      member.own(async);
+      member.closing().own(async);
     }
     GroupLeak.watch(this, member);
   }
@@ -238,13 +238,14 @@ final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void close() {
-    member.disownStream();
-    member.beginClose();
-    member.awaitFreed(ticket.config().joinTimeout().toNanos());
+    MemberClose closing = member.closing();
+    closing.disownStream();
+    closing.begin();
+    closing.awaitFreed(ticket.config().joinTimeout().toNanos());
     stream.close();
     if (hub != null) {
       hub.describeActivitiesBy(() -> ""); // this member remembers the calls it saw before its end
-      Joining.awaitHub(hub, member.isAllClosed());
+      Joining.awaitHub(hub, closing.isAllClosed());
     }
   }
 

@@ -240,7 +240,7 @@ final class Splitting {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       // The others wait for what this member would have done next.
-      member.fail(member.aborted("was interrupted in " + what), true);
+      member.fail(Failure.abortedHere(rank, "was interrupted in " + what), true);
       throw new CollectiveException("rank " + rank + " was interrupted in " + what, e);
     }
     if (given != null) {
@@ -251,7 +251,7 @@ final class Splitting {
       // The others wait for what this member would have done next, unless the driver has all close.
       // For itself it is a close.
       if (!member.isDestroyed()) {
-        member.send(member.aborted("closed %s in %s".formatted(ticket.label(), what)));
+        member.send(Failure.abortedHere(rank, "closed %s in %s".formatted(ticket.label(), what)));
       }
       throw member.closed();
     }
