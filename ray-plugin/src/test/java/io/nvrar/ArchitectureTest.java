@@ -45,8 +45,16 @@ class ArchitectureTest {
           .withOptionalLayers(true)
           .layer("ray")
           .definedBy("io.nvrar.ray..")
-          .layer("bootstrap")
-          .definedBy("io.nvrar.bootstrap..")
+          .layer("standalone")
+          .definedBy("io.nvrar.standalone..")
+          .layer("member")
+          .definedBy("io.nvrar.internal.member..")
+          .layer("call")
+          .definedBy("io.nvrar.internal.call..")
+          .layer("hub")
+          .definedBy("io.nvrar.internal.hub..")
+          .layer("wire")
+          .definedBy("io.nvrar.internal.wire..")
           .layer("flight")
           .definedBy("io.nvrar.internal.flight..")
           .layer("device")
@@ -59,18 +67,27 @@ class ArchitectureTest {
           .definedBy("io.nvrar.internal.loading..")
           .whereLayer("ray")
           .mayNotBeAccessedByAnyLayer()
-          .whereLayer("bootstrap")
+          .whereLayer("standalone")
           .mayOnlyBeAccessedByLayers("ray")
+          .whereLayer("member")
+          .mayOnlyBeAccessedByLayers("standalone")
+          .whereLayer("call")
+          .mayOnlyBeAccessedByLayers("member")
+          .whereLayer("hub")
+          .mayOnlyBeAccessedByLayers("member", "standalone")
+          .whereLayer("wire")
+          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone")
           .whereLayer("flight")
-          .mayOnlyBeAccessedByLayers("bootstrap")
+          .mayOnlyBeAccessedByLayers("member")
           .whereLayer("device")
-          .mayOnlyBeAccessedByLayers("bootstrap", "ray")
+          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
           .whereLayer("tuning")
           .mayOnlyBeAccessedByLayers("ray")
           .whereLayer("binding")
-          .mayOnlyBeAccessedByLayers("device", "flight", "tuning", "bootstrap", "ray")
+          .mayOnlyBeAccessedByLayers(
+              "device", "flight", "tuning", "call", "hub", "member", "wire", "standalone", "ray")
           .whereLayer("loading")
-          .mayOnlyBeAccessedByLayers("binding", "device", "bootstrap");
+          .mayOnlyBeAccessedByLayers("binding", "device", "member");
 
   @ArchTest
   static final ArchRule packagesFormNoCycle =
@@ -86,7 +103,7 @@ class ArchitectureTest {
   @ArchTest static final ArchRule rayStaysInRay = only("io.ray..", "ray");
 
   @ArchTest
-  static final ArchRule kryoStaysInBootstrap = only("com.esotericsoftware..", "bootstrap");
+  static final ArchRule kryoStaysOnTheWire = only("com.esotericsoftware..", "internal.wire");
 
   @ArchTest
   static final ArchRule gsonStaysWhereJsonIsReadAndWritten =

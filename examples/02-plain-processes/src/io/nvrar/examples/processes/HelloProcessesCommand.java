@@ -1,9 +1,9 @@
 package io.nvrar.examples.processes;
 
 import io.nvrar.Backend;
-import io.nvrar.bootstrap.GroupObserver;
-import io.nvrar.bootstrap.Groups;
 import io.nvrar.device.Devices;
+import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
 import java.io.BufferedReader;

@@ -6,7 +6,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintWriter;

@@ -1,9 +1,9 @@
 package io.nvrar.examples.llama;
 
 import io.nvrar.Backend;
-import io.nvrar.bootstrap.Groups;
 import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.standalone.Groups;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

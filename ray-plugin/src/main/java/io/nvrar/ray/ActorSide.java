@@ -3,8 +3,8 @@ package io.nvrar.ray;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.ConfigCodec;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.internal.wire.ConfigCodec;
+import io.nvrar.standalone.Groups;
 
 /** What the tasks of {@link CollectiveActor} do in the actor's process. */
 final class ActorSide {

@@ -2,9 +2,9 @@ package io.nvrar.ray;
 
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.ConfigCodec;
-import io.nvrar.bootstrap.GroupObserver;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.internal.wire.ConfigCodec;
+import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.Groups;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;

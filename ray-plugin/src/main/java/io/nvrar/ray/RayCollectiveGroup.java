@@ -1,7 +1,7 @@
 package io.nvrar.ray;
 
 import io.nvrar.CollectiveException;
-import io.nvrar.bootstrap.GroupObserver;
+import io.nvrar.standalone.GroupObserver;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;

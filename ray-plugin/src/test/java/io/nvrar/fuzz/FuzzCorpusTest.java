@@ -19,11 +19,11 @@ class FuzzCorpusTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "io.nvrar.bootstrap.ConfigFuzzer",
-        "io.nvrar.bootstrap.FrameFuzzer",
-        "io.nvrar.bootstrap.HandshakeFuzzer",
-        "io.nvrar.bootstrap.HubFuzzer",
-        "io.nvrar.bootstrap.TicketFuzzer",
+        "io.nvrar.internal.wire.ConfigFuzzer",
+        "io.nvrar.internal.wire.FrameFuzzer",
+        "io.nvrar.internal.hub.HandshakeFuzzer",
+        "io.nvrar.internal.hub.HubFuzzer",
+        "io.nvrar.internal.wire.TicketFuzzer",
         "io.nvrar.internal.flight.FlightFileFuzzer",
         "io.nvrar.tuning.TuningFileFuzzer"
       })

@@ -3,7 +3,7 @@ package io.nvrar.examples.llama.engine;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;

@@ -8,7 +8,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

@@ -2,7 +2,7 @@ package io.nvrar.tools.soak;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;

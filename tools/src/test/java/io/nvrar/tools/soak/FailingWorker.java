@@ -1,7 +1,7 @@
 package io.nvrar.tools.soak;
 
 import io.nvrar.CollectiveException;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 

@@ -1,6 +1,6 @@
 package io.nvrar.tools.soak;
 
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -2,7 +2,7 @@ package io.nvrar.tools.soak;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;

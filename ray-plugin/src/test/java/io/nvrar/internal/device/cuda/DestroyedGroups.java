@@ -7,8 +7,8 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.GroupObserver;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.Groups;
 import java.time.Duration;
 
 /**

@@ -4,7 +4,7 @@ import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.TuningTable;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.call.Shape;

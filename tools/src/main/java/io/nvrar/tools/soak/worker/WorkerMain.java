@@ -4,8 +4,8 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
-import io.nvrar.bootstrap.GroupObserver;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.CheckedCall;

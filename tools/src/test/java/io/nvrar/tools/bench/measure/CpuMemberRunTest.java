@@ -10,7 +10,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
-import io.nvrar.bootstrap.Groups;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.Mode;

@@ -1,0 +1,157 @@
+package io.nvrar.internal.call;
+
+import io.nvrar.Algorithm;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.ReduceOp;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What must be true of a collective's arguments. Every complaint names both sides. Allocates
+ * nothing unless it complains.
+ */
+public final class CallChecks {
+  private final DeviceChecks device;
+  private final int rank;
+  private final int worldSize;
+  private final boolean isOneNode;
+
+  /**
+   * @param gpusPerNode as in the group's configuration
+   */
+  public CallChecks(DeviceChecks device, int rank, int worldSize, int gpusPerNode) {
+    this.device = device;
+    this.rank = rank;
+    this.worldSize = worldSize;
+    isOneNode = gpusPerNode == 0 || gpusPerNode >= worldSize;
+  }
+
+  public void allReduce(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream) {
+    if (algorithm == null) {
+      throw new IllegalArgumentException("algorithm is null, allReduce needs an Algorithm");
+    }
+    if (algorithm == Algorithm.HIERARCHICAL && isOneNode) {
+      throw new IllegalArgumentException(
+          "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one"
+              .formatted(worldSize));
+    }
+    checkPair(send, recv, stream);
+    checkOp("allReduce", op, send.dataType());
+    checkSameCount(send, recv);
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  public void reduce(
+      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream stream) {
+    checkRoot(root);
+    if (rank != root) {
+      // recv is written on the root only; elsewhere it may be anything.
+      device.checkBuffer("send", send);
+      device.checkStream(stream);
+      checkOp("reduce", op, send.dataType());
+      return;
+    }
+    DeviceBuffer result = checkPair(send, recv, stream);
+    checkOp("reduce", op, send.dataType());
+    checkSameCount(send, result);
+    DeviceChecks.checkApart("send", send, "recv", result, true);
+  }
+
+  public void reduceScatter(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
+    checkPair(send, recv, stream);
+    checkOp("reduceScatter", op, send.dataType());
+    long need = recv.count() * worldSize;
+    if (send.count() != need) {
+      throw new IllegalArgumentException(
+          "send holds %d elements, %d ranks x %d of recv need %d"
+              .formatted(send.count(), worldSize, recv.count(), need));
+    }
+    if (recv.address() != send.address() + rank * recv.sizeBytes()) {
+      DeviceChecks.checkApart("send", send, "recv", recv, false);
+    }
+  }
+
+  public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
+    checkPair(send, recv, stream);
+    long need = send.count() * worldSize;
+    if (recv.count() != need) {
+      throw new IllegalArgumentException(
+          "recv holds %d elements, %d ranks x %d need %d"
+              .formatted(recv.count(), worldSize, send.count(), need));
+    }
+    if (send.address() != recv.address() + rank * send.sizeBytes()) {
+      DeviceChecks.checkApart("send", send, "recv", recv, false);
+    }
+  }
+
+  public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
+    checkPair(send, recv, stream);
+    checkSameCount(send, recv);
+    if (send.count() % worldSize != 0) {
+      throw new IllegalArgumentException(
+          "send holds %d elements, which are no equal parts for %d ranks"
+              .formatted(send.count(), worldSize));
+    }
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream stream) {
+    checkRoot(root);
+    if (rank != root) {
+      // send is read on the root only; elsewhere it may be anything.
+      device.checkBuffer("recv", recv);
+      device.checkStream(stream);
+      return;
+    }
+    checkPair(send, recv, stream);
+    checkSameCount(send, recv);
+    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  public void barrier(DeviceStream stream) {
+    device.checkStream(stream);
+  }
+
+  /** Returns {@code recv}, which is a buffer. */
+  private DeviceBuffer checkPair(
+      @Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, @Nullable DeviceStream stream) {
+    DeviceBuffer source = device.checkBuffer("send", send);
+    device.checkStream(stream);
+    if (source == recv) {
+      return source;
+    }
+    DeviceBuffer target = device.checkBuffer("recv", recv);
+    if (source.dataType() != target.dataType()) {
+      throw new IllegalArgumentException(
+          "send holds %s, recv holds %s".formatted(source.dataType(), target.dataType()));
+    }
+    return target;
+  }
+
+  private static void checkOp(String call, @Nullable ReduceOp op, DataType type) {
+    if (op == null) {
+      throw new IllegalArgumentException("op is null, " + call + " needs a ReduceOp");
+    }
+    if (op == ReduceOp.AVG && !type.isFloat()) {
+      throw new IllegalArgumentException(
+          "op is AVG, which is for floats, and send holds %s".formatted(type));
+    }
+  }
+
+  private void checkRoot(int root) {
+    if (root < 0 || root >= worldSize) {
+      throw new IllegalArgumentException(
+          "root is %d, the group's ranks are 0 to %d".formatted(root, worldSize - 1));
+    }
+  }
+
+  private static void checkSameCount(DeviceBuffer send, DeviceBuffer recv) {
+    if (send.count() != recv.count()) {
+      throw new IllegalArgumentException(
+          "send holds %d elements, recv holds %d".formatted(send.count(), recv.count()));
+    }
+  }
+}

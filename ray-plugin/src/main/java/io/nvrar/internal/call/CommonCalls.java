@@ -1,0 +1,181 @@
+package io.nvrar.internal.call;
+
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.NativeCommunicator;
+import java.util.BitSet;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Which calls of a group can still complete when ranks have closed it: collectives up to the lowest
+ * number that a closed rank has made, and transfers that their peer has made or can still make.
+ * {@link #closed} and {@link #obstacle(NativeCommunicator, long)} are for the channel's thread, the
+ * rest for any.
+ */
+public final class CommonCalls {
+  private static final long ALL = Long.MAX_VALUE;
+
+  /**
+   * How long a transfer with a closed rank may run before it is looked at: what that rank has sent
+   * lies in this member's memory, and is read sooner than that.
+   */
+  private static final long TRANSFER_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+
+  /**
+   * The same, where the closed rank's record no longer shows whether it has made its part: a thread
+   * that gets no CPU for that long has other troubles.
+   */
+  private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
+
+  private final int rank;
+  private final int worldSize;
+
+  /** The lowest number of a last collective of a rank that has closed. */
+  private volatile long last = ALL;
+
+  private volatile int lastRank = -1;
+
+  /** Guarded by itself. */
+  private final BitSet closedRanks = new BitSet();
+
+  // The transfer that runs, and since when it was seen to; of the channel's thread.
+  private @Nullable CallRecord transfer;
+  private long transferSinceNanos;
+  private long nextLookNanos;
+
+  /**
+   * Why a call cannot complete.
+   *
+   * @param closedRank the rank that takes no part in it
+   */
+  public record Obstacle(int closedRank, String sentence) {}
+
+  public CommonCalls(int rank, int worldSize) {
+    this.rank = rank;
+    this.worldSize = worldSize;
+  }
+
+  /** A rank makes no collective after this number, and no transfer. */
+  public void closed(int peer, long sequence) {
+    synchronized (closedRanks) {
+      closedRanks.set(peer);
+    }
+    if (sequence < last) {
+      lastRank = peer;
+      last = sequence;
+    }
+  }
+
+  public boolean hasClosed(int peer) {
+    synchronized (closedRanks) {
+      return closedRanks.get(peer);
+    }
+  }
+
+  /** Whether every call can still complete. */
+  public boolean isAll() {
+    return last == ALL;
+  }
+
+  /** Whether this member's next collective is one that a closed rank does not take part in. */
+  public boolean isNextBeyond(NativeCommunicator comm) {
+    return last != ALL && comm.lastCollective() >= last;
+  }
+
+  /** Whether the collective that has failed here is one that a closed rank takes no part in. */
+  public boolean isFailedBeyond(NativeCommunicator comm) {
+    if (last == ALL) {
+      return false;
+    }
+    CallRecord own = comm.call(rank);
+    // The library refuses a call at its entry, without a number, when a peer has ended the group.
+    boolean refused = own.state() == CallRecord.State.DONE || own.state() == CallRecord.State.NONE;
+    return own.groupSequence() + (refused ? 1 : 0) > last;
+  }
+
+  /** What keeps the next collective from completing. */
+  public Obstacle obstacle() {
+    return new Obstacle(
+        lastRank, "rank %d closed the group after its call #%d".formatted(lastRank, last));
+  }
+
+  /** Why the call that runs here cannot complete; null if there is none, or it may, or not yet. */
+  public @Nullable Obstacle obstacle(NativeCommunicator comm, long nowNanos) {
+    CallRecord own = comm.call(rank);
+    boolean isRunning = isUnderWay(own);
+    // The last to begin of a batch may be done before the others.
+    if (own.isTransfer() && (isRunning || own.transfers() > 1)) {
+      return transferObstacle(comm, own, nowNanos);
+    }
+    transfer = null;
+    if (!isRunning) {
+      return null;
+    }
+    // An abort would reach members that still run a call all have made: let those finish first.
+    return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
+  }
+
+  // On a GPU also a call that has not begun: it waits behind others, and no abort is sooner.
+  static boolean isUnderWay(CallRecord call) {
+    return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
+  }
+
+  private boolean allPast(NativeCommunicator comm) {
+    for (int r = 0; r < worldSize; r++) {
+      CallRecord call = comm.call(r);
+      if (call.groupSequence() < last
+          || call.state() == CallRecord.State.QUEUED // behind a call that may not have begun
+          || (call.groupSequence() == last && isUnderWay(call))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private @Nullable Obstacle transferObstacle(
+      NativeCommunicator comm, CallRecord own, long nowNanos) {
+    if (transfer == null || !isSame(transfer, own)) {
+      transfer = own;
+      transferSinceNanos = nowNanos;
+      nextLookNanos = nowNanos + TRANSFER_NANOS;
+    }
+    if (nowNanos - nextLookNanos < 0) {
+      return null;
+    }
+    nextLookNanos = nowNanos + TRANSFER_NANOS; // it reads two whole records
+    boolean patienceIsOver = nowNanos - transferSinceNanos > UNSURE_TRANSFER_NANOS;
+    for (CallRecord call : comm.flightRecord(rank)) {
+      if (isUnderWay(call)
+          && call.isTransfer()
+          && hasClosed(call.peer())
+          && !hasMadeItsPart(comm, call, patienceIsOver)) {
+        return new Obstacle(
+            call.peer(),
+            "rank %d closed the group and takes no part in %s"
+                .formatted(call.peer(), call.description()));
+      }
+    }
+    return null;
+  }
+
+  // Not by its times, which are converted anew at each reading.
+  private static boolean isSame(CallRecord one, CallRecord other) {
+    return one.collective() == other.collective()
+        && one.peer() == other.peer()
+        && one.sequence() == other.sequence();
+  }
+
+  private boolean hasMadeItsPart(NativeCommunicator comm, CallRecord call, boolean patienceIsOver) {
+    List<CallRecord> theirs = comm.flightRecord(call.peer());
+    for (CallRecord their : theirs) {
+      if (their.isTransfer()
+          && their.peer() == rank
+          && their.isSend() != call.isSend()
+          && their.sequence() >= call.sequence()) {
+        return true;
+      }
+    }
+    return theirs.size() == NativeCommunicator.FLIGHT_RECORDS && !patienceIsOver;
+  }
+}

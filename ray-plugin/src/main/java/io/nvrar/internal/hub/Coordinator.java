@@ -1,0 +1,463 @@
+package io.nvrar.internal.hub;
+
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.HashSet;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the hub decides: who has a place, when the group is complete, when it has failed, when it is
+ * closed. Knows no sockets but through {@link Peer#send}. For the hub's thread.
+ *
+ * <p>A group goes through GATHERING (until every rank has sent its descriptor), CONNECTING (until
+ * every rank has mapped the others) and RUNNING, and ends in CLOSED or FAILED.
+ */
+final class Coordinator {
+  /** What the tasks of a driver may take beside the two waits of creating a group. */
+  static final Duration DRIVER_MARGIN = Duration.ofSeconds(15);
+
+  /** How long the late members of a failed join still hear why. */
+  private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private enum Phase {
+    GATHERING,
+    CONNECTING,
+    RUNNING,
+    CLOSED,
+    FAILED
+  }
+
+  private final Ticket ticket;
+  private final GroupConfig config;
+  private final @Nullable Peer[] members;
+  private final Observers observers;
+  private final BitSet closing = new BitSet();
+
+  /** Those that have spoken, and so know that they were admitted, but not yet said who they are. */
+  private final Set<Peer> coming = new HashSet<>();
+
+  /** The ranks that have heard why the join failed. */
+  private final BitSet told = new BitSet();
+
+  private Phase phase = Phase.GATHERING;
+  private Message.@Nullable Members introduced;
+  private boolean wasFormed;
+  private long deadlineNanos;
+  private boolean anyMemberCame;
+  private @Nullable Failure failure;
+  private long failedNanos;
+  private long seekingNanos;
+  private boolean isDriverMissed;
+  private final BitSet left = new BitSet();
+  private final SplitBoard splits;
+
+  /**
+   * @param activities for {@link Observers}
+   */
+  Coordinator(Ticket ticket, Supplier<String> activities, long nowNanos) {
+    this.ticket = ticket;
+    observers = new Observers(ticket, activities);
+    config = ticket.config();
+    members = new Peer[ticket.worldSize()];
+    deadlineNanos = nowNanos + config.joinTimeout().toNanos();
+    splits = new SplitBoard(ticket, this::sendTo);
+  }
+
+  /** Takes a message from an authenticated peer. */
+  void received(Peer peer, Message message, long nowNanos) {
+    if (peer.greeting == null && !peer.isDismissed) {
+      coming.add(peer);
+    }
+    if (message instanceof Message.Greeting greeting) {
+      if (coming.remove(peer)) {
+        peer.greeting = greeting;
+        greet(peer, greeting, nowNanos);
+      }
+    } else if (message instanceof Failure reported) {
+      reported(peer, reported, nowNanos);
+    } else if (message instanceof Message.Goodbye) {
+      peer.isLeaving = true;
+    } else if (peer.isDismissed || peer.greeting == null) {
+      return;
+    } else if (message instanceof Message.Destroy) {
+      destroys(peer, nowNanos);
+    } else if (phase == Phase.FAILED) {
+      return;
+    } else if (message instanceof Message.Descriptor descriptor) {
+      peer.descriptor = descriptor.bytes();
+      introduceAll();
+    } else if (message instanceof Message.Connected) {
+      peer.isConnected = true;
+      startAll();
+    } else if (peer != members[clamp(peer.claim.rank())]) {
+      return; // what follows is a member's to say, not an observer's
+    } else if (message instanceof Message.Closing closingCall) {
+      closes(peer, closingCall, nowNanos);
+    } else if (phase == Phase.RUNNING) {
+      splits(peer.claim.rank(), message, nowNanos);
+    }
+  }
+
+  private void splits(int rank, Message message, long nowNanos) {
+    if (message instanceof Message.Split split) {
+      failIf(splits.called(rank, split, nowNanos), nowNanos);
+    } else if (message instanceof Message.SplitRendezvous rendezvous) {
+      splits.meets(rank, rendezvous);
+    }
+  }
+
+  private void greet(Peer peer, Message.Greeting greeting, long nowNanos) {
+    if (greeting instanceof Message.Hello hello && peer.claim.role() == Handshake.Role.MEMBER) {
+      place(peer, hello, nowNanos);
+    } else if (greeting instanceof Message.ObserverHello
+        && peer.claim.role() == Handshake.Role.OBSERVER) {
+      observers.greet(
+          peer,
+          greeting.process(),
+          introduced,
+          phase == Phase.CLOSED ? new Message.AllClosed() : failure,
+          nowNanos);
+    } else {
+      peer.broken = "it greets in another role than it proved";
+    }
+  }
+
+  private void place(Peer peer, Message.Hello hello, long nowNanos) {
+    int rank = peer.claim.rank();
+    if (!anyMemberCame) {
+      anyMemberCame = true;
+      // The members start together; a ticket may lie about for a while before that.
+      deadlineNanos = nowNanos + config.joinTimeout().toNanos();
+    }
+    if (failure != null) {
+      told.set(clamp(rank));
+      peer.dismiss(failure, nowNanos);
+      return;
+    }
+    if (rank < 0 || rank >= members.length) {
+      Failure mismatch =
+          Failure.of(Failure.Kind.MISMATCH, GroupDifferences.worldSize(ticket, rank, hello));
+      peer.dismiss(mismatch, nowNanos);
+      fail(mismatch, nowNanos);
+      return;
+    }
+    Peer first = members[rank];
+    if (first != null) {
+      peer.dismiss(
+          Failure.of(
+              Failure.Kind.MISMATCH,
+              "rank %d of %s is taken by %s, so %s cannot join as the same rank"
+                  .formatted(
+                      rank,
+                      ticket.label(),
+                      Objects.requireNonNull(first.greeting).process(),
+                      hello.process())),
+          nowNanos);
+      return;
+    }
+    members[rank] = peer;
+    String difference = GroupDifferences.first(ticket, rank, hello, members);
+    if (difference != null) {
+      fail(Failure.of(Failure.Kind.MISMATCH, difference), nowNanos);
+    }
+  }
+
+  private int clamp(int rank) {
+    return Math.max(0, Math.min(rank, members.length - 1));
+  }
+
+  private void introduceAll() {
+    if (phase != Phase.GATHERING) {
+      return;
+    }
+    Message.MemberInfo[] all = new Message.MemberInfo[members.length];
+    for (int r = 0; r < members.length; r++) {
+      Peer member = members[r];
+      if (member == null || member.descriptor == null || member.greeting == null) {
+        return;
+      }
+      all[r] = new Message.MemberInfo(member.greeting.process(), member.descriptor);
+    }
+    phase = Phase.CONNECTING;
+    introduced = new Message.Members(all);
+    sendToAll(introduced);
+  }
+
+  private void startAll() {
+    if (phase != Phase.CONNECTING) {
+      return;
+    }
+    for (Peer member : members) {
+      if (member == null || !member.isConnected) {
+        return;
+      }
+    }
+    phase = Phase.RUNNING;
+    wasFormed = true;
+    sendToAll(new Message.Ready());
+  }
+
+  private void reported(Peer peer, Failure reported, long nowNanos) {
+    peer.isLeaving = true;
+    if (peer.claim.role() == Handshake.Role.OBSERVER) {
+      if (observers.contains(peer)) {
+        failFromDriver(reported, nowNanos);
+      }
+      return;
+    }
+    int rank = clamp(peer.claim.rank());
+    Peer placed = members[rank];
+    if (placed == null) {
+      told.set(rank);
+    }
+    // One that failed before it greeted has no place: if the group waits for nobody in its place,
+    // its failure is its own.
+    if (placed == peer || (placed == null && phase == Phase.GATHERING)) {
+      told.set(rank);
+      fail(reported, nowNanos);
+    }
+  }
+
+  private void closes(Peer peer, Message.Closing closingCall, long nowNanos) {
+    peer.isLeaving = true;
+    closing.set(peer.claim.rank());
+    Message.Closing notice =
+        new Message.Closing(peer.claim.rank(), closingCall.sequence(), closingCall.destroyed());
+    if (closingCall.destroyed()) {
+      splits.end();
+    }
+    for (Peer other : members) {
+      if (other != null && other != peer) {
+        other.send(notice);
+      }
+    }
+    observers.send(notice);
+    if (closing.cardinality() == members.length && phase == Phase.RUNNING) {
+      phase = Phase.CLOSED;
+      sendToAll(new Message.AllClosed());
+    } else {
+      failIf(splits.closed(peer.claim.rank()), nowNanos);
+    }
+  }
+
+  private void destroys(Peer observer, long nowNanos) {
+    if (wasFormed) {
+      splits.end();
+      sendToMembers(new Message.Destroy()); // frees the members of a failed group, too
+    } else if (phase != Phase.CLOSED) {
+      fail(
+          Failure.of(
+              Failure.Kind.DRIVER,
+              "%s was destroyed by the driver (%s) while it was being created"
+                  .formatted(ticket.label(), describe(observer))),
+          nowNanos);
+    }
+  }
+
+  /** Takes note that a peer's connection has ended. */
+  void gone(Peer peer, String why, long nowNanos) {
+    boolean wasObserver = observers.remove(peer);
+    boolean wasComing = coming.remove(peer);
+    int rank = peer.claim.rank();
+    boolean wasMember = !wasObserver && rank >= 0 && rank < members.length && members[rank] == peer;
+    if (wasMember) {
+      left.set(rank);
+    }
+    if (wasObserver && !peer.isLeaving) {
+      failFromDriver(
+          Failure.of(
+              Failure.Kind.DRIVER,
+              "%s was aborted: the driver (%s) was lost: %s"
+                  .formatted(ticket.label(), describe(peer), why)),
+          nowNanos);
+    }
+    if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
+      return;
+    }
+    if (wasMember || (wasComing && isAwaited(peer))) {
+      ProcessIdentity process = process(peer);
+      fail(
+          Failure.lost(
+              rank,
+              process,
+              "rank %d (%s) was lost%s: %s"
+                  .formatted(
+                      rank,
+                      process,
+                      wasFormed ? "" : " while " + ticket.label() + " was being created",
+                      why)),
+          nowNanos);
+    }
+  }
+
+  /** Whether it was to be a member, and nobody else has come who would be this one. */
+  private boolean isAwaited(Peer peer) {
+    int rank = peer.claim.rank();
+    return phase == Phase.GATHERING
+        && peer.claim.role() == Handshake.Role.MEMBER
+        && rank == clamp(rank)
+        && members[rank] == null
+        && coming.stream().noneMatch(other -> !other.isLeaving && other.claim.equals(peer.claim));
+  }
+
+  private static ProcessIdentity process(Peer peer) {
+    return peer.greeting == null
+        ? new ProcessIdentity(peer.channel.remoteHost(), 0, "")
+        : peer.greeting.process();
+  }
+
+  /**
+   * Looks for the driver, of a group that nobody else closes. Called once a turn; fails the group
+   * for all if none has come in a time in which everybody would have.
+   *
+   * @param hasPaused whether this process has stood still, so that one may have come unnoticed
+   */
+  void seekDriver(long nowNanos, boolean hasPaused) {
+    if (!wasFormed || phase == Phase.CLOSED || observers.hadAny() || isDriverMissed) {
+      return;
+    }
+    Duration limit = config.joinTimeout().multipliedBy(2).plus(DRIVER_MARGIN);
+    if (seekingNanos == 0 || hasPaused) {
+      seekingNanos = nowNanos;
+    } else if (nowNanos - seekingNanos > limit.toNanos()) {
+      isDriverMissed = true;
+      failFromDriver(
+          Failure.of(
+              Failure.Kind.DRIVER,
+              "%s was aborted: no driver came to observe it within %s"
+                  .formatted(ticket.label(), Phrases.seconds(limit))),
+          nowNanos);
+    }
+  }
+
+  /** Looks at the clock. */
+  void tick(long nowNanos) {
+    if (phase == Phase.RUNNING) {
+      failIf(splits.tick(nowNanos), nowNanos);
+    }
+    if ((phase != Phase.GATHERING && phase != Phase.CONNECTING) || nowNanos < deadlineNanos) {
+      return;
+    }
+    int[] missing =
+        IntStream.range(0, members.length)
+            .filter(
+                r -> {
+                  Peer member = members[r];
+                  return member == null
+                      || (phase == Phase.GATHERING
+                          ? member.descriptor == null
+                          : !member.isConnected);
+                })
+            .toArray();
+    fail(
+        Failure.timeout(
+            "%s of %s did not %s within %s"
+                .formatted(
+                    Phrases.ranks(missing),
+                    ticket.label(),
+                    phase == Phase.GATHERING ? "join" : "connect to the others",
+                    Phrases.seconds(config.joinTimeout())),
+            missing),
+        nowNanos);
+  }
+
+  /** The driver's word reaches the members of a failed group too: groups split from it may live. */
+  private void failFromDriver(Failure reason, long nowNanos) {
+    if (phase == Phase.FAILED && wasFormed) {
+      sendToMembers(reason);
+    } else {
+      fail(reason, nowNanos);
+    }
+  }
+
+  private void failIf(@Nullable Failure reason, long nowNanos) {
+    if (reason != null) {
+      fail(reason, nowNanos);
+    }
+  }
+
+  /** Fails the group for all; the first reason stands. */
+  void fail(Failure first, long nowNanos) {
+    if (phase == Phase.FAILED || phase == Phase.CLOSED) {
+      return;
+    }
+    Failure reason = splits.withWaiting(first);
+    phase = Phase.FAILED;
+    failedNanos = nowNanos;
+    for (int r = 0; r < members.length; r++) {
+      Peer member = members[r];
+      if (member != null) {
+        told.set(r);
+        member.send(reason);
+      }
+    }
+    failure = observers.asSeen(reason);
+    observers.send(failure);
+  }
+
+  /** Called once a heartbeat. */
+  void beat() {
+    if (phase == Phase.RUNNING) {
+      observers.tellActivities();
+    }
+  }
+
+  /** Whether the peer's silence still matters. */
+  boolean watches(Peer peer) {
+    return !peer.isDismissed; // also at the end, which waits for those who can still leave
+  }
+
+  /** Whether there is nothing left to do for this group. */
+  boolean isFinished(long nowNanos) {
+    if (wasFormed) {
+      return left.cardinality() == members.length;
+    }
+    if (phase != Phase.FAILED) {
+      return left.get(0);
+    }
+    return told.cardinality() == members.length
+        || (told.get(0) && nowNanos - failedNanos > LINGER_NANOS)
+        || nowNanos > deadlineNanos;
+  }
+
+  /** Whether anybody else may still come, if only to hear why the group was not formed. */
+  boolean isOpen() {
+    return !left.get(0) || (phase == Phase.FAILED && !wasFormed);
+  }
+
+  private static String describe(Peer peer) {
+    return peer.greeting == null ? "unknown process" : peer.greeting.process().toString();
+  }
+
+  private void sendTo(int rank, Message message) {
+    Peer member = members[rank];
+    if (member != null) {
+      member.send(message);
+    }
+  }
+
+  private void sendToMembers(Message message) {
+    for (Peer member : members) {
+      if (member != null) {
+        member.send(message);
+      }
+    }
+  }
+
+  private void sendToAll(Message message) {
+    sendToMembers(message);
+    observers.send(message);
+  }
+}

@@ -1,0 +1,54 @@
+package io.nvrar.internal.hub;
+
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Ticket;
+import org.jspecify.annotations.Nullable;
+
+/** What must be the same on all members of a group, compared as they greet. */
+final class GroupDifferences {
+  private GroupDifferences() {}
+
+  /**
+   * How {@code hello} differs from what the ticket or another member says, or null.
+   *
+   * @param members by rank, with that of {@code rank} or without
+   */
+  static @Nullable String first(
+      Ticket ticket, int rank, Message.Hello hello, @Nullable Peer[] members) {
+    if (hello.worldSize() != members.length) {
+      return worldSize(ticket, rank, hello);
+    }
+    for (int r = 0; r < members.length; r++) {
+      Peer other = members[r];
+      if (r == rank || other == null || !(other.greeting instanceof Message.Hello that)) {
+        continue;
+      }
+      String[][] facts = {
+        {"library version", hello.libraryVersion(), that.libraryVersion()},
+        {"native build", hello.nativeBuild(), that.nativeBuild()},
+        {"configuration", hello.config(), that.config()},
+        {"backend", hello.backend(), that.backend()},
+      };
+      for (String[] fact : facts) {
+        if (!fact[1].equals(fact[2])) {
+          return "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s"
+              .formatted(
+                  ticket.label(),
+                  fact[0],
+                  rank,
+                  hello.process(),
+                  fact[1],
+                  r,
+                  that.process(),
+                  fact[2]);
+        }
+      }
+    }
+    return null;
+  }
+
+  static String worldSize(Ticket ticket, int rank, Message.Hello hello) {
+    return "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
+        .formatted(rank, hello.process(), hello.worldSize(), ticket.label(), ticket.worldSize());
+  }
+}

@@ -1,0 +1,420 @@
+package io.nvrar.internal.hub;
+
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.GroupConfig;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.wire.CloseHelper;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Heartbeats;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.Ticket;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.nio.channels.ServerSocketChannel;
+import java.util.Iterator;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The hub of a group, in rank 0's process: one thread that lets members in ({@link Admission}),
+ * carries messages between {@link Peer}s and the {@link Coordinator}, and watches for silence. It
+ * never blocks but in select, and no peer can hold up another.
+ */
+public final class Rendezvous {
+  private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
+  private static final int BACKLOG = 256;
+
+  /** Of {@code ringBytes}: {@code kMinRingBytesOfNodes} of the native library. */
+  public static final int MIN_RING_BYTES_OF_NODES = 32768;
+
+  static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
+
+  /** Of one that has gone: far more than a member says in the longest pause of the hub. */
+  private static final int LAST_TURNS = 32;
+
+  /** How long the end waits for last words to be read. */
+  private static final long FAREWELL_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final Ticket ticket;
+  private final ServerSocketChannel server;
+  private final Selector selector;
+  private final Admission admission;
+  private final Heartbeats heartbeats;
+  private final Coordinator coordinator;
+  private final CountDownLatch shut = new CountDownLatch(1);
+  private final CountDownLatch ended = new CountDownLatch(1);
+  private volatile @Nullable Failure discarded;
+  private volatile Supplier<String> activities = () -> "";
+  private volatile boolean isDriven;
+
+  private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
+    this.ticket = ticket;
+    this.server = server;
+    this.selector = selector;
+    admission = new Admission(ticket, server, selector);
+    heartbeats = new Heartbeats(ticket.config());
+    coordinator = new Coordinator(ticket, () -> activities.get(), System.nanoTime());
+  }
+
+  /**
+   * A rendezvous with its ticket, not yet started.
+   *
+   * @param secretFor the new group's secret, from its unique id
+   */
+  public static Rendezvous open(
+      String name,
+      int worldSize,
+      GroupConfig config,
+      String host,
+      Function<byte[], byte[]> secretFor) {
+    Ticket.checkName(name);
+    Ticket.checkWorldSize(worldSize);
+    checkRing(worldSize, config);
+    Backend backend = Devices.resolve(config.backend());
+    BackendUnavailableException unavailable = Devices.unavailabilityCause(backend);
+    if (unavailable != null) {
+      throw unavailable;
+    }
+    // Members whose machines differ must not make different things of AUTO.
+    GroupConfig agreed = config.toBuilder().backend(backend).build();
+    byte[] uniqueId = NativeCommunicator.uniqueId(backend);
+    byte[] secret = secretFor.apply(uniqueId);
+    return open(
+        host,
+        config.rendezvousPort(),
+        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
+  }
+
+  /** What the configuration alone cannot check. */
+  private static void checkRing(int worldSize, GroupConfig config) {
+    boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
+    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
+      throw new IllegalArgumentException(
+          "ringBytes is %d, must be 0 or at least %d for several nodes, which %d members are with %d to a node"
+              .formatted(
+                  config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
+    }
+  }
+
+  /**
+   * Opens a rendezvous; members may come, and are attended to from {@link #start} on.
+   *
+   * @param host the address to bind to
+   * @param port the port, 0 for any free one
+   * @param ticketForPort makes the ticket once the port is known
+   */
+  private static Rendezvous open(String host, int port, Function<Integer, Ticket> ticketForPort) {
+    InetSocketAddress address = new InetSocketAddress(host, port);
+    if (address.isUnresolved()) {
+      throw new IllegalArgumentException("the rendezvous host " + host + " cannot be resolved");
+    }
+    if (address.getAddress().isAnyLocalAddress()) {
+      throw new IllegalArgumentException(
+          "the rendezvous host " + host + " is no address that members could connect to");
+    }
+    ServerSocketChannel server = null;
+    Selector selector = null;
+    try {
+      server = ServerSocketChannel.open();
+      server.bind(address, BACKLOG);
+      server.configureBlocking(false);
+      selector = Selector.open();
+      int boundPort = ((InetSocketAddress) server.getLocalAddress()).getPort();
+      return new Rendezvous(ticketForPort.apply(boundPort), server, selector);
+    } catch (IOException e) {
+      CloseHelper.closeQuietly(server);
+      CloseHelper.closeQuietly(selector);
+      throw new CollectiveException(bindProblem(host, port, e), e);
+    } catch (RuntimeException e) {
+      CloseHelper.closeQuietly(server);
+      CloseHelper.closeQuietly(selector);
+      throw e;
+    }
+  }
+
+  private static String bindProblem(String host, int port, IOException e) {
+    String message = String.valueOf(e.getMessage());
+    if (message.contains("in use")) {
+      return "rendezvous port " + port + " on " + host + " is in use";
+    }
+    if (message.contains("Cannot assign")) {
+      return "the rendezvous cannot be on " + host + ": this machine has no such address";
+    }
+    return "the rendezvous cannot be opened on " + host + " port " + port + ": " + message;
+  }
+
+  public Ticket ticket() {
+    return ticket;
+  }
+
+  /**
+   * Starts the hub's thread.
+   *
+   * @param onEnd runs on it when everything is closed
+   */
+  public void start(Runnable onEnd) {
+    Thread thread = new Thread(() -> run(onEnd), "nvrar-" + ticket.name() + "-hub");
+    thread.setDaemon(true);
+    try {
+      thread.start();
+    } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
+      end(onEnd);
+      throw e;
+    }
+  }
+
+  /**
+   * Has the hub say to observers what each rank is doing.
+   *
+   * @param sentence begins with "; "; never blocks
+   */
+  public void describeActivitiesBy(Supplier<String> sentence) {
+    activities = sentence;
+  }
+
+  /** From here on a group that no observer comes to close has lost it. */
+  public void setDriven() {
+    isDriven = true;
+  }
+
+  /** Ends the rendezvous for everybody, with this reason. Does not wait. */
+  public void discard(String reason) {
+    discarded = Failure.of(Failure.Kind.ABORTED, reason);
+    selector.wakeup();
+  }
+
+  /** Waits until nobody can come any more and the port is free. */
+  public boolean awaitShut(long nanos) throws InterruptedException {
+    return shut.await(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  /** Waits until all sockets are closed and the thread is about to end. */
+  public boolean awaitEnd(long nanos) throws InterruptedException {
+    return ended.await(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  private void run(Runnable onEnd) {
+    try {
+      SelectionKey acceptKey = server.register(selector, SelectionKey.OP_ACCEPT);
+      long lastBeatNanos = System.nanoTime();
+      long lastTurnNanos = lastBeatNanos;
+      while (true) {
+        long intervalNanos = Math.min(heartbeats.intervalNanos(), TICK_MAX_NANOS);
+        selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(intervalNanos)));
+        long now = System.nanoTime();
+        handleReady(now);
+        Failure discard = discarded;
+        if (discard != null) {
+          coordinator.fail(discard, now);
+        }
+        coordinator.tick(now);
+        boolean hasPaused = heartbeats.isPause(now - lastTurnNanos);
+        if (isDriven) {
+          coordinator.seekDriver(now, hasPaused);
+        }
+        if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
+          lastBeatNanos = now;
+          beat();
+        }
+        // After a pause of its own the hub must read before it may call anybody silent.
+        sweep(now, !hasPaused);
+        lastTurnNanos = now;
+        if (coordinator.isOpen()) {
+          admission.acceptAgain(acceptKey, now);
+        } else if (server.isOpen()) {
+          shut(); // the port can be used again while the others still work or leave
+        }
+        if (discard != null || coordinator.isFinished(now)) {
+          return;
+        }
+      }
+    } catch (IOException | RuntimeException e) {
+      // Without a selector nobody can be told; the members see their connections close.
+      LOG.error("the hub of {} failed", ticket.label(), e);
+    } finally {
+      end(onEnd);
+    }
+  }
+
+  private void handleReady(long now) throws IOException {
+    Iterator<SelectionKey> ready = selector.selectedKeys().iterator();
+    while (ready.hasNext()) {
+      SelectionKey key = ready.next();
+      ready.remove();
+      if (!key.isValid()) {
+        continue;
+      }
+      if (key.channel() == server) {
+        admission.accept(key, now);
+      } else if (key.attachment() instanceof PendingPeer stranger) {
+        admit(stranger, key, now);
+      } else if (key.attachment() instanceof Peer peer) {
+        receive(peer, now);
+      }
+    }
+  }
+
+  private void admit(PendingPeer stranger, SelectionKey key, long now) {
+    Peer peer = admission.admit(stranger, key, now);
+    if (peer == null) {
+      return;
+    }
+    Peer tooMuch = admission.tooMuch(selector.keys());
+    if (tooMuch != null) {
+      remove(tooMuch, "it made room for another", now);
+    }
+    if (tooMuch != peer) {
+      receive(peer, now);
+    }
+  }
+
+  private void receive(Peer peer, long now) {
+    try {
+      boolean open = peer.channel.receiveTurn(message -> heard(peer, message, now));
+      if (!open) {
+        remove(peer, "connection closed", now);
+      }
+    } catch (IOException e) {
+      remove(peer, FramedChannel.reason(e), now);
+    }
+  }
+
+  private void heard(Peer peer, Message message, long now) {
+    peer.lastHeardNanos = now;
+    coordinator.received(peer, message, now);
+  }
+
+  private void beat() {
+    coordinator.beat();
+    Message beat = new Message.Heartbeat();
+    for (SelectionKey key : selector.keys()) {
+      if (key.attachment() instanceof Peer peer && !peer.isDismissed) {
+        peer.send(beat);
+      }
+    }
+  }
+
+  /** Everything that no event announces: silence, broken connections, unfinished handshakes. */
+  private void sweep(long now, boolean mayExpel) {
+    admission.sweep(now);
+    for (SelectionKey key : selector.keys().toArray(new SelectionKey[0])) {
+      if (!(key.attachment() instanceof Peer peer) || !key.isValid()) {
+        continue;
+      }
+      String broken = peer.broken;
+      if (broken != null) {
+        breakOff(peer, broken, now);
+      } else if (peer.isDismissed && now - peer.dismissedNanos > FAREWELL_NANOS) {
+        remove(peer, "dismissed", now);
+      } else if (mayExpel
+          && coordinator.watches(peer)
+          && heartbeats.isSilent(peer.lastHeardNanos, now)) {
+        expel(peer, now);
+      } else if (mayExpel && admission.isOverdue(peer, now)) {
+        remove(peer, "it did not greet", now);
+      } else {
+        key.interestOps(
+            peer.channel.hasUnsent()
+                ? SelectionKey.OP_READ | SelectionKey.OP_WRITE
+                : SelectionKey.OP_READ);
+        flush(peer, now);
+      }
+    }
+  }
+
+  private void flush(Peer peer, long now) {
+    try {
+      peer.channel.flush();
+    } catch (IOException e) {
+      breakOff(peer, FramedChannel.reason(e), now);
+    }
+  }
+
+  /** Nothing can be sent to it any more, but what it said before it left may have come since. */
+  private void breakOff(Peer peer, String why, long now) {
+    for (int turn = 0; turn < LAST_TURNS && peer.key.isValid(); turn++) {
+      receive(peer, now);
+    }
+    if (peer.key.isValid()) {
+      remove(peer, why, now);
+    }
+  }
+
+  /** A member that was only paused reads this when it wakes, and must not come back. */
+  private void expel(Peer peer, long now) {
+    String silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
+    coordinator.gone(peer, silence, now);
+    try {
+      peer.channel.channel().shutdownOutput();
+    } catch (IOException e) {
+      LOG.debug("a silent peer of {} was gone already", ticket.label(), e);
+    }
+    peer.isDismissed = true;
+    peer.isLeaving = true;
+    peer.dismissedNanos = now;
+  }
+
+  private void remove(Peer peer, String why, long now) {
+    peer.key.cancel();
+    CloseHelper.closeQuietly(peer.channel);
+    coordinator.gone(peer, why, now);
+  }
+
+  private void shut() throws IOException {
+    CloseHelper.closeQuietly(server);
+    selector.selectNow(); // only now is the server socket of a cancelled key really closed
+    shut.countDown();
+  }
+
+  private void end(Runnable onEnd) {
+    try {
+      shut(); // first the port, so that it can be used again; then the last words
+      admission.close();
+      farewell();
+    } catch (IOException e) {
+      LOG.debug("the hub of {} could not end in order", ticket.label(), e);
+    } finally {
+      for (SelectionKey key : selector.keys()) {
+        CloseHelper.closeQuietly(key.channel());
+      }
+      CloseHelper.closeQuietly(selector);
+      onEnd.run();
+      shut.countDown();
+      ended.countDown();
+    }
+  }
+
+  /** Closes what has been written out, and gives the rest a moment. */
+  private void farewell() {
+    long deadline = System.nanoTime() + FAREWELL_NANOS;
+    boolean unsent = true;
+    while (unsent && System.nanoTime() < deadline) {
+      unsent = false;
+      for (SelectionKey key : selector.keys()) {
+        if (key.attachment() instanceof Peer peer && peer.broken == null && key.isValid()) {
+          try {
+            unsent |= !peer.channel.flush();
+          } catch (IOException e) {
+            peer.broken = FramedChannel.reason(e);
+          }
+        }
+      }
+      if (unsent) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
+      }
+    }
+  }
+}

@@ -1,0 +1,177 @@
+package io.nvrar.internal.hub;
+
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.Ticket;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.function.BiConsumer;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The hub's part of {@code split}: who waits, where each goes, and where the new groups meet. For
+ * the hub's thread. A method that returns a failure leaves it to the caller to fail the group.
+ */
+final class SplitBoard {
+  private final Ticket ticket;
+  private final BiConsumer<Integer, Message> send;
+
+  /** By rank; null where that rank has not come yet. */
+  private final Message.@Nullable Split[] waiting;
+
+  /** Of the last split that was complete; their members may still have to meet. */
+  private List<int[]> groups = List.of();
+
+  private int number = 1;
+  private int closedRank = -1;
+  private boolean isOver;
+  private long deadlineNanos;
+
+  /**
+   * @param send to the member of a rank
+   */
+  SplitBoard(Ticket ticket, BiConsumer<Integer, Message> send) {
+    this.ticket = ticket;
+    this.send = send;
+    waiting = new Message.Split[ticket.worldSize()];
+  }
+
+  /** A member calls the next split. */
+  @Nullable Failure called(int rank, Message.Split split, long nowNanos) {
+    int first =
+        IntStream.range(0, waiting.length).filter(r -> waiting[r] != null).findFirst().orElse(-1);
+    if (first < 0) {
+      deadlineNanos = nowNanos + ticket.config().joinTimeout().toNanos();
+    }
+    if (split.number() != number || waiting[rank] != null) {
+      return Failure.of(
+          Failure.Kind.MISMATCH,
+          "rank %d calls split #%d of %s where #%d is next"
+              .formatted(rank, split.number(), ticket.label(), number));
+    }
+    Message.Split other = first < 0 ? null : waiting[first];
+    if (other != null && other.sequence() != split.sequence()) {
+      return Failure.of(
+          Failure.Kind.MISMATCH,
+          "the ranks differ at split #%d of %s: rank %d calls it after its collective #%d, rank %d after #%d"
+              .formatted(number, ticket.label(), first, other.sequence(), rank, split.sequence()));
+    }
+    if (other != null && !Arrays.equals(other.ranks(), split.ranks())) {
+      return Failure.of(
+          Failure.Kind.MISMATCH,
+          "the ranks differ at split #%d of %s: rank %d calls %s, rank %d %s"
+              .formatted(number, ticket.label(), first, call(other), rank, call(split)));
+    }
+    waiting[rank] = split;
+    if (closedRank >= 0) {
+      return closed(closedRank);
+    }
+    if (IntStream.range(0, waiting.length).allMatch(r -> waiting[r] != null)) {
+      complete();
+    }
+    return null;
+  }
+
+  private static String call(Message.Split split) {
+    return split.ranks().length == 0 ? "split" : "newGroup of " + Phrases.ranks(split.ranks());
+  }
+
+  private void complete() {
+    Map<Integer, List<Integer>> byColor = new TreeMap<>();
+    for (int r = 0; r < waiting.length; r++) {
+      int color = at(r).color();
+      if (color >= 0) {
+        byColor.computeIfAbsent(color, c -> new ArrayList<>()).add(r);
+      } else {
+        send.accept(r, new Message.SplitPlaces(number, new int[0]));
+      }
+    }
+    groups = new ArrayList<>();
+    for (List<Integer> ranks : byColor.values()) {
+      ranks.sort(Comparator.comparingInt(r -> at(r).key())); // stable: equal keys keep their order
+      int[] inOrder = ranks.stream().mapToInt(Integer::intValue).toArray();
+      groups.add(inOrder);
+      Message.SplitPlaces places = new Message.SplitPlaces(number, inOrder);
+      ranks.forEach(r -> send.accept(r, places));
+    }
+    Arrays.fill(waiting, null);
+    number++;
+  }
+
+  private Message.Split at(int rank) {
+    return Objects.requireNonNull(waiting[rank]);
+  }
+
+  /** A new group's rank 0 says where its members meet. */
+  void meets(int rank, Message.SplitRendezvous rendezvous) {
+    if (rendezvous.number() != number - 1) {
+      return;
+    }
+    for (int[] ranks : groups) {
+      if (ranks[0] == rank) {
+        IntStream.of(ranks).skip(1).forEach(r -> send.accept(r, rendezvous));
+      }
+    }
+  }
+
+  /** The driver has all close: who waits hears that, not that another has closed. */
+  void end() {
+    isOver = true;
+  }
+
+  /** A member makes no more calls. */
+  @Nullable Failure closed(int rank) {
+    closedRank = rank;
+    int[] present = present();
+    return isOver || present.length == 0
+        ? null
+        : Failure.of(
+            Failure.Kind.ABORTED,
+            "rank %d closed %s, so split #%d, which %s called, cannot complete"
+                .formatted(rank, ticket.label(), number, Phrases.ranks(present)));
+  }
+
+  /** Looks at the clock. */
+  @Nullable Failure tick(long nowNanos) {
+    int[] present = present();
+    if (present.length == 0 || nowNanos < deadlineNanos) {
+      return null;
+    }
+    int[] missing = IntStream.range(0, waiting.length).filter(r -> waiting[r] == null).toArray();
+    return Failure.timeout(
+        "split #%d of %s timed out after %s without %s: %s"
+            .formatted(
+                number,
+                ticket.label(),
+                Phrases.seconds(ticket.config().joinTimeout()),
+                Phrases.ranks(missing),
+                sentence(present)),
+        missing);
+  }
+
+  /** {@code reason}, and who waits in a split, which no rank's last call shows. */
+  Failure withWaiting(Failure reason) {
+    int[] present = present();
+    return present.length == 0 || reason.message().contains("split #" + number)
+        ? reason
+        : reason.withMessage(reason.message() + "; " + sentence(present));
+  }
+
+  private String sentence(int... present) {
+    return Phrases.ranks(present)
+        + (present.length == 1 ? " waits" : " wait")
+        + " in split #"
+        + number;
+  }
+
+  private int[] present() {
+    return IntStream.range(0, waiting.length).filter(r -> waiting[r] != null).toArray();
+  }
+}

@@ -1,0 +1,68 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.wire.Phrases;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/**
+ * What the ranks were doing when a group failed, in words. Read from the memory that the ranks of
+ * one host share, so it needs nobody's answer and holds the dead, too.
+ */
+final class Activities {
+  private Activities() {}
+
+  /** Of all ranks, this member first: a clause for the end of a sentence, beginning with "; ". */
+  static String seenBy(NativeCommunicator comm, int rank, int worldSize) {
+    String own = "; this member (rank %d) %s".formatted(rank, ofMember(comm.call(rank)));
+    String others = ofRanks(comm, IntStream.range(0, worldSize).filter(r -> r != rank).toArray());
+    return others.isEmpty() ? own : own + "; " + others;
+  }
+
+  /** Of all ranks: a clause for the end of a sentence, beginning with "; ". */
+  static String ofAll(NativeCommunicator comm, int worldSize) {
+    return "; " + ofRanks(comm, IntStream.range(0, worldSize).toArray());
+  }
+
+  private static String ofMember(CallRecord call) {
+    return switch (call.state()) {
+      case NONE -> "had made no call yet";
+      case RUNNING, FAILED -> "was in " + call.description();
+      case DONE -> "was in no call, its last was " + call.description();
+      case QUEUED -> "had queued " + call.description();
+    };
+  }
+
+  private static String ofRanks(NativeCommunicator comm, int... ranks) {
+    Map<String, List<Integer>> byDoing = new LinkedHashMap<>();
+    for (int rank : ranks) {
+      byDoing.computeIfAbsent(doing(comm.call(rank)), doing -> new ArrayList<>()).add(rank);
+    }
+    // The odd one out comes first: it is what the reader looks for.
+    return byDoing.entrySet().stream()
+        .sorted(Comparator.comparingInt(entry -> entry.getValue().size()))
+        .map(entry -> clause(entry.getValue(), entry.getKey()))
+        .collect(Collectors.joining(", "));
+  }
+
+  private static String clause(List<Integer> ranks, String doing) {
+    boolean one = ranks.size() == 1;
+    String verb = doing.startsWith("in ") ? (one ? "was " : "were ") : "";
+    return Phrases.ranks(ranks.stream().mapToInt(Integer::intValue).toArray()) + " " + verb + doing;
+  }
+
+  private static String doing(CallRecord call) {
+    return switch (call.state()) {
+      case NONE -> "had made no call yet";
+      case RUNNING, FAILED -> "in " + call.description();
+      case DONE -> "had finished " + call.description();
+      case QUEUED -> "had queued " + call.description();
+    };
+  }
+}

@@ -1,0 +1,167 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.Ticket;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.ConnectException;
+import java.net.InetSocketAddress;
+import java.net.SocketTimeoutException;
+import java.net.StandardSocketOptions;
+import java.net.UnknownHostException;
+import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Reaches the rendezvous and proves to it, and has it prove, that both hold the same ticket. Tries
+ * again until the limit: a rendezvous under attack drops the oldest of its unproven connections,
+ * and that may be this one.
+ */
+public final class Dialer {
+  private static final long ATTEMPT_NANOS = TimeUnit.SECONDS.toNanos(5);
+  private static final long PAUSE_MIN_MILLIS = 20;
+  private static final long PAUSE_MAX_MILLIS = 500;
+
+  private final Ticket ticket;
+  private final Handshake handshake;
+  private final Handshake.Role role;
+  private final int rank;
+
+  /** The other end answered, but not as the maker of this ticket would. */
+  private static final class StrangerException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    StrangerException(String message) {
+      super(message);
+    }
+  }
+
+  public Dialer(Ticket ticket, Handshake.Role role, int rank) {
+    this.ticket = ticket;
+    this.role = role;
+    this.rank = rank;
+    handshake = new Handshake(ticket);
+  }
+
+  public FramedChannel dial(Duration limit) {
+    long deadlineNanos = System.nanoTime() + limit.toNanos();
+    long pauseMillis = PAUSE_MIN_MILLIS;
+    while (true) {
+      long left = deadlineNanos - System.nanoTime();
+      try {
+        return attempt(System.nanoTime() + Math.max(1, Math.min(left, ATTEMPT_NANOS)));
+      } catch (ConnectException e) {
+        // The ticket was made by an open rendezvous, so a closed port will not open again.
+        throw new CollectiveException(
+            "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended"
+                .formatted(ticket.label(), where(), e.getMessage()),
+            e);
+      } catch (StrangerException e) {
+        throw new CollectiveException(
+            "at %s there is not the rendezvous of this ticket for %s: %s"
+                .formatted(where(), ticket.label(), e.getMessage()),
+            e);
+      } catch (UnknownHostException e) {
+        throw new CollectiveException(
+            "the rendezvous host %s of %s cannot be resolved"
+                .formatted(ticket.host(), ticket.label()),
+            e);
+      } catch (ClosedByInterruptException e) {
+        throw interrupted(e);
+      } catch (IOException e) {
+        if (deadlineNanos - System.nanoTime() <= TimeUnit.MILLISECONDS.toNanos(pauseMillis)) {
+          throw unreachable(limit, e);
+        }
+      }
+      try {
+        Thread.sleep(pauseMillis);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw interrupted(e);
+      }
+      pauseMillis = Math.min(2 * pauseMillis, PAUSE_MAX_MILLIS);
+    }
+  }
+
+  private FramedChannel attempt(long deadlineNanos) throws IOException {
+    SocketChannel channel = SocketChannel.open();
+    boolean done = false;
+    try {
+      channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+      InetSocketAddress address = ticket.address();
+      channel.socket().connect(address, millisUntil(deadlineNanos));
+      byte[] clientHello = handshake.clientHello(role, rank);
+      channel.write(ByteBuffer.wrap(clientHello));
+      byte[] serverHello = read(channel, Handshake.SERVER_HELLO_BYTES, deadlineNanos);
+      if (!handshake.isServer(clientHello, serverHello)) {
+        throw new StrangerException("it does not know the ticket's secret");
+      }
+      channel.write(ByteBuffer.wrap(handshake.clientProof(clientHello, serverHello)));
+      byte[] answer = read(channel, Handshake.ADMISSION_BYTES, deadlineNanos);
+      if (!handshake.isAdmission(clientHello, serverHello, answer)) {
+        throw new StrangerException("it does not answer the proof");
+      }
+      Handshake.Keys keys = handshake.keys(clientHello, serverHello);
+      FramedChannel framed = new FramedChannel(channel, keys.toServer(), keys.toClient());
+      done = true;
+      return framed;
+    } finally {
+      if (!done) {
+        channel.close();
+      }
+    }
+  }
+
+  private static byte[] read(SocketChannel channel, int bytes, long deadlineNanos)
+      throws IOException {
+    byte[] answer = new byte[bytes];
+    InputStream in = channel.socket().getInputStream();
+    for (int have = 0; have < bytes; ) {
+      channel.socket().setSoTimeout(millisUntil(deadlineNanos));
+      int count = in.read(answer, have, bytes - have);
+      if (count < 0) {
+        throw new EOFException("the connection was closed before it was authenticated");
+      }
+      have += count;
+    }
+    return answer;
+  }
+
+  private static int millisUntil(long deadlineNanos) throws SocketTimeoutException {
+    long left = TimeUnit.NANOSECONDS.toMillis(deadlineNanos - System.nanoTime());
+    if (left <= 0) {
+      throw new SocketTimeoutException("no answer");
+    }
+    return (int) left;
+  }
+
+  private CollectiveTimeoutException unreachable(Duration limit, IOException e) {
+    CollectiveTimeoutException timeout =
+        new CollectiveTimeoutException(
+            "the rendezvous of %s at %s could not be reached by %s within %s: %s"
+                .formatted(ticket.label(), where(), who(), Phrases.seconds(limit), e.getMessage()),
+            0);
+    timeout.initCause(e);
+    return timeout;
+  }
+
+  private CollectiveException interrupted(Exception e) {
+    return new CollectiveException(who() + " was interrupted while it joined " + ticket.label(), e);
+  }
+
+  private String who() {
+    return role == Handshake.Role.MEMBER ? "rank " + rank : "an observer";
+  }
+
+  private String where() {
+    return ticket.host() + ":" + ticket.port();
+  }
+}

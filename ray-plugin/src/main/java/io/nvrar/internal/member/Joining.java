@@ -1,0 +1,302 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.Device;
+import io.nvrar.GroupConfig;
+import io.nvrar.device.Devices;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One member's way into a group: reach the rendezvous, say who it is, prepare, exchange
+ * descriptors, connect, wait for all. Whatever fails here is told to the others and leaves nothing
+ * behind.
+ */
+public final class Joining {
+  /** The rendezvous keeps the deadline and knows who is missing; this is for when it is stuck. */
+  private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  /** How soon a member that has died is heard of, where the machine has time. */
+  private static final long LOSS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
+  /** The hub has little to do at its end, on a machine that may have more. */
+  private static final long HUB_END_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  /** How long the close of rank 0 waits for the others, who leave when it does. */
+  private static final long OTHERS_END_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final Ticket ticket;
+  private final int rank;
+  private final int deviceOrdinal;
+  private final @Nullable Rendezvous hub;
+  private final @Nullable Parent parent;
+  private final ProcessIdentity self = ProcessIdentity.current();
+  private boolean spans;
+
+  /**
+   * The group from which one is split.
+   *
+   * @param children of this process's member there
+   * @param ranks the new group's members by their rank there, in the order of their new ranks
+   */
+  @SuppressWarnings("ArrayRecordComponent") // never changed
+  record Parent(Children children, int[] ranks) {}
+
+  /**
+   * @param hub the group's rendezvous if this is rank 0; closed with the group
+   * @param parent null for a group that is split from none
+   */
+  public Joining(
+      Ticket ticket,
+      int rank,
+      int deviceOrdinal,
+      @Nullable Rendezvous hub,
+      @Nullable Parent parent) {
+    this.ticket = ticket;
+    this.rank = rank;
+    this.deviceOrdinal = deviceOrdinal;
+    this.hub = hub;
+    this.parent = parent;
+  }
+
+  public MemberGroup join() {
+    GroupConfig config = ticket.config();
+    Duration limit = config.joinTimeout().plusNanos(GRACE_NANOS);
+    long deadline = System.nanoTime() + limit.toNanos();
+    Member member = null;
+    try {
+      FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(limit);
+      member =
+          new Member(
+              ticket,
+              rank,
+              new ControlChannel(framed, ticket),
+              framed.localHost(),
+              parent == null ? null : parent.children());
+      member.start();
+      if (parent != null) {
+        parent.children().add(member, parent.ranks());
+      }
+      return join(member, deadline);
+    } catch (RuntimeException | Error e) {
+      if (member != null) {
+        tellOthers(member, e);
+        member.leave();
+        member.awaitFreed(0);
+      }
+      // Of any other port the hub ends by itself: it stays a moment for those who come late.
+      if (member == null || config.rendezvousPort() != 0) {
+        endHub(hub, ticket);
+      }
+      throw e;
+    }
+  }
+
+  private MemberGroup join(Member member, long deadline) {
+    GroupConfig config = ticket.config();
+    Backend backend = config.backend(); // whoever made the ticket has resolved AUTO
+    member.send(
+        new Message.Hello(
+            self,
+            libraryVersion(),
+            NativeCommunicator.buildId(),
+            ticket.worldSize(),
+            backend.name(),
+            config.toString()));
+    Device device = Devices.open(backend, deviceOrdinal);
+    NativeCommunicator communicator =
+        NativeCommunicator.prepare(
+            ticket.label(),
+            backend,
+            deviceOrdinal,
+            rank,
+            ticket.worldSize(),
+            ticket.uniqueId(),
+            config);
+    member.own(communicator, backend == Backend.CUDA);
+    member.send(new Message.Descriptor(communicator.descriptor()));
+    Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();
+    connect(member, communicator, members);
+    member.send(new Message.Connected());
+    await(member, () -> member.isReady() ? member : null, deadline);
+    if (hub != null) {
+      hub.describeActivitiesBy(() -> Activities.ofAll(communicator, ticket.worldSize()));
+    }
+    return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
+  }
+
+  /** A peer that cannot be mapped may have died or left, and why says more and is heard of soon. */
+  private static void awaitLoss(Member member) {
+    try {
+      member.<Object>await(() -> null, System.nanoTime() + LOSS_NANOS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    member.throwIfFailed();
+    if (member.isClosing()) {
+      throw member.closed(); // destroyed, as the peer was
+    }
+  }
+
+  private <T> T await(Member member, Supplier<? extends @Nullable T> answer, long deadlineNanos) {
+    T given;
+    try {
+      given = member.await(answer, deadlineNanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CollectiveException(
+          "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
+    }
+    member.throwIfFailed();
+    if (member.isClosing()) {
+      throw member.closed(); // destroyed before it was complete
+    }
+    if (given == null) {
+      throw new CollectiveTimeoutException(
+          "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"
+              .formatted(
+                  rank,
+                  ticket.label(),
+                  ticket.host(),
+                  ticket.port(),
+                  Phrases.seconds(ticket.config().joinTimeout())),
+          0);
+    }
+    return given;
+  }
+
+  private void connect(
+      Member member, NativeCommunicator communicator, Message.MemberInfo[] members) {
+    try {
+      communicator.connect(
+          Arrays.stream(members).map(Message.MemberInfo::descriptor).toArray(byte[][]::new));
+    } catch (CollectiveException | BackendUnavailableException e) {
+      // Only now, because names prove nothing: containers of one host may differ in theirs and
+      // still share memory.
+      String span = span(members);
+      if (span != null) {
+        spans = true;
+        throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
+      }
+      CollectiveException ended = communicator.failure();
+      if (ended != null) {
+        // The library knows that the group was ended, the member why.
+        throw member.errors().callFailed(e instanceof CollectiveException own ? own : ended, false);
+      }
+      awaitLoss(member);
+      throw e;
+    }
+  }
+
+  /** "group 'tp' spans hosts A and B: ...", or null if all members are on one host. */
+  private @Nullable String span(Message.MemberInfo[] members) {
+    Map<String, int[]> ranksByHost = new LinkedHashMap<>();
+    for (Message.MemberInfo member : members) {
+      ProcessIdentity process = member.process();
+      boolean nameIsAmbiguous =
+          Arrays.stream(members)
+              .anyMatch(
+                  other ->
+                      other.process().host().equals(process.host())
+                          && !other.process().sameHost(process));
+      ranksByHost.computeIfAbsent(
+          process.host() + (nameIsAmbiguous ? " (boot id " + process.bootId() + ")" : ""),
+          host ->
+              IntStream.range(0, members.length)
+                  .filter(r -> members[r].process().sameHost(process))
+                  .toArray());
+    }
+    if (ranksByHost.size() == 1) {
+      return null;
+    }
+    return "%s spans hosts %s: %s; this version needs all members on one host"
+        .formatted(
+            ticket.label(),
+            String.join(" and ", ranksByHost.keySet()),
+            ranksByHost.entrySet().stream()
+                .map(entry -> Phrases.ranks(entry.getValue()) + " on " + entry.getKey())
+                .collect(Collectors.joining(", ")));
+  }
+
+  private void tellOthers(Member member, Throwable e) {
+    String sentence = e instanceof Error ? e.toString() : String.valueOf(e.getMessage());
+    if (spans) {
+      // Says it all, and the same on every member.
+      member.fail(Failure.of(Failure.Kind.ABORTED, sentence), true);
+      return;
+    }
+    String told =
+        "rank %d (%s) could not join %s: %s".formatted(rank, self, ticket.label(), sentence);
+    // If the others told it, it is recorded already and not told again.
+    member.fail(
+        e instanceof CollectiveException known
+            ? Failure.like(known, told).forOthers(told)
+            : Failure.of(
+                e instanceof BackendUnavailableException
+                    ? Failure.Kind.UNAVAILABLE
+                    : Failure.Kind.ABORTED,
+                told),
+        true);
+  }
+
+  /**
+   * Waits until the port of a group that rank 0 has left is free, and, if all have closed, until
+   * they have left too. The hub goes on for those that have not.
+   */
+  static void awaitHub(Rendezvous hub, boolean allClosed) {
+    try {
+      hub.awaitShut(HUB_END_NANOS);
+      if (allClosed) {
+        hub.awaitEnd(OTHERS_END_NANOS);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt(); // whoever interrupts wants no patience
+    }
+  }
+
+  /**
+   * Gives the rendezvous of a group that was never formed time for its last words, then ends it.
+   */
+  public static void endHub(@Nullable Rendezvous hub, Ticket ticket) {
+    if (hub == null) {
+      return;
+    }
+    boolean interrupted = false;
+    try {
+      if (!hub.awaitEnd(HUB_END_NANOS)) {
+        hub.discard("rank 0 has left " + ticket.label());
+        hub.awaitEnd(HUB_END_NANOS);
+      }
+    } catch (InterruptedException e) {
+      interrupted = true;
+      hub.discard("rank 0 has left " + ticket.label());
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static String libraryVersion() {
+    String version = Joining.class.getPackage().getImplementationVersion();
+    return version == null ? "unpackaged" : version;
+  }
+}

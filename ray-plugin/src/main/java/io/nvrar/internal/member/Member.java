@@ -1,0 +1,447 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupHealth;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.call.CommonCalls;
+import io.nvrar.internal.call.RunningCalls;
+import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One member, from the join to the end: takes what the control channel's thread learns to where it
+ * belongs, and is what {@link MemberGroup} calls.
+ */
+public final class Member implements ControlChannel.Listener {
+  private static final long FOREVER = Long.MAX_VALUE;
+
+  /** How often a member that is to close looks whether its running call has ended. */
+  private static final long CALL_END_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
+  /** How often a member that waits for one that has left looks whether the others are done. */
+  private static final long CLOSED_PEER_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+
+  /** How often a member whose calls fail after they have returned looks whether one has. */
+  private static final long DEVICE_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
+  private final Ticket ticket;
+  private final int rank;
+  private final ControlChannel channel;
+  private final Monitor monitor = new Monitor();
+
+  private final FirstFailure failure;
+  private final String localHost;
+  private final @Nullable Children siblings;
+  private final Children children;
+  private final Splitting splitting;
+  private final CommonCalls calls;
+  private final RunningCalls running;
+  private final CallErrors errors;
+  private final MemberLife life = new MemberLife(monitor);
+  private final MemberDriver driver = new MemberDriver();
+  private final MemberClose close;
+
+  /** Guarded by the monitor. */
+  private Message.@Nullable Members members;
+
+  /**
+   * @param localHost the address of this machine by which others may reach it
+   * @param siblings among whom the parent keeps this member; null for a group split from none
+   */
+  Member(
+      Ticket ticket,
+      int rank,
+      ControlChannel channel,
+      String localHost,
+      @Nullable Children siblings) {
+    this.ticket = ticket;
+    this.rank = rank;
+    this.channel = channel;
+    this.localHost = localHost;
+    this.siblings = siblings;
+    children = new Children(ticket);
+    splitting = new Splitting(ticket, rank, this);
+    failure = new FirstFailure(ticket, rank, monitor, channel, this::failed);
+    calls = new CommonCalls(rank, ticket.worldSize());
+    running = new RunningCalls(rank);
+    errors =
+        new CallErrors(ticket, rank, monitor, life, driver, failure, running, calls, this::members);
+    close = new MemberClose(ticket, rank, monitor, channel, life, driver, failure, running);
+  }
+
+  void start() {
+    channel.start("nvrar-" + ticket.name() + "-" + rank, this);
+  }
+
+  void send(Message message) {
+    channel.send(message);
+  }
+
+  /**
+   * From here on the end of the channel's thread frees {@code prepared}.
+   *
+   * @param async whether its calls fail after they have returned
+   */
+  void own(NativeCommunicator prepared, boolean async) {
+    failure.own(prepared);
+    boolean late =
+        monitor.locked(
+            () -> {
+              running.own(prepared, async);
+              return life.isEnded();
+            });
+    if (late) {
+      prepared.close();
+    }
+  }
+
+  /**
+   * Waits for what the hub or another member has to say.
+   *
+   * @param answer looked at under the lock
+   * @return null if the group has failed or closes, or the time is over before
+   */
+  <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
+      throws InterruptedException {
+    monitor.await(() -> answer.get() != null || hasFailed() || life.isClosing(), deadlineNanos);
+    return monitor.locked(answer);
+  }
+
+  /** Under the lock of what the channel's thread learns. */
+  <T extends @Nullable Object> T locked(Supplier<T> work) {
+    return monitor.locked(work);
+  }
+
+  // What the channel's thread learns.
+
+  @Override
+  public void received(Message message) {
+    if (message instanceof Failure reason) {
+      fail(reason, false);
+      if (reason.kind() == Failure.Kind.DRIVER) {
+        driver.ended();
+        children.end(reason);
+      }
+    } else if (message instanceof Message.Members all) {
+      monitor.update(() -> members = all);
+    } else if (message instanceof Message.Ready) {
+      monitor.update(
+          () -> {
+            life.allAreConnected();
+            failure.formed(Objects.requireNonNull(members));
+          });
+    } else if (message instanceof Message.Closing peer) {
+      if (peer.destroyed()) {
+        driver.destroysAnother();
+        failure.expectEnd();
+      }
+      monitor.update(() -> calls.closed(peer.rank(), peer.sequence()));
+    } else if (message instanceof Message.AllClosed) {
+      close.allHaveClosed();
+    } else if (message instanceof Message.Destroy) {
+      destroy();
+    } else {
+      monitor.update(() -> splitting.received(message));
+    }
+  }
+
+  @Override
+  public void lost(String why) {
+    boolean orderly = calls.hasClosed(0);
+    boolean hadFailed = hasFailed();
+    close.hubIsGone(orderly);
+    // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
+    // they have a driver, which cannot be heard any more.
+    if (orderly || (hadFailed && (life.isClosing() || !driver.isDriven()))) {
+      children.unheard();
+      return;
+    }
+    ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
+    Failure reason =
+        Failure.lost(
+            0,
+            hub,
+            "rank 0 (%s) was lost%s: %s"
+                .formatted(
+                    hub,
+                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                    why));
+    if (!hadFailed) {
+      fail(reason, true);
+    }
+    children.end(reason);
+  }
+
+  /** All members, once they are known. */
+  Message.@Nullable Members members() {
+    return monitor.locked(() -> members);
+  }
+
+  /** Whether every member is connected. */
+  boolean isReady() {
+    return monitor.locked(life::isReady);
+  }
+
+  @Override
+  public long tick() {
+    Failure reason = failure.get();
+    if (reason != null) {
+      children.parentFailed(reason);
+    }
+    if (driver.isDriven() && !life.isClosing() && reason != null && isForsaken()) {
+      close.beginByItself();
+    }
+    NativeCommunicator comm = running.communicator();
+    boolean mustSayClosing = close.mustStillSay(comm);
+    if (comm == null || hasFailed()) {
+      return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
+    }
+    boolean looksForFailures = running.isAsync() && isReady();
+    if (looksForFailures) {
+      errors.noteFailureOnDevice(comm);
+    }
+    if (calls.isAll()) {
+      return mustSayClosing ? CALL_END_POLL_NANOS : looksForFailures ? DEVICE_POLL_NANOS : FOREVER;
+    }
+    CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
+    if (obstacle != null) {
+      // This ends the transfers of the others, too, and they would not know why.
+      fail(errors.closedBy(obstacle), true);
+    }
+    return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
+  }
+
+  /** Whether nobody is left from whom this member could hear that it is to close. */
+  private boolean isForsaken() {
+    return driver.hasEnded() || close.isHubGone();
+  }
+
+  @Override
+  public void ended() {
+    close.end();
+    if (siblings != null) {
+      siblings.remove(this);
+    }
+    close.free();
+  }
+
+  // What callers do.
+
+  /**
+   * Begins a collective: until {@link #leaveCall} this member does not close in order. Throws, and
+   * has not begun, if no further one can be made.
+   */
+  void enterCall(NativeCommunicator comm) {
+    // Before the look at closing, which a close sets before anyone looks at the callers: either
+    // this call is refused or the others hear of a number that includes it.
+    running.begin();
+    try {
+      errors.checkCallable(comm);
+    } catch (RuntimeException e) {
+      running.end();
+      throw e;
+    }
+  }
+
+  /** {@link #enterCall} for point-to-point transfers, which concern no closed third. */
+  void enterTransfer() {
+    running.begin();
+    try {
+      errors.checkTransferable();
+    } catch (RuntimeException e) {
+      running.end();
+      throw e;
+    }
+  }
+
+  /** {@link #enterTransfer} for a graph. */
+  void enterReplay(AsyncStream on) {
+    enterTransfer();
+    running.replay(on);
+  }
+
+  void leaveCall() {
+    running.end();
+  }
+
+  /** What its callers are thrown. */
+  CallErrors errors() {
+    return errors;
+  }
+
+  /** {@link CallErrors#closed}. */
+  IllegalStateException closed() {
+    return errors.closed();
+  }
+
+  void throwIfFailed() {
+    failure.throwIfAny();
+  }
+
+  private boolean hasFailed() {
+    return failure.get() != null;
+  }
+
+  private void failed() {
+    close.failed();
+  }
+
+  /** Fails the group on this member and, if {@code report}, on all. */
+  void fail(Failure reason, boolean report) {
+    failure.fail(reason, report);
+  }
+
+  /** Fails the group on all members by their user's wish. */
+  void abort(String reason) {
+    abort(reason, null);
+  }
+
+  /** The same for a reason that this member's own failure keeps as its cause. */
+  void abort(Throwable reason) {
+    abort(Phrases.clause(reason), reason);
+  }
+
+  private void abort(String reason, @Nullable Throwable cause) {
+    // As a call, so that a close in another thread does not tell the others of itself first: it
+    // would be the reason that they hear for the end of their calls.
+    running.begin();
+    try {
+      failure.abort(Failure.abortedHere(rank, "aborted " + ticket.label() + ": " + reason), cause);
+    } finally {
+      running.end();
+    }
+  }
+
+  /**
+   * From here on it frees itself when its group has failed and its driver will not have it close.
+   */
+  void setDriven() {
+    driver.drives();
+    children.setDriven();
+  }
+
+  /** Fails with the group that this one was split from, and on all members. */
+  void endWithParent(Failure reason) {
+    driver.ended();
+    fail(reason, true);
+    children.end(reason);
+  }
+
+  /** From here on nobody can say that the driver wants it closed. */
+  void unheard() {
+    driver.ended();
+    children.unheard();
+    channel.wake();
+  }
+
+  /** Closes in order, and so do the groups split from this one: the driver wants it. */
+  void destroy() {
+    driver.destroys();
+    failure.expectEnd();
+    close.begin();
+    children.destroy();
+  }
+
+  boolean isClosing() {
+    return life.isClosing();
+  }
+
+  /** Whether its user, or the driver, has it close. */
+  boolean isClosed() {
+    return life.isClosed();
+  }
+
+  /** Whether the driver has all close. */
+  boolean isDestroyed() {
+    return driver.isDestroyed();
+  }
+
+  /** How it closes. */
+  MemberClose closing() {
+    return close;
+  }
+
+  /** {@link MemberClose#leave}. */
+  void leave() {
+    close.leave();
+  }
+
+  /** {@link MemberClose#awaitFreed}. */
+  void awaitFreed(long orderlyNanos) {
+    close.awaitFreed(orderlyNanos);
+  }
+
+  Children children() {
+    return children;
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#newGroup}. */
+  @Nullable CollectiveGroup newGroup(int[] ranks, int deviceOrdinal) {
+    NativeCommunicator comm = Objects.requireNonNull(running.communicator());
+    splitting.checkRanks(ranks);
+    enterCall(comm);
+    try {
+      return splitting.newGroup(ranks.clone(), comm.lastCollective(), deviceOrdinal);
+    } finally {
+      leaveCall();
+    }
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#split}. */
+  @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
+    NativeCommunicator comm = Objects.requireNonNull(running.communicator());
+    enterCall(comm);
+    try {
+      return splitting.split(color, key, comm.lastCollective(), deviceOrdinal);
+    } finally {
+      leaveCall();
+    }
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#failure}. */
+  @Nullable CollectiveException failure() {
+    errors.lookAtDevice();
+    return failure.known();
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#addFailureListener}. */
+  void addFailureListener(Consumer<CollectiveException> listener) {
+    failure.listeners().add(listener);
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#removeFailureListener}. */
+  void removeFailureListener(Consumer<CollectiveException> listener) {
+    failure.listeners().remove(listener);
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#health}. */
+  GroupHealth health() {
+    errors.lookAtDevice();
+    Failure reason = failure.get();
+    return Health.of(
+        Objects.requireNonNull(running.communicator()),
+        rank,
+        Objects.requireNonNull(members()),
+        reason == null ? null : reason.message(),
+        calls::hasClosed,
+        channel.silentNanos());
+  }
+
+  String localHost() {
+    return localHost;
+  }
+
+  String label() {
+    return ticket.label();
+  }
+}

@@ -1,0 +1,261 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupHealth;
+import io.nvrar.ReduceOp;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.call.CallChecks;
+import io.nvrar.internal.call.DeviceChecks;
+import io.nvrar.internal.call.TransferChecks;
+import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.Ticket;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/** A member as its user sees it: its life; {@link MemberCalls} and {@link MemberTransfers}. */
+public final class MemberGroup implements CollectiveGroup {
+  private final Ticket ticket;
+  private final int rank;
+  private final Backend backend;
+  private final Device device;
+  private final DeviceStream stream;
+  private final Member member;
+  private final CallGate gate;
+  private final MemberCalls calls;
+  private final MemberTransfers transfers;
+  private final @Nullable Rendezvous hub;
+
+  /**
+   * @param hub ends with this member; null but on rank 0
+   */
+  MemberGroup(
+      Ticket ticket,
+      int rank,
+      Backend backend,
+      Device device,
+      NativeCommunicator communicator,
+      Member member,
+      @Nullable Rendezvous hub) {
+    this.ticket = ticket;
+    this.rank = rank;
+    this.backend = backend;
+    this.device = device;
+    this.member = member;
+    this.hub = hub;
+    stream = device.createStream();
+    int worldSize = ticket.worldSize();
+    DeviceChecks deviceChecks = new DeviceChecks(device);
+    gate = new CallGate(member, communicator);
+    calls =
+        new MemberCalls(
+            rank,
+            worldSize,
+            gate,
+            new CallChecks(deviceChecks, rank, worldSize, ticket.config().gpusPerNode()));
+    transfers =
+        new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
+    if (stream instanceof AsyncStream async) {
+      member.closing().own(async);
+    }
+    GroupLeak.watch(this, member);
+  }
+
+  /** {@link Member#setDriven}, and on rank 0 {@link Rendezvous#setDriven}. */
+  public void setDriven() {
+    member.setDriven();
+    if (hub != null) {
+      hub.setDriven();
+    }
+  }
+
+  @Override
+  public String name() {
+    return ticket.name();
+  }
+
+  @Override
+  public int rank() {
+    return rank;
+  }
+
+  @Override
+  public int worldSize() {
+    return ticket.worldSize();
+  }
+
+  @Override
+  public Backend backend() {
+    return backend;
+  }
+
+  @Override
+  public GroupConfig config() {
+    return ticket.config();
+  }
+
+  @Override
+  public Device device() {
+    return device;
+  }
+
+  @Override
+  public DeviceStream stream() {
+    return stream;
+  }
+
+  @Override
+  public void allReduce(
+      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
+    calls.allReduce(send, recv, op, algorithm, on);
+  }
+
+  @Override
+  public void reduce(
+      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream on) {
+    calls.reduce(send, recv, op, root, on);
+  }
+
+  @Override
+  public void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
+    calls.reduceScatter(send, recv, op, on);
+  }
+
+  @Override
+  public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
+    calls.allGather(send, recv, on);
+  }
+
+  @Override
+  public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
+    calls.allToAll(send, recv, on);
+  }
+
+  @Override
+  public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream on) {
+    calls.broadcast(send, recv, root, on);
+  }
+
+  @Override
+  public void barrier(DeviceStream on) {
+    calls.barrier(on);
+  }
+
+  @Override
+  public void send(DeviceBuffer buffer, int peer) {
+    transfers.send(buffer, peer, transfers.defaultStream());
+  }
+
+  @Override
+  public void send(DeviceBuffer buffer, int peer, DeviceStream on) {
+    transfers.send(buffer, peer, on);
+  }
+
+  @Override
+  public void recv(DeviceBuffer buffer, int peer) {
+    transfers.recv(buffer, peer, transfers.defaultStream());
+  }
+
+  @Override
+  public void recv(DeviceBuffer buffer, int peer, DeviceStream on) {
+    transfers.recv(buffer, peer, on);
+  }
+
+  @Override
+  public void sendReceive(DeviceBuffer send, int destination, DeviceBuffer recv, int source) {
+    transfers.sendReceive(send, destination, recv, source, transfers.defaultStream());
+  }
+
+  @Override
+  public void sendReceive(
+      DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream on) {
+    transfers.sendReceive(send, destination, recv, source, on);
+  }
+
+  @Override
+  public void batch(Runnable work, DeviceStream on) {
+    transfers.batch(work, on);
+  }
+
+  @Override
+  public @Nullable CollectiveGroup split(int color, int key) {
+    gate.refuseInBatch("split");
+    return member.split(color, key, device.ordinal());
+  }
+
+  @Override
+  public @Nullable CollectiveGroup newGroup(int... ranks) {
+    gate.refuseInBatch("newGroup");
+    return member.newGroup(ranks, device.ordinal());
+  }
+
+  @Override
+  public @Nullable CollectiveException failure() {
+    return member.failure();
+  }
+
+  @Override
+  public void addFailureListener(Consumer<CollectiveException> listener) {
+    member.addFailureListener(listener);
+  }
+
+  @Override
+  public void removeFailureListener(Consumer<CollectiveException> listener) {
+    member.removeFailureListener(listener);
+  }
+
+  /** For tests: what its streams ask. */
+  CallGate gate() {
+    return gate;
+  }
+
+  @Override
+  public GroupHealth health() {
+    return member.health();
+  }
+
+  @Override
+  public void throwIfFailed() {
+    gate.throwIfFailed();
+  }
+
+  @Override
+  public void abort(String reason) {
+    member.abort(reason);
+  }
+
+  @Override
+  public void abort(Throwable reason) {
+    member.abort(reason);
+  }
+
+  @Override
+  public boolean isClosed() {
+    return member.isClosed();
+  }
+
+  @Override
+  public void close() {
+    MemberClose closing = member.closing();
+    closing.disownStream();
+    closing.begin();
+    closing.awaitFreed(ticket.config().joinTimeout().toNanos());
+    stream.close();
+    if (hub != null) {
+      hub.describeActivitiesBy(() -> ""); // this member remembers the calls it saw before its end
+      Joining.awaitHub(hub, closing.isAllClosed());
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "%s[rank %d of %d, %s]".formatted(ticket.label(), rank, ticket.worldSize(), backend);
+  }
+}

@@ -1,0 +1,46 @@
+package io.nvrar.internal.member;
+
+import java.util.BitSet;
+
+/** How many ranks of a new group stand in each node, from where its members stood before. */
+final class NodeShape {
+  private NodeShape() {}
+
+  /**
+   * The {@code gpusPerNode} of a group that is split from another: nodes are runs of so many ranks,
+   * of which only the last may be shorter.
+   *
+   * @param ranks the new group's members by their old rank, in the order of their new ranks
+   * @param gpusPerNode the old group's; 0 if it is one node
+   * @return 0, one node, if they are in one, and also if they are in several but not in such runs
+   */
+  static int of(int[] ranks, int gpusPerNode) {
+    if (gpusPerNode == 0) {
+      return 0;
+    }
+    BitSet left = new BitSet();
+    int runRanks = 0;
+    int firstRunRanks = 0;
+    int node = -1;
+    for (int rank : ranks) {
+      int next = rank / gpusPerNode;
+      if (next == node) {
+        runRanks++;
+        continue;
+      }
+      if (left.get(next)) {
+        return 0;
+      }
+      if (node >= 0) {
+        left.set(node);
+        firstRunRanks = firstRunRanks == 0 ? runRanks : firstRunRanks;
+        if (runRanks != firstRunRanks) {
+          return 0;
+        }
+      }
+      node = next;
+      runRanks = 1;
+    }
+    return firstRunRanks != 0 && runRanks <= firstRunRanks ? firstRunRanks : 0;
+  }
+}

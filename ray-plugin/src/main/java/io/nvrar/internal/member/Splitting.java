@@ -1,0 +1,270 @@
+package io.nvrar.internal.member;
+
+import static java.util.stream.Collectors.joining;
+
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.Crypto;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import java.util.BitSet;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A member's part of {@code split}: says where it wants to go, hears with whom, meets them and
+ * joins. The new group has a rendezvous and a control channel of its own, so that its life is its
+ * own too.
+ */
+public final class Splitting {
+  /** The hub keeps the deadline and knows who is missing; this is for when it is stuck. */
+  private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private static final String ELLIPSIS = "...";
+
+  private static final int[] NONE = {};
+
+  private final Ticket ticket;
+  private final int rank;
+  private final Member member;
+  private final AtomicBoolean busy = new AtomicBoolean();
+
+  // Guarded by the member's lock.
+  private int number;
+  private Message.@Nullable SplitPlaces places;
+  private Message.@Nullable SplitRendezvous rendezvous;
+
+  Splitting(Ticket ticket, int rank, Member member) {
+    this.ticket = ticket;
+    this.rank = rank;
+    this.member = member;
+  }
+
+  /** What the hub says; on the channel's thread, under the member's lock. */
+  void received(Message message) {
+    if (message instanceof Message.SplitPlaces all && all.number() == number) {
+      places = all;
+    } else if (message instanceof Message.SplitRendezvous where && where.number() == number) {
+      rendezvous = where;
+    }
+  }
+
+  /**
+   * {@link io.nvrar.CollectiveGroup#split}.
+   *
+   * @param lastCall the number of this member's last collective
+   * @param deviceOrdinal the device of the member in the new group
+   */
+  @Nullable MemberGroup split(int color, int key, long lastCall, int deviceOrdinal) {
+    begin("split");
+    try {
+      int[] ranks = agree(color, key, lastCall, NONE);
+      return ranks.length == 0
+          ? null
+          : join(ranks, childName(ticket.name(), Integer.toString(color)), deviceOrdinal);
+    } finally {
+      busy.set(false);
+    }
+  }
+
+  /**
+   * {@link io.nvrar.CollectiveGroup#newGroup} of ranks that were checked.
+   *
+   * @param lastCall the number of this member's last collective
+   * @param deviceOrdinal the device of the member in the new group
+   */
+  @Nullable MemberGroup newGroup(int[] ranks, long lastCall, int deviceOrdinal) {
+    begin("newGroup");
+    try {
+      int newRank = Message.Split.newRank(rank, ranks).orElse(-1);
+      agree(newRank < 0 ? -1 : 0, newRank, lastCall, ranks);
+      if (newRank < 0) {
+        return null;
+      }
+      String named = IntStream.of(ranks).mapToObj(Integer::toString).collect(joining(","));
+      return join(ranks, childName(ticket.name(), named), deviceOrdinal);
+    } finally {
+      busy.set(false);
+    }
+  }
+
+  private void begin(String call) {
+    if (!busy.compareAndSet(false, true)) {
+      throw new IllegalStateException(
+          "%s was called on rank %d of %s while another split of it runs there"
+              .formatted(call, rank, ticket.label()));
+    }
+  }
+
+  /** Throws unless these are ranks of this group, each named once. */
+  void checkRanks(int... ranks) {
+    if (ranks == null || ranks.length == 0) {
+      throw new IllegalArgumentException(
+          "newGroup names no rank, it needs one or more of the ranks 0 to %d of %s"
+              .formatted(ticket.worldSize() - 1, ticket.label()));
+    }
+    BitSet named = new BitSet();
+    for (int one : ranks) {
+      if (one < 0 || one >= ticket.worldSize()) {
+        throw new IllegalArgumentException(
+            "newGroup names rank %d, the ranks of %s are 0 to %d"
+                .formatted(one, ticket.label(), ticket.worldSize() - 1));
+      }
+      if (named.get(one)) {
+        throw new IllegalArgumentException(
+            "newGroup names rank %d of %s twice, which can be one member of the new group only"
+                .formatted(one, ticket.label()));
+      }
+      named.set(one);
+    }
+  }
+
+  private int[] agree(int color, int key, long lastCall, int[] named) {
+    int next =
+        member.locked(
+            () -> {
+              places = null;
+              rendezvous = null;
+              return ++number;
+            });
+    member.send(new Message.Split(next, color, key, lastCall, named));
+    return await(() -> places, what(next) + ", the places").ranks();
+  }
+
+  private MemberGroup join(int[] ranks, String name, int deviceOrdinal) {
+    GroupConfig config = childConfig(ranks);
+    int newRank = Message.Split.newRank(rank, ranks).orElseThrow();
+    Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
+    Ticket child = hub != null ? hub.ticket() : meet(name, ranks.length, config);
+    try {
+      return new Joining(
+              child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
+          .join();
+    } catch (CollectiveException | BackendUnavailableException e) {
+      member.throwIfFailed(); // which is why the others do not come, and says more
+      throw e;
+    }
+  }
+
+  /**
+   * The name of a group that is split from {@code parent}. Where it would be too long, its middle
+   * goes: a name is for messages only, and no reason for a split to fail.
+   */
+  public static String childName(String parent, String own) {
+    String name = parent + "/" + own;
+    int tooMany = name.length() - Ticket.MAX_NAME_CHARS;
+    if (tooMany <= 0) {
+      return name;
+    }
+    int cutFrom = (Ticket.MAX_NAME_CHARS - ELLIPSIS.length()) / 2;
+    int cutTo = cutFrom + ELLIPSIS.length() + tooMany;
+    if (Character.isLowSurrogate(name.charAt(cutFrom))) {
+      cutFrom--;
+    }
+    if (Character.isLowSurrogate(name.charAt(cutTo))) {
+      cutTo++;
+    }
+    return name.substring(0, cutFrom) + ELLIPSIS + name.substring(cutTo);
+  }
+
+  private Rendezvous open(String name, int worldSize, GroupConfig config) {
+    try {
+      Rendezvous hub =
+          Rendezvous.open(name, worldSize, config, member.localHost(), id -> secret(name, id));
+      hub.start(() -> {});
+      Ticket child = hub.ticket();
+      member.send(
+          new Message.SplitRendezvous(current(), child.uniqueId(), child.host(), child.port(), ""));
+      return hub;
+    } catch (RuntimeException | Error e) {
+      member.send(
+          new Message.SplitRendezvous(
+              current(),
+              new byte[0],
+              "",
+              0,
+              "rank %d (%s) could not open %s: %s"
+                  .formatted(rank, ProcessIdentity.current(), Ticket.label(name), e.getMessage())));
+      throw e;
+    }
+  }
+
+  private Ticket meet(String name, int worldSize, GroupConfig config) {
+    Message.SplitRendezvous where =
+        await(() -> rendezvous, what(current()) + ", the rendezvous of " + Ticket.label(name));
+    if (!where.problem().isEmpty()) {
+      throw new CollectiveException(where.problem());
+    }
+    return new Ticket(
+        name,
+        worldSize,
+        where.uniqueId(),
+        where.host(),
+        where.port(),
+        secret(name, where.uniqueId()),
+        config);
+  }
+
+  // Frames are authenticated, not encrypted, so no secret may travel in one; every member of the
+  // parent can make the child's. The unique id is random, so no two children share a secret.
+  private byte[] secret(String name, byte[] uniqueId) {
+    return Crypto.derive(ticket.secret(), "split", name, uniqueId);
+  }
+
+  private GroupConfig childConfig(int... ranks) {
+    // The parent has its port.
+    return ticket.config().toBuilder()
+        .rendezvousPort(0)
+        .gpusPerNode(NodeShape.of(ranks, ticket.config().gpusPerNode()))
+        .build();
+  }
+
+  private int current() {
+    return member.locked(() -> number);
+  }
+
+  private long deadlineNanos() {
+    return System.nanoTime() + ticket.config().joinTimeout().toNanos() + GRACE_NANOS;
+  }
+
+  private String what(int split) {
+    return "split #%d of %s".formatted(split, ticket.label());
+  }
+
+  /** Waits for what the hub or another member has to say; whatever comes instead is thrown. */
+  private <T> T await(Supplier<? extends @Nullable T> answer, String what) {
+    T given;
+    try {
+      given = member.await(answer, deadlineNanos());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      // The others wait for what this member would have done next.
+      member.fail(Failure.abortedHere(rank, "was interrupted in " + what), true);
+      throw new CollectiveException("rank " + rank + " was interrupted in " + what, e);
+    }
+    if (given != null) {
+      return given;
+    }
+    member.throwIfFailed();
+    if (member.isClosing()) {
+      // The others wait for what this member would have done next, unless the driver has all close.
+      // For itself it is a close.
+      if (!member.isDestroyed()) {
+        member.send(Failure.abortedHere(rank, "closed %s in %s".formatted(ticket.label(), what)));
+      }
+      throw member.closed();
+    }
+    Failure silence =
+        Failure.timeout("rank %d heard nothing from rank 0 in %s".formatted(rank, what), 0);
+    member.fail(silence, true);
+    member.throwIfFailed();
+    throw silence.toException();
+  }
+}

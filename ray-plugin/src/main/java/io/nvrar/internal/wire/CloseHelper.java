@@ -1,0 +1,23 @@
+package io.nvrar.internal.wire;
+
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Closes what is given up: if that fails there is nobody to tell and nothing left to do. */
+public final class CloseHelper {
+  private static final Logger LOG = LoggerFactory.getLogger(CloseHelper.class);
+
+  private CloseHelper() {}
+
+  public static void closeQuietly(@Nullable AutoCloseable closeable) {
+    if (closeable == null) {
+      return;
+    }
+    try {
+      closeable.close();
+    } catch (Exception e) {
+      LOG.debug("closing a socket failed", e);
+    }
+  }
+}

@@ -1,0 +1,111 @@
+package io.nvrar.internal.wire;
+
+import com.esotericsoftware.kryo.kryo5.Kryo;
+import com.esotericsoftware.kryo.kryo5.KryoException;
+import com.esotericsoftware.kryo.kryo5.Serializer;
+import com.esotericsoftware.kryo.kryo5.io.Input;
+import com.esotericsoftware.kryo.kryo5.io.Output;
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
+import io.nvrar.TuningTable;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** A {@link GroupConfig} by {@link Wire}; its builder checks what is read. */
+final class ConfigSerializer extends Serializer<GroupConfig> {
+  private static final int ANY_TYPE = -1;
+
+  /** A type, two numbers, a limit and an algorithm take one byte each or more. */
+  private static final int RULE_BYTES_MIN = 5;
+
+  @Override
+  public void write(Kryo kryo, Output output, GroupConfig value) {
+    kryo.writeObject(output, value.backend().name());
+    output.writeLong(value.timeout().toNanos());
+    output.writeLong(value.joinTimeout().toNanos());
+    output.writeLong(value.heartbeatLimit().toNanos());
+    output.writeLong(value.ringBytes());
+    output.writeInt(value.rendezvousPort());
+    output.writeInt(value.gpusPerNode());
+    output.writeByte(value.memory().code());
+    output.writeVarInt(value.concurrentGroups(), true);
+    output.writeVarLong(value.arenaBytes(), true);
+    List<TuningTable.Rule> rules = value.tuning().rules();
+    output.writeVarInt(rules.size(), true);
+    for (TuningTable.Rule rule : rules) {
+      DataType type = rule.dataType();
+      output.writeByte(type == null ? ANY_TYPE : type.code());
+      output.writeVarInt(rule.worldSize(), true);
+      output.writeVarInt(rule.gpusPerNode(), true);
+      output.writeVarLong(rule.bytesMax(), true);
+      output.writeByte(rule.algorithm().code());
+    }
+  }
+
+  @Override
+  public GroupConfig read(Kryo kryo, Input input, Class<? extends GroupConfig> type) {
+    return GroupConfig.builder()
+        .backend(Backend.valueOf(kryo.readObject(input, String.class)))
+        .timeout(Duration.ofNanos(input.readLong()))
+        .joinTimeout(Duration.ofNanos(input.readLong()))
+        .heartbeatLimit(Duration.ofNanos(input.readLong()))
+        .ringBytes(input.readLong())
+        .rendezvousPort(input.readInt())
+        .gpusPerNode(input.readInt())
+        .memory(memory(input.readByte()))
+        .concurrentGroups(input.readVarInt(true))
+        .arenaBytes(input.readVarLong(true))
+        .tuning(readTuning(input))
+        .build();
+  }
+
+  private static TuningTable readTuning(Input input) {
+    int count = Wire.readLength(input, RULE_BYTES_MIN);
+    List<TuningTable.Rule> rules = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      rules.add(
+          new TuningTable.Rule(
+              dataType(input.readByte()),
+              input.readVarInt(true),
+              input.readVarInt(true),
+              input.readVarLong(true),
+              algorithm(input.readByte())));
+    }
+    return TuningTable.of(rules);
+  }
+
+  private static MemoryProvider memory(int code) {
+    for (MemoryProvider provider : MemoryProvider.values()) {
+      if (provider.code() == code) {
+        return provider;
+      }
+    }
+    throw new KryoException("there is no memory provider " + code);
+  }
+
+  private static @Nullable DataType dataType(int code) {
+    if (code == ANY_TYPE) {
+      return null;
+    }
+    for (DataType type : DataType.values()) {
+      if (type.code() == code) {
+        return type;
+      }
+    }
+    throw new KryoException("there is no data type " + code);
+  }
+
+  private static Algorithm algorithm(int code) {
+    for (Algorithm algorithm : Algorithm.values()) {
+      if (algorithm.code() == code) {
+        return algorithm;
+      }
+    }
+    throw new KryoException("there is no algorithm " + code);
+  }
+}

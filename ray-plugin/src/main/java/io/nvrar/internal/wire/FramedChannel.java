@@ -1,0 +1,204 @@
+package io.nvrar.internal.wire;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.security.MessageDigest;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.function.Consumer;
+import javax.crypto.Mac;
+
+/**
+ * Messages over an authenticated socket that never blocks: {@code length(4) body(length) mac(16)},
+ * the MAC over the frame's number, its length and its body. For one thread.
+ */
+public final class FramedChannel implements Closeable {
+  private static final int FRAME_MAC_BYTES = 16;
+  private static final int FRAME_OVERHEAD = 4 + FRAME_MAC_BYTES;
+
+  /** A peer that leaves this much unread is as good as gone. */
+  private static final int MAX_UNSENT_BYTES = 1 << 20;
+
+  /** Of a turn, unless its first message is longer. The smallest message has some 22. */
+  static final int TURN_BYTES = 8 * 1024;
+
+  private final SocketChannel channel;
+  private final String localHost;
+  private final String remoteHost;
+  private final Wire wire = new Wire();
+  private final Mac sendMac;
+  private final Mac receiveMac;
+  private final ByteBuffer in = ByteBuffer.allocate(Wire.MAX_BYTES + FRAME_OVERHEAD);
+  private final ArrayDeque<ByteBuffer> unsent = new ArrayDeque<>();
+  private int unsentBytes;
+  private long sent;
+  private long received;
+
+  /** Takes over {@code channel} and makes it non-blocking. */
+  public FramedChannel(SocketChannel channel, byte[] sendKey, byte[] receiveKey)
+      throws IOException {
+    this.channel = channel;
+    sendMac = Crypto.hmac(sendKey);
+    receiveMac = Crypto.hmac(receiveKey);
+    channel.configureBlocking(false);
+    localHost = ((InetSocketAddress) channel.getLocalAddress()).getAddress().getHostAddress();
+    remoteHost =
+        channel.getRemoteAddress() instanceof InetSocketAddress remote
+            ? remote.getAddress().getHostAddress()
+            : "";
+  }
+
+  public SocketChannel channel() {
+    return channel;
+  }
+
+  /** The address of this machine that the connection uses: others reach it there too. */
+  public String localHost() {
+    return localHost;
+  }
+
+  /** The address from which the other end came. */
+  public String remoteHost() {
+    return remoteHost;
+  }
+
+  /**
+   * Queues a message and writes as much as the socket takes.
+   *
+   * @throws IOException if nothing can be sent any more, or not this
+   */
+  public void send(Message message) throws IOException {
+    byte[] body;
+    try {
+      body = wire.write(message);
+    } catch (IllegalArgumentException e) {
+      throw new IOException("what it was to be told does not fit: " + e.getMessage(), e);
+    }
+    ByteBuffer frame = ByteBuffer.allocate(body.length + FRAME_OVERHEAD);
+    frame.putInt(body.length).put(body);
+    frame.put(mac(sendMac, sent++, frame.array(), 4 + body.length), 0, FRAME_MAC_BYTES).flip();
+    unsentBytes += frame.remaining();
+    if (unsentBytes > MAX_UNSENT_BYTES) {
+      throw new IOException("it reads nothing");
+    }
+    unsent.add(frame);
+    flush();
+  }
+
+  /**
+   * Writes as much as the socket takes.
+   *
+   * @return whether nothing is left
+   */
+  public boolean flush() throws IOException {
+    for (ByteBuffer frame = unsent.peek(); frame != null; frame = unsent.peek()) {
+      unsentBytes -= channel.write(frame);
+      if (frame.hasRemaining()) {
+        return false;
+      }
+      unsent.remove();
+    }
+    return true;
+  }
+
+  /** Whether something waits for the socket to become writable. */
+  public boolean hasUnsent() {
+    return !unsent.isEmpty();
+  }
+
+  /**
+   * Hands over every message that has arrived, for as long as more come.
+   *
+   * @return false at the end of the stream
+   * @throws IOException if the connection broke or what arrived is not from the other end
+   */
+  public boolean receive(Consumer<Message> handler) throws IOException {
+    return receive(handler, Long.MAX_VALUE);
+  }
+
+  /**
+   * Hands over what has arrived, one message or more but no more than some hundreds, so that one
+   * who sends without pause has no more of the caller's time than others. What is left is in the
+   * socket, never here, and so makes that readable.
+   *
+   * @return false at the end of the stream
+   * @throws IOException if the connection broke or what arrived is not from the other end
+   */
+  public boolean receiveTurn(Consumer<Message> handler) throws IOException {
+    return receive(handler, TURN_BYTES);
+  }
+
+  private boolean receive(Consumer<Message> handler, long enoughBytes) throws IOException {
+    boolean heard = false;
+    for (long bytes = 0; !heard || bytes < enoughBytes; ) {
+      in.limit(Math.min(in.capacity(), in.position() + TURN_BYTES));
+      int count = channel.read(in);
+      bytes += count;
+      in.flip();
+      for (Message message = next(); message != null; message = next()) {
+        heard = true;
+        handler.accept(message);
+        if (!channel.isOpen()) {
+          return true;
+        }
+      }
+      in.compact();
+      if (count <= 0) {
+        return count == 0;
+      }
+    }
+    return true;
+  }
+
+  private @org.jspecify.annotations.Nullable Message next() throws IOException {
+    if (in.remaining() < 4) {
+      return null;
+    }
+    int start = in.position();
+    int length = in.getInt(start);
+    if (length < 1 || length > Wire.MAX_BYTES) {
+      throw new IOException("it sent a frame of " + Integer.toUnsignedString(length) + " bytes");
+    }
+    if (in.remaining() < length + FRAME_OVERHEAD) {
+      return null;
+    }
+    byte[] frame = new byte[length + FRAME_OVERHEAD];
+    in.get(frame);
+    byte[] mac = mac(receiveMac, received++, frame, 4 + length);
+    if (!MessageDigest.isEqual(
+        Arrays.copyOf(mac, FRAME_MAC_BYTES), Arrays.copyOfRange(frame, 4 + length, frame.length))) {
+      throw new IOException("it sent a frame with a wrong MAC");
+    }
+    try {
+      return wire.read(frame, 4, length, Message.class);
+    } catch (IllegalArgumentException e) {
+      throw new IOException("it sent what this version cannot read: " + e.getMessage(), e);
+    }
+  }
+
+  private static byte[] mac(Mac mac, long number, byte[] frame, int length) {
+    for (int shift = 56; shift >= 0; shift -= 8) {
+      mac.update((byte) (number >> shift));
+    }
+    mac.update(frame, 0, length);
+    return mac.doFinal();
+  }
+
+  @Override
+  public void close() throws IOException {
+    channel.close();
+  }
+
+  /** A connection's end in the words of a message. */
+  public static String reason(IOException e) {
+    String message = e.getMessage();
+    return message == null
+            || message.contains("Connection reset")
+            || message.contains("Broken pipe")
+        ? "connection closed"
+        : message;
+  }
+}

@@ -1,0 +1,148 @@
+package io.nvrar.internal.wire;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.Arrays;
+import javax.crypto.Mac;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How both ends of a control channel prove that they know the ticket's secret, and what each signs.
+ *
+ * <pre>
+ * client: "NVRC" version(1) role(1) rank(2) ticket id(16) nonce(32)
+ * server: "NVRS" version(1) zero(3) nonce(32) HMAC(secret, "server", client's message, server's up to here)
+ * client: HMAC(secret, "client", both messages)
+ * server: HMAC(secret, "admitted", both messages)
+ * </pre>
+ *
+ * Role and rank are in the first message and so under every MAC; both nonces are fresh, so a
+ * recorded conversation is worth nothing; the words keep one side's MAC from being played back as
+ * the other's. All sizes are fixed: before the last MAC nobody's length field is believed. The
+ * server answers first so that a member with a wrong ticket learns it at once, and last so that a
+ * member that was pushed out while its proof was under way knows to try again.
+ */
+public final class Handshake {
+  public static final int CLIENT_HELLO_BYTES = 56;
+  public static final int SERVER_HELLO_BYTES = 72;
+  public static final int CLIENT_PROOF_BYTES = Crypto.MAC_BYTES;
+  public static final int ADMISSION_BYTES = Crypto.MAC_BYTES;
+
+  private static final int CLIENT_MAGIC = 0x4e565243; // "NVRC"
+  private static final int SERVER_MAGIC = 0x4e565253; // "NVRS"
+  private static final int NONCE_BYTES = 32;
+  private static final int ID_BYTES = 16;
+  private static final int SERVER_SIGNED_BYTES = SERVER_HELLO_BYTES - Crypto.MAC_BYTES;
+
+  /** Who connects. */
+  public enum Role {
+    MEMBER(0),
+    OBSERVER(1);
+
+    private final byte code;
+
+    Role(int code) {
+      this.code = (byte) code;
+    }
+
+    private static @Nullable Role of(byte code) {
+      return code == MEMBER.code ? MEMBER : code == OBSERVER.code ? OBSERVER : null;
+    }
+  }
+
+  /** Who a client says it is; true once its proof was checked. */
+  public record Claim(Role role, int rank) {}
+
+  /** The keys of one connection, one per direction. */
+  @SuppressWarnings("ArrayRecordComponent") // handed to one FramedChannel
+  public record Keys(byte[] toServer, byte[] toClient) {}
+
+  private final byte[] secret;
+
+  public Handshake(Ticket ticket) {
+    secret = ticket.secret();
+  }
+
+  public byte[] clientHello(Role role, int rank) {
+    return ByteBuffer.allocate(CLIENT_HELLO_BYTES)
+        .putInt(CLIENT_MAGIC)
+        .put(TicketCodec.PROTOCOL_VERSION)
+        .put(role.code)
+        .putShort((short) rank)
+        .put(ticketId())
+        .put(Crypto.random(NONCE_BYTES))
+        .array();
+  }
+
+  /** Whether these bytes are of this protocol. */
+  public boolean isClientHello(byte[] clientHello) {
+    ByteBuffer hello = ByteBuffer.wrap(clientHello);
+    return hello.getInt() == CLIENT_MAGIC && hello.get() == TicketCodec.PROTOCOL_VERSION;
+  }
+
+  /** What {@code clientHello} claims, or null if it is not for this ticket. */
+  public @Nullable Claim claimOf(byte[] clientHello) {
+    ByteBuffer hello = ByteBuffer.wrap(clientHello).position(5);
+    Role role = Role.of(hello.get());
+    int rank = hello.getShort();
+    byte[] id = new byte[ID_BYTES];
+    hello.get(id);
+    if (role == null || !MessageDigest.isEqual(id, ticketId())) {
+      return null;
+    }
+    return new Claim(role, rank);
+  }
+
+  public byte[] serverHello(byte[] clientHello) {
+    ByteBuffer hello = ByteBuffer.allocate(SERVER_HELLO_BYTES);
+    hello.putInt(SERVER_MAGIC).put(TicketCodec.PROTOCOL_VERSION).position(8);
+    hello.put(Crypto.random(NONCE_BYTES));
+    hello.put(serverMac(clientHello, hello.array()));
+    return hello.array();
+  }
+
+  public boolean isServer(byte[] clientHello, byte[] serverHello) {
+    return MessageDigest.isEqual(
+        serverMac(clientHello, serverHello),
+        Arrays.copyOfRange(serverHello, SERVER_SIGNED_BYTES, SERVER_HELLO_BYTES));
+  }
+
+  public byte[] clientProof(byte[] clientHello, byte[] serverHello) {
+    return mac("client", clientHello, serverHello);
+  }
+
+  public boolean isClient(byte[] clientHello, byte[] serverHello, byte[] proof) {
+    return MessageDigest.isEqual(clientProof(clientHello, serverHello), proof);
+  }
+
+  public byte[] admission(byte[] clientHello, byte[] serverHello) {
+    return mac("admitted", clientHello, serverHello);
+  }
+
+  public boolean isAdmission(byte[] clientHello, byte[] serverHello, byte[] answer) {
+    return MessageDigest.isEqual(admission(clientHello, serverHello), answer);
+  }
+
+  public Keys keys(byte[] clientHello, byte[] serverHello) {
+    return new Keys(
+        mac("key to server", clientHello, serverHello),
+        mac("key to client", clientHello, serverHello));
+  }
+
+  private byte[] serverMac(byte[] clientHello, byte[] serverHello) {
+    return mac("server", clientHello, Arrays.copyOf(serverHello, SERVER_SIGNED_BYTES));
+  }
+
+  private byte[] ticketId() {
+    return Arrays.copyOf(mac("id", new byte[0], new byte[0]), ID_BYTES);
+  }
+
+  private byte[] mac(String word, byte[] first, byte[] second) {
+    Mac mac = Crypto.hmac(secret);
+    mac.update(("nvrar " + word + "\0").getBytes(StandardCharsets.US_ASCII));
+    mac.update(first);
+    mac.update(second);
+    return mac.doFinal();
+  }
+}

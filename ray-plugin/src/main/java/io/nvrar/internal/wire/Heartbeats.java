@@ -1,0 +1,33 @@
+package io.nvrar.internal.wire;
+
+import io.nvrar.GroupConfig;
+import java.util.concurrent.TimeUnit;
+
+/** How often both ends of a control channel speak, and when silence means loss. */
+public final class Heartbeats {
+  private final long limitNanos;
+  private final long intervalNanos;
+
+  public Heartbeats(GroupConfig config) {
+    limitNanos = config.heartbeatLimit().toNanos();
+    intervalNanos =
+        Math.max(
+            Math.min(TimeUnit.SECONDS.toNanos(1), limitNanos / 10),
+            TimeUnit.MILLISECONDS.toNanos(1));
+  }
+
+  public long intervalNanos() {
+    return intervalNanos;
+  }
+
+  /**
+   * Whether a turn took so long that this process was paused, and what it missed is still unread.
+   */
+  public boolean isPause(long turnNanos) {
+    return turnNanos > limitNanos / 2;
+  }
+
+  public boolean isSilent(long lastHeardNanos, long nowNanos) {
+    return nowNanos - lastHeardNanos > limitNanos;
+  }
+}

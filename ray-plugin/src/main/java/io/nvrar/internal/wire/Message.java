@@ -1,0 +1,196 @@
+package io.nvrar.internal.wire;
+
+import io.nvrar.internal.Printable;
+import io.nvrar.standalone.Members;
+import java.util.Objects;
+import java.util.OptionalInt;
+import java.util.stream.IntStream;
+
+/** What travels on an authenticated control channel. */
+@SuppressWarnings("ArrayRecordComponent") // read once, never changed
+public sealed interface Message permits Failure, Message.Greeting, Message.Notice {
+
+  /** The first message of a connection. */
+  sealed interface Greeting extends Message permits Hello, ObserverHello {
+    ProcessIdentity process();
+  }
+
+  /** Everything between the greeting and the end. */
+  sealed interface Notice extends Message
+      permits Descriptor,
+          MemberInfo,
+          Members,
+          Connected,
+          Ready,
+          Heartbeat,
+          Closing,
+          AllClosed,
+          Goodbye,
+          Destroy,
+          Activity,
+          Split,
+          SplitPlaces,
+          SplitRendezvous {}
+
+  /** Of each text in {@link Hello}; a configuration has some 200. */
+  int MAX_FACT_CHARS = 1024;
+
+  /** Member to hub: what must be the same on all members. */
+  record Hello(
+      ProcessIdentity process,
+      String libraryVersion,
+      String nativeBuild,
+      int worldSize,
+      String backend,
+      String config)
+      implements Greeting {
+    public Hello {
+      Objects.requireNonNull(process, "process");
+      libraryVersion = checked("a library version", libraryVersion, MAX_FACT_CHARS);
+      nativeBuild = checked("a native build", nativeBuild, MAX_FACT_CHARS);
+      backend = checked("a backend", backend, MAX_FACT_CHARS);
+      config = checked("a configuration", config, MAX_FACT_CHARS);
+    }
+  }
+
+  /** What the hub quotes to others or sends on must fit where it puts it. */
+  private static String checked(String what, String text, int maxChars) {
+    if (text.length() > maxChars) {
+      throw new IllegalArgumentException(
+          "%s of %d characters, the limit is %d".formatted(what, text.length(), maxChars));
+    }
+    return Printable.of(text);
+  }
+
+  /** Observer to hub. */
+  record ObserverHello(ProcessIdentity process) implements Greeting {
+    public ObserverHello {
+      Objects.requireNonNull(process, "process");
+    }
+  }
+
+  /** So that all members' fit into one {@link Members}; the native library's have 256. */
+  int MAX_DESCRIPTOR_BYTES = 1024;
+
+  /** Member to hub: this member is prepared. */
+  record Descriptor(byte[] bytes) implements Notice {
+    public Descriptor {
+      if (bytes.length > MAX_DESCRIPTOR_BYTES) {
+        throw new IllegalArgumentException(
+            "a descriptor of %d bytes, the limit is %d"
+                .formatted(bytes.length, MAX_DESCRIPTOR_BYTES));
+      }
+    }
+  }
+
+  /** One member of {@link Members}. */
+  record MemberInfo(ProcessIdentity process, byte[] descriptor) implements Notice {
+    public MemberInfo {
+      Objects.requireNonNull(process, "process");
+      Objects.requireNonNull(descriptor, "descriptor");
+    }
+  }
+
+  /** Hub to member: all members in rank order. */
+  record Members(MemberInfo[] inRankOrder) implements Notice {
+    public Members {
+      Objects.requireNonNull(inRankOrder, "members");
+    }
+  }
+
+  /** Member to hub: this member has mapped the others. */
+  record Connected() implements Notice {}
+
+  /** Hub to all: every member is connected. */
+  record Ready() implements Notice {}
+
+  /** Both ways: still here. */
+  record Heartbeat() implements Notice {}
+
+  /**
+   * Member to hub to all: this rank makes no call after number {@code sequence}.
+   *
+   * @param destroyed the driver wants it, also of the others: they may hear of it from each other
+   *     before they hear it from the driver
+   */
+  record Closing(int rank, long sequence, boolean destroyed) implements Notice {}
+
+  /** Hub to all: every member is closing. */
+  record AllClosed() implements Notice {}
+
+  /** To the hub: the end of the connection that follows is intended. */
+  record Goodbye() implements Notice {}
+
+  /** Observer to hub to members: close. */
+  record Destroy() implements Notice {}
+
+  /** Hub to observers, every now and then: what each rank is doing. */
+  record Activity(String sentence) implements Notice {
+    public Activity {
+      sentence = Printable.of(sentence, Failure.MAX_MESSAGE_CHARS);
+    }
+  }
+
+  /**
+   * Member to hub: this member waits in the group's {@code number}-th split, which it calls after
+   * its collective {@code sequence}.
+   *
+   * @param ranks what the split's caller has named as the members of one new group, which all must
+   *     name alike; empty if each names its color
+   */
+  record Split(int number, int color, int key, long sequence, int[] ranks) implements Notice {
+    private static final int[] NONE = {};
+
+    public Split {
+      if (ranks.length > Ticket.MAX_WORLD_SIZE) {
+        throw new IllegalArgumentException(
+            "a split that names %d ranks, the limit is %d"
+                .formatted(ranks.length, Ticket.MAX_WORLD_SIZE));
+      }
+    }
+
+    /**
+     * The rank in a group made by a split.
+     *
+     * @param rank in the group that was split
+     * @param ranks the new group's members by their old rank, in the order of their new ranks
+     * @return empty if it is none of them
+     */
+    public static OptionalInt newRank(int rank, int... ranks) {
+      return IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst();
+    }
+
+    public Split(int number, int color, int key, long sequence) {
+      this(number, color, key, sequence, NONE);
+    }
+  }
+
+  /**
+   * Hub to member: all have come. The members of the receiver's new group by their ranks in this
+   * one, in the order of their new ranks; empty if the receiver is in none.
+   */
+  record SplitPlaces(int number, int[] ranks) implements Notice {
+    public SplitPlaces {
+      Objects.requireNonNull(ranks, "ranks");
+    }
+  }
+
+  /**
+   * From a new group's rank 0 by the hub to its other members: where they meet. Together with the
+   * secret of this group, which does not travel, that is a ticket.
+   *
+   * @param problem why there is no rendezvous; empty if there is one
+   */
+  record SplitRendezvous(int number, byte[] uniqueId, String host, int port, String problem)
+      implements Notice {
+    public SplitRendezvous {
+      if (uniqueId.length > MAX_DESCRIPTOR_BYTES) {
+        throw new IllegalArgumentException(
+            "a unique id of %d bytes, the limit is %d"
+                .formatted(uniqueId.length, MAX_DESCRIPTOR_BYTES));
+      }
+      host = checked("a host", host, ProcessIdentity.MAX_CHARS);
+      problem = Printable.of(problem, Failure.MAX_MESSAGE_CHARS);
+    }
+  }
+}

@@ -1,0 +1,102 @@
+package io.nvrar.internal.wire;
+
+import io.nvrar.GroupConfig;
+import io.nvrar.standalone.Groups;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.UnknownHostException;
+import java.util.Arrays;
+import java.util.Objects;
+
+/**
+ * What a member must know to join a group.
+ *
+ * @param name the group's name, 1 to {@link #MAX_NAME_CHARS} characters
+ * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
+ * @param uniqueId the native unique id
+ * @param host the address of the rendezvous, as given to {@link Groups#createTicket}
+ * @param port its TCP port
+ * @param secret {@link #SECRET_BYTES} random bytes; who knows them may join
+ * @param config what all members agree on
+ */
+@SuppressWarnings("ArrayRecordComponent") // the arrays never leave this package
+public record Ticket(
+    String name,
+    int worldSize,
+    byte[] uniqueId,
+    String host,
+    int port,
+    byte[] secret,
+    GroupConfig config) {
+  /**
+   * The most members of a group: in this version all share one host's memory ({@code
+   * NVRAR_MAX_RANKS_PER_NODE} of the native library).
+   */
+  public static final int MAX_WORLD_SIZE = 8;
+
+  public static final int MAX_NAME_CHARS = 128;
+
+  public static final int SECRET_BYTES = 32;
+
+  public Ticket {
+    checkName(name);
+    checkWorldSize(worldSize);
+    Objects.requireNonNull(uniqueId, "unique id");
+    Objects.requireNonNull(host, "host");
+    Objects.requireNonNull(config, "config");
+    if (port < 1 || port > 65535) {
+      throw new IllegalArgumentException("port is " + port + ", must be 1 to 65535");
+    }
+    if (secret.length != SECRET_BYTES) {
+      throw new IllegalArgumentException(
+          "secret has " + secret.length + " bytes, must have " + SECRET_BYTES);
+    }
+  }
+
+  public static void checkName(String name) {
+    if (name.isEmpty() || name.length() > MAX_NAME_CHARS) {
+      throw new IllegalArgumentException(
+          "the group's name has %d characters, must have 1 to %d"
+              .formatted(name.length(), MAX_NAME_CHARS));
+    }
+  }
+
+  public static void checkWorldSize(int worldSize) {
+    if (worldSize < 1 || worldSize > MAX_WORLD_SIZE) {
+      throw new IllegalArgumentException(
+          "world size is " + worldSize + ", must be 1 to " + MAX_WORLD_SIZE);
+    }
+  }
+
+  /** Where the rendezvous is. */
+  public InetSocketAddress address() throws UnknownHostException {
+    return new InetSocketAddress(InetAddress.getByName(host), port);
+  }
+
+  /** {@code group 'tp'}, for messages. */
+  public String label() {
+    return label(name);
+  }
+
+  /** How messages call the group of that name. */
+  public static String label(String name) {
+    return "group '" + name + "'";
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Ticket that && Arrays.equals(secret, that.secret);
+  }
+
+  @Override
+  public int hashCode() {
+    return Arrays.hashCode(secret);
+  }
+
+  /** Everything but the secret. */
+  @Override
+  public String toString() {
+    return "Ticket[name=%s, worldSize=%d, address=%s:%d, %s]"
+        .formatted(name, worldSize, host, port, config);
+  }
+}

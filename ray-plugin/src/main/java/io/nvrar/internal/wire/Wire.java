@@ -1,0 +1,203 @@
+package io.nvrar.internal.wire;
+
+import com.esotericsoftware.kryo.kryo5.Kryo;
+import com.esotericsoftware.kryo.kryo5.KryoException;
+import com.esotericsoftware.kryo.kryo5.Registration;
+import com.esotericsoftware.kryo.kryo5.Serializer;
+import com.esotericsoftware.kryo.kryo5.io.Input;
+import com.esotericsoftware.kryo.kryo5.io.Output;
+import com.esotericsoftware.kryo.kryo5.util.DefaultClassResolver;
+import io.nvrar.GroupConfig;
+import io.nvrar.internal.Printable;
+import java.lang.reflect.Array;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * Objects of the bootstrap protocol to bytes and back, by Kryo. Not thread-safe.
+ *
+ * <p>Kryo allocates what a length field claims, so six bytes can ask for 2 GB. Everything of
+ * variable length is therefore read here by a serializer that compares the claim with the bytes
+ * that are left.
+ */
+public final class Wire {
+  /** The most bytes of one object; a member's share of the largest message is under 1 KiB. */
+  public static final int MAX_BYTES = 64 * 1024;
+
+  private static final int MAX_REASON_CHARS = 200;
+
+  private final Kryo kryo = new Kryo(new NumbersOnly(), null);
+  private final Output output = new Output(512, MAX_BYTES);
+
+  public Wire() {
+    kryo.setRegistrationRequired(true);
+    kryo.setReferences(false);
+    // Ids are part of the protocol: never reuse one. Kryo writes a record's components without
+    // names, so a changed record needs a new protocol version.
+    kryo.register(String.class, new StringSerializer());
+    kryo.register(byte[].class, new BytesSerializer(), 10);
+    kryo.register(int[].class, new IntsSerializer(), 11);
+    kryo.register(GroupConfig.class, new ConfigSerializer(), 12);
+    kryo.register(Ticket.class, 13);
+    kryo.register(ProcessIdentity.class, 14);
+    kryo.register(Failure.Kind.class, 15);
+    kryo.register(Failure.class, 16);
+    kryo.register(Message.Hello.class, 20);
+    kryo.register(Message.ObserverHello.class, 21);
+    kryo.register(Message.Descriptor.class, 22);
+    kryo.register(Message.MemberInfo.class, 23);
+    kryo.register(Message.MemberInfo[].class, new ArraySerializer<>(Message.MemberInfo.class), 24);
+    kryo.register(Message.Members.class, 25);
+    kryo.register(Message.Connected.class, 26);
+    kryo.register(Message.Ready.class, 27);
+    kryo.register(Message.Heartbeat.class, 28);
+    kryo.register(Message.Closing.class, 29);
+    kryo.register(Message.AllClosed.class, 30);
+    kryo.register(Message.Goodbye.class, 31);
+    kryo.register(Message.Destroy.class, 32);
+    kryo.register(Message.Activity.class, 33);
+    kryo.register(Message.Split.class, 34);
+    kryo.register(Message.SplitPlaces.class, 35);
+    kryo.register(Message.SplitRendezvous.class, 36);
+  }
+
+  /**
+   * The bytes of {@code value}.
+   *
+   * @throws IllegalArgumentException if they are more than {@link #MAX_BYTES}
+   */
+  public byte[] write(Object value) {
+    output.reset();
+    try {
+      kryo.writeClassAndObject(output, value);
+    } catch (KryoException e) {
+      throw new IllegalArgumentException(
+          "a %s that takes more than %d bytes"
+              .formatted(value.getClass().getSimpleName(), MAX_BYTES),
+          e);
+    }
+    return output.toBytes();
+  }
+
+  /**
+   * Reads what {@link #write} wrote.
+   *
+   * @throws IllegalArgumentException if the bytes are anything but one object of {@code type}
+   */
+  public <T> T read(byte[] bytes, int offset, int length, Class<T> type) {
+    Input input = new Input(bytes, offset, length);
+    Object value;
+    try {
+      value = kryo.readClassAndObject(input);
+    } catch (RuntimeException e) {
+      // Kryo, the serializers below and the records' own checks each have exceptions of their own.
+      throw new IllegalArgumentException("not a " + type.getSimpleName() + ": " + firstLine(e), e);
+    }
+    if (!type.isInstance(value)) {
+      throw new IllegalArgumentException(
+          "not a "
+              + type.getSimpleName()
+              + " but "
+              + (value == null ? "nothing" : "a " + value.getClass().getSimpleName()));
+    }
+    if (input.position() != input.limit()) {
+      throw new IllegalArgumentException(
+          "%d bytes follow the %s"
+              .formatted(input.limit() - input.position(), type.getSimpleName()));
+    }
+    return type.cast(value);
+  }
+
+  /** What is read may be in it, so it is made fit for a log. */
+  private static String firstLine(RuntimeException e) {
+    String message = e.getMessage();
+    String line =
+        message == null
+            ? e.getClass().getSimpleName()
+            : message.lines().findFirst().orElse("no reason given");
+    return Printable.of(line, MAX_REASON_CHARS);
+  }
+
+  /** The length that comes next, if that many items of {@code itemBytes} or more can follow. */
+  static int readLength(Input input, int itemBytes) {
+    int length = input.readVarInt(true);
+    int left = input.limit() - input.position();
+    if (length < 0 || length > left / itemBytes) {
+      throw new KryoException("length " + length + " with " + left + " bytes left");
+    }
+    return length;
+  }
+
+  /** Without class names, which nothing here needs and whose length Kryo believes too. */
+  private static final class NumbersOnly extends DefaultClassResolver {
+    @Override
+    protected Registration readName(Input input) {
+      throw new KryoException("a class name where a number belongs");
+    }
+  }
+
+  private static final class BytesSerializer extends Serializer<byte[]> {
+    @Override
+    public void write(Kryo kryo, Output output, byte[] value) {
+      output.writeVarInt(value.length, true);
+      output.writeBytes(value);
+    }
+
+    @Override
+    public byte[] read(Kryo kryo, Input input, Class<? extends byte[]> type) {
+      return input.readBytes(readLength(input, 1));
+    }
+  }
+
+  private static final class StringSerializer extends Serializer<String> {
+    @Override
+    public void write(Kryo kryo, Output output, String value) {
+      byte[] bytes = value.getBytes(StandardCharsets.UTF_8);
+      output.writeVarInt(bytes.length, true);
+      output.writeBytes(bytes);
+    }
+
+    @Override
+    public String read(Kryo kryo, Input input, Class<? extends String> type) {
+      return new String(input.readBytes(readLength(input, 1)), StandardCharsets.UTF_8);
+    }
+  }
+
+  private static final class IntsSerializer extends Serializer<int[]> {
+    @Override
+    public void write(Kryo kryo, Output output, int[] value) {
+      output.writeVarInt(value.length, true);
+      output.writeInts(value, 0, value.length);
+    }
+
+    @Override
+    public int[] read(Kryo kryo, Input input, Class<? extends int[]> type) {
+      return input.readInts(readLength(input, 4));
+    }
+  }
+
+  private static final class ArraySerializer<T> extends Serializer<T[]> {
+    private final Class<T> component;
+
+    ArraySerializer(Class<T> component) {
+      this.component = component;
+    }
+
+    @Override
+    public void write(Kryo kryo, Output output, T[] value) {
+      output.writeVarInt(value.length, true);
+      for (T item : value) {
+        kryo.writeObject(output, item);
+      }
+    }
+
+    @Override
+    public T[] read(Kryo kryo, Input input, Class<? extends T[]> type) {
+      @SuppressWarnings("unchecked")
+      T[] items = (T[]) Array.newInstance(component, readLength(input, 1));
+      for (int i = 0; i < items.length; i++) {
+        items[i] = kryo.readObject(input, component);
+      }
+      return items;
+    }
+  }
+}

@@ -1,0 +1,182 @@
+package io.nvrar.standalone;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.internal.member.ControlChannel;
+import io.nvrar.internal.member.Dialer;
+import io.nvrar.internal.member.Monitor;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/** An observer's state. */
+final class DriverObserver implements GroupObserver, ControlChannel.Listener {
+  private static final long FOREVER = Long.MAX_VALUE;
+  private static final long END_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  private final Ticket ticket;
+  private final ControlChannel channel;
+  private final Monitor monitor = new Monitor();
+
+  // Guarded by the monitor.
+  private @Nullable Failure failure;
+  private boolean groupEnded;
+  private boolean disconnected;
+  private Message.@Nullable Members members;
+  private boolean rankZeroClosing;
+  private String activity = "";
+  private long activityNanos;
+  private boolean ended;
+
+  private DriverObserver(Ticket ticket, ControlChannel channel) {
+    this.ticket = ticket;
+    this.channel = channel;
+  }
+
+  static DriverObserver observe(Ticket ticket, Duration limit) {
+    FramedChannel framed = new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(limit);
+    ControlChannel channel = new ControlChannel(framed, ticket);
+    DriverObserver observer = new DriverObserver(ticket, channel);
+    channel.send(new Message.ObserverHello(ProcessIdentity.current()));
+    channel.start("nvrar-" + ticket.name() + "-observer", observer);
+    return observer;
+  }
+
+  @Override
+  public String name() {
+    return ticket.name();
+  }
+
+  @Override
+  public int worldSize() {
+    return ticket.worldSize();
+  }
+
+  @Override
+  public @Nullable CollectiveException failure() {
+    return monitor.locked(() -> failure == null ? null : failure.toException());
+  }
+
+  @Override
+  public void abort(String reason) {
+    Failure aborted =
+        Failure.of(
+            Failure.Kind.DRIVER,
+            "the driver (%s) aborted %s: %s"
+                .formatted(ProcessIdentity.current(), ticket.label(), reason));
+    if (record(aborted)) {
+      channel.send(aborted);
+    }
+  }
+
+  @Override
+  public void destroy() {
+    channel.send(new Message.Destroy());
+    long joinNanos = ticket.config().joinTimeout().toNanos();
+    if (!await(() -> groupEnded || failure != null || disconnected || ended, joinNanos)) {
+      abort("it was not closed within " + Phrases.seconds(ticket.config().joinTimeout()));
+    }
+    // Rank 0 ends the channel when it has left; then the name and the port are free.
+    await(() -> disconnected || ended, END_NANOS);
+    close();
+  }
+
+  @Override
+  public void close() {
+    channel.leave();
+    await(() -> ended, END_NANOS);
+  }
+
+  /** Waits on the monitor. False if the time is over or the caller was interrupted. */
+  private boolean await(BooleanSupplier condition, long nanos) {
+    try {
+      return monitor.await(condition, System.nanoTime() + nanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+
+  private boolean record(Failure reason) {
+    return monitor.locked(
+        () -> {
+          if (failure != null || groupEnded || ended) {
+            return false;
+          }
+          monitor.update(() -> failure = reason);
+          return true;
+        });
+  }
+
+  @Override
+  public void received(Message message) {
+    if (message instanceof Failure reason) {
+      record(reason);
+    } else if (message instanceof Message.Members all) {
+      monitor.update(() -> members = all);
+    } else if (message instanceof Message.Activity seen) {
+      monitor.update(
+          () -> {
+            activity = seen.sentence();
+            activityNanos = System.nanoTime();
+          });
+    } else if (message instanceof Message.AllClosed
+        || (message instanceof Message.Closing closing && closing.rank() == 0)) {
+      // Without rank 0 there is nothing left to observe.
+      monitor.update(
+          () -> {
+            groupEnded |= message instanceof Message.AllClosed;
+            rankZeroClosing = true;
+          });
+    }
+  }
+
+  @Override
+  public void lost(String why) {
+    Failure loss = monitor.locked(() -> loss(why));
+    monitor.update(
+        () -> {
+          groupEnded |= rankZeroClosing;
+          disconnected = true;
+        });
+    record(loss);
+  }
+
+  /** Under the monitor. */
+  private Failure loss(String why) {
+    ProcessIdentity rankZero = ProcessIdentity.ofRankZero(ticket, members);
+    String lastSeen =
+        activity.isEmpty()
+            ? ""
+            : "; %d ms before%s"
+                .formatted(
+                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
+                    activity.replaceFirst("; ", " "));
+    return Failure.lost(
+        0,
+        rankZero,
+        "rank 0 (%s) of %s was lost: %s%s".formatted(rankZero, ticket.label(), why, lastSeen));
+  }
+
+  @Override
+  public long tick() {
+    return FOREVER;
+  }
+
+  @Override
+  public void ended() {
+    monitor.update(() -> ended = true);
+  }
+
+  @Override
+  public String toString() {
+    return "observer of " + ticket.label();
+  }
+}

@@ -1,0 +1,172 @@
+package io.nvrar.standalone;
+
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.member.Joining;
+import io.nvrar.internal.member.MemberGroup;
+import io.nvrar.internal.wire.Crypto;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.TicketCodec;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Groups of plain JVM processes, or threads: one makes a ticket, all join with it.
+ *
+ * <pre>{@code
+ * byte[] ticket = Groups.createTicket("tp", 4, GroupConfig.defaults(), "10.0.0.1");  // rank 0's process
+ * try (CollectiveGroup tp = Groups.join(ticket, rank)) {                             // every member
+ *   tp.allReduce(buffer);
+ * }
+ * }</pre>
+ *
+ * <p>A ticket holds a secret: whoever has it can join or end the group while the group lives. It is
+ * good for one group. All methods may be called by any thread.
+ */
+public final class Groups {
+
+  /** The most members of a group: in this version all share one host's memory. */
+  public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
+
+  /** The smallest {@code ringBytes} of a group of several nodes, but for 0. */
+  public static final int MIN_RING_BYTES_OF_NODES = Rendezvous.MIN_RING_BYTES_OF_NODES;
+
+  /**
+   * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,
+   * which is bytes, to the socket that waits for its members. An entry goes when rank 0 joins, when
+   * the ticket is discarded, or by itself after the join timeout.
+   */
+  private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
+
+  private Groups() {}
+
+  /**
+   * Opens the rendezvous of a new group and returns the ticket to give to its members. Called in
+   * the process that will join as rank 0. The rendezvous closes by itself if no member has come
+   * within the join timeout.
+   *
+   * @param name the group's name for messages, 1 to 128 characters
+   * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
+   * @param config what all members agree on
+   * @param host an address of this machine that all members can reach; the rendezvous listens there
+   *     only
+   * @return the ticket, under 4 KiB
+   * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
+   *     for several nodes, or the host cannot be resolved
+   * @throws BackendUnavailableException if the configured backend cannot run here
+   * @throws CollectiveException if the port is in use or the address is not this machine's
+   */
+  public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
+    Rendezvous rendezvous =
+        Rendezvous.open(
+            name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
+    Ticket ticket = rendezvous.ticket();
+    PENDING.put(ticket, rendezvous);
+    rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
+    return TicketCodec.encode(ticket);
+  }
+
+  /**
+   * Closes the rendezvous of a ticket made by this process that rank 0 has not used; members that
+   * wait there fail. Does nothing for any other ticket.
+   *
+   * @throws IllegalArgumentException if these bytes are no ticket
+   */
+  public static void discardTicket(byte[] ticket) {
+    Ticket decoded = TicketCodec.decode(ticket);
+    Rendezvous rendezvous = PENDING.remove(decoded);
+    if (rendezvous != null) {
+      rendezvous.discard("the ticket of " + decoded.label() + " was discarded");
+      Joining.endHub(rendezvous, decoded);
+    }
+  }
+
+  /** {@link #join(byte[], int, int)} with device ordinal 0. */
+  public static CollectiveGroup join(byte[] ticket, int rank) {
+    return join(ticket, rank, 0);
+  }
+
+  /**
+   * Becomes one member of a group. Returns when all members have joined; if one cannot, all fail
+   * with the reason.
+   *
+   * @param ticket from {@link #createTicket}
+   * @param rank this member's rank, each taken once; rank 0 joins in the process that made the
+   *     ticket
+   * @param deviceOrdinal the device of this process to compute on; the CPU backend ignores it
+   * @throws IllegalArgumentException if these bytes are no ticket or the group has no such rank
+   * @throws io.nvrar.CollectiveTimeoutException if members are missing after the join timeout
+   * @throws GroupMismatchException if members differ in library, world size or configuration, or
+   *     two claim one rank
+   * @throws BackendUnavailableException if the group's backend cannot run in this process
+   * @throws CollectiveException if this or another member cannot join
+   */
+  public static CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal) {
+    return joinAsMember(ticket, rank, deviceOrdinal);
+  }
+
+  private static MemberGroup joinAsMember(byte[] ticket, int rank, int deviceOrdinal) {
+    Ticket decoded = TicketCodec.decode(ticket);
+    if (rank < 0 || rank >= decoded.worldSize()) {
+      throw new IllegalArgumentException(
+          "rank is %d, the ranks of %s are 0 to %d"
+              .formatted(rank, decoded.label(), decoded.worldSize() - 1));
+    }
+    return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null, null).join();
+  }
+
+  /**
+   * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. When
+   * such a group has failed and its observer has aborted it or is lost, or rank 0 is, this member
+   * frees what it holds by itself, as do those of the groups split from it. Its calls go on to
+   * throw the failure, and {@link CollectiveGroup#close} works as ever. Where rank 0 joins in this
+   * way, an observer that has not come within twice the join timeout and 15 s after all have joined
+   * is lost, too.
+   */
+  public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
+    MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);
+    group.setDriven();
+    return group;
+  }
+
+  private static @Nullable Rendezvous hub(Ticket ticket) {
+    Rendezvous hub = PENDING.remove(ticket);
+    if (hub == null) {
+      throw new GroupMismatchException(
+          "rank 0 of %s joins once and in the process that made the ticket, but %s has no unused rendezvous for it (taken, expired, discarded, or made elsewhere)"
+              .formatted(ticket.label(), ProcessIdentity.current()));
+    }
+    return hub;
+  }
+
+  /**
+   * Observes a group from a process that is no member. May be called before, while and after the
+   * members join (of a group whose rank 0 has {@link #joinObserved joined as observed}, in time).
+   * Tries to reach the rendezvous for at most the join timeout.
+   *
+   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws CollectiveException if the rendezvous cannot be reached or is closed
+   */
+  public static GroupObserver observe(byte[] ticket) {
+    Ticket decoded = TicketCodec.decode(ticket);
+    return DriverObserver.observe(decoded, decoded.config().joinTimeout());
+  }
+
+  /**
+   * {@link #observe(byte[])} in another time than the join timeout.
+   *
+   * @param limit how long to try to reach the rendezvous
+   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws CollectiveException if the rendezvous cannot be reached or is closed
+   */
+  public static GroupObserver observe(byte[] ticket, Duration limit) {
+    return DriverObserver.observe(TicketCodec.decode(ticket), limit);
+  }
+}

@@ -1,0 +1,133 @@
+package io.nvrar.standalone;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.PeerLostException;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Objects;
+
+/**
+ * A member, or an observer, as a process of its own. Says on standard output what happens, one line
+ * each: TICKET, JOINED, SUM, FAILED, CLOSED.
+ *
+ * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>}, or {@code ticket} for one in
+ * Base64 on the first line of standard input; then {@code <rank> once|loop|observe}, or what the
+ * member does after {@link #CALLS} calls: {@code differ}, {@code absent} or {@code abort}; {@code
+ * idle} to make none; {@code split} to loop in a group of two.
+ */
+final class MemberMain {
+  /** How many calls a member makes before it does something else. */
+  static final int CALLS = 3;
+
+  private MemberMain() {}
+
+  public static void main(String[] args) throws IOException {
+    byte[] ticket;
+    int next;
+    if (args[0].equals("create")) {
+      ticket =
+          Groups.createTicket(
+              args[1],
+              Integer.parseInt(args[2]),
+              Members.config()
+                  .heartbeatLimit(Duration.ofMillis(Long.parseLong(args[3])))
+                  .joinTimeout(Duration.ofSeconds(30))
+                  .build(),
+              Members.HOST);
+      say("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      next = 4;
+    } else {
+      // Of what follows only the end is of interest, so it may be buffered.
+      BufferedReader input =
+          new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+      ticket = Base64.getDecoder().decode(input.readLine());
+      next = 1;
+    }
+    int rank = Integer.parseInt(args[next]);
+    if (args[next + 1].equals("observe")) {
+      observe(ticket);
+    } else {
+      join(ticket, rank, args[next + 1]);
+    }
+  }
+
+  private static void observe(byte[] ticket) {
+    try (GroupObserver observer = Groups.observe(ticket)) {
+      say("JOINED " + observer.name());
+      System.in.read();
+    } catch (IOException e) {
+      say("FAILED " + e);
+    }
+  }
+
+  private static void join(byte[] ticket, int rank, String mode) {
+    try (CollectiveGroup group = Members.join(ticket, rank)) {
+      say("JOINED " + ProcessHandle.current().pid());
+      if (mode.equals("split")) {
+        try (CollectiveGroup half = Objects.requireNonNull(group.split(rank / 2, 0))) {
+          say("SPLIT " + half.name());
+          work(half, "loop");
+        }
+      } else if (mode.equals("idle")) {
+        leaveTheOrder(group, "absent");
+      } else {
+        work(group, mode);
+      }
+    } catch (RuntimeException e) {
+      int lost = e instanceof PeerLostException peer ? peer.lostRank() : -1;
+      say("FAILED " + e.getClass().getSimpleName() + " " + lost + " " + e.getMessage());
+    }
+    say("CLOSED");
+  }
+
+  private static void work(CollectiveGroup group, String mode) {
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
+      float[] values = new float[1024];
+      for (int call = 1; ; call++) {
+        Arrays.fill(values, group.rank() + 1);
+        buffer.copyFrom(values);
+        group.allReduce(buffer);
+        buffer.copyTo(values);
+        if (mode.equals("once")) {
+          say("SUM " + values[0]);
+          return;
+        }
+        if (call == CALLS && !mode.equals("loop")) {
+          leaveTheOrder(group, mode);
+        }
+      }
+    }
+  }
+
+  private static void leaveTheOrder(CollectiveGroup group, String mode) {
+    switch (mode) {
+      case "differ" -> {
+        try (DeviceBuffer half = group.device().allocate(DataType.FLOAT32, 512)) {
+          group.allReduce(half);
+          Members.complete(group);
+        }
+      }
+      case "absent" -> {
+        try {
+          System.in.read(); // its end is that of the test
+        } catch (IOException e) {
+          say("FAILED " + e);
+        }
+      }
+      case "abort" -> group.abort("the model is gone");
+      default -> throw new IllegalArgumentException("no mode " + mode);
+    }
+  }
+
+  private static void say(String line) {
+    System.out.println(line);
+    System.out.flush();
+  }
+}

@@ -1,0 +1,144 @@
+package io.nvrar.standalone;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.ReduceOp;
+import io.nvrar.internal.member.Dialer;
+import io.nvrar.internal.member.MemberGroup;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.TicketCodec;
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * Everything that could say too much: groups that live, split, fail and refuse, and the text of
+ * whatever they are made of. The arguments are where to write the tickets; it waits for a byte
+ * before it ends.
+ */
+final class SecretsMain {
+  private SecretsMain() {}
+
+  public static void main(String[] args) throws Exception {
+    Path tickets = Path.of(args[0]);
+    ExecutorService threads = Executors.newCachedThreadPool();
+    lives(threads, kept(tickets, "lives"), tickets.resolve("split"));
+    fails(threads, kept(tickets, "fails"));
+    refuses(kept(tickets, "refuses"));
+    threads.shutdownNow();
+    System.out.println("DONE");
+    System.out.flush();
+    System.in.read();
+  }
+
+  private static byte[] kept(Path tickets, String name) throws IOException {
+    byte[] ticket =
+        Groups.createTicket(
+            name, 2, Members.config().timeout(Duration.ofMillis(300)).build(), Members.HOST);
+    Files.write(tickets.resolve(name), ticket);
+    return ticket;
+  }
+
+  private static void lives(ExecutorService threads, byte[] bytes, Path split) throws Exception {
+    Ticket ticket = TicketCodec.decode(bytes);
+    say(ticket, new Handshake(ticket), new Dialer(ticket, Handshake.Role.MEMBER, 1));
+    try (GroupObserver observer = Groups.observe(bytes)) {
+      Members.getAll(
+          threads, List.of(() -> member(bytes, 0, split), () -> member(bytes, 1, split)));
+      say(observer);
+    }
+  }
+
+  private static Void member(byte[] bytes, int rank, Path split) throws Exception {
+    try (CollectiveGroup group = Groups.join(bytes, rank);
+        DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8)) {
+      group.allReduce(buffer);
+      CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
+      half.barrier();
+      if (rank == 0) {
+        Field ticket = MemberGroup.class.getDeclaredField("ticket");
+        ticket.setAccessible(true);
+        Files.write(split, TicketCodec.encode((Ticket) ticket.get(half)));
+      }
+      say(group, half, buffer, group.device(), group.config(), group.health(), half.health());
+      half.close();
+    }
+    return null;
+  }
+
+  private static void fails(ExecutorService threads, byte[] bytes) {
+    List<Callable<Void>> members = new ArrayList<>();
+    for (int r = 0; r < 2; r++) {
+      int rank = r;
+      members.add(
+          () -> {
+            try (CollectiveGroup group = Groups.join(bytes, rank);
+                DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8 + rank)) {
+              attempt(() -> group.allReduce(buffer, ReduceOp.SUM));
+              attempt(group::barrier);
+              say(group, group.health());
+            }
+            return null;
+          });
+    }
+    Members.getAll(threads, members);
+  }
+
+  private static void refuses(byte[] bytes) throws Exception {
+    Ticket ticket = TicketCodec.decode(bytes);
+    byte[] other = ticket.secret().clone();
+    other[31] ^= 1;
+    Ticket wrong =
+        new Ticket(
+            ticket.name(),
+            2,
+            ticket.uniqueId(),
+            ticket.host(),
+            ticket.port(),
+            other,
+            ticket.config());
+    attempt(() -> Groups.join(TicketCodec.encode(wrong), 1));
+    attempt(() -> Groups.join(bytes, 7));
+    byte[] damaged = bytes.clone();
+    damaged[damaged.length - 1] ^= 1;
+    attempt(() -> Groups.join(damaged, 1));
+    try (FramedChannel channel =
+        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
+      say(channel, channel.channel());
+      ProcessIdentity process = ProcessIdentity.current();
+      channel.send(new Message.Hello(process, "1", "another build", 3, "CPU", "config"));
+      say(RawClient.firstMessage(channel));
+    }
+    attempt(() -> Groups.join(bytes, 0));
+  }
+
+  private static void attempt(Runnable call) {
+    try {
+      call.run();
+      throw new AssertionError("it did not fail");
+    } catch (CollectiveException | IllegalArgumentException e) {
+      e.printStackTrace();
+      System.out.println(e);
+    }
+  }
+
+  private static void say(Object... things) {
+    for (Object thing : things) {
+      System.out.println(thing);
+    }
+  }
+}
