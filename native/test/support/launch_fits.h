@@ -2,8 +2,8 @@
 #ifndef NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 #define NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 
-#include "call.h"
-#include "plan.h"
+#include "call/call.h"
+#include "call/plan.h"
 #include "protocol/slices.h"
 
 namespace nvrar::test {

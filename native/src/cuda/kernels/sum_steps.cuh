@@ -2,7 +2,7 @@
 // have kernels of their own, which take fewer registers than those for several nodes, and hardly any memory.
 #pragma once
 
-#include "algorithm.h"
+#include "call/algorithm.h"
 #include "kernels/warp_lane.cuh"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"

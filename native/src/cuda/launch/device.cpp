@@ -1,0 +1,202 @@
+#include "cuda/launch/device.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/fatbin.h"
+
+namespace nvrar::cuda {
+namespace {
+
+constexpr int kMinComputeCapabilityMajor = 8;
+
+struct SumSource {
+  int32_t data_type;
+  const char* type;
+  const char* source;
+  bool in_teams;
+};
+constexpr SumSource kSumSources[] = {
+    {NVRAR_INT8, "int8", "sum_integer", false},     {NVRAR_UINT8, "uint8", "sum_integer", false},
+    {NVRAR_INT32, "int32", "sum_integer", false},   {NVRAR_INT64, "int64", "sum_integer", false},
+    {NVRAR_FLOAT16, "float16", "sum_float", true},  {NVRAR_FLOAT32, "float32", "sum_float", true},
+    {NVRAR_FLOAT64, "float64", "sum_float", false}, {NVRAR_BFLOAT16, "bfloat16", "sum_float", true}};
+
+int attribute(DeviceHandle device, DeviceAttribute which) {
+  int value = 0;
+  check(driver().cuDeviceGetAttribute(&value, which, device), "asking for a device's attribute");
+  return value;
+}
+
+std::string capability_text(DeviceHandle device) {
+  return std::to_string(attribute(device, kComputeCapabilityMajor)) + "." +
+         std::to_string(attribute(device, kComputeCapabilityMinor));
+}
+
+// CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED.
+constexpr bool fits_no_kernel(Result result) {
+  return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(int32_t ordinal) {
+  static std::mutex mutex;
+  static std::map<int32_t, std::weak_ptr<Device>> opened;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Device>& known = opened[ordinal];
+  std::shared_ptr<Device> device = known.lock();
+  if (device == nullptr) {
+    device.reset(new Device(ordinal));
+    known = device;
+  }
+  return device;
+}
+
+Device::Device(int32_t ordinal) : ordinal_(ordinal) {
+  const Driver& cuda = driver();
+  int count = 0;
+  check(cuda.cuDeviceGetCount(&count), "counting the GPUs");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + " in this process, it sees " +
+                                       std::to_string(count) + ", from 0 to " + std::to_string(count - 1));
+  }
+  check(cuda.cuDeviceGet(&handle_, ordinal), "finding a GPU");
+  check(cuda.cuDeviceGetUuid_v2(&uuid_, handle_), "asking for a GPU's UUID");
+  multiprocessors_ = static_cast<uint32_t>(attribute(handle_, kMultiprocessorCount));
+  if (attribute(handle_, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
+    throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
+                                       capability_text(handle_) + ", needed is " +
+                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
+  }
+  check(cuda.cuDevicePrimaryCtxRetain(&context_, handle_), "taking a GPU's primary context");
+  try {
+    const CurrentContext current(context_);
+    load_kernels();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+Device::~Device() { release(); }
+
+void Device::release() noexcept {
+  const Driver& cuda = driver();
+  if (cuda.cuCtxPushCurrent_v2(context_) == kSuccess) {
+    for (const auto& [source, module] : modules_) (void)cuda.cuModuleUnload(module);
+    Context popped;
+    (void)cuda.cuCtxPopCurrent_v2(&popped);
+  }
+  (void)cuda.cuDevicePrimaryCtxRelease_v2(handle_);
+}
+
+void Device::load_kernels() {
+  for (const Fatbin& fatbin : kernels()) {
+    const Result loaded = driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image);
+    if (fits_no_kernel(loaded)) {
+      throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal_) + " (compute capability " +
+                                         capability_text(handle_) +
+                                         ") cannot run the kernels of this build of libnvrar: " + text_of(loaded));
+    }
+    check(loaded, "loading the GPU kernels");
+  }
+  move_ = find("move", "nvrar_move", kWarpThreads, kMoveWarps);
+  transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
+  // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
+  std::vector<Kernel*> whole = {&move_, &transfer_};
+  std::vector<Kernel*> divisible;
+  for (const SumSource& sum : kSumSources) {
+    Kernel& steps = sums_[sum.data_type];
+    steps = find(sum.source, std::string("nvrar_sum_") + sum.type, kWarpThreads, kWorkerWarps);
+    Kernel& node_steps = node_sums_[sum.data_type];
+    node_steps = find(sum.source, std::string("nvrar_sum_nodes_") + sum.type, kWarpThreads, kWorkerWarps);
+    divisible.insert(divisible.end(), {&steps, &node_steps});
+    for (uint32_t world = 2; sum.in_teams && world <= protocol::kMaxRanks; ++world) {
+      const uint32_t teams = kTeamWarps / world;
+      const bool often = world == 2 || world == 4 || world == 8;
+      for (const bool two_shot : {false, true}) {
+        const bool pair = world == 2 && !two_shot;
+        const std::string source = std::string("team_") + sum.type;
+        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + sum.type + "_" +
+                                 std::to_string(often ? world : 0);
+        const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
+        const uint32_t tiles = pair ? kPairWarps - 1 : teams;
+        Kernel& kernel = teams_[sum.data_type][two_shot ? 1 : 0][world];
+        const uint32_t more = pair ? kWarpThreads : 0;
+        kernel = find(source, name, threads, tiles, more, often);
+        whole.push_back(&kernel);
+      }
+    }
+  }
+  const auto registers = static_cast<uint32_t>(attribute(handle_, kRegistersOfAMultiprocessor));
+  places_ = share_out(whole, divisible, registers, [](const Kernel& kernel) {
+    const auto held = [&](Function function) {
+      int blocks = 0;
+      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &blocks, function, static_cast<int>(kernel.max_threads()), kernel.added_shared_bytes),
+            "asking how many blocks of a kernel a GPU holds");
+      return static_cast<uint32_t>(blocks);
+    };
+    return kernel.single == nullptr ? held(kernel.function) : std::min(held(kernel.function), held(kernel.single));
+  });
+}
+
+Kernel Device::find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
+                    uint32_t more_threads, bool has_single) const {
+  Kernel kernel;
+  kernel.threads_per_tile = threads_per_tile;
+  kernel.max_tiles = max_tiles;
+  kernel.more_threads = more_threads;
+  const auto module = modules_.find(source);
+  if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
+  uint32_t shared_bytes = 0;
+  const auto find_function = [&](Function* function, const std::string& of_name) {
+    check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
+    // A multiprocessor divides its memory anew only when no block is on it, so a block of a kernel that wants it
+    // divided in another way would wait for blocks that may be waiting for it. The most is enough for all of them.
+    check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
+          "dividing the memory of a multiprocessor");
+    const auto attribute_of = [&](FunctionAttribute attribute) {
+      int value = 0;
+      check(driver().cuFuncGetAttribute(&value, attribute, *function), "asking what a kernel takes");
+      return static_cast<uint32_t>(value);
+    };
+    kernel.registers = std::max(kernel.registers, attribute_of(kRegisters));
+    shared_bytes = std::max(shared_bytes, attribute_of(kSharedBytes));
+  };
+  find_function(&kernel.function, name);
+  if (has_single) find_function(&kernel.single, name + "_single");
+  if (shared_bytes > kSharedBytesOfABlock) {
+    throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
+  }
+  kernel.added_shared_bytes = kSharedBytesOfABlock - shared_bytes;
+  return kernel;
+}
+
+const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
+  const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
+  const bool nodes = choice.topology.nodes() > 1;
+  switch (choice.algorithm) {
+    case Algorithm::kOneShot:
+    case Algorithm::kTwoShot:
+      if (choice.op == NVRAR_SUM && !nodes && choice.aligned) {
+        const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
+        if (kernel.function != nullptr) return kernel;
+      }
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+    case Algorithm::kHierarchical:
+    case Algorithm::kReduce:
+    case Algorithm::kReduceScatter:
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+    default:
+      return move_;
+  }
+}
+
+}  // namespace nvrar::cuda
