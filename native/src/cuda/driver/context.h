@@ -8,10 +8,13 @@
 
 namespace nvrar::cuda {
 
-// Keeps the primary context alive: memory may outlive the member that allocated it.
+// Throws NVRAR_UNAVAILABLE if this process sees no such device.
+DeviceHandle find_device(int32_t ordinal);
+
+// Keeps a device's primary context alive: memory may outlive the member that allocated it.
 class PrimaryContext {
  public:
-  explicit PrimaryContext(int32_t ordinal);  // throws NVRAR_UNAVAILABLE if there is no such device
+  explicit PrimaryContext(int32_t ordinal);  // throws as find_device
   ~PrimaryContext();
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
@@ -23,21 +26,38 @@ class PrimaryContext {
 
  private:
   int32_t ordinal_;
-  DeviceHandle device_ = 0;
+  DeviceHandle device_;
   Context context_ = nullptr;
   Uuid uuid_{};
 };
 
-// Makes a context the calling thread's own for a scope; the caller may have another one of its own.
-class CurrentContext {
+// Makes a context the calling thread's own for a scope; the caller may have another one of its own. Never throws: for
+// what is undone, or looked at, in a context that may be broken.
+class ContextScope {
  public:
-  explicit CurrentContext(Context context) { check(driver().cuCtxPushCurrent_v2(context), "making a context current"); }
-  ~CurrentContext() {
+  explicit ContextScope(Context context) noexcept : entered_(driver().cuCtxPushCurrent_v2(context)) {}
+  ~ContextScope() {
+    if (entered_ != kSuccess) return;
     Context popped;
     (void)driver().cuCtxPopCurrent_v2(&popped);
   }
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  // kSuccess, or why the driver refused: then the context is not the thread's.
+  Result entered() const noexcept { return entered_; }
+  explicit operator bool() const noexcept { return entered_ == kSuccess; }
+
+ private:
+  const Result entered_;
+};
+
+// The same where it has to succeed.
+class CurrentContext {
+ public:
+  explicit CurrentContext(Context context) : scope_(context) { check(scope_.entered(), "making a context current"); }
+
+ private:
+  const ContextScope scope_;
 };
 
 }  // namespace nvrar::cuda

@@ -38,6 +38,17 @@ std::string capability_text(DeviceHandle device) {
          std::to_string(attribute(device, kComputeCapabilityMinor));
 }
 
+// Asked before the context is taken, which costs memory of the GPU.
+std::shared_ptr<const PrimaryContext> take_context(int32_t ordinal) {
+  const DeviceHandle device = find_device(ordinal);
+  if (attribute(device, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
+    throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
+                                       capability_text(device) + ", needed is " +
+                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
+  }
+  return std::make_shared<PrimaryContext>(ordinal);
+}
+
 // CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED.
 constexpr bool fits_no_kernel(Result result) {
   return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
@@ -58,50 +69,32 @@ std::shared_ptr<Device> Device::open(int32_t ordinal) {
   return device;
 }
 
-Device::Device(int32_t ordinal) : ordinal_(ordinal) {
-  const Driver& cuda = driver();
-  int count = 0;
-  check(cuda.cuDeviceGetCount(&count), "counting the GPUs");
-  if (ordinal < 0 || ordinal >= count) {
-    throw Error(NVRAR_UNAVAILABLE, "there is no GPU " + std::to_string(ordinal) + " in this process, it sees " +
-                                       std::to_string(count) + ", from 0 to " + std::to_string(count - 1));
-  }
-  check(cuda.cuDeviceGet(&handle_, ordinal), "finding a GPU");
-  check(cuda.cuDeviceGetUuid_v2(&uuid_, handle_), "asking for a GPU's UUID");
-  multiprocessors_ = static_cast<uint32_t>(attribute(handle_, kMultiprocessorCount));
-  if (attribute(handle_, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
-    throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
-                                       capability_text(handle_) + ", needed is " +
-                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
-  }
-  check(cuda.cuDevicePrimaryCtxRetain(&context_, handle_), "taking a GPU's primary context");
+Device::Device(int32_t ordinal)
+    : primary_(take_context(ordinal)),
+      multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))) {
   try {
-    const CurrentContext current(context_);
+    const CurrentContext current(context());
     load_kernels();
   } catch (...) {
-    release();
+    unload_kernels();
     throw;
   }
 }
 
-Device::~Device() { release(); }
+Device::~Device() { unload_kernels(); }
 
-void Device::release() noexcept {
-  const Driver& cuda = driver();
-  if (cuda.cuCtxPushCurrent_v2(context_) == kSuccess) {
-    for (const auto& [source, module] : modules_) (void)cuda.cuModuleUnload(module);
-    Context popped;
-    (void)cuda.cuCtxPopCurrent_v2(&popped);
-  }
-  (void)cuda.cuDevicePrimaryCtxRelease_v2(handle_);
+void Device::unload_kernels() noexcept {
+  const ContextScope scope(context());
+  if (!scope) return;
+  for (const auto& [source, module] : modules_) (void)driver().cuModuleUnload(module);
 }
 
 void Device::load_kernels() {
   for (const Fatbin& fatbin : kernels()) {
     const Result loaded = driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image);
     if (fits_no_kernel(loaded)) {
-      throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal_) + " (compute capability " +
-                                         capability_text(handle_) +
+      throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal()) + " (compute capability " +
+                                         capability_text(handle()) +
                                          ") cannot run the kernels of this build of libnvrar: " + text_of(loaded));
     }
     check(loaded, "loading the GPU kernels");
@@ -134,7 +127,7 @@ void Device::load_kernels() {
       }
     }
   }
-  const auto registers = static_cast<uint32_t>(attribute(handle_, kRegistersOfAMultiprocessor));
+  const auto registers = static_cast<uint32_t>(attribute(handle(), kRegistersOfAMultiprocessor));
   places_ = share_out(whole, divisible, registers, [](const Kernel& kernel) {
     const auto held = [&](Function function) {
       int blocks = 0;

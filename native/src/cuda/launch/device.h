@@ -1,5 +1,4 @@
-// One GPU as this process uses it: its primary context, and this library's kernels in it. Shared by all groups that
-// are on it.
+// One GPU as this process uses it: this library's kernels, in its primary context. Shared by all groups that are on it.
 #ifndef NVRAR_CUDA_LAUNCH_DEVICE_H
 #define NVRAR_CUDA_LAUNCH_DEVICE_H
 
@@ -35,10 +34,11 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  int32_t ordinal() const noexcept { return ordinal_; }
-  DeviceHandle handle() const noexcept { return handle_; }
-  Context context() const noexcept { return context_; }
-  const Uuid& uuid() const noexcept { return uuid_; }
+  const std::shared_ptr<const PrimaryContext>& primary() const noexcept { return primary_; }
+  int32_t ordinal() const noexcept { return primary_->ordinal(); }
+  DeviceHandle handle() const noexcept { return primary_->device(); }
+  Context context() const noexcept { return primary_->get(); }
+  const Uuid& uuid() const noexcept { return primary_->uuid(); }
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
   // Of any mix of kernels, that each multiprocessor holds at once (grid.h), and so all of them together.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
@@ -54,13 +54,10 @@ class Device {
   void load_kernels();
   Kernel find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
               uint32_t more_threads = 0, bool has_single = false) const;
-  void release() noexcept;
+  void unload_kernels() noexcept;
 
-  int32_t ordinal_;
-  DeviceHandle handle_ = 0;
-  Context context_ = nullptr;
+  std::shared_ptr<const PrimaryContext> primary_;
   Modules modules_;
-  Uuid uuid_{};
   uint32_t multiprocessors_ = 0;
   uint32_t places_ = 0;
   Kernel move_;

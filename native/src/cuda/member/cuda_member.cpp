@@ -50,10 +50,10 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       nvshmem_id_(config.memory.nvshmem_id),
       concurrent_groups_(config.concurrent_groups == 0 ? kDefaultConcurrentGroups : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
-      own_stream_(device_),
-      state_(std::in_place, device_, state_bytes(*device_)),
-      page_(device_, kPageBytes),
-      pairs_(std::in_place, device_, 2 * protocol::kMaxRanks * sizeof(PairState)),
+      own_stream_(device_->primary()),
+      state_(std::in_place, device_->primary(), state_bytes(*device_)),
+      page_(device_->primary(), kPageBytes),
+      pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
       memory_(reserve(config, layout_)) {
   fill_state();
   args_.launch.layout = layout_;

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "backend/member.h"
+#include "cuda/driver/owned.h"
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/kernels/transfer_args.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"
-#include "cuda/launch/owned.h"
 #include "cuda/memory/symmetric_memory.h"
 
 namespace nvrar::cuda {

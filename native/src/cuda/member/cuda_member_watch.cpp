@@ -97,12 +97,11 @@ Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   const OutsideCaptures outside;
   const Driver& cuda = driver();
   void* const scratch = static_cast<uint8_t*>(page_.host()) + kScratchOffset;
-  if (const Result refused = cuda.cuCtxPushCurrent_v2(device_->context()); refused != kSuccess) return refused;
+  const ContextScope scope(device_->context());
+  if (!scope) return scope.entered();
   Result result = cuda.cuMemcpyDtoHAsync_v2(scratch, from, bytes, own_stream_.get());
   if (result == kSuccess) result = cuda.cuStreamSynchronize(own_stream_.get());
   if (result == kSuccess) std::memcpy(to, scratch, bytes);
-  Context popped;
-  (void)cuda.cuCtxPopCurrent_v2(&popped);
   return result;
 }
 
@@ -211,14 +210,11 @@ void CudaMember::watch() noexcept {
 
 // Kernels that wait look at the page, those that come at the state.
 bool CudaMember::tell_kernels() noexcept {
-  const Driver& cuda = driver();
   // Before the driver is asked, which may be busy.
   __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
-  if (cuda.cuCtxPushCurrent_v2(device_->context()) != kSuccess) return false;
-  const Result told = cuda.cuMemsetD32Async(state_->get() + offsetof(DeviceState, poison), 1, 1, own_stream_.get());
-  Context popped;
-  (void)cuda.cuCtxPopCurrent_v2(&popped);
-  return told == kSuccess;
+  const ContextScope scope(device_->context());
+  const DeviceAddress poison = state_->get() + offsetof(DeviceState, poison);
+  return scope && driver().cuMemsetD32Async(poison, 1, 1, own_stream_.get()) == kSuccess;
 }
 
 void CudaMember::stop_kernels() noexcept {

@@ -81,12 +81,8 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64
 }
 
 DeviceMemory::~DeviceMemory() {
-  const Driver& cuda = driver();
   // In a broken context nothing can be freed any more; the process has to end.
-  if (cuda.cuCtxPushCurrent_v2(context_->get()) != kSuccess) return;
-  (void)cuda.cuMemFree_v2(address_);
-  Context popped;
-  (void)cuda.cuCtxPopCurrent_v2(&popped);
+  if (const ContextScope scope(context_->get()); scope) (void)driver().cuMemFree_v2(address_);
 }
 
 IpcMemoryHandle DeviceMemory::ipc_handle() const {

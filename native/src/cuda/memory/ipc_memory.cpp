@@ -38,14 +38,10 @@ OpenedBlock::OpenedBlock(std::shared_ptr<const PrimaryContext> context, const Bl
 }
 
 OpenedBlock::~OpenedBlock() {
-  const Driver& cuda = driver();
-  if (cuda.cuCtxPushCurrent_v2(context_->get()) != kSuccess) return;  // a broken context maps nothing any more
-  {
-    const std::lock_guard lock(opening());
-    close();
-  }
-  Context popped;
-  (void)cuda.cuCtxPopCurrent_v2(&popped);
+  const ContextScope scope(context_->get());
+  if (!scope) return;  // a broken context maps nothing any more
+  const std::lock_guard lock(opening());
+  close();
 }
 
 void OpenedBlock::close() noexcept { (void)driver().cuIpcCloseMemHandle(address_); }

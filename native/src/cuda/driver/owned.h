@@ -1,62 +1,57 @@
-// Owners of what the driver lends. Each keeps the device, and so its context.
-#ifndef NVRAR_CUDA_LAUNCH_OWNED_H
-#define NVRAR_CUDA_LAUNCH_OWNED_H
+// Owners of what the driver lends, each of which keeps the context. In a broken one nothing can be given back.
+#ifndef NVRAR_CUDA_DRIVER_OWNED_H
+#define NVRAR_CUDA_DRIVER_OWNED_H
 
 #include <cstring>
 #include <memory>
+#include <utility>
 
-#include "cuda/launch/device.h"
+#include "cuda/driver/context.h"
 
 namespace nvrar::cuda {
 
 class OwnedStream {
  public:
-  explicit OwnedStream(std::shared_ptr<Device> device) : device_(std::move(device)) {
-    const CurrentContext current(device_->context());
+  explicit OwnedStream(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
+    const CurrentContext current(context_->get());
     check(driver().cuStreamCreate(&stream_, kStreamNonBlocking), "creating a stream");
   }
   ~OwnedStream() {
-    if (driver().cuCtxPushCurrent_v2(device_->context()) != kSuccess) return;
-    (void)driver().cuStreamDestroy_v2(stream_);
-    Context popped;
-    (void)driver().cuCtxPopCurrent_v2(&popped);
+    if (const ContextScope scope(context_->get()); scope) (void)driver().cuStreamDestroy_v2(stream_);
   }
   OwnedStream(const OwnedStream&) = delete;
   OwnedStream& operator=(const OwnedStream&) = delete;
   Stream get() const noexcept { return stream_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<const PrimaryContext> context_;
   Stream stream_ = nullptr;
 };
 
 // Device memory; nobody knows what is in it at first.
 class OwnedMemory {
  public:
-  OwnedMemory(std::shared_ptr<Device> device, uint64_t bytes) : device_(std::move(device)) {
-    const CurrentContext current(device_->context());
+  OwnedMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes) : context_(std::move(context)) {
+    const CurrentContext current(context_->get());
     check(driver().cuMemAlloc_v2(&address_, bytes), "allocating GPU memory");
   }
   ~OwnedMemory() {
-    if (driver().cuCtxPushCurrent_v2(device_->context()) != kSuccess) return;
-    (void)driver().cuMemFree_v2(address_);
-    Context popped;
-    (void)driver().cuCtxPopCurrent_v2(&popped);
+    if (const ContextScope scope(context_->get()); scope) (void)driver().cuMemFree_v2(address_);
   }
   OwnedMemory(const OwnedMemory&) = delete;
   OwnedMemory& operator=(const OwnedMemory&) = delete;
   DeviceAddress get() const noexcept { return address_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<const PrimaryContext> context_;
   DeviceAddress address_ = 0;
 };
 
 // Host memory that the device can access; zero at first.
 class OwnedPage {
  public:
-  OwnedPage(std::shared_ptr<Device> device, uint64_t bytes) : device_(std::move(device)) {
-    const CurrentContext current(device_->context());
+  OwnedPage(std::shared_ptr<const PrimaryContext> context, uint64_t bytes) : context_(std::move(context)) {
+    const CurrentContext current(context_->get());
     check(driver().cuMemHostAlloc(&host_, bytes, kHostPortable | kHostMapped), "allocating pinned memory");
     std::memset(host_, 0, bytes);
     if (const Result result = driver().cuMemHostGetDevicePointer_v2(&on_device_, host_, 0); result != kSuccess) {
@@ -65,10 +60,7 @@ class OwnedPage {
     }
   }
   ~OwnedPage() {
-    if (driver().cuCtxPushCurrent_v2(device_->context()) != kSuccess) return;
-    (void)driver().cuMemFreeHost(host_);
-    Context popped;
-    (void)driver().cuCtxPopCurrent_v2(&popped);
+    if (const ContextScope scope(context_->get()); scope) (void)driver().cuMemFreeHost(host_);
   }
   OwnedPage(const OwnedPage&) = delete;
   OwnedPage& operator=(const OwnedPage&) = delete;
@@ -76,11 +68,11 @@ class OwnedPage {
   DeviceAddress on_device() const noexcept { return on_device_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<const PrimaryContext> context_;
   void* host_ = nullptr;
   DeviceAddress on_device_ = 0;
 };
 
 }  // namespace nvrar::cuda
 
-#endif  // NVRAR_CUDA_LAUNCH_OWNED_H
+#endif  // NVRAR_CUDA_DRIVER_OWNED_H
