@@ -67,7 +67,8 @@ TEST(Invariant12_ThePlanIsPure, ItCountsAsManyPartialSumsAsTheReductionsWrite) {
   for (int32_t type : kTypes) {
     for (int32_t op : {NVRAR_SUM, NVRAR_PRODUCT, NVRAR_MAX, NVRAR_MIN, NVRAR_AVG}) {
       if (op == NVRAR_AVG && type <= NVRAR_INT64) continue;  // averages are for floats
-      EXPECT_EQ(partial_parts(type), cpu::reduction_of(type, op).parts) << "type " << type << ", op " << op;
+      EXPECT_EQ(element_type(type).partial_parts, cpu::reduction_of(type, op).parts)
+          << "type " << type << ", op " << op;
     }
   }
 }

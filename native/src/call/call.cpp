@@ -34,34 +34,6 @@ const char* collective_name(int32_t collective) noexcept {
   }
 }
 
-const char* type_name(int32_t data_type) noexcept {
-  switch (data_type) {
-    case NVRAR_INT8:
-      return "int8";
-    case NVRAR_UINT8:
-      return "uint8";
-    case NVRAR_INT32:
-      return "int32";
-    case NVRAR_INT64:
-      return "int64";
-    case NVRAR_FLOAT16:
-      return "float16";
-    case NVRAR_FLOAT32:
-      return "float32";
-    case NVRAR_FLOAT64:
-      return "float64";
-    case NVRAR_BFLOAT16:
-      return "bfloat16";
-    default:
-      return nullptr;
-  }
-}
-
-bool is_float(int32_t data_type) noexcept {
-  return data_type == NVRAR_FLOAT16 || data_type == NVRAR_BFLOAT16 || data_type == NVRAR_FLOAT32 ||
-         data_type == NVRAR_FLOAT64;
-}
-
 const char* op_name(int32_t op) noexcept {
   switch (op) {
     case NVRAR_SUM:
@@ -151,8 +123,8 @@ void check_codes(const Call& call, const protocol::Topology& topology) {
   if (reduces(call.collective) && op_name(call.op) == nullptr) {
     invalid("there is no reduction operator " + std::to_string(call.op));
   }
-  if (call.op == NVRAR_AVG && !is_float(call.data_type)) {
-    invalid(std::string("AVG is for floats, and the elements are ") + type_name(call.data_type));
+  if (call.op == NVRAR_AVG && !element_type(call.data_type).is_float) {
+    invalid(std::string("AVG is for floats, and the elements are ") + element_type(call.data_type).name);
   }
   if (has_root(call.collective) && (call.root < 0 || static_cast<uint32_t>(call.root) >= topology.world)) {
     invalid("root " + std::to_string(call.root) + " is not a rank of a group of " + std::to_string(topology.world));
@@ -161,25 +133,6 @@ void check_codes(const Call& call, const protocol::Topology& topology) {
 }
 
 }  // namespace
-
-uint32_t element_bytes(int32_t data_type) noexcept {
-  switch (data_type) {
-    case NVRAR_INT64:
-    case NVRAR_FLOAT64:
-      return 8;
-    case NVRAR_INT32:
-    case NVRAR_FLOAT32:
-      return 4;
-    case NVRAR_FLOAT16:
-    case NVRAR_BFLOAT16:
-      return 2;
-    case NVRAR_INT8:
-    case NVRAR_UINT8:
-      return 1;
-    default:
-      return 0;
-  }
-}
 
 bool overlap(Range a, Range b) noexcept { return a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes; }
 
@@ -222,7 +175,7 @@ void check_call(const Call& call, uint32_t rank, const protocol::Topology& topol
 }
 
 std::string describe_elements(int32_t data_type, uint64_t count) {
-  return name_or_code(type_name(data_type), "type", data_type) + "[" + std::to_string(count) + "]";
+  return name_or_code(element_type(data_type).name, "type", data_type) + "[" + std::to_string(count) + "]";
 }
 
 std::string describe(const nvrar_call& call) {

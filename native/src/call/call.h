@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "call/element_type.h"
 #include "protocol/topology.h"
 
 namespace nvrar {
@@ -24,9 +25,6 @@ struct Call {
   int32_t root = kNoRoot;
   int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // what the caller asks for
 };
-
-// 0 for a type that does not exist.
-uint32_t element_bytes(int32_t data_type) noexcept;
 
 // "float32[1024]"
 std::string describe_elements(int32_t data_type, uint64_t count);

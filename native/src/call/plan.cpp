@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "protocol/element.h"
 #include "protocol/slices.h"
 
 namespace nvrar {
@@ -13,26 +12,6 @@ using protocol::PacketKind;
 using protocol::RingLayout;
 using protocol::SentinelPacket;
 using protocol::Topology;
-
-template <class Element>
-constexpr bool goes_by_sentinels() noexcept {
-  static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
-  return true;
-}
-
-// Has a bit pattern to spare for a sentinel.
-bool has_sentinel(int32_t data_type) noexcept {
-  switch (data_type) {
-    case NVRAR_FLOAT16:
-      return goes_by_sentinels<protocol::Float16>();
-    case NVRAR_FLOAT32:
-      return goes_by_sentinels<protocol::Float32>();
-    case NVRAR_BFLOAT16:
-      return goes_by_sentinels<protocol::Bfloat16>();
-    default:
-      return false;
-  }
-}
 
 int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
   if (bytes <= limits.one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
@@ -73,7 +52,7 @@ PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const 
   const bool sums = call.op != kNoOp;
   const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&
                      algorithm != Algorithm::kHierarchical;
-  return sums && has_sentinel(call.data_type) && !small ? PacketKind::kSentinel : PacketKind::kEpoch;
+  return sums && !small ? element_type(call.data_type).sum_packets : PacketKind::kEpoch;
 }
 
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
@@ -85,17 +64,14 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
     case Algorithm::kTwoShot:
       return protocol::TwoShotRuns{layout.topology}.runs_that_fit(two_phase_runs);
     case Algorithm::kHierarchical:
-      return protocol::HierarchicalRuns{layout.topology, partial_parts(data_type)}.runs_that_fit(two_phase_runs);
+      return protocol::HierarchicalRuns{layout.topology, element_type(data_type).partial_parts}.runs_that_fit(
+          two_phase_runs);
     default:
       return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs);
   }
 }
 
 }  // namespace
-
-uint32_t partial_parts(int32_t data_type) noexcept {
-  return data_type == NVRAR_FLOAT16 || data_type == NVRAR_BFLOAT16 ? 2 : 1;
-}
 
 Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept {

@@ -33,9 +33,6 @@ struct PlanLimits {
 // against launches of a whole area of 1 MB.
 constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
 
-// Packets that the partial sums of a packet of elements take.
-uint32_t partial_parts(int32_t data_type) noexcept;
-
 // The call has passed check_call.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept;

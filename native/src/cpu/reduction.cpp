@@ -77,7 +77,7 @@ template <class Element, class Op>
 void finish(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to, uint32_t vectors) {
   using Accumulator = VectorAccumulator<Element, Op>;
   constexpr uint32_t kParts = Accumulator::kPartialPackets;
-  static_assert(kParts <= kMaxPartialParts);
+  static_assert(kParts <= kMaxPartialParts && kParts == protocol::kPartialParts<Element>);
   Packet level[kMaxRanks][kParts];
   for (uint32_t v = 0; v < vectors; ++v) {
     for (uint32_t node = 0; node < nodes; ++node) {

@@ -4,7 +4,7 @@
 
 #include <nvrar.h>
 
-#include "protocol/element.h"
+#include "protocol/element_types.h"
 
 namespace nvrar::cpu {
 
@@ -29,22 +29,13 @@ auto visit_op(int32_t op, Visit visit) {
 template <class Visit>
 auto visit_reduction(int32_t data_type, int32_t op, Visit visit) {
   switch (data_type) {
-    case NVRAR_INT8:
-      return visit_op<protocol::Int8>(op, visit);
-    case NVRAR_UINT8:
-      return visit_op<protocol::Uint8>(op, visit);
-    case NVRAR_INT32:
-      return visit_op<protocol::Int32>(op, visit);
-    case NVRAR_INT64:
-      return visit_op<protocol::Int64>(op, visit);
-    case NVRAR_FLOAT16:
-      return visit_op<protocol::Float16>(op, visit);
-    case NVRAR_FLOAT64:
-      return visit_op<protocol::Float64>(op, visit);
-    case NVRAR_BFLOAT16:
-      return visit_op<protocol::Bfloat16>(op, visit);
+#define NVRAR_VISIT(code, name, element, ...) \
+  case code:                                  \
+    return visit_op<protocol::element>(op, visit);
+    NVRAR_ELEMENT_TYPES(NVRAR_VISIT)
+#undef NVRAR_VISIT
     default:
-      return visit_op<protocol::Float32>(op, visit);
+      return visit_op<protocol::Float32>(op, visit);  // never: there is no other code
   }
 }
 

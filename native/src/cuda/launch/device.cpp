@@ -15,18 +15,6 @@ namespace {
 
 constexpr int kMinComputeCapabilityMajor = 8;
 
-struct SumSource {
-  int32_t data_type;
-  const char* type;
-  const char* source;
-  bool in_teams;
-};
-constexpr SumSource kSumSources[] = {
-    {NVRAR_INT8, "int8", "sum_integer", false},     {NVRAR_UINT8, "uint8", "sum_integer", false},
-    {NVRAR_INT32, "int32", "sum_integer", false},   {NVRAR_INT64, "int64", "sum_integer", false},
-    {NVRAR_FLOAT16, "float16", "sum_float", true},  {NVRAR_FLOAT32, "float32", "sum_float", true},
-    {NVRAR_FLOAT64, "float64", "sum_float", false}, {NVRAR_BFLOAT16, "bfloat16", "sum_float", true}};
-
 int attribute(DeviceHandle device, DeviceAttribute which) {
   int value = 0;
   check(driver().cuDeviceGetAttribute(&value, which, device), "asking for a device's attribute");
@@ -104,23 +92,25 @@ void Device::load_kernels() {
   // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
   std::vector<Kernel*> whole = {&move_, &transfer_};
   std::vector<Kernel*> divisible;
-  for (const SumSource& sum : kSumSources) {
-    Kernel& steps = sums_[sum.data_type];
-    steps = find(sum.source, std::string("nvrar_sum_") + sum.type, kWarpThreads, kWorkerWarps);
-    Kernel& node_steps = node_sums_[sum.data_type];
-    node_steps = find(sum.source, std::string("nvrar_sum_nodes_") + sum.type, kWarpThreads, kWorkerWarps);
+  for (size_t code = 0; code < kElementTypes.size(); ++code) {
+    const ElementType& type = kElementTypes[code];
+    if (type.name == nullptr) continue;
+    Kernel& steps = sums_[code];
+    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, kWarpThreads, kWorkerWarps);
+    Kernel& node_steps = node_sums_[code];
+    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, kWarpThreads, kWorkerWarps);
     divisible.insert(divisible.end(), {&steps, &node_steps});
-    for (uint32_t world = 2; sum.in_teams && world <= protocol::kMaxRanks; ++world) {
+    for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
       const uint32_t teams = kTeamWarps / world;
       const bool often = world == 2 || world == 4 || world == 8;
       for (const bool two_shot : {false, true}) {
         const bool pair = world == 2 && !two_shot;
-        const std::string source = std::string("team_") + sum.type;
-        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + sum.type + "_" +
+        const std::string source = std::string("team_") + type.name;
+        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
                                  std::to_string(often ? world : 0);
         const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
         const uint32_t tiles = pair ? kPairWarps - 1 : teams;
-        Kernel& kernel = teams_[sum.data_type][two_shot ? 1 : 0][world];
+        Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
         const uint32_t more = pair ? kWarpThreads : 0;
         kernel = find(source, name, threads, tiles, more, often);
         whole.push_back(&kernel);

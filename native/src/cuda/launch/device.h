@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "call/algorithm.h"
+#include "call/element_type.h"
 #include "cuda/driver/context.h"
 #include "cuda/launch/grid.h"
 #include "protocol/topology.h"
@@ -62,9 +63,9 @@ class Device {
   uint32_t places_ = 0;
   Kernel move_;
   Kernel transfer_;
-  Kernel sums_[NVRAR_BFLOAT16 + 1];                               // by type, in one node
-  Kernel node_sums_[NVRAR_BFLOAT16 + 1];                          // by type, over several
-  Kernel teams_[NVRAR_BFLOAT16 + 1][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, world
+  Kernel sums_[kElementCodes];                               // by type, in one node
+  Kernel node_sums_[kElementCodes];                          // by type, over several
+  Kernel teams_[kElementCodes][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, world
 };
 
 }  // namespace nvrar::cuda

@@ -227,7 +227,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   args.launch.root = static_cast<uint32_t>(call.root);
   args.launch.send_stride_bytes = call.count * size;
   args.launch.recv_stride_bytes = call.count * size;
-  args.launch.partial_parts = call.op == kNoOp ? 0 : partial_parts(call.data_type);
+  args.launch.partial_parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
   // Without the call's number: a captured launch keeps the one that it was captured with.
   args.launch.header_hash =
       protocol::header_hash({0, call.collective, call.data_type, call.op, call.root, call.count,
