@@ -73,7 +73,7 @@ function(nvrar_fatbin source output architectures)
     DEPENDS ${parts} VERBATIM)
 endfunction()
 
-# nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): the object library TARGET, src/cuda/fatbin.cpp with the images in it, or
+# nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): the object library TARGET, src/cuda/launch/fatbin.cpp with the images in it, or
 # with none.
 function(nvrar_add_kernels target directory architectures)
   file(MAKE_DIRECTORY ${directory})
@@ -89,9 +89,9 @@ function(nvrar_add_kernels target directory architectures)
   endif()
   file(CONFIGURE OUTPUT ${directory}/fatbins.inc CONTENT "${list}")
   list(LENGTH images count)
-  add_library(${target} OBJECT ${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp)
+  add_library(${target} OBJECT ${PROJECT_SOURCE_DIR}/src/cuda/launch/fatbin.cpp)
   nvrar_common(${target})
   target_include_directories(${target} PRIVATE ${directory})
   target_compile_definitions(${target} PRIVATE NVRAR_FATBINS=${count})
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/fatbin.cpp PROPERTIES OBJECT_DEPENDS "${images}")
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda/launch/fatbin.cpp PROPERTIES OBJECT_DEPENDS "${images}")
 endfunction()

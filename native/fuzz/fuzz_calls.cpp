@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "batch.h"
-#include "call.h"
-#include "error.h"
-#include "plan.h"
+#include "call/batch.h"
+#include "call/call.h"
+#include "call/plan.h"
+#include "common/error.h"
 #include "property.h"
 #include "support/launch_fits.h"
 

@@ -10,8 +10,8 @@
 #include <array>
 #include <vector>
 
-#include "descriptor.h"
-#include "host/control_block.h"
+#include "backend/descriptor.h"
+#include "control/control_block.h"
 #include "property.h"
 
 namespace nvrar::fuzz {
@@ -43,23 +43,23 @@ nvrar_comm* prepare(int32_t rank, const uint8_t* unique_id, Blob* blob) {
 }
 
 // A file that a hostile process could hold, which looks like rank 1's segment as far as `bytes` and `name` let it.
-host::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
-                           uint8_t nonce = 0) {
+control::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
+                              uint8_t nonce = 0) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   require(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0, "a decoy can be made");
-  host::SegmentAddress address{};
+  control::SegmentAddress address{};
   address.pid = ::getpid();
   address.fd = fd;
   address.bytes = bytes;
-  if (bytes < sizeof(host::ControlBlock)) return address;
-  void* base = ::mmap(nullptr, sizeof(host::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (bytes < sizeof(control::ControlBlock)) return address;
+  void* base = ::mmap(nullptr, sizeof(control::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   require(base != MAP_FAILED, "a decoy can be mapped");
-  auto* control = new (base) host::ControlBlock;
+  auto* control = new (base) control::ControlBlock;
   control->segment_bytes = bytes;
   control->rank = rank;
   control->group_hash = group_hash;
   control->nonce[0] = nonce;
-  ::munmap(base, sizeof(host::ControlBlock));
+  ::munmap(base, sizeof(control::ControlBlock));
   require(::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "a decoy can be sealed");
   return address;
 }
@@ -69,7 +69,7 @@ struct Stage {
   std::array<nvrar_comm*, kWorld> members{};
   nvrar_comm* other_member;
   std::array<Blob, kWorld> blobs{};
-  std::vector<host::SegmentAddress> decoys;
+  std::vector<control::SegmentAddress> decoys;
   Belongings before;
 
   Stage() {
@@ -89,7 +89,7 @@ struct Stage {
     const uint64_t bytes = descriptor.segment.bytes;
     const uint64_t group = descriptor.group_hash;
     decoys.push_back(decoy("nvrar", 4096, group));
-    decoys.push_back(decoy("nvrar", sizeof(host::ControlBlock), group));
+    decoys.push_back(decoy("nvrar", sizeof(control::ControlBlock), group));
     decoys.push_back(decoy("nvrar", bytes - 4096, group));
     decoys.push_back(decoy("nvrar", bytes + 4096, group));
     decoys.push_back(decoy("nvrar", kHugeBytes, group));  // sparse: to populate it would take all memory
@@ -103,7 +103,7 @@ struct Stage {
     before = Belongings::now();
   }
 
-  host::SegmentAddress segment(size_t rank) const {
+  control::SegmentAddress segment(size_t rank) const {
     Descriptor descriptor;
     std::memcpy(&descriptor, blobs[rank].data(), sizeof descriptor);
     return descriptor.segment;
@@ -158,7 +158,7 @@ void try_connect(Stage& stage, const uint8_t* data, size_t size) {
     return;
   }
   for (size_t rank = 0; rank < kWorld; ++rank) {
-    const host::SegmentAddress expected = stage.segment(rank);
+    const control::SegmentAddress expected = stage.segment(rank);
     require(std::memcmp(&descriptors[rank].segment, &expected, sizeof expected) == 0,
             "nothing but this group's segments is mapped");
   }

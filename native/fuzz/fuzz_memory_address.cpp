@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/memory_blob.h"
-#include "cuda/nvshmem_memory.h"
-#include "error.h"
+#include "common/error.h"
+#include "cuda/memory/memory_blob.h"
+#include "cuda/memory/nvshmem_memory.h"
 #include "property.h"
 
 namespace nvrar::fuzz {

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "call/tuning.h"
 #include "property.h"
-#include "tuning.h"
 
 namespace nvrar::fuzz {
 namespace {

@@ -6,17 +6,17 @@
 #include <memory>
 #include <vector>
 
-#include "call.h"
-#include "host/control_block.h"
-#include "host/flight_record.h"
+#include "call/call.h"
+#include "control/control_block.h"
+#include "control/flight_record.h"
 #include "property.h"
 #include "report.h"
 
 namespace nvrar::fuzz {
 namespace {
 
-using host::FlightEntry;
-using host::FlightRecord;
+using control::FlightEntry;
+using control::FlightRecord;
 
 // The first bytes of a record as the input has them; the rest, and so most entries, is what was never written.
 void overlay(FuzzedDataProvider& input, FlightRecord* record) {
@@ -38,7 +38,7 @@ void overlay(FuzzedDataProvider& input, FlightRecord* record) {
   }
 }
 
-void require_reads(const FlightRecord& record, const host::TickClock& clock, uint32_t capacity) {
+void require_reads(const FlightRecord& record, const control::TickClock& clock, uint32_t capacity) {
   // Exactly as long as asked for, so that the address sanitizer sees a step beyond.
   const std::unique_ptr<nvrar_call[]> out(new nvrar_call[capacity]);
   const uint32_t count = record.read(clock, out.get(), capacity);
@@ -46,7 +46,7 @@ void require_reads(const FlightRecord& record, const host::TickClock& clock, uin
   for (uint32_t i = 0; i < count; ++i) require_sentence(describe(out[i]).c_str());
 }
 
-void try_memory(FlightRecord* record, const host::TickClock& clock, const uint8_t* data, size_t size) {
+void try_memory(FlightRecord* record, const control::TickClock& clock, const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
   overlay(input, record);
   require_reads(*record, clock, input.ConsumeIntegralInRange<uint32_t>(0, 8));
@@ -60,7 +60,7 @@ void try_memory(FlightRecord* record, const host::TickClock& clock, const uint8_
   }
   const auto own = input.ConsumeIntegralInRange<uint32_t>(0, static_cast<uint32_t>(ranks.size()) - 1);
   const auto word = input.ConsumeIntegral<uint64_t>();
-  const host::Poison poison = host::Poison::unpack(word);
+  const control::Poison poison = control::Poison::unpack(word);
   require((word == 0) == (poison.status == NVRAR_OK), "a poison word is a failure");
   const std::string running = input.ConsumeBool() ? describe(ranks[own].call) : "";
   const std::string sentence = describe_failure(poison, own, running, input.ConsumeIntegral<uint64_t>(), ranks);
@@ -71,8 +71,8 @@ void try_memory(FlightRecord* record, const host::TickClock& clock, const uint8_
 }  // namespace nvrar::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto record = std::make_unique<nvrar::host::FlightRecord>();
-  static const nvrar::host::TickClock clock;
+  static const auto record = std::make_unique<nvrar::control::FlightRecord>();
+  static const nvrar::control::TickClock clock;
   nvrar::fuzz::try_memory(record.get(), clock, data, size);
   return 0;
 }

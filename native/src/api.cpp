@@ -6,9 +6,9 @@
 #include <memory>
 #include <new>
 
+#include "common/error.h"
 #include "communicator.h"
-#include "cuda/nvshmem.h"
-#include "error.h"
+#include "cuda/nvshmem/nvshmem.h"
 #include "version.h"
 
 struct nvrar_comm {

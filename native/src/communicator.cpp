@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "batch.h"
-#include "cuda/cuda_member.h"
-#include "cuda/fatbin.h"
-#include "descriptor.h"
-#include "error.h"
-#include "hash.h"
-#include "host/cpu_member.h"
-#include "plan.h"
+#include "backend/descriptor.h"
+#include "call/batch.h"
+#include "call/plan.h"
+#include "common/error.h"
+#include "common/hash.h"
+#include "common/random.h"
+#include "cpu/cpu_member.h"
+#include "cuda/launch/fatbin.h"
+#include "cuda/member/cuda_member.h"
 #include "protocol/ring_layout.h"
 #include "version.h"
 
@@ -105,8 +106,8 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
     return std::make_unique<cuda::CudaMember>(member);
   }
-  return std::make_unique<host::CpuMember>(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes,
-                                           config.timeout_ns, group_hash);
+  return std::make_unique<cpu::CpuMember>(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes,
+                                          config.timeout_ns, group_hash);
 }
 
 std::string describe_meeting(const BatchResult& result) {
@@ -157,7 +158,7 @@ void make_unique_id(int32_t backend, uint8_t* out) {
   UniqueId id{};
   id.magic = UniqueId::kMagic;
   id.backend = backend;
-  host::random_bytes(id.random, sizeof id.random);
+  random_bytes(id.random, sizeof id.random);
   if (backend == NVRAR_BACKEND_CUDA) {
     try {
       const cuda::NvshmemId nvshmem = cuda::make_nvshmem_id({});
@@ -273,7 +274,7 @@ void Communicator::connect(const uint8_t* blobs) {
   member_->map_peers(descriptors);
   connected_.store(true, std::memory_order_release);
   // An abort that came before the peers were mapped reached this rank only.
-  const host::Poison poison = member_->poisoned();
+  const control::Poison poison = member_->poisoned();
   if (poison.status != NVRAR_OK) {
     member_->poison(poison);
     throw_poisoned(poison, "");
@@ -284,7 +285,7 @@ void Communicator::require_ready() {
   if (!connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
   }
-  const host::Poison before = member_->poisoned();
+  const control::Poison before = member_->poisoned();
   if (before.status != NVRAR_OK && !protocol::planted(protocol::Defect::kIgnoredPoison)) [[unlikely]]
     throw_poisoned(before, "");
 }
@@ -303,11 +304,11 @@ void Communicator::run(const Call& call, uint64_t stream) {
   }
 
   running_.store(sequence_, std::memory_order_release);
-  host::Poison poison;
+  control::Poison poison;
   try {
     poison = member_->run(call, plan, record, stream);
   } catch (const std::exception& error) {
-    const host::Poison after = member_->poisoned();
+    const control::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(record, error);
     --sequence_;  // nothing was done, it has no number
     running_.store(0, std::memory_order_release);
@@ -323,11 +324,11 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   require_ready();
   check_batch(transfers, count, member_->rank(), member_->world());
   BatchResult result;
-  host::Poison poison;
+  control::Poison poison;
   try {
     poison = member_->run_batch(transfers, count, sequence_, stream, &result);
   } catch (const std::exception& error) {
-    const host::Poison after = member_->poisoned();
+    const control::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(result.call, error);
     throw;
   }
@@ -350,11 +351,11 @@ void Communicator::throw_half_enqueued(const nvrar_call& call, const std::except
 }
 
 void Communicator::throw_if_failed() {
-  const host::Poison poison = member_->poisoned();
+  const control::Poison poison = member_->poisoned();
   if (poison.status != NVRAR_OK) throw_poisoned(poison, "");
 }
 
-void Communicator::throw_poisoned(const host::Poison& poison, const std::string& running) {
+void Communicator::throw_poisoned(const control::Poison& poison, const std::string& running) {
   const std::lock_guard lock(sentence_mutex_);
   // The first sentence stays: later the records say what the ranks did afterwards.
   if (poison_sentence_.empty()) {
@@ -385,7 +386,7 @@ void Communicator::abort() noexcept {
 }
 
 nvrar_failure Communicator::failure() const noexcept {
-  const host::Poison poison = member_->poisoned();
+  const control::Poison poison = member_->poisoned();
   nvrar_failure failure{};
   failure.size = sizeof failure;
   failure.status = poison.status;
@@ -416,13 +417,13 @@ uint32_t Communicator::flight_record(int32_t rank, nvrar_call* out, uint32_t cap
 }
 
 bool Communicator::shut() noexcept {
-  const uint64_t begin_ns = host::monotonic_ns();
+  const uint64_t begin_ns = control::monotonic_ns();
   const auto leave = [&] {
-    member_->poison(host::Poison::of_leaving(member_->rank(), running_.load(std::memory_order_acquire)));
+    member_->poison(control::Poison::of_leaving(member_->rank(), running_.load(std::memory_order_acquire)));
   };
   while (busy_.exchange(true, std::memory_order_acquire)) {
     leave();
-    if (host::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
+    if (control::monotonic_ns() - begin_ns > kLeaveLimitNs) return false;
     ::usleep(kLeavePollUs);
   }
   if (member_->quiet(kGraceNs)) return true;

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "call.h"
-#include "error.h"
-#include "member.h"
+#include "backend/member.h"
+#include "call/call.h"
+#include "call/tuning.h"
+#include "common/error.h"
 #include "report.h"
-#include "tuning.h"
 
 namespace nvrar {
 
@@ -47,7 +47,7 @@ class Communicator {
   void require_ready();
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
-  [[noreturn]] void throw_poisoned(const host::Poison& poison, const std::string& running);
+  [[noreturn]] void throw_poisoned(const control::Poison& poison, const std::string& running);
   [[noreturn]] void throw_half_enqueued(const nvrar_call& call, const std::exception& error);
   std::vector<RankActivity> activities() const;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "call.h"
+#include "call/call.h"
 
 namespace nvrar {
 namespace {
@@ -53,7 +53,7 @@ Clause clause_of(const RankActivity& rank) {
 }
 
 // The numbers of transfers count within their pair of ranks: without its record such a call has no name.
-std::string call_of(const host::Poison& poison, const std::vector<RankActivity>& ranks) {
+std::string call_of(const control::Poison& poison, const std::vector<RankActivity>& ranks) {
   if (poison.origin < ranks.size() && ranks[poison.origin].known && ranks[poison.origin].call.transfers != 0) {
     return describe(ranks[poison.origin].call);
   }
@@ -95,8 +95,8 @@ std::string describe_activities(const std::vector<RankActivity>& ranks) {
   return text;
 }
 
-std::string describe_failure(const host::Poison& poison, uint32_t own, const std::string& running, uint64_t waited_ns,
-                             const std::vector<RankActivity>& ranks) {
+std::string describe_failure(const control::Poison& poison, uint32_t own, const std::string& running,
+                             uint64_t waited_ns, const std::vector<RankActivity>& ranks) {
   const bool here = poison.origin == own;
   const std::string origin = "rank " + std::to_string(poison.origin);
   const std::string in_call = running.empty() ? "" : " during " + running;

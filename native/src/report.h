@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host/control_block.h"
+#include "control/control_block.h"
 
 namespace nvrar {
 
@@ -19,8 +19,8 @@ struct RankActivity {
 std::string describe_activities(const std::vector<RankActivity>& ranks);
 
 // `own` is the rank that reports; `running` names its own call, "" if it was in none.
-std::string describe_failure(const host::Poison& poison, uint32_t own, const std::string& running, uint64_t waited_ns,
-                             const std::vector<RankActivity>& ranks);
+std::string describe_failure(const control::Poison& poison, uint32_t own, const std::string& running,
+                             uint64_t waited_ns, const std::vector<RankActivity>& ranks);
 
 }  // namespace nvrar
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cuda/driver.h"
-#include "cuda/fatbin.h"
+#include "cuda/driver/context.h"
+#include "cuda/launch/fatbin.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/driver.h"
-#include "cuda/fatbin.h"
-#include "descriptor.h"
+#include "backend/descriptor.h"
+#include "cuda/driver/driver.h"
+#include "cuda/launch/fatbin.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"

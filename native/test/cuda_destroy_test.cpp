@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/driver.h"
-#include "cuda/fatbin.h"
-#include "cuda/kernel_args.h"
-#include "host/control_block.h"
+#include "control/control_block.h"
+#include "cuda/driver/context.h"
+#include "cuda/kernels/kernel_args.h"
+#include "cuda/launch/fatbin.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
@@ -286,12 +286,12 @@ TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
     EXPECT_EQ(failure.status, NVRAR_ABORTED);
     EXPECT_EQ(failure.missing[0], 0U);
   });
-  const auto of_leaving = host::Poison::unpack(host::Poison::of_leaving(3, 7).pack());
+  const auto of_leaving = control::Poison::unpack(control::Poison::of_leaving(3, 7).pack());
   EXPECT_TRUE(of_leaving.is_of_leaving());
   EXPECT_EQ(of_leaving.origin, 3U);
   EXPECT_EQ(of_leaving.sequence, 7U);
-  EXPECT_FALSE((host::Poison{NVRAR_ABORTED, 3, 0, 7}).is_of_leaving());
-  EXPECT_FALSE((host::Poison{NVRAR_TIMEOUT, 3, 1, 7}).is_of_leaving());
+  EXPECT_FALSE((control::Poison{NVRAR_ABORTED, 3, 0, 7}).is_of_leaving());
+  EXPECT_FALSE((control::Poison{NVRAR_TIMEOUT, 3, 1, 7}).is_of_leaving());
 }
 
 // How often a graph runs the host cannot know.

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <thread>
 
-#include "cuda/device_memory.h"
-#include "cuda/memory_blob.h"
-#include "cuda/symmetric_memory.h"
-#include "error.h"
+#include "common/error.h"
+#include "cuda/memory/device_memory.h"
+#include "cuda/memory/memory_blob.h"
+#include "cuda/memory/symmetric_memory.h"
 #include "support/forked.h"
 #include "support/group.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/group.h"
 #include "support/pool.h"
 

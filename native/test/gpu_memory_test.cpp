@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "cuda/device_memory.h"
-#include "cuda/nvshmem.h"
-#include "cuda/symmetric_memory.h"
+#include "cuda/memory/device_memory.h"
+#include "cuda/memory/symmetric_memory.h"
+#include "cuda/nvshmem/nvshmem.h"
 #include "support/forked.h"
 #include "support/group.h"
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <thread>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/gpu.h"
 #include "support/group.h"
 #include "support/pool.h"

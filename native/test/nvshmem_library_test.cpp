@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cuda/nvshmem.h"
-#include "cuda/symmetric_memory.h"
+#include "cuda/memory/symmetric_memory.h"
+#include "cuda/nvshmem/nvshmem.h"
 #include "support/forked.h"
 #include "support/group.h"
 

@@ -11,9 +11,9 @@
 #include <optional>
 #include <thread>
 
-#include "cuda/memory_blob.h"
-#include "cuda/nvshmem_memory.h"
-#include "cuda/symmetric_memory.h"
+#include "cuda/memory/memory_blob.h"
+#include "cuda/memory/nvshmem_memory.h"
+#include "cuda/memory/symmetric_memory.h"
 #include "support/forked.h"
 #include "support/group.h"
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <vector>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <iterator>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"

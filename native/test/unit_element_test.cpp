@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "host/vector_elements.h"
+#include "cpu/vector_elements.h"
 #include "protocol/element.h"
 #include "support/pool.h"
 
@@ -170,7 +170,7 @@ Elements<Element> reduce_by_scalars(const Packet* packets, int count, uint32_t w
 }
 
 template <class Element, class Op>
-using Accumulator = host::VectorAccumulator<Element, Op>;
+using Accumulator = cpu::VectorAccumulator<Element, Op>;
 
 template <class Element, class Op>
 void expect_vector_form_equals_scalar(const Packet* packets, int count) {

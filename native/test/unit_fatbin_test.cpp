@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "cuda/fatbin.h"
+#include "cuda/launch/fatbin.h"
 
 namespace nvrar::cuda {
 namespace {

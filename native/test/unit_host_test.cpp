@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "call.h"
-#include "error.h"
-#include "host/flight_record.h"
-#include "host/memory_room.h"
-#include "host/waiter.h"
+#include "call/call.h"
+#include "common/error.h"
+#include "control/flight_record.h"
+#include "control/memory_room.h"
+#include "cpu/waiter.h"
 #include "report.h"
 #include "support/pool.h"
 
@@ -94,7 +94,7 @@ class FakeSystem : public ::testing::Test {
 };
 
 TEST_F(FakeSystem, AvailableMemoryLimitsWhereNoCgroupDoes) {
-  EXPECT_EQ(host::memory_room(root_).free_bytes, 1000u * 1024);
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 1000u * 1024);
 }
 
 TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
@@ -102,8 +102,8 @@ TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
   write("/sys/fs/cgroup/outer/memory.current", "400000\n");
   write("/sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("/sys/fs/cgroup/outer/inner/memory.current", "1\n");
-  EXPECT_EQ(host::memory_room(root_).free_bytes, 100000u);
-  EXPECT_EQ(host::memory_room(root_).limited_by, "/sys/fs/cgroup/outer/memory.max");
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 100000u);
+  EXPECT_EQ(control::memory_room(root_).limited_by, "/sys/fs/cgroup/outer/memory.max");
 }
 
 // A container that has read files is at its limit by page cache alone.
@@ -113,24 +113,24 @@ TEST_F(FakeSystem, CachesOfACgroupAreRoom) {
   write("/sys/fs/cgroup/outer/memory.stat",
         "anon 100000\nfile 350000\nshmem 30000\ninactive_file 200000\nactive_file 120000\nslab_reclaimable 40000\n"
         "slab_unreclaimable 9000\nslab 49000\n");
-  EXPECT_EQ(host::memory_room(root_).free_bytes, 361000u);
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 361000u);
 }
 
 TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
   write("/sys/fs/cgroup/outer/memory.max", "500000\n");
   write("/sys/fs/cgroup/outer/memory.current", "100000\n");
   write("/sys/fs/cgroup/outer/memory.stat", "inactive_file 150000\n");  // read later than memory.current
-  EXPECT_EQ(host::memory_room(root_).free_bytes, 500000u);
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 500000u);
 }
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 TEST(Reserve, TakesNothingWithoutRoom) {
   const auto reserve = [](uint64_t room, uint32_t world) {
-    host::reserve_in_steps(
+    control::reserve_in_steps(
         100001, world,
         [&] {
-          return host::MemoryRoom{room, "the limit"};
+          return control::MemoryRoom{room, "the limit"};
         },
         [&](uint64_t, uint64_t bytes) { EXPECT_LE(bytes, room) << "this would bring the OOM killer"; });
   };
@@ -154,16 +154,16 @@ TEST(Reserve, TakesNothingWithoutRoom) {
 }
 
 TEST(Reserve, CoversTheWholeSegmentOnce) {
-  for (uint64_t bytes : {uint64_t{1}, host::kReserveStepBytes, 3 * host::kReserveStepBytes + 4096}) {
+  for (uint64_t bytes : {uint64_t{1}, control::kReserveStepBytes, 3 * control::kReserveStepBytes + 4096}) {
     uint64_t end = 0;
-    host::reserve_in_steps(
+    control::reserve_in_steps(
         bytes, 8,
         [] {
-          return host::MemoryRoom{1024 * kMiB, ""};
+          return control::MemoryRoom{1024 * kMiB, ""};
         },
         [&](uint64_t offset, uint64_t step) {
           EXPECT_EQ(offset, end);
-          EXPECT_LE(step, host::kReserveStepBytes);
+          EXPECT_LE(step, control::kReserveStepBytes);
           end = offset + step;
         });
     EXPECT_EQ(end, bytes);
@@ -185,10 +185,10 @@ TEST(Reserve, RanksThatReserveAtOnceStayBelowTheLimit) {
         --waiting;
         while (waiting.load() != 0) std::this_thread::yield();
       }
-      return host::MemoryRoom{kLimit - std::min(now, kLimit), "the limit"};
+      return control::MemoryRoom{kLimit - std::min(now, kLimit), "the limit"};
     };
     try {
-      host::reserve_in_steps(100 * kMiB, kWorld, room, [&](uint64_t, uint64_t bytes) {
+      control::reserve_in_steps(100 * kMiB, kWorld, room, [&](uint64_t, uint64_t bytes) {
         for (uint64_t at = 0; at < bytes; at += kMiB) {
           EXPECT_LE(used += kMiB, kLimit) << "this would bring the OOM killer";
           std::this_thread::yield();
@@ -245,13 +245,13 @@ nvrar_call numbered(uint64_t sequence) {
 
 class Flight : public ::testing::Test {
  protected:
-  const host::TickClock clock_;
-  std::unique_ptr<host::FlightRecord> record_ = std::make_unique<host::FlightRecord>();
+  const control::TickClock clock_;
+  std::unique_ptr<control::FlightRecord> record_ = std::make_unique<control::FlightRecord>();
 };
 
 TEST_F(Flight, KeepsTheCallAfterItsEnd) {
   EXPECT_EQ(record_->last(clock_).state, NVRAR_CALL_NONE);
-  const uint64_t before_ns = host::monotonic_ns();
+  const uint64_t before_ns = control::monotonic_ns();
   const uint64_t number = record_->begin(numbered(7));
   nvrar_call call = record_->last(clock_);
   EXPECT_EQ(call.state, NVRAR_CALL_RUNNING);
@@ -268,7 +268,7 @@ TEST_F(Flight, KeepsTheCallAfterItsEnd) {
   constexpr uint64_t kSlackNs = 1'000'000;
   EXPECT_GE(call.begin_ns + kSlackNs, before_ns);
   EXPECT_GE(call.end_ns - call.begin_ns + kSlackNs, 2'000'000u);
-  EXPECT_LE(call.end_ns, host::monotonic_ns() + kSlackNs);
+  EXPECT_LE(call.end_ns, control::monotonic_ns() + kSlackNs);
 }
 
 TEST_F(Flight, KeepsTheLastCallsOldestFirst) {
@@ -317,8 +317,8 @@ TEST_F(Flight, AReaderNeverSeesHalfACall) {
 }
 
 TEST(Poison, SurvivesItsWord) {
-  const host::Poison poison{NVRAR_TIMEOUT, 7, 0x81, 123456789};
-  const host::Poison back = host::Poison::unpack(poison.pack());
+  const control::Poison poison{NVRAR_TIMEOUT, 7, 0x81, 123456789};
+  const control::Poison back = control::Poison::unpack(poison.pack());
   EXPECT_EQ(back.status, NVRAR_TIMEOUT);
   EXPECT_EQ(back.origin, 7u);
   EXPECT_EQ(back.ranks, 0x81);

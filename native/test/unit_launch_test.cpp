@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "cuda/grid.h"
-#include "cuda/kernel_args.h"
-#include "cuda/launch_log.h"
-#include "cuda/transfer_args.h"
+#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/grid.h"
+#include "cuda/launch/launch_log.h"
 
 namespace nvrar::test {
 namespace {

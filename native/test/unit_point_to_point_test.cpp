@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "batch.h"
-#include "error.h"
+#include "call/batch.h"
+#include "common/error.h"
 #include "protocol/point_to_point.h"
 #include "support/group.h"
 #include "support/pool.h"

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "call.h"
-#include "error.h"
-#include "host/reduction.h"
-#include "plan.h"
+#include "call/call.h"
+#include "call/plan.h"
+#include "common/error.h"
+#include "cpu/reduction.h"
 #include "protocol/call_header.h"
 #include "support/launch_fits.h"
 #include "support/pool.h"
@@ -67,7 +67,8 @@ TEST(Invariant12_ThePlanIsPure, ItCountsAsManyPartialSumsAsTheReductionsWrite) {
   for (int32_t type : kTypes) {
     for (int32_t op : {NVRAR_SUM, NVRAR_PRODUCT, NVRAR_MAX, NVRAR_MIN, NVRAR_AVG}) {
       if (op == NVRAR_AVG && type <= NVRAR_INT64) continue;  // averages are for floats
-      EXPECT_EQ(partial_parts(type), host::reduction_of(type, op).parts) << "type " << type << ", op " << op;
+      EXPECT_EQ(element_type(type).partial_parts, cpu::reduction_of(type, op).parts)
+          << "type " << type << ", op " << op;
     }
   }
 }

@@ -124,6 +124,10 @@ constexpr bool kFitsSentinels = static_cast<Bits>(SentinelPacket::kEmptyWord << 
                                 static_cast<Bits>(SentinelPacket::kCanonicalWord << 1) >
                                     static_cast<Bits>(Element::kInfinity << 1);
 
+// Packets that the sums of a packet's elements take where they cross in the accumulator's type.
+template <class Element>
+constexpr uint32_t kPartialParts = sizeof(typename Element::Accumulator) / Element::kBytes;
+
 // Integers wrap in their own width: the low bits of an unsigned 64-bit result are those of every narrower one, and
 // nothing is undefined.
 struct Sum {

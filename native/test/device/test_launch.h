@@ -2,7 +2,7 @@
 #ifndef NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 #define NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 
-#include "cuda/transfer_args.h"
+#include "cuda/kernels/transfer_args.h"
 
 namespace nvrar::test {
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "call.h"
+#include "call/call.h"
 #include "support/gpu.h"
 #include "support/summary.h"
 

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <new>
 
-#include "error.h"
+#include "common/error.h"
 #include "support/group.h"
 
 namespace nvrar::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/symmetric_memory.h"
+#include "cuda/memory/symmetric_memory.h"
 
 namespace nvrar::test {
 

@@ -5,7 +5,7 @@
 
 #include <nvrar.h>
 
-#include "cuda/driver.h"
+#include "cuda/driver/context.h"
 #include "support/pool.h"
 
 namespace nvrar::test {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "cuda/driver.h"
+#include "cuda/driver/context.h"
 
 namespace nvrar::test {
 

@@ -2,8 +2,8 @@
 #ifndef NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 #define NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 
-#include "call.h"
-#include "plan.h"
+#include "call/call.h"
+#include "call/plan.h"
 #include "protocol/slices.h"
 
 namespace nvrar::test {
@@ -22,7 +22,7 @@ inline bool launch_fits(const Plan& plan, const Call& call, const protocol::Ring
   if (plan.algorithm != Algorithm::kHierarchical) {
     return protocol::FlatRuns{topology}.data_run(last, topology.world - 1) < room;
   }
-  const protocol::HierarchicalRuns slices{topology, partial_parts(call.data_type)};
+  const protocol::HierarchicalRuns slices{topology, element_type(call.data_type).partial_parts};
   for (uint32_t node = 0; node < topology.nodes(); ++node) {
     const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
     // The last of each slice: an owner of several has them one after the other.

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <type_traits>
 
-#include "call.h"
+#include "call/call.h"
 
 namespace nvrar::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/driver.h"
+#include "cuda/driver/driver.h"
 #include "protocol/test_build.h"
 
 namespace nvrar::test {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan.h"
+#include "call/plan.h"
 #include "protocol/launch.h"
 
 namespace nvrar::test {

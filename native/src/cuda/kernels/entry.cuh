@@ -1,7 +1,7 @@
 // How a block enters a launch, leaves it, and gives up.
 #pragma once
 
-#include "cuda/kernel_args.h"
+#include "cuda/kernels/kernel_args.h"
 #include "kernels/access.cuh"
 
 namespace nvrar::cuda {

@@ -3,7 +3,7 @@
 // and a block may stop at a chosen moment. In any other build all of it folds to nothing.
 #pragma once
 
-#include "cuda/kernel_args.h"
+#include "cuda/kernels/kernel_args.h"
 
 #if defined(NVRAR_TEST_ADVERSE)
 #include "device/test_block.cuh"

@@ -1,5 +1,5 @@
 // Collectives that move bytes, and the barrier.
-#include "algorithm.h"
+#include "call/algorithm.h"
 #include "kernels/warp_lane.cuh"
 #include "protocol/data_movement.h"
 

@@ -26,7 +26,7 @@ struct Accumulators {
   using Bits = typename Element::Bits;
   static constexpr uint32_t kCount = kBytes / Element::kBytes;
   // Packets that they take where they cross between nodes.
-  static constexpr uint32_t kParts = kCount * sizeof(Number) > kBytes ? 2 : 1;
+  static constexpr uint32_t kParts = protocol::kPartialParts<Element>;
 
   Number numbers[kCount];
 

@@ -2,9 +2,6 @@
 
 namespace nvrar::cuda {
 
-NVRAR_SUM_KERNEL(int8, Int8, EpochPacket)
-NVRAR_SUM_KERNEL(uint8, Uint8, EpochPacket)
-NVRAR_SUM_KERNEL(int32, Int32, EpochPacket)
-NVRAR_SUM_KERNEL(int64, Int64, EpochPacket)
+NVRAR_INTEGER_TYPES(NVRAR_SUM_KERNEL)
 
 }  // namespace nvrar::cuda

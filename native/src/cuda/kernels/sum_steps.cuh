@@ -2,8 +2,9 @@
 // have kernels of their own, which take fewer registers than those for several nodes, and hardly any memory.
 #pragma once
 
-#include "algorithm.h"
+#include "call/algorithm.h"
 #include "kernels/warp_lane.cuh"
+#include "protocol/element_types.h"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
 #include "protocol/two_shot.h"
@@ -51,7 +52,8 @@ __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
 
 }  // namespace nvrar::cuda
 
-#define NVRAR_SUM_KERNEL(name, element, packets)                                      \
+// Of a row of protocol/element_types.h.
+#define NVRAR_SUM_KERNEL(code, name, element, packets, ...)                           \
   extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads, kBlocks)   \
       nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) {       \
     sum_kernel<protocol::element, protocol::packets, false>(args_of(launched));       \

@@ -1,6 +1,6 @@
 // Sends and receives (protocol/point_to_point.h): a block for each queue, its threads a packet each. What the two ends
 // of a pair do, and where, is what the steps there do one by one.
-#include "cuda/transfer_args.h"
+#include "cuda/kernels/transfer_args.h"
 #include "kernels/entry.cuh"
 
 namespace nvrar::cuda {

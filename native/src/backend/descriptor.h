@@ -1,0 +1,52 @@
+// The blobs that the caller carries between members.
+#ifndef NVRAR_BACKEND_DESCRIPTOR_H
+#define NVRAR_BACKEND_DESCRIPTOR_H
+
+#include <nvrar.h>
+
+#include <cstdint>
+
+#include "control/shared_segment.h"
+#include "cuda/driver/driver.h"
+#include "cuda/memory/symmetric_memory.h"
+#include "cuda/nvshmem/nvshmem_config.h"
+
+namespace nvrar {
+
+struct UniqueId {
+  static constexpr uint64_t kMagic = 0x44495241'52564E31ULL;
+  uint64_t magic;
+  int32_t backend;
+  uint32_t reserved;
+  uint8_t random[32];
+  uint8_t nvshmem[cuda::kNvshmemIdBytes];  // zero where it is not used
+  uint8_t unused[NVRAR_UNIQUE_ID_BYTES - 176];
+};
+static_assert(sizeof(UniqueId) == NVRAR_UNIQUE_ID_BYTES);
+
+struct Descriptor {
+  static constexpr uint64_t kMagic = 0x53454452'52564E31ULL;
+  uint64_t magic;
+  uint32_t abi_version;
+  int32_t backend;
+  uint32_t rank;
+  uint32_t world;
+  uint64_t ring_bytes;
+  uint64_t group_hash;
+  control::SegmentAddress segment;
+  char build_id[64];  // as text, so that the message of a mismatch can name both builds
+  uint64_t tuning_hash;
+  uint32_t ranks_per_node;  // the world size where all ranks are in one node
+  // Of the CUDA backend.
+  uint32_t multiprocessors;
+  uint32_t places_per_multiprocessor;  // cuda/launch/grid.h
+  uint32_t concurrent_groups;
+  uint8_t device_uuid[sizeof(cuda::Uuid)];
+  uint8_t memory[cuda::kMemoryAddressBytes];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 368];
+};
+static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
+
+}  // namespace nvrar
+
+#endif  // NVRAR_BACKEND_DESCRIPTOR_H

@@ -1,0 +1,24 @@
+// How a call can run; compiled for host and device.
+#ifndef NVRAR_CALL_ALGORITHM_H
+#define NVRAR_CALL_ALGORITHM_H
+
+#include <stdint.h>
+
+namespace nvrar {
+
+enum class Algorithm : uint32_t {
+  kCopy,  // a group of one
+  kOneShot,
+  kTwoShot,
+  kHierarchical,
+  kReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier
+};
+
+}  // namespace nvrar
+
+#endif  // NVRAR_CALL_ALGORITHM_H

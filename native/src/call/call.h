@@ -1,0 +1,49 @@
+// One collective call as the caller gave it, its checks, and the names of what it is made of.
+#ifndef NVRAR_CALL_CALL_H
+#define NVRAR_CALL_CALL_H
+
+#include <nvrar.h>
+
+#include <string>
+
+#include "call/element_type.h"
+#include "protocol/topology.h"
+
+namespace nvrar {
+
+constexpr int32_t kNoOp = -1;
+constexpr int32_t kNoRoot = -1;
+constexpr int32_t kNoType = -1;
+
+struct Call {
+  int32_t collective = 0;
+  uint64_t send = 0;
+  uint64_t recv = 0;
+  uint64_t count = 0;
+  int32_t data_type = kNoType;
+  int32_t op = kNoOp;
+  int32_t root = kNoRoot;
+  int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // what the caller asks for
+};
+
+// "float32[1024]"
+std::string describe_elements(int32_t data_type, uint64_t count);
+
+// Bytes of user memory.
+struct Range {
+  uint64_t begin;
+  uint64_t bytes;
+};
+bool overlap(Range a, Range b) noexcept;
+// Throws NVRAR_INVALID_ARGUMENT with the reason, which begins with the name.
+Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uint32_t align);
+
+// Throws NVRAR_INVALID_ARGUMENT with the reason; a call that passes touches only memory that the caller named.
+void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology);
+
+// "allReduce #41 float32[1024] SUM (two-shot, 3 launches)"
+std::string describe(const nvrar_call& call);
+
+}  // namespace nvrar
+
+#endif  // NVRAR_CALL_CALL_H

@@ -1,0 +1,99 @@
+#include "call/plan.h"
+
+#include <algorithm>
+
+#include "protocol/slices.h"
+
+namespace nvrar {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::PacketKind;
+using protocol::RingLayout;
+using protocol::SentinelPacket;
+using protocol::Topology;
+
+int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
+  if (bytes <= limits.one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
+  return topology.nodes() == 1 ? NVRAR_ALGORITHM_TWO_SHOT : NVRAR_ALGORITHM_HIERARCHICAL;
+}
+
+int32_t choice_of(const Call& call, uint64_t bytes, const Topology& topology, const TuningTable& tuning,
+                  const PlanLimits& limits) noexcept {
+  if (call.collective != NVRAR_ALL_REDUCE) return NVRAR_ALGORITHM_AUTO;
+  if (call.algorithm != NVRAR_ALGORITHM_AUTO) return call.algorithm;
+  const int32_t tuned = tuning.algorithm(call.data_type, bytes, topology.world, topology.ranks_per_node);
+  return tuned != NVRAR_ALGORITHM_AUTO ? tuned : built_in_choice(bytes, topology, limits);
+}
+
+Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
+  switch (collective) {
+    case NVRAR_REDUCE:
+      return Algorithm::kReduce;
+    case NVRAR_REDUCE_SCATTER:
+      return Algorithm::kReduceScatter;
+    case NVRAR_ALL_GATHER:
+      return Algorithm::kAllGather;
+    case NVRAR_ALL_TO_ALL:
+      return Algorithm::kAllToAll;
+    case NVRAR_BROADCAST:
+      return Algorithm::kBroadcast;
+    case NVRAR_BARRIER:
+      return Algorithm::kBarrier;
+    default:
+      break;
+  }
+  if (choice == NVRAR_ALGORITHM_TWO_SHOT) return Algorithm::kTwoShot;
+  return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
+}
+
+// Data movement must be bit-exact (protocol.md 1).
+PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
+  const bool sums = call.op != kNoOp;
+  const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&
+                     algorithm != Algorithm::kHierarchical;
+  return sums && !small ? element_type(call.data_type).sum_packets : PacketKind::kEpoch;
+}
+
+uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
+                         const PlanLimits& limits) noexcept {
+  const uint64_t area_runs = layout.area_runs(kind);
+  const uint64_t two_phase_runs =
+      std::min(area_runs, limits.two_phase_area_bytes / protocol::kPacketBytes / protocol::kRunPackets);
+  switch (algorithm) {
+    case Algorithm::kTwoShot:
+      return protocol::TwoShotRuns{layout.topology}.runs_that_fit(two_phase_runs);
+    case Algorithm::kHierarchical:
+      return protocol::HierarchicalRuns{layout.topology, element_type(data_type).partial_parts}.runs_that_fit(
+          two_phase_runs);
+    default:
+      return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs);
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning,
+               const PlanLimits& limits) noexcept {
+  const Topology& topology = layout.topology;
+  if (topology.world == 1) {
+    return {Algorithm::kCopy, PacketKind::kEpoch, call.count, call.count == 0 ? uint64_t{0} : uint64_t{1},
+            NVRAR_ALGORITHM_AUTO};
+  }
+  if (call.collective == NVRAR_BARRIER) return {Algorithm::kBarrier, PacketKind::kEpoch, 0, 1, NVRAR_ALGORITHM_AUTO};
+
+  const uint64_t size = element_bytes(call.data_type);
+  const uint64_t bytes = call.count * size;
+  const int32_t choice = choice_of(call, bytes, topology, tuning, limits);
+  const Algorithm algorithm = algorithm_of(call.collective, choice);
+  const PacketKind kind = kind_of(algorithm, call, bytes, limits);
+  if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
+    return {algorithm, kind, 64, (call.count + 63) / 64, choice};
+  }
+  const uint64_t run_bytes = kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
+  const uint64_t per_launch = runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes / size);
+  const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
+  return {algorithm, kind, per_launch, launches, choice};
+}
+
+}  // namespace nvrar

@@ -1,0 +1,29 @@
+// The tuning table: which algorithm an all-reduce runs by, as the caller wants it. The same on all members.
+#ifndef NVRAR_CALL_TUNING_H
+#define NVRAR_CALL_TUNING_H
+
+#include <nvrar.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace nvrar {
+
+class TuningTable {
+ public:
+  TuningTable() = default;
+  // Throws NVRAR_INVALID_ARGUMENT, naming the line.
+  TuningTable(const nvrar_tuning_rule* rules, uint32_t count);
+
+  // The first rule that matches, else NVRAR_ALGORITHM_AUTO. ranks_per_node: world where all ranks are in one node.
+  int32_t algorithm(int32_t data_type, uint64_t bytes, uint32_t world, uint32_t ranks_per_node) const noexcept;
+  // Equal for equal tables.
+  uint64_t hash() const noexcept;
+
+ private:
+  std::vector<nvrar_tuning_rule> rules_;
+};
+
+}  // namespace nvrar
+
+#endif  // NVRAR_CALL_TUNING_H

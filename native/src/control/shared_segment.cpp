@@ -1,0 +1,119 @@
+#include "control/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "common/error.h"
+#include "common/random.h"
+#include "control/memory_room.h"
+
+namespace nvrar::control {
+namespace {
+
+constexpr char kSegmentName[] = "nvrar";  // seen in /proc/<pid>/fd only
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
+
+Mapping map_shared(const FileDescriptor& file, uint64_t bytes) {
+  // Populated: a page fault in a call would cost more than the call.
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  return base == MAP_FAILED ? Mapping() : Mapping(base, bytes);
+}
+
+}  // namespace
+
+SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world,
+                                    uint64_t group_hash) {
+  const uint64_t bytes = kControlBytes + (rings == nullptr ? 0 : rings->total_bytes());
+  SharedSegment segment;
+  segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
+  // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
+  reserve_in_steps(
+      bytes, world, [] { return memory_room(); },
+      [&](uint64_t offset, uint64_t step) {
+        int failed = 0;
+        do {
+          failed = ::fallocate(segment.file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(step)) == 0
+                       ? 0
+                       : errno;
+        } while (failed == EINTR);
+        if (failed != 0) {
+          throw Error(NVRAR_SYSTEM, "there is no room for a shared memory segment of " + std::to_string(bytes) +
+                                        " bytes: " + reason(failed) + "; a smaller ring_bytes needs less");
+        }
+      });
+  // A segment that became shorter would be a SIGBUS in every process that has mapped it.
+  if (::fcntl(segment.file_.get(), F_ADD_SEALS, kSizeSeals) != 0) {
+    throw Error(NVRAR_SYSTEM, "cannot fix the size of a shared memory segment: " + reason(errno));
+  }
+  segment.mapping_ = map_shared(segment.file_, bytes);
+  if (!segment.mapping_) {
+    throw Error(NVRAR_SYSTEM,
+                "cannot map a shared memory segment of " + std::to_string(bytes) + " bytes: " + reason(errno));
+  }
+
+  auto* control = new (segment.mapping_.base()) ControlBlock;
+  control->segment_bytes = bytes;
+  control->rank = rank;
+  control->group_hash = group_hash;
+  control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
+  random_bytes(control->nonce, sizeof control->nonce);
+  // All that holds epoch packets is zero as the kernel gave it: epoch 0 is never used.
+  if (rings != nullptr) {
+    std::memset(segment.rings() + rings->sentinel_begin(), 0xFF,
+                (rings->sentinel_end() - rings->sentinel_begin()) * protocol::kPacketBytes);
+  }
+  return segment;
+}
+
+SegmentAddress SharedSegment::address() const noexcept {
+  SegmentAddress address{};
+  address.pid = ::getpid();
+  address.fd = file_.get();
+  address.bytes = mapping_.bytes();
+  std::memcpy(address.nonce, control().nonce, kNonceBytes);
+  return address;
+}
+
+SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash) {
+  const auto unreachable = [&](const std::string& why) {
+    return Error(NVRAR_SYSTEM, "rank " + std::to_string(rank) + " (pid " + std::to_string(address.pid) +
+                                   ") is not on this host or not visible from this process: " + why);
+  };
+  const std::string process = address.pid == ::getpid() ? "self" : std::to_string(address.pid);
+  const std::string path = "/proc/" + process + "/fd/" + std::to_string(address.fd);
+  // The link is read before anything is opened: opening a stranger's device or pipe could block or act.
+  char target[64] = {};
+  if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw unreachable(path + ": " + reason(errno));
+  if (std::strncmp(target, "/memfd:nvrar", 12) != 0) throw unreachable(path + " is no segment of a group");
+
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) throw unreachable(path + ": " + reason(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
+  if (static_cast<uint64_t>(status.st_size) != address.bytes) throw unreachable(path + " has another size");
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);  // negative for a file that is no memory
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
+
+  SharedSegment segment;
+  segment.mapping_ = map_shared(file, address.bytes);
+  if (!segment.mapping_) {
+    throw Error(NVRAR_SYSTEM, "cannot map the segment of rank " + std::to_string(rank) + " (" +
+                                  std::to_string(address.bytes) + " bytes): " + reason(errno));
+  }
+  const ControlBlock& control = segment.control();
+  if (control.magic != kSegmentMagic || control.segment_bytes != address.bytes || control.rank != rank ||
+      control.group_hash != group_hash || std::memcmp(control.nonce, address.nonce, kNonceBytes) != 0) {
+    throw unreachable(path + " belongs to another group");
+  }
+  return segment;
+}
+
+}  // namespace nvrar::control

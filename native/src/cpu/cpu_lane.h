@@ -1,0 +1,368 @@
+// The Lane of the CPU backend (protocol/launch.h says what a Lane is): one thread of one rank, peers' rings mapped. A
+// run stays where it lies: in user memory, or in the slots that it came in.
+#ifndef NVRAR_CPU_CPU_LANE_H
+#define NVRAR_CPU_CPU_LANE_H
+
+#include <cstring>
+#include <utility>
+
+#include "control/control_block.h"
+#include "control/doorbell.h"
+#include "cpu/packet_access.h"
+#include "cpu/reduction.h"
+#include "cpu/waiter.h"
+#include "protocol/launch.h"
+
+namespace nvrar::cpu {
+
+struct MappedRank {
+  control::ControlBlock* control = nullptr;
+  protocol::Packet* rings = nullptr;
+  uint64_t rings_name = 0;  // announce_packet_sent
+};
+
+class CpuLane {
+ public:
+  using Packet = protocol::Packet;
+  using Partial = cpu::Partial;
+  struct Run {
+    const uint8_t* data;
+  };
+
+  // reduction: of the calls that sum; else null.
+  CpuLane(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
+          const Reduction* reduction) noexcept
+      : ranks_(ranks),
+        rank_(rank),
+        topology_(topology),
+        own_rings_(ranks[rank].rings),
+        waiter_(waiter),
+        reduction_(reduction) {}
+
+  // The caller's thread is the only worker.
+  static NVRAR_HD constexpr uint64_t worker() { return 0; }
+  static NVRAR_HD constexpr uint64_t workers() { return 1; }
+
+  NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) { put(ranks_[peer], slot, packet); }
+
+  template <class Packets>
+  NVRAR_HD bool take(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
+    if (!await<Packets>(slot, source, epoch, 1)) return false;
+    *packet = load_packet(own_rings_ + slot);
+    release<Packets>(slot, 1);
+    return true;
+  }
+
+  template <class Packets>
+  NVRAR_HD Run load(const uint8_t* from, uint32_t /*bytes*/) {
+    return {from};
+  }
+  template <class Packets>
+  void push(const protocol::Peers& peers, uint64_t slot, Run run, uint32_t bytes, uint64_t epoch) {
+    for (uint32_t i = 0; i < peers.count(); ++i) push_bytes<Packets>(peers[i], slot, run.data, bytes, epoch);
+  }
+  template <class Packets>
+  bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch);
+  template <class Packets>
+  bool reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result);
+
+  template <class Packets>
+  bool node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* sum);
+  template <class Packets>
+  void push_partial(uint32_t peer, uint64_t slot, const Partial& partial, uint32_t bytes, uint64_t epoch) {
+    each_partial_run<Packets>(bytes, [&](uint32_t first, uint32_t run_bytes) {
+      push_bytes<Packets>(peer, slot + first / Packets::kPayloadBytes,
+                          reinterpret_cast<const uint8_t*>(partial.packets) + first, run_bytes, epoch);
+      return true;
+    });
+  }
+  template <class Packets>
+  bool take_partial(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial* partial) {
+    return each_partial_run<Packets>(bytes, [&](uint32_t first, uint32_t run_bytes) {
+      return drain<Packets>(slot + first / Packets::kPayloadBytes, source,
+                            reinterpret_cast<uint8_t*>(partial->packets) + first, run_bytes, epoch);
+    });
+  }
+  void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result);
+
+  void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
+    for (uint32_t i = 0; i < peers.count(); ++i) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+  }
+  template <class Packets>
+  void soon_taken(uint64_t slot) {
+    each_line(own_rings_ + slot, Packets::kMustClear ? prefetch_to_write : prefetch_to_read);
+  }
+
+  void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+    if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+  }
+  void sent() {
+    full_fence();
+    for (uint32_t hop = 1; hop < topology_.world; ++hop) {
+      control::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
+    }
+  }
+  void differ(uint32_t source) { differing_ |= static_cast<uint8_t>(1u << source); }
+
+  uint8_t differing() const noexcept { return differing_; }
+  WaitResult result() const noexcept { return result_; }
+  uint32_t waiting_for() const noexcept { return waiting_for_; }
+
+ private:
+  static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
+  static constexpr uint32_t kLinePackets = control::kCacheLineBytes / protocol::kPacketBytes;
+
+  // By value: a reference would be read again for each packet, because a packet's store may have changed it.
+  NVRAR_HD void put(MappedRank peer, uint64_t slot, Packet packet) {
+#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
+    if (++test_puts_ % 509 == 0) ::sched_yield();
+#endif
+    protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
+    announce_packet_sent(peer.rings_name + slot * protocol::kPacketBytes);
+    store_packet(peer.rings + slot, packet);
+  }
+
+  // visit(i) for the packets of a run until one says false; a line of them a turn, because a turn costs as many
+  // instructions as a packet does.
+  template <class Visit>
+  static NVRAR_HD bool each_packet(size_t packets, Visit visit) {
+    size_t i = 0;
+    static_assert(kLinePackets == 4);
+    for (; i + kLinePackets <= packets; i += kLinePackets) {
+      if (!visit(i) || !visit(i + 1) || !visit(i + 2) || !visit(i + 3)) return false;
+    }
+    for (; i < packets; ++i) {
+      if (!visit(i)) return false;
+    }
+    return true;
+  }
+  template <class Visit>
+  static NVRAR_HD void each_line(const Packet* first, Visit visit) {
+    for (uint32_t i = 0; i < protocol::kRunPackets; i += kLinePackets) visit(first + i);
+  }
+
+  template <class Packets>
+  static NVRAR_HD uint32_t packets_of(uint32_t bytes) {
+    return (bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
+  }
+
+  template <class Packets>
+  void push_bytes(uint32_t peer, uint64_t slot, const uint8_t* from, uint32_t bytes, uint64_t epoch) {
+    constexpr uint32_t kBytes = Packets::kPayloadBytes;
+    const MappedRank to = ranks_[peer];
+    const uint32_t whole = bytes / kBytes;
+    each_packet(
+        whole, [&](size_t i) __attribute__((always_inline)) {
+          Packet payload{};
+          __builtin_memcpy(&payload, from + i * kBytes, kBytes);
+          put(to, slot + i, Packets::seal(payload, epoch));
+          return true;
+        });
+    if (const uint32_t rest = bytes % kBytes; rest != 0) {
+      Packet payload{};
+      std::memcpy(&payload, from + whole * kBytes, rest);
+      put(to, slot + whole, Packets::seal(payload, epoch));
+    }
+  }
+
+  // Until `packets` slots from `slot` on have arrived. Their last word is looked at alone and the rest read later: a
+  // packet was stored in one access, and x86-64 keeps the order of loads.
+  template <class Packets>
+  NVRAR_HD bool await(uint64_t slot, uint32_t source, uint64_t epoch, uint32_t packets) {
+    protocol::pass_moment(rank_, protocol::Moment::kWaits, slot);
+    const Packet* const first = own_rings_ + slot;
+    return each_packet(
+        packets, [&](size_t i) __attribute__((always_inline)) {
+          if (!packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
+            if (!wait<Packets>(first + i, source, epoch)) return false;
+          }
+          announce_packet_taken(ranks_[rank_].rings_name + (slot + i) * protocol::kPacketBytes);
+          return true;
+        });
+  }
+
+  template <class Packets>
+  NVRAR_HD void release([[maybe_unused]] uint64_t slot, [[maybe_unused]] uint32_t packets) {
+    if constexpr (Packets::kMustClear) {
+      if (protocol::planted(protocol::Defect::kKeptSlots)) return;
+      Packet* const first = own_rings_ + slot;
+      each_packet(
+          packets, [&](size_t i) __attribute__((always_inline)) {
+            store_packet(first + i, Packets::empty());
+            return true;
+          });
+    }
+  }
+
+  // The payload of a run that has arrived: in its slots where they hold nothing else, else gathered in `room`.
+  template <class Packets>
+  const uint8_t* payload(uint64_t slot, uint32_t packets, uint8_t* room) {
+    if constexpr (Packets::kPayloadBytes == protocol::kPacketBytes) {
+      return reinterpret_cast<const uint8_t*>(own_rings_ + slot);
+    } else {
+      const Packet* const first = own_rings_ + slot;
+      each_packet(
+          packets, [&](size_t i) __attribute__((always_inline)) {
+            const Packet packet = load_packet(first + i);
+            __builtin_memcpy(room + i * Packets::kPayloadBytes, &packet, Packets::kPayloadBytes);
+            return true;
+          });
+      if (packets % 2 != 0) std::memset(room + packets * Packets::kPayloadBytes, 0, Packets::kPayloadBytes);
+      return room;
+    }
+  }
+
+  // Waits for all sources; runs_[i] is then the payload of source i, padded to whole vectors but for `own`.
+  template <class Packets>
+  bool gather(const protocol::Sources& sources, const uint8_t* own, uint32_t bytes, uint64_t epoch) {
+    const uint32_t packets = packets_of<Packets>(bytes);
+    for (uint32_t i = 0; i < sources.count; ++i) {
+      runs_[i] = own;
+      if (i == sources.own) continue;
+      if (!await<Packets>(sources.slot_of(i), sources.first + i, epoch, packets)) return false;
+      runs_[i] = payload<Packets>(sources.slot_of(i), packets, room_[i]);
+    }
+    return true;
+  }
+  template <class Packets>
+  void release_all(const protocol::Sources& sources, uint32_t bytes) {
+    for (uint32_t i = 0; i < sources.count; ++i) {
+      if (i != sources.own) release<Packets>(sources.slot_of(i), packets_of<Packets>(bytes));
+    }
+  }
+
+  // Calls whole(vectors) and, where a part of a vector is left, lets runs_ point at that one vector, the own part of it
+  // copied to where a whole vector can be read, and calls rest(first_vector, bytes).
+  template <class Whole, class Rest>
+  void by_vectors(const protocol::Sources& sources, uint32_t bytes, Whole whole, Rest rest) {
+    const uint32_t vectors = bytes / kVectorBytes;
+    if (vectors != 0) whole(vectors);
+    const uint32_t rest_bytes = bytes % kVectorBytes;
+    if (rest_bytes == 0) return;
+    alignas(kVectorBytes) uint8_t own[kVectorBytes] = {};
+    for (uint32_t i = 0; i < sources.count; ++i) runs_[i] += vectors * kVectorBytes;
+    std::memcpy(own, runs_[sources.own], rest_bytes);
+    runs_[sources.own] = own;
+    rest(vectors, rest_bytes);
+  }
+
+  // Node by node in rank order, then over the nodes: for algorithms that have all ranks' runs at hand.
+  void sum_over_nodes(uint8_t* to, uint32_t vectors) {
+    for (uint32_t node = 0; node < topology_.nodes(); ++node) {
+      reduction_->partial_sum(runs_ + topology_.first_of(node), topology_.size_of(node), &partials_[node], vectors);
+    }
+    reduction_->finish(partials_, topology_.nodes(), topology_.world, to, vectors);
+  }
+  void sum(const protocol::Sources& sources, uint8_t* to, uint32_t vectors) {
+    if (protocol::planted(protocol::Defect::kOwnFirst)) std::swap(runs_[0], runs_[sources.own]);
+    if (topology_.nodes() == 1) {
+      reduction_->sum(runs_, sources.count, topology_.world, to, vectors);
+    } else {
+      sum_over_nodes(to, vectors);
+    }
+  }
+
+  // The partial sums of `bytes` of elements as runs of packets: visit(first byte, bytes).
+  template <class Packets, class Visit>
+  bool each_partial_run(uint32_t bytes, Visit visit) {
+    const uint32_t total = (bytes + kVectorBytes - 1) / kVectorBytes * reduction_->parts * kVectorBytes;
+    for (uint32_t first = 0; first < total; first += Packets::kRunBytes) {
+      const uint32_t left = total - first;
+      if (!visit(first, left < Packets::kRunBytes ? left : Packets::kRunBytes)) return false;
+    }
+    return true;
+  }
+
+  template <class Packets>
+  __attribute__((noinline)) bool wait(const Packet* slot, uint32_t source, uint64_t epoch) {
+    result_ =
+        waiter_->wait(static_cast<uint8_t>(1u << source), [&] { return Packets::arrived(load_packet(slot), epoch); });
+    waiting_for_ = source;
+    return result_ == WaitResult::kArrived;
+  }
+
+  const MappedRank* ranks_;
+  uint32_t rank_;
+  protocol::Topology topology_;
+  Packet* own_rings_;
+  Waiter* waiter_;
+  const Reduction* reduction_;
+  uint8_t differing_ = 0;
+  WaitResult result_ = WaitResult::kArrived;
+  uint32_t waiting_for_ = 0;
+#if defined(NVRAR_TEST_ADVERSE)
+  uint32_t test_puts_ = 0;
+#endif
+  const uint8_t* runs_[protocol::kMaxRanks];
+  // Left as they are until used: clearing them would cost more than a small call.
+  alignas(64) uint8_t room_[protocol::kMaxRanks][protocol::EpochPacket::kRunBytes];
+  Partial partials_[protocol::kMaxRanks];
+};
+
+template <class Packets>
+bool CpuLane::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+  constexpr uint32_t kBytes = Packets::kPayloadBytes;
+  const uint32_t packets = packets_of<Packets>(bytes);
+  if (!await<Packets>(slot, source, epoch, packets)) return false;
+  const Packet* const first = own_rings_ + slot;
+  const uint32_t whole = bytes / kBytes;
+  each_packet(
+      whole, [&](size_t i) __attribute__((always_inline)) {
+        const Packet packet = load_packet(first + i);
+        __builtin_memcpy(to + i * kBytes, &packet, kBytes);
+        return true;
+      });
+  if (const uint32_t rest = bytes % kBytes; rest != 0 && !protocol::planted(protocol::Defect::kDroppedRest)) {
+    const Packet packet = load_packet(first + whole);
+    std::memcpy(to + whole * kBytes, &packet, rest);
+  }
+  release<Packets>(slot, packets);
+  return true;
+}
+
+template <class Packets>
+bool CpuLane::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
+                     Run* result) {
+  if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
+  by_vectors(
+      sources, bytes, [&](uint32_t vectors) { sum(sources, to, vectors); },
+      [&](uint32_t first, uint32_t rest_bytes) {
+        alignas(kVectorBytes) uint8_t last[kVectorBytes];
+        sum(sources, last, 1);
+        std::memcpy(to + first * kVectorBytes, last, rest_bytes);
+      });
+  release_all<Packets>(sources, bytes);
+  *result = {to};
+  return true;
+}
+
+template <class Packets>
+bool CpuLane::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* partial) {
+  if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
+  by_vectors(
+      sources, bytes, [&](uint32_t vectors) { reduction_->partial_sum(runs_, sources.count, partial, vectors); },
+      [&](uint32_t first, uint32_t) {
+        Partial last;
+        reduction_->partial_sum(runs_, sources.count, &last, 1);
+        std::memcpy(partial->packets + first * reduction_->parts, last.packets, reduction_->parts * kVectorBytes);
+      });
+  release_all<Packets>(sources, bytes);
+  return true;
+}
+
+inline void CpuLane::finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
+  const uint32_t vectors = bytes / kVectorBytes;
+  const uint32_t rest_bytes = bytes % kVectorBytes;
+  if (rest_bytes == 0) {
+    reduction_->finish(of_nodes, topology_.nodes(), topology_.world, to, vectors);
+  } else {
+    alignas(64) uint8_t whole[protocol::kRunPackets * kVectorBytes];
+    reduction_->finish(of_nodes, topology_.nodes(), topology_.world, whole, vectors + 1);
+    std::memcpy(to, whole, bytes);
+  }
+  *result = {to};
+}
+
+}  // namespace nvrar::cpu
+
+#endif  // NVRAR_CPU_CPU_LANE_H

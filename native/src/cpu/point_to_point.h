@@ -1,0 +1,64 @@
+// Runs the transfers of a batch together in the calling thread, on the steps of protocol/point_to_point.h.
+#ifndef NVRAR_CPU_POINT_TO_POINT_H
+#define NVRAR_CPU_POINT_TO_POINT_H
+
+#include <nvrar.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "call/batch.h"
+#include "control/flight_record.h"
+#include "cpu/transfer_lane.h"
+#include "protocol/point_to_point.h"
+
+namespace nvrar::cpu {
+
+// One call at a time.
+class PointToPoint {
+ public:
+  PointToPoint() = default;
+  PointToPoint(const protocol::RingLayout& layout, uint32_t rank) noexcept;
+
+  // Takes up a batch that passed check_batch. Throws std::bad_alloc, and then nothing was done.
+  void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
+  // Runs it to its end.
+  BatchResult run(TransferLane& lane, Waiter& waiter, control::ControlBlock& own) noexcept;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  struct Item {
+    protocol::Transfer transfer;
+    nvrar_call call;
+    uint64_t flight_number;
+    uint32_t next;  // in its queue
+  };
+  // Transfers of one direction with one peer: they keep their order.
+  struct Queue {
+    protocol::PairEnd end{};
+    bool sends = false;
+    uint32_t first = kNone;
+    uint32_t last = kNone;
+  };
+
+  void append(Queue& queue, uint32_t item) noexcept;
+  void copy_own(control::FlightRecord& flight) noexcept;
+  // Begins the queue's next transfer; false if there is none.
+  bool begin_first(Queue& queue, control::FlightRecord& flight) noexcept;
+  protocol::Step step(TransferLane& lane, Queue& queue, control::FlightRecord& flight) noexcept;
+  bool any_can_move(TransferLane& lane) noexcept;
+  uint8_t active_peers() const noexcept;  // a bit per rank
+  BatchResult fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
+
+  uint32_t rank_ = 0;
+  std::array<std::array<Queue, protocol::kMaxRanks>, 2> queues_;  // sends, recvs
+  std::vector<Item> items_;
+  std::array<Queue*, 2 * protocol::kMaxRanks> active_{};
+  uint32_t active_count_ = 0;
+};
+
+}  // namespace nvrar::cpu
+
+#endif  // NVRAR_CPU_POINT_TO_POINT_H

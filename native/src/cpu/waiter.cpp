@@ -1,0 +1,48 @@
+#include "cpu/waiter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "control/doorbell.h"
+
+namespace nvrar::cpu {
+namespace {
+
+// A sender that was killed between its packet and its wake costs at most this, not the whole deadline. Of a short
+// deadline a part, so that a rank that sleeps still counts as one that waits.
+#if defined(NVRAR_TEST_ADVERSE)  // no second chance, so that a lost wake-up is a time-out
+constexpr uint64_t kLongestSleepNs = 3600 * control::kNsPerSecond;
+#else
+constexpr uint64_t kLongestSleepNs = 100'000'000;
+#endif
+// About 20 us of pauses where every rank has a core; else just enough for a packet that is already in flight.
+constexpr uint32_t kSpinsAlone = 500;
+constexpr uint32_t kSpinsCrowded = 16;
+constexpr uint64_t kYieldNs = 200'000;
+[[maybe_unused]] constexpr uint64_t kSleepsWhileFresh = 8;
+
+}  // namespace
+
+uint32_t usable_cores() noexcept {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
+  return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+Waiter::Waiter(control::ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept
+    : own_(own),
+      timeout_ns_(timeout_ns),
+      yield_ns_(kYieldNs),
+      spins_(world > usable_cores() ? kSpinsCrowded : kSpinsAlone) {}
+
+void Waiter::sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept {
+#if defined(NVRAR_TEST_ADVERSE)
+  const uint64_t ns = std::min(at_most_ns, kLongestSleepNs);
+#else
+  const uint64_t ns = std::min({at_most_ns, kLongestSleepNs, fresh_ns(timeout_ns_) / kSleepsWhileFresh});
+#endif
+  control::sleep_on_doorbell(*own_, seen, ns);
+}
+
+}  // namespace nvrar::cpu

@@ -1,0 +1,90 @@
+// How a rank waits for its peers: it spins for as long as an answer is likely any moment, then lets others run, then
+// sleeps on its own doorbell. Ranks may outnumber cores, and a waiting rank must not keep the one it waits for from
+// running.
+#ifndef NVRAR_CPU_WAITER_H
+#define NVRAR_CPU_WAITER_H
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "control/control_block.h"
+#include "control/tick_clock.h"
+#include "cpu/packet_access.h"
+
+namespace nvrar::cpu {
+
+uint32_t usable_cores() noexcept;
+
+enum class WaitResult { kArrived, kPoisoned, kExpired };
+
+class Waiter {
+ public:
+  Waiter() = default;
+  Waiter(control::ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept;
+
+  // From here on the limit counts anew, from the first unsuccessful wait.
+  void restart() noexcept { first_miss_ns_ = 0; }
+  uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : control::monotonic_ns() - first_miss_ns_; }
+
+  // A rank that waits has looked so recently; one that has not is dead or stopped.
+  static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
+
+  // What is waited for comes from any of these ranks, a bit each.
+  template <class Arrived>
+  WaitResult wait(uint8_t sources, Arrived arrived) noexcept {
+    for (uint32_t i = 0; i < spins_; ++i) {
+      if (arrived()) return WaitResult::kArrived;
+      cpu_relax();
+    }
+    const uint64_t begin_ns = control::monotonic_ns();
+    if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
+    own_->waits_for.store(sources, std::memory_order_release);
+    const WaitResult result = wait_on(arrived, begin_ns);
+    if (result == WaitResult::kArrived) own_->waits_for.store(0, std::memory_order_release);
+    return result;
+  }
+
+ private:
+  template <class Arrived>
+  WaitResult wait_on(Arrived arrived, uint64_t begin_ns) noexcept {
+    for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
+      own_->looked_ns.store(now_ns, std::memory_order_release);
+      if (arrived()) return WaitResult::kArrived;
+      if (own_->poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+        return WaitResult::kPoisoned;
+      }
+      const uint64_t gone_ns = now_ns - first_miss_ns_;
+      // Looked at once more: this process may have been stopped between the two lines above.
+      if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;
+      if (now_ns - begin_ns < yield_ns_) {
+        ::sched_yield();
+      } else {
+        sleep(arrived, timeout_ns_ - gone_ns);
+      }
+    }
+  }
+
+  // No wake-up is lost: either the sender's fence comes after the flag was set, and it rings, or its packet was stored
+  // before the flag was, and the second look finds it.
+  template <class Arrived>
+  void sleep(Arrived arrived, uint64_t at_most_ns) noexcept {
+    const uint32_t seen = own_->doorbell.load(std::memory_order_acquire);
+    own_->sleeping.store(1, std::memory_order_relaxed);
+    full_fence();
+    if (!arrived() && own_->poison.load(std::memory_order_acquire) == 0) sleep_on_doorbell(seen, at_most_ns);
+    own_->sleeping.store(0, std::memory_order_relaxed);
+  }
+  void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
+
+  control::ControlBlock* own_ = nullptr;
+  uint64_t timeout_ns_ = 0;
+  uint64_t yield_ns_ = 0;
+  uint64_t first_miss_ns_ = 0;
+  uint32_t spins_ = 0;
+};
+
+}  // namespace nvrar::cpu
+
+#endif  // NVRAR_CPU_WAITER_H

@@ -1,0 +1,185 @@
+#include "cuda/launch/device.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/fatbin.h"
+
+namespace nvrar::cuda {
+namespace {
+
+constexpr int kMinComputeCapabilityMajor = 8;
+
+int attribute(DeviceHandle device, DeviceAttribute which) {
+  int value = 0;
+  check(driver().cuDeviceGetAttribute(&value, which, device), "asking for a device's attribute");
+  return value;
+}
+
+std::string capability_text(DeviceHandle device) {
+  return std::to_string(attribute(device, kComputeCapabilityMajor)) + "." +
+         std::to_string(attribute(device, kComputeCapabilityMinor));
+}
+
+// Asked before the context is taken, which costs memory of the GPU.
+std::shared_ptr<const PrimaryContext> take_context(int32_t ordinal) {
+  const DeviceHandle device = find_device(ordinal);
+  if (attribute(device, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
+    throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
+                                       capability_text(device) + ", needed is " +
+                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
+  }
+  return std::make_shared<PrimaryContext>(ordinal);
+}
+
+// CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED.
+constexpr bool fits_no_kernel(Result result) {
+  return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(int32_t ordinal) {
+  static std::mutex mutex;
+  static std::map<int32_t, std::weak_ptr<Device>> opened;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Device>& known = opened[ordinal];
+  std::shared_ptr<Device> device = known.lock();
+  if (device == nullptr) {
+    device.reset(new Device(ordinal));
+    known = device;
+  }
+  return device;
+}
+
+Device::Device(int32_t ordinal)
+    : primary_(take_context(ordinal)),
+      multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))) {
+  try {
+    const CurrentContext current(context());
+    load_kernels();
+  } catch (...) {
+    unload_kernels();
+    throw;
+  }
+}
+
+Device::~Device() { unload_kernels(); }
+
+void Device::unload_kernels() noexcept {
+  const ContextScope scope(context());
+  if (!scope) return;
+  for (const auto& [source, module] : modules_) (void)driver().cuModuleUnload(module);
+}
+
+void Device::load_kernels() {
+  for (const Fatbin& fatbin : kernels()) {
+    const Result loaded = driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image);
+    if (fits_no_kernel(loaded)) {
+      throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal()) + " (compute capability " +
+                                         capability_text(handle()) +
+                                         ") cannot run the kernels of this build of libnvrar: " + text_of(loaded));
+    }
+    check(loaded, "loading the GPU kernels");
+  }
+  move_ = find("move", "nvrar_move", kWarpThreads, kMoveWarps);
+  transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
+  // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
+  std::vector<Kernel*> whole = {&move_, &transfer_};
+  std::vector<Kernel*> divisible;
+  for (size_t code = 0; code < kElementTypes.size(); ++code) {
+    const ElementType& type = kElementTypes[code];
+    if (type.name == nullptr) continue;
+    Kernel& steps = sums_[code];
+    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, kWarpThreads, kWorkerWarps);
+    Kernel& node_steps = node_sums_[code];
+    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, kWarpThreads, kWorkerWarps);
+    divisible.insert(divisible.end(), {&steps, &node_steps});
+    for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
+      const uint32_t teams = kTeamWarps / world;
+      const bool often = world == 2 || world == 4 || world == 8;
+      for (const bool two_shot : {false, true}) {
+        const bool pair = world == 2 && !two_shot;
+        const std::string source = std::string("team_") + type.name;
+        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
+                                 std::to_string(often ? world : 0);
+        const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
+        const uint32_t tiles = pair ? kPairWarps - 1 : teams;
+        Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
+        const uint32_t more = pair ? kWarpThreads : 0;
+        kernel = find(source, name, threads, tiles, more, often);
+        whole.push_back(&kernel);
+      }
+    }
+  }
+  const auto registers = static_cast<uint32_t>(attribute(handle(), kRegistersOfAMultiprocessor));
+  places_ = share_out(whole, divisible, registers, [](const Kernel& kernel) {
+    const auto held = [&](Function function) {
+      int blocks = 0;
+      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &blocks, function, static_cast<int>(kernel.max_threads()), kernel.added_shared_bytes),
+            "asking how many blocks of a kernel a GPU holds");
+      return static_cast<uint32_t>(blocks);
+    };
+    return kernel.single == nullptr ? held(kernel.function) : std::min(held(kernel.function), held(kernel.single));
+  });
+}
+
+Kernel Device::find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
+                    uint32_t more_threads, bool has_single) const {
+  Kernel kernel;
+  kernel.threads_per_tile = threads_per_tile;
+  kernel.max_tiles = max_tiles;
+  kernel.more_threads = more_threads;
+  const auto module = modules_.find(source);
+  if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
+  uint32_t shared_bytes = 0;
+  const auto find_function = [&](Function* function, const std::string& of_name) {
+    check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
+    // A multiprocessor divides its memory anew only when no block is on it, so a block of a kernel that wants it
+    // divided in another way would wait for blocks that may be waiting for it. The most is enough for all of them.
+    check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
+          "dividing the memory of a multiprocessor");
+    const auto attribute_of = [&](FunctionAttribute attribute) {
+      int value = 0;
+      check(driver().cuFuncGetAttribute(&value, attribute, *function), "asking what a kernel takes");
+      return static_cast<uint32_t>(value);
+    };
+    kernel.registers = std::max(kernel.registers, attribute_of(kRegisters));
+    shared_bytes = std::max(shared_bytes, attribute_of(kSharedBytes));
+  };
+  find_function(&kernel.function, name);
+  if (has_single) find_function(&kernel.single, name + "_single");
+  if (shared_bytes > kSharedBytesOfABlock) {
+    throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
+  }
+  kernel.added_shared_bytes = kSharedBytesOfABlock - shared_bytes;
+  return kernel;
+}
+
+const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
+  const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
+  const bool nodes = choice.topology.nodes() > 1;
+  switch (choice.algorithm) {
+    case Algorithm::kOneShot:
+    case Algorithm::kTwoShot:
+      if (choice.op == NVRAR_SUM && !nodes && choice.aligned) {
+        const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
+        if (kernel.function != nullptr) return kernel;
+      }
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+    case Algorithm::kHierarchical:
+    case Algorithm::kReduce:
+    case Algorithm::kReduceScatter:
+      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+    default:
+      return move_;
+  }
+}
+
+}  // namespace nvrar::cuda

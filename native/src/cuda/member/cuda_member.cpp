@@ -1,0 +1,398 @@
+#include "cuda/member/cuda_member.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "common/error.h"
+#include "common/watched.h"
+#include "protocol/call_header.h"
+#include "protocol/slices.h"
+
+namespace nvrar::cuda {
+namespace {
+
+using control::Poison;
+using protocol::Packet;
+using protocol::RingLayout;
+
+constexpr uint32_t kDefaultConcurrentGroups = 2;
+constexpr uint32_t kBytesPerWord = 4;
+// Of the state: a batch has one for each end.
+constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
+constexpr uint64_t kPageBytes = protocol::kPageBytes;
+
+uint64_t memory_bytes(const RingLayout& layout) {
+  constexpr uint64_t kGranularity = uint64_t{2} << 20;
+  return (layout.total_bytes() + kGranularity - 1) / kGranularity * kGranularity;
+}
+
+uint64_t state_bytes(const Device& device) {
+  return sizeof(DeviceState) + (std::max(device.places(), kLeastBlocks) - 1) * sizeof(BlockState);
+}
+
+std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
+  MemoryConfig memory = config.memory;
+  memory.bytes = memory_bytes(layout);
+  if (memory.nvshmem.arena_bytes == 0) memory.nvshmem.arena_bytes = memory.bytes;
+  memory.rank = config.rank;
+  memory.world = layout.topology.world;
+  return make_symmetric_memory(memory);
+}
+
+}  // namespace
+
+CudaMember::CudaMember(const CudaMemberConfig& config)
+    : Member(config.rank, {config.ring_bytes == 0 ? kCudaRingBytes : config.ring_bytes, config.topology},
+             config.group_hash, false),
+      timeout_ns_(config.timeout_ns),
+      nvshmem_id_(config.memory.nvshmem_id),
+      concurrent_groups_(config.concurrent_groups == 0 ? kDefaultConcurrentGroups : config.concurrent_groups),
+      device_(Device::open(config.memory.device)),
+      own_stream_(device_->primary()),
+      state_(std::in_place, device_->primary(), state_bytes(*device_)),
+      page_(device_->primary(), kPageBytes),
+      pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
+      memory_(reserve(config, layout_)) {
+  fill_state();
+  args_.launch.layout = layout_;
+  args_.launch.rank = rank();
+  args_.state = reinterpret_cast<DeviceState*>(state_->get());
+  args_.page = reinterpret_cast<HostPage*>(page_.on_device());
+  args_.timeout_ns = timeout_ns_;
+}
+
+CudaMember::~CudaMember() {
+  if (watcher_.joinable()) {
+    {
+      const std::lock_guard lock(watch_mutex_);
+      ends_ = true;
+    }
+    watch_turns_.notify_all();
+    watcher_.join();
+  }
+  // The driver frees memory when the GPU has done what was enqueued before: also what a graph has launched that nobody
+  // could count, and that leaves at once because the state says so.
+  pairs_.reset();
+  state_.reset();
+  const auto all_left = [segments = segments_] {
+    for (uint32_t peer = 0; peer < segments->world(); ++peer) {
+      if (peer != segments->rank() && segments->mapped(peer) && !segments->gone(peer)) return false;
+    }
+    return true;
+  };
+  if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
+  // Who aborts may do so because a member is lost, and nobody can tell for whom it was.
+  const Poison poison = segments_->poisoned();
+  memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
+                 : all_left()                                              ? GroupEnd::kOrderly
+                                                                           : GroupEnd::kUncertain,
+                 all_left);
+}
+
+void CudaMember::fill_state() const {
+  const CurrentContext current(device_->context());
+  const uint64_t before_first = protocol::first_epoch() - 1;
+  std::vector<uint64_t> words(state_bytes(*device_) / sizeof(uint64_t), 0);
+  words[offsetof(DeviceState, latest.epoch) / sizeof(uint64_t)] = before_first;
+  check(copy_to_gpu(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
+  std::vector<PairState> pairs(2 * protocol::kMaxRanks);
+  for (PairState& pair : pairs) pair.transfers = before_first;
+  check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
+}
+
+// Epoch 0 is never used, so zeros are no packet.
+void CudaMember::fill_rings() const {
+  const CurrentContext current(device_->context());
+  const DeviceAddress rings = memory_->of(rank());
+  const auto fill = [&](uint64_t begin_slot, uint64_t end_slot, unsigned word) {
+    check(
+        driver().cuMemsetD32Async(rings + begin_slot * protocol::kPacketBytes, word,
+                                  (end_slot - begin_slot) * protocol::kPacketBytes / kBytesPerWord, own_stream_.get()),
+        "filling the rings");
+  };
+  fill(0, layout_.sentinel_begin(), 0);
+  fill(layout_.sentinel_begin(), layout_.sentinel_end(), protocol::SentinelPacket::kEmptyWord);
+  fill(layout_.sentinel_end(), layout_.total_slots(), 0);
+  check(driver().cuStreamSynchronize(own_stream_.get()), "filling the rings");
+}
+
+void CudaMember::describe(Descriptor* descriptor) const {
+  descriptor->segment = segments_->address();
+  const MemoryAddress address = memory_->address();
+  std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
+  std::memcpy(descriptor->device_uuid, device_->uuid().bytes, sizeof descriptor->device_uuid);
+  descriptor->multiprocessors = device_->multiprocessors();
+  descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
+  descriptor->concurrent_groups = concurrent_groups_;
+}
+
+void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
+  std::vector<MemoryAddress> addresses(descriptors.size());
+  uint32_t most_on_a_device = 1;
+  for (uint32_t peer = 0; peer < world(); ++peer) {
+    const Descriptor& descriptor = descriptors[peer];
+    // How many blocks a launch may have follows from these.
+    const auto require_one_kind = [&](const char* verb, const char* what, uint32_t theirs, uint32_t ours) {
+      if (theirs == ours) return;
+      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + verb + " " + std::to_string(theirs) +
+                                      " " + what + ", this rank's (" + std::to_string(rank()) + ") " + verb + " " +
+                                      std::to_string(ours) + ": a group needs GPUs of one kind");
+    };
+    require_one_kind("has", "multiprocessors", descriptor.multiprocessors, device_->multiprocessors());
+    require_one_kind("holds", "blocks per multiprocessor", descriptor.places_per_multiprocessor,
+                     device_->places_per_multiprocessor());
+    if (descriptor.concurrent_groups != concurrent_groups_) {
+      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has concurrent_groups " +
+                                      std::to_string(descriptor.concurrent_groups) + ", this rank (" +
+                                      std::to_string(rank()) + ") has " + std::to_string(concurrent_groups_));
+    }
+    uint32_t on_device = 0;
+    for (const Descriptor& other : descriptors) {
+      if (std::memcmp(other.device_uuid, descriptor.device_uuid, sizeof other.device_uuid) == 0) ++on_device;
+    }
+    most_on_a_device = std::max(most_on_a_device, on_device);
+    std::memcpy(addresses[peer].bytes, descriptor.memory, sizeof descriptor.memory);
+  }
+  most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device);
+  if (most_blocks_ == 0) {
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "GPU " + std::to_string(device_->ordinal()) + " holds " + std::to_string(device_->places()) +
+                    " blocks of kernels at once, too few for calls of " + std::to_string(concurrent_groups_) +
+                    " groups (concurrent_groups) with " + std::to_string(most_on_a_device) + " ranks on a GPU");
+  }
+  segments_->map_peers(segments_of(descriptors));
+  memory_->map(addresses);
+  for (uint32_t peer = 0; peer < world(); ++peer) args_.rings[peer] = reinterpret_cast<Packet*>(memory_->of(peer));
+  fill_rings();
+  try {
+    const SignalsBlocked inherited;
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    throw Error(NVRAR_SYSTEM, std::string("cannot start a thread: ") + error.what());
+  }
+  connected_ = true;
+}
+
+void CudaMember::require_device_memory(const char* name, uint64_t address) const {
+  if (address == 0) return;
+  unsigned type = 0;
+  int ordinal = -1;
+  PointerAttribute attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
+  void* values[] = {&type, &ordinal};
+  if (driver().cuPointerGetAttributes(2, attributes, values, address) != kSuccess || type != kMemoryTypeDevice) {
+    throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is not memory of a GPU, and this group is on GPU " +
+                                            std::to_string(device_->ordinal()));
+  }
+  if (ordinal != device_->ordinal()) {
+    throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is memory of GPU " + std::to_string(ordinal) +
+                                            ", this group is on GPU " + std::to_string(device_->ordinal()));
+  }
+}
+
+void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured) {
+  LaunchConfig config{};
+  config.grid[0] = grid.blocks;
+  config.grid[1] = config.grid[2] = 1;
+  config.block[0] = grid.threads;
+  config.block[1] = config.block[2] = 1;
+  config.shared_bytes = kernel.added_shared_bytes;
+  config.stream = stream;
+  void* arguments[] = {args};
+  const Function function = grid.single && kernel.single != nullptr ? kernel.single : kernel.function;
+  check(driver().cuLaunchKernelEx(&config, function, arguments, nullptr), "launching a GPU kernel");
+  if (captured) {
+    has_captured_ = true;
+    return;
+  }
+  blocks_launched_ += grid.blocks;
+  largest_launch_ = std::max<uint32_t>(largest_launch_, grid.blocks);
+}
+
+Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
+  const CurrentContext current(device_->context());
+  const Stream stream = stream_of(stream_handle);
+  require_device_memory("send", call.send);
+  if (call.recv != call.send) require_device_memory("recv", call.recv);
+  // Nobody knows how often a captured call will run: its record is that it was captured.
+  const bool captured = captures(stream);
+  const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
+  const uint64_t size = std::max(element_bytes(call.data_type), 1u);
+  const bool aligned = (call.send | call.recv | call.count * size) % protocol::kPacketBytes == 0;
+  const Kernel& kernel = device_->kernel({plan.algorithm, call.data_type, call.op, layout_.topology, aligned});
+  KernelArgs args = args_;
+  args.algorithm = static_cast<uint32_t>(plan.algorithm);
+  args.op = call.op;
+  args.launch.root = static_cast<uint32_t>(call.root);
+  args.launch.send_stride_bytes = call.count * size;
+  args.launch.recv_stride_bytes = call.count * size;
+  args.launch.partial_parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
+  // Without the call's number: a captured launch keeps the one that it was captured with.
+  args.launch.header_hash =
+      protocol::header_hash({0, call.collective, call.data_type, call.op, call.root, call.count,
+                             static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
+  uint64_t enqueued = 0;
+  try {
+    for (; enqueued < plan.launches; ++enqueued) {
+      const uint64_t first = enqueued * plan.elements_per_launch;
+      // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
+      args.launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
+      args.launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
+      args.launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
+      args.tag = log_.add({record, number, captured ? 0u : 1u, enqueued + 1 == plan.launches});
+      launch(kernel, grid_of(kernel, plan, layout_.topology, args.launch.bytes, most_blocks_), &args, stream, captured);
+    }
+  } catch (...) {
+    give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
+    throw;
+  }
+  return poisoned();
+}
+
+// A batch's blocks wait for each other's peers, so all of them have to be there at once.
+void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) const {
+  std::array<uint32_t, 2> peers{};  // a bit each: of sends, of recvs
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto peer = static_cast<uint32_t>(transfers[i].peer);
+    if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
+  }
+  const auto needed = static_cast<uint32_t>(std::popcount(peers[0]) + std::popcount(peers[1]));
+  if (needed <= most_blocks_) return;
+  throw Error(NVRAR_INVALID_ARGUMENT,
+              "a batch that sends to " + std::to_string(std::popcount(peers[0])) + " ranks and receives from " +
+                  std::to_string(std::popcount(peers[1])) + " needs " + std::to_string(needed) +
+                  " blocks of a GPU at once, and with concurrent_groups " + std::to_string(concurrent_groups_) +
+                  " a call has " + std::to_string(most_blocks_));
+}
+
+Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
+                             uint64_t stream_handle, BatchResult* result) {
+  if (count == 0) return poisoned();
+  if (count > kMaxTransfers) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a batch of " + std::to_string(count) +
+                                            " transfers: on a GPU one has at most " + std::to_string(kMaxTransfers));
+  }
+  require_room(transfers, count);
+  const CurrentContext current(device_->context());
+  const auto stream = stream_of(stream_handle);
+  for (uint32_t i = 0; i < count; ++i) require_device_memory("a transfer's buffer", transfers[i].address);
+  const bool captured = captures(stream);
+
+  TransferArgs args{};
+  args.member = args_;
+  args.pairs = reinterpret_cast<PairState*>(pairs_->get());
+  uint32_t queues = 0;
+  uint64_t first_record = 0;
+  std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
+  for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
+  std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
+  std::array<std::vector<const nvrar_transfer*>, 2> own;  // sends to oneself, and their recvs
+  for (auto& of_kind : own) of_kind.reserve(count);
+  std::vector<QueuedTransfer> queued;
+  queued.reserve(count);
+  const auto transfers_before = transfers_;
+  for (uint32_t i = 0; i < count; ++i) {
+    const nvrar_transfer& given = transfers[i];
+    const uint32_t kind = given.kind == NVRAR_SEND ? 0 : 1;
+    const auto peer = static_cast<uint32_t>(given.peer);
+    const nvrar_call call = record_of(given, ++transfers_[kind][peer], count, group_sequence);
+    const uint64_t number = record(call, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
+    if (i == 0) {
+      first_record = number;
+      result->call = call;
+    }
+    if (peer == rank()) {
+      own[kind].push_back(&given);
+      continue;
+    }
+    if (!captured) queued.push_back({number, kind * protocol::kMaxRanks + peer, call.sequence});
+    args.items[i] = {given.address, given.count, static_cast<uint16_t>(given.data_type), kNoTransfer,
+                     element_bytes(given.data_type)};
+    uint32_t& queue = queue_of[kind][peer];
+    if (queue == kNoTransfer) {
+      queue = queues++;
+      args.queues[queue] = {static_cast<uint8_t>(peer), static_cast<uint8_t>(kind == 0 ? 1 : 0),
+                            static_cast<uint16_t>(i)};
+    } else {
+      args.items[last[queue]].next = static_cast<uint16_t>(i);
+    }
+    last[queue] = static_cast<uint16_t>(i);
+  }
+  bool enqueued = false;
+  try {
+    for (size_t i = 0; i < own[0].size(); ++i) {
+      const uint64_t bytes = own[0][i]->count * element_bytes(own[0][i]->data_type);
+      if (bytes == 0) continue;
+      check(driver().cuMemcpyDtoDAsync_v2(own[1][i]->address, own[0][i]->address, bytes, stream), "copying on a GPU");
+      enqueued = true;
+    }
+    if (queues != 0) {
+      args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
+      const Grid grid{queues, kTransferThreads, false};
+      launch(device_->transfer_kernel(), grid, &args, stream, captured);
+    }
+  } catch (...) {
+    transfers_ = transfers_before;
+    give_up(first_record, count, captured || !enqueued ? 0 : result->call.sequence);
+    throw;
+  }
+  note_queued(queued);
+  return poisoned();
+}
+
+// The driver has refused what was left of a call. If a part of it is enqueued (sequence is not 0), the peers are in it:
+// a call that was made again would meet other launches of theirs.
+void CudaMember::give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept {
+  {
+    const std::lock_guard lock(record_mutex_);
+    for (uint32_t i = 0; i < records; ++i) segments_->own().flight.end(first_record + i, NVRAR_CALL_FAILED);
+  }
+  if (sequence != 0) poison({NVRAR_SYSTEM, rank(), 0, sequence});
+}
+
+nvrar_call CudaMember::record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,
+                                 uint64_t group_sequence) noexcept {
+  nvrar_call call{};
+  call.size = sizeof call;
+  call.sequence = sequence;
+  call.group_sequence = group_sequence;
+  call.count = transfer.count;
+  call.collective = transfer.kind;
+  call.data_type = transfer.data_type;
+  call.op = kNoOp;
+  call.root = transfer.peer;
+  call.transfers = transfers;
+  call.launches = transfer.count == 0 ? 0 : 1;
+  return call;
+}
+
+Stream CudaMember::stream_of(uint64_t handle) const {
+  if (handle == 0) throw Error(NVRAR_INVALID_ARGUMENT, "stream is 0: a GPU call needs a stream");
+  const auto stream = reinterpret_cast<Stream>(handle);
+  Context context = nullptr;
+  if (const Result result = driver().cuStreamGetCtx(stream, &context); result != kSuccess) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is none of this process: " + text_of(result));
+  }
+  if (context == device_->context()) [[likely]]
+    return stream;
+  // Another context of the same GPU may do.
+  DeviceHandle device = 0;
+  {
+    const CurrentContext current(context);
+    check(driver().cuCtxGetDevice(&device), "asking for a context's GPU");
+  }
+  if (device != device_->handle()) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is one of GPU " + std::to_string(device) + ", this group is on GPU " +
+                                            std::to_string(device_->ordinal()));
+  }
+  return stream;
+}
+
+bool CudaMember::captures(Stream stream) {
+  int status = kCaptureNone;
+  check(driver().cuStreamIsCapturing(stream, &status), "asking whether the stream captures");
+  return status != kCaptureNone;
+}
+
+}  // namespace nvrar::cuda

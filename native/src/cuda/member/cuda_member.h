@@ -1,0 +1,131 @@
+// One member of a group on the CUDA backend: its rings in symmetric memory, and the launches on its streams.
+#ifndef NVRAR_CUDA_MEMBER_CUDA_MEMBER_H
+#define NVRAR_CUDA_MEMBER_CUDA_MEMBER_H
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "backend/member.h"
+#include "cuda/driver/owned.h"
+#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/device.h"
+#include "cuda/launch/launch_log.h"
+#include "cuda/memory/symmetric_memory.h"
+
+namespace nvrar::cuda {
+
+// docs/benchmarks.md has what these follow from; one-shot and two-shot cross later the fewer ranks send.
+constexpr PlanLimits kCudaPlanLimits = {
+    0, {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10}, ~uint64_t{0}};
+constexpr uint64_t kCudaRingBytes = uint64_t{16} << 20;
+
+struct CudaMemberConfig {
+  uint32_t rank = 0;
+  protocol::Topology topology{};
+  uint64_t ring_bytes = 0;  // 0: kCudaRingBytes
+  uint64_t timeout_ns = 0;
+  uint64_t group_hash = 0;
+  uint32_t concurrent_groups = 0;  // that may have launches on a device at once; 0: 2
+  MemoryConfig memory;             // but for bytes, rank and world
+};
+
+class CudaMember final : public Member {
+ public:
+  explicit CudaMember(const CudaMemberConfig& config);
+  ~CudaMember() override;
+
+  const PlanLimits& plan_limits() const noexcept override { return kCudaPlanLimits; }
+  void describe(Descriptor* descriptor) const override;
+  void map_peers(const std::vector<Descriptor>& descriptors) override;
+  control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
+  control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                            BatchResult* result) override;
+  void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
+  void update_record() noexcept override;
+  control::Poison poisoned() noexcept override;
+  BatchResult failed_transfer() noexcept override;
+  void poison(const control::Poison& poison) noexcept override;
+  uint64_t waited_ns() const noexcept override { return timeout_ns_; }
+  bool quiet(uint64_t limit_ns) noexcept override;
+
+ private:
+  struct QueuedTransfer {
+    uint64_t record;  // its number in the flight record
+    uint32_t pair;    // index of its PairState
+    uint64_t sequence;
+  };
+
+  HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
+  void fill_state() const;
+  void fill_rings() const;
+  void require_device_memory(const char* name, uint64_t address) const;
+  void require_room(const nvrar_transfer* transfers, uint32_t count) const;
+  void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured);
+  void give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept;
+  Stream stream_of(uint64_t handle) const;
+  static bool captures(Stream stream);
+  static nvrar_call record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,
+                              uint64_t group_sequence) noexcept;
+  void watch() noexcept;
+  void take_up_failure() noexcept;
+  Result read(void* to, DeviceAddress from, size_t bytes) noexcept;
+  bool peek(void* to, DeviceAddress from, size_t bytes) noexcept { return read(to, from, bytes) == kSuccess; }
+  uint8_t ranks_not_entered() noexcept;
+  void record_progress(bool ended) noexcept;
+  void note_queued(const std::vector<QueuedTransfer>& transfers) noexcept;
+  void record_transfers_done() noexcept;
+  uint64_t record(const nvrar_call& call, int32_t state) noexcept;
+  void stop_kernels() noexcept;
+  bool tell_kernels() noexcept;
+  struct Seen;
+  Seen look_at_launches() noexcept;
+  void look_whether_all_is_over() noexcept;
+
+  const uint64_t timeout_ns_;
+  const NvshmemId nvshmem_id_;
+  bool connected_ = false;
+  const uint32_t concurrent_groups_;
+  std::shared_ptr<Device> device_;
+  uint32_t most_blocks_ = 1;          // of a launch
+  OwnedStream own_stream_;            // fills rings, and says to kernels that they shall leave
+  std::optional<OwnedMemory> state_;  // DeviceState
+  OwnedPage page_;                    // HostPage
+  std::optional<OwnedMemory> pairs_;  // PairState of sends, then of receives
+  // Sends to and receives from each rank so far, as they were enqueued.
+  std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
+  std::unique_ptr<SymmetricMemory> memory_;
+  KernelArgs args_{};  // what is the same for every launch
+  LaunchLog log_;
+
+  std::mutex record_mutex_;  // of the four that follow, and of who writes the flight record
+  uint64_t recorded_ = 0;    // calls
+  uint64_t known_done_ = 0;  // of them, the first ones
+  bool end_recorded_ = false;
+  std::deque<QueuedTransfer> queued_transfers_;
+  std::mutex peek_mutex_;
+  std::mutex failure_mutex_;
+  // What was launched, captured launches apart; read when none is being added.
+  std::atomic<uint64_t> blocks_launched_{0};
+  std::atomic<uint32_t> largest_launch_{0};
+  std::atomic<bool> has_captured_{false};
+
+  std::mutex watch_mutex_;  // of the four that follow
+  std::condition_variable watch_turns_;
+  bool ends_ = false;
+  bool ending_ = false;               // no more launches come: the watcher looks whether all are over
+  bool all_over_ = false;             // they are
+  std::atomic<bool> stopped_{false};  // the kernels know of the poison
+  std::thread watcher_;
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_MEMBER_CUDA_MEMBER_H

@@ -1,0 +1,297 @@
+// What a CUDA member learns of its launches while they run and when they have failed.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <thread>
+
+#include "cuda/member/cuda_member.h"
+#include "protocol/call_header.h"
+
+namespace nvrar::cuda {
+namespace {
+
+using control::Poison;
+using protocol::Packet;
+using protocol::RingLayout;
+
+constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
+constexpr int kTurnsForPage = 100;
+constexpr int kLooks = 2;
+constexpr int kLooksAtGraphs = 20;
+// Of the page, behind what kernels write: where the watcher reads the device's memory to.
+constexpr uint64_t kScratchOffset = 1024;
+constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(BlockState);
+
+// Errors after which a context never works again, CUDA_ERROR_ILLEGAL_ADDRESS and the like: its kernels have ended.
+bool is_dead(Result result) {
+  constexpr Result kDead[] = {4,   201, 214, 220, 226, 700, 702, 709, 710, 714,
+                              715, 716, 717, 718, 719, 721, 806, 810, 911, 999};
+  return std::find(std::begin(kDead), std::end(kDead), result) != std::end(kDead);
+}
+
+}  // namespace
+
+Poison CudaMember::poisoned() noexcept {
+  take_up_failure();
+  return segments_->poisoned();
+}
+
+void CudaMember::poison(const Poison& poison) noexcept {
+  segments_->poison(poison);
+  // Without the driver, which may be busy: kernels that wait see it, and the watcher tells those that come.
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+}
+
+// What the first block that failed has written becomes the group's poison.
+void CudaMember::take_up_failure() noexcept {
+  const uint64_t word = *const_cast<const volatile uint64_t*>(&page().failure);
+  if (word == 0 || segments_->poisoned().status != NVRAR_OK) [[likely]]
+    return;
+  const std::lock_guard lock(failure_mutex_);
+  if (segments_->poisoned().status != NVRAR_OK) return;
+  const DeviceFailure failure = DeviceFailure::unpack(word);
+  const LoggedLaunch launch = log_.find(failure.tag);
+  Poison poison{NVRAR_MISMATCH, rank(), static_cast<uint8_t>(failure.ranks), launch.call.sequence};
+  if (failure.kind == FailureKind::kTimeout) {
+    poison.status = NVRAR_TIMEOUT;
+    // Whose header is missing has not come; else it is who was waited for.
+    const bool transfers = launch.call.collective == NVRAR_SEND || launch.call.collective == NVRAR_RECV;
+    if (const uint8_t late = transfers ? 0 : ranks_not_entered(); late != 0) poison.ranks = late;
+  }
+  if (failure.kind == FailureKind::kOverrun) poison.status = NVRAR_INTERNAL;
+  record_progress(true);
+  this->poison(poison);
+}
+
+BatchResult CudaMember::failed_transfer() noexcept {
+  const control::Poison poison = segments_->poisoned();
+  const DeviceFailure failure = DeviceFailure::unpack(page().failure);
+  const nvrar_call first = log_.find(failure.tag).call;
+  if (poison.origin != rank() || failure.kind != FailureKind::kMismatch || first.transfers == 0) return {};
+  // They cross to the host after the failure itself, each at once.
+  const auto seen = [](const SeenTransfer& place) {
+    const auto type = [&] { return __atomic_load_n(&place.type_and_one, __ATOMIC_ACQUIRE); };
+    for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
+    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type()) - 1};
+  };
+  const protocol::TransferHeader expected = seen(page().expected);
+  BatchResult result;
+  result.theirs = seen(page().came);
+  if (page().came.type_and_one == 0) return {};
+  result.status = NVRAR_MISMATCH;
+  result.ranks = static_cast<uint8_t>(failure.ranks);
+  result.call = first;
+  result.call.collective = NVRAR_RECV;
+  result.call.root = __builtin_ctz(failure.ranks);
+  result.call.sequence = expected.sequence;
+  result.call.count = expected.count;
+  result.call.data_type = expected.data_type;
+  return result;
+}
+
+// Of the device's memory, while kernels run.
+Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
+  const std::lock_guard lock(peek_mutex_);
+  const OutsideCaptures outside;
+  const Driver& cuda = driver();
+  void* const scratch = static_cast<uint8_t*>(page_.host()) + kScratchOffset;
+  const ContextScope scope(device_->context());
+  if (!scope) return scope.entered();
+  Result result = cuda.cuMemcpyDtoHAsync_v2(scratch, from, bytes, own_stream_.get());
+  if (result == kSuccess) result = cuda.cuStreamSynchronize(own_stream_.get());
+  if (result == kSuccess) std::memcpy(to, scratch, bytes);
+  return result;
+}
+
+uint8_t CudaMember::ranks_not_entered() noexcept {
+  LatestLaunch latest;
+  Packet headers[protocol::kMaxRanks];
+  if (!peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest) ||
+      !peek(headers, memory_->of(rank()) + RingLayout::header_slot(latest.epoch, 0) * protocol::kPacketBytes,
+            world() * sizeof(Packet))) {
+    return 0;
+  }
+  uint8_t missing = 0;
+  for (uint32_t source = 0; source < world(); ++source) {
+    if (source != rank() && !protocol::EpochPacket::arrived(headers[source], latest.epoch)) {
+      missing |= static_cast<uint8_t>(1u << source);
+    }
+  }
+  return missing;
+}
+
+void CudaMember::update_record() noexcept { record_progress(segments_->poisoned().status != NVRAR_OK); }
+
+// What the device says of the calls that were queued, so that others see where this rank is. ended: what has not ended
+// will not.
+void CudaMember::record_progress(bool ended) noexcept {
+  const auto look = [&](DeviceState* state) { return peek(state, state_->get(), sizeof *state); };
+  const auto left = [](const DeviceState& state) {
+    const uint64_t parity = state.latest.epoch % 2;
+    return state.blocks_launched[parity] == state.blocks_left[parity];
+  };
+  const std::lock_guard lock(record_mutex_);
+  if (end_recorded_) return;
+  // Twice: a launch that has only just begun is not among those of its blocks yet.
+  DeviceState before;
+  DeviceState state;
+  if (!look(&before) || !look(&state)) return;
+  end_recorded_ = ended;
+  record_transfers_done();
+  const auto given_up = static_cast<uint32_t>(state.poison >> 32);
+  const auto tag = given_up != 0 ? given_up : static_cast<uint32_t>(state.latest.tag);
+  const bool done = given_up == 0 && left(before) && left(state) && before.latest.epoch == state.latest.epoch;
+  auto& flight = segments_->own().flight;
+  const auto all_done_up_to = [&](uint64_t number) {
+    for (; known_done_ < number; ++known_done_) flight.end_unless_failed(known_done_, NVRAR_CALL_DONE);
+  };
+  const LoggedLaunch launch = log_.find(tag);
+  if (tag != 0 && launch.records == 0) {  // of a graph: which calls were queued before it is not known
+    if (ended && !done && launch.call.sequence != 0) {
+      flight.begin(launch.call, NVRAR_CALL_FAILED);
+      ++recorded_;
+    }
+    return;
+  }
+  if (done && tag == log_.newest() && (tag == 0 || launch.last)) return all_done_up_to(recorded_);
+  if (tag == 0) return;
+  all_done_up_to(launch.first_record);
+  const int32_t now = done && launch.last ? NVRAR_CALL_DONE : ended ? NVRAR_CALL_FAILED : NVRAR_CALL_RUNNING;
+  for (uint32_t i = 0; i < launch.records; ++i) flight.end_unless_failed(launch.first_record + i, now);
+}
+
+void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) noexcept {
+  const std::lock_guard lock(record_mutex_);
+  try {
+    for (const QueuedTransfer& transfer : transfers) {
+      if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
+      queued_transfers_.push_back(transfer);
+    }
+  } catch (const std::bad_alloc&) {
+    // They are enqueued, and their records say so for good.
+  }
+}
+
+// Those that were captured count on the device at each launch of their graph, and here once: then one that is still
+// queued may pass for done.
+void CudaMember::record_transfers_done() noexcept {
+  if (queued_transfers_.empty()) return;
+  std::array<PairState, 2 * protocol::kMaxRanks> pairs;
+  if (!peek(pairs.data(), pairs_->get(), sizeof pairs)) return;
+  const auto is_done = [&](const QueuedTransfer& transfer) {
+    const bool done = pairs[transfer.pair].transfers - (protocol::first_epoch() - 1) >= transfer.sequence;
+    if (done) segments_->own().flight.end(transfer.record, NVRAR_CALL_DONE);
+    return done;
+  };
+  queued_transfers_.erase(std::remove_if(queued_transfers_.begin(), queued_transfers_.end(), is_done),
+                          queued_transfers_.end());
+}
+
+uint64_t CudaMember::record(const nvrar_call& call, int32_t state) noexcept {
+  const std::lock_guard lock(record_mutex_);
+  ++recorded_;
+  return segments_->own().flight.begin(call, state);
+}
+
+void CudaMember::watch() noexcept {
+  const OutsideCaptures outside;
+  std::unique_lock lock(watch_mutex_);
+  while (!watch_turns_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
+    const bool looks = ending_ && !all_over_;
+    // Not under the lock: the driver may be busy for long, and who waits for this thread has a limit.
+    lock.unlock();
+    if (poisoned().status != NVRAR_OK && !stopped_.load(std::memory_order_acquire)) stop_kernels();
+    if (looks) look_whether_all_is_over();
+    lock.lock();
+  }
+}
+
+// Kernels that wait look at the page, those that come at the state.
+bool CudaMember::tell_kernels() noexcept {
+  // Before the driver is asked, which may be busy.
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+  const ContextScope scope(device_->context());
+  const DeviceAddress poison = state_->get() + offsetof(DeviceState, poison);
+  return scope && driver().cuMemsetD32Async(poison, 1, 1, own_stream_.get()) == kSuccess;
+}
+
+void CudaMember::stop_kernels() noexcept {
+  __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+  record_progress(true);
+  if (tell_kernels()) stopped_.store(true, std::memory_order_release);
+}
+
+// What the device has counted of the launches.
+struct CudaMember::Seen {
+  Result result = kSuccess;
+  uint64_t ended = 0;   // blocks of launches that the host has counted, too
+  uint64_t left = 0;    // of all launches
+  bool within = false;  // a launch is entered and not left
+  uint64_t epoch = 0;
+};
+
+CudaMember::Seen CudaMember::look_at_launches() noexcept {
+  Seen seen;
+  DeviceState state;
+  seen.result = read(&state, state_->get(), sizeof state);
+  if (seen.result != kSuccess) return seen;
+  const uint64_t parity = state.latest.epoch % 2;
+  seen.epoch = state.latest.epoch;
+  seen.left = state.blocks_left[0] + state.blocks_left[1];
+  seen.within = state.blocks_launched[parity] != state.blocks_left[parity];
+  std::array<BlockState, kBlocksPerRead> blocks;
+  for (uint32_t first = 0; first < largest_launch_; first += kBlocksPerRead) {
+    const uint32_t count = std::min(largest_launch_ - first, kBlocksPerRead);
+    const uint64_t offset = offsetof(DeviceState, blocks) + first * sizeof(BlockState);
+    seen.result = read(blocks.data(), state_->get() + offset, count * sizeof(BlockState));
+    if (seen.result != kSuccess) return seen;
+    for (uint32_t i = 0; i < count; ++i) seen.ended += blocks[i].ended;
+  }
+  return seen;
+}
+
+// Counted, not waited for with the driver: it can wait for a stream, which the caller may have destroyed, or for the
+// whole context, which is refused while any stream of it captures, breaks that capture, and may take as long as the
+// caller's own work does.
+void CudaMember::look_whether_all_is_over() noexcept {
+  const uint64_t launched = blocks_launched_;
+  const bool captured = has_captured_;
+  Seen before;
+  bool dead = false;
+  // A block is gone a moment after its last word. Of what graphs launch nobody knows how much is to come: it is over
+  // when nothing has moved for a while.
+  const int looks = captured ? kLooksAtGraphs : kLooks;
+  for (int i = 0; i < looks && (launched != 0 || captured); ++i) {
+    const Seen seen = look_at_launches();
+    dead = is_dead(seen.result);
+    if (dead) break;  // and nothing of the context runs any more
+    if (seen.result != kSuccess || seen.ended != launched) return;
+    if (captured) {
+      if (i != 0 && (seen.epoch != before.epoch || seen.left != before.left)) return;
+      // In a failed group blocks of one launch may have entered and others not.
+      if (seen.within && !stopped_.load(std::memory_order_acquire)) return;
+    }
+    before = seen;
+    if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
+  }
+  update_record();
+  // A graph that is launched nevertheless, or has been and has not begun, leaves at once.
+  if (captured && !dead) {
+    LatestLaunch latest;
+    if (!tell_kernels() || !peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest)) return;
+  }
+  const std::lock_guard lock(watch_mutex_);
+  all_over_ = true;
+  watch_turns_.notify_all();
+}
+
+bool CudaMember::quiet(uint64_t limit_ns) noexcept {
+  if (!watcher_.joinable()) return true;  // not connected: nothing was launched
+  std::unique_lock lock(watch_mutex_);
+  ending_ = true;
+  return watch_turns_.wait_for(lock, std::chrono::nanoseconds(limit_ns), [&] { return all_over_; });
+}
+
+}  // namespace nvrar::cuda

@@ -1,0 +1,66 @@
+// Memory of ranks that are processes of one host, mapped through CUDA IPC handles; ranks of one process among them find
+// each other as in local_memory.h, for a process cannot open its own handles.
+#ifndef NVRAR_CUDA_MEMORY_IPC_MEMORY_H
+#define NVRAR_CUDA_MEMORY_IPC_MEMORY_H
+
+#include <memory>
+#include <vector>
+
+#include "cuda/memory/local_memory.h"
+
+namespace nvrar::cuda {
+
+// A peer's block, mapped in the context that was given.
+class OpenedBlock {
+ public:
+  // Throws Error; `doing` names both sides.
+  OpenedBlock(std::shared_ptr<const PrimaryContext> context, const BlockPart& block, uint64_t bytes,
+              const std::string& doing);
+  ~OpenedBlock();
+  OpenedBlock(const OpenedBlock&) = delete;
+  OpenedBlock& operator=(const OpenedBlock&) = delete;
+  DeviceAddress get() const noexcept { return address_; }
+
+ private:
+  void close() noexcept;
+
+  std::shared_ptr<const PrimaryContext> context_;
+  DeviceAddress address_ = 0;
+};
+
+class IpcMemory final : public SymmetricMemory {
+ public:
+  explicit IpcMemory(const MemoryConfig& config);
+  IpcMemory(std::shared_ptr<const PrimaryContext> context, std::shared_ptr<DeviceMemory> block, const MemoryBlob& blob,
+            uint32_t rank, uint32_t world);
+  ~IpcMemory() override;
+  MemoryAddress address() const override { return address_of(blob_); }
+  void map(const std::vector<MemoryAddress>& of_ranks) override;
+  uint64_t of(uint32_t rank) const noexcept override { return peers_[rank].address; }
+  void ended(GroupEnd how, AllLeft all_left) noexcept override {
+    end_ = how;
+    all_left_ = std::move(all_left);
+  }
+  MemoryProvider provider() const noexcept override { return MemoryProvider::kIpc; }
+
+ private:
+  struct Peer {
+    DeviceAddress address = 0;
+    std::shared_ptr<DeviceMemory> local;  // a rank of this process
+    std::unique_ptr<OpenedBlock> opened;  // of another
+  };
+  Peer reach(const std::vector<MemoryBlob>& blobs, uint32_t peer) const;
+
+  uint32_t rank_;
+  uint32_t world_;
+  GroupEnd end_ = GroupEnd::kUncertain;
+  AllLeft all_left_;
+  std::shared_ptr<const PrimaryContext> context_;
+  std::shared_ptr<DeviceMemory> block_;
+  MemoryBlob blob_;
+  std::vector<Peer> peers_;  // after map(), by rank
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_MEMORY_IPC_MEMORY_H

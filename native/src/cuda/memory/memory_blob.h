@@ -1,0 +1,66 @@
+// The bytes of a MemoryAddress, and what every reader checks of them whichever way the memory is shared.
+#ifndef NVRAR_CUDA_MEMORY_MEMORY_BLOB_H
+#define NVRAR_CUDA_MEMORY_MEMORY_BLOB_H
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cuda/driver/driver.h"
+#include "cuda/memory/symmetric_memory.h"
+#include "cuda/nvshmem/world_part.h"
+
+namespace nvrar::cuda {
+
+// Whose memory it is. A host's name is not enough: two hosts may share one, and containers of one host differ in it.
+struct Home {
+  uint8_t boot_id[16];     // of the running kernel
+  uint32_t pid_namespace;  // its inode: a pid means another process in another one
+  int32_t pid;
+  uint32_t host_name_hash;  // NVSHMEM goes by the name
+};
+
+// A block of device memory that this rank allocated.
+struct BlockPart {
+  uint64_t id;  // random, also written behind the block's last byte; 0: no block
+  IpcMemoryHandle handle;
+};
+
+struct MemoryBlob {
+  static constexpr uint32_t kMagic = 0x4D53564EU;
+  static constexpr uint32_t kSharedDevices = 1;  // flags
+  uint32_t magic;
+  MemoryProvider provider;
+  Home home;
+  uint32_t flags;
+  Uuid device;
+  uint64_t bytes;
+  BlockPart block;
+  WorldPart world;
+};
+static_assert(sizeof(MemoryBlob) == kMemoryAddressBytes);
+static_assert(std::has_unique_object_representations_v<MemoryBlob>, "no byte of an address is left unwritten");
+
+Home this_home();  // throws NVRAR_SYSTEM
+
+inline bool same_host(const Home& a, const Home& b) noexcept {
+  return std::equal(a.boot_id, a.boot_id + sizeof a.boot_id, b.boot_id);
+}
+inline bool same_process(const Home& a, const Home& b) noexcept {
+  return same_host(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
+}
+
+// The fields that all providers fill alike.
+MemoryBlob make_blob(const MemoryConfig& config, const Uuid& device);
+MemoryAddress address_of(const MemoryBlob& blob) noexcept;
+
+// Throws Error for everything that differs between members, for members on other hosts, and for a GPU taken twice.
+std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const MemoryBlob& own, uint32_t rank,
+                                       uint32_t world);
+
+std::string text_of(const Uuid& device);                      // as nvidia-smi has it
+std::string place_of(uint32_t rank, const MemoryBlob& blob);  // "rank 1 (pid 77, GPU-...)"
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_MEMORY_MEMORY_BLOB_H

@@ -1,0 +1,30 @@
+// What a process tells the members of a group that is being made of its NVSHMEM world.
+#ifndef NVRAR_CUDA_NVSHMEM_WORLD_PART_H
+#define NVRAR_CUDA_NVSHMEM_WORLD_PART_H
+
+#include <cstdint>
+
+#include "cuda/nvshmem/unit_map.h"
+
+namespace nvrar::cuda {
+
+enum class WorldState : uint32_t {
+  kUnusable = 0,  // no NVSHMEM here, or none any more
+  kNone = 1,      // this process is in no world yet
+  kMember = 2,    // it is in one
+  kBusy = 3,      // another group of this process is being made
+};
+
+// The NVSHMEM world of this rank's process.
+struct WorldPart {
+  uint64_t id;  // hash of the world's NVSHMEM id
+  uint16_t pe;
+  uint16_t size;
+  WorldState state;
+  uint64_t arena_bytes;
+  UnitMap free;
+};
+
+}  // namespace nvrar::cuda
+
+#endif  // NVRAR_CUDA_NVSHMEM_WORLD_PART_H

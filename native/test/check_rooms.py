@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""check_rooms.py SRC: in the library's sources includes point downwards only, from a room to those that it may know."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+# From the bottom up: a room may know those that stand before it, and only those that it names.
+ROOMS = {
+    "common": "",
+    "protocol": "",
+    "call": "common protocol",
+    "control": "common protocol",
+    "cuda/driver": "common protocol",
+    "cuda/kernels": "call protocol",
+    "cuda/launch": "common call protocol cuda/driver cuda/kernels",
+    "cuda/nvshmem": "common cuda/driver",
+    "cuda/memory": "common cuda/driver cuda/nvshmem",
+    "backend": "call control protocol cuda/driver cuda/memory cuda/nvshmem",
+    "cpu": "common call protocol control backend",
+    "cuda/member": "common call protocol control backend cuda/driver cuda/kernels cuda/launch cuda/memory",
+    ".": "common call protocol control backend cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
+}
+# Kernels are compiled with src/cuda among the places to look; the others are of the build and of the tests.
+ELSEWHERE = {"kernels": "cuda/kernels", "fatbins.inc": None, "device": None}
+
+
+def room_of(include: str) -> str | None:
+    room = str(Path(include).parent)
+    for name, means in ELSEWHERE.items():
+        if name in (room, include):
+            return means
+    return room
+
+
+def main(src: Path) -> int:
+    wrong = []
+    below: set[str] = set()
+    for room, known in ROOMS.items():
+        wrong += [f"{room} may know {other}, which does not stand below it" for other in known.split() if other not in below]
+        below.add(room)
+    for file in sorted(path for path in src.rglob("*") if path.is_file()):
+        room = str(file.parent.relative_to(src))
+        if room not in ROOMS:
+            wrong.append(f"{file.relative_to(src)} is in no room that check_rooms.py knows")
+            continue
+        for include in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
+            to = room_of(include)
+            if to not in (None, room, *ROOMS[room].split()):
+                wrong.append(f"{file.relative_to(src)} includes {include}: {room} may not know {to}")
+    print("\n".join(wrong) if wrong else f"{len(ROOMS)} rooms, includes point downwards only")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
