@@ -112,8 +112,8 @@ typedef struct nvrar_config {
                              world_size and more): all ranks are in one node */
   uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
                           default */
-  uint64_t timeout_ns; /* how long a call waits for other ranks without getting on, counted anew for each launch
-                          of a collective, and in a batch whenever any of its transfers gets on; > 0 */
+  uint64_t timeout_ns; /* the longest time that a call may make no progress, counted anew for each launch of a
+                          collective, and in a batch whenever any of its transfers makes progress; > 0 */
   /* The rest is ignored by the CPU backend. */
   int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
   uint32_t concurrent_groups; /* groups that may have calls on a device at once, so that all fit; 0: 2, at most 64 */
@@ -280,7 +280,7 @@ NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
  *
  * A transfer to oneself needs its send and its recv, of the same count and type, in one batch. A buffer that is
  * received into overlaps no other buffer of the batch. The limit of waiting is one for the batch: it counts anew
- * whenever any transfer gets on, so one that is stuck shows when all are. A batch is one call (see Threads);
+ * whenever any transfer makes progress, so one that is stuck shows when all are. A batch is one call (see Threads);
  * transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has moved
  * nothing.
  */

@@ -235,7 +235,8 @@ void Communicator::connect(const uint8_t* blobs) {
       return Error(NVRAR_MISMATCH, who + " has " + what + " " + theirs + ", this rank (" +
                                        std::to_string(member_->rank()) + ") has " + ours);
     };
-    if (peer.magic != Descriptor::kMagic) invalid("descriptor " + std::to_string(rank) + " is none of nvrar_prepare's");
+    if (peer.magic != Descriptor::kMagic)
+      invalid("descriptor " + std::to_string(rank) + " was not made by nvrar_prepare");
     if (peer.abi_version != own.abi_version) {
       throw differs("ABI version", std::to_string(peer.abi_version), std::to_string(own.abi_version));
     }

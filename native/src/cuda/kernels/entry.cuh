@@ -64,8 +64,8 @@ __device__ __forceinline__ void count_ended(const KernelArgs& args) {
 // A block's way into a launch, before anything is sent, and out of it. On its way in it learns the launch's number, and
 // proves that no other launch of the group is under way (protocol.md 5): every block, before it sends, that none of its
 // index is in, and block 0, before it leaves, that all blocks of the launch before have left; a launch that begins
-// while the last one ends spoils nothing, for their packets never meet. In parts, so that it has something to do
-// meanwhile.
+// while the last one ends spoils nothing, for their packets never meet. Split into parts, so that the caller's loads
+// overlap them.
 class Entry {
  public:
   // All threads of the block.

@@ -321,8 +321,8 @@ public interface CollectiveGroup extends AutoCloseable {
   GroupHealth health();
 
   /**
-   * Throws the failure of this group if there is one, also of a call that a GPU has not executed
-   * whole. For users of raw streams, whose synchronisation does not look.
+   * Throws the failure of this group if there is one. It also reports failures of enqueued GPU
+   * work, and is needed after synchronizing a raw CUDA stream, which does not look.
    */
   void throwIfFailed();
 

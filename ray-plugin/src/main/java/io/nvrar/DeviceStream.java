@@ -48,8 +48,8 @@ public interface DeviceStream extends AutoCloseable {
   void waitFor(DeviceEvent event);
 
   /**
-   * Waits until everything submitted has been executed. Of groups that made calls on this stream it
-   * throws the failure, until they are closed, and of one that was closed before once more.
+   * Waits until everything submitted has been executed. It throws the failure of any open group
+   * with calls on this stream; the failure of a group that has been closed since is thrown once.
    *
    * @throws CollectiveException if a group whose calls were submitted here has failed
    * @throws IllegalStateException if the stream is closed, or captures: what is recorded does not

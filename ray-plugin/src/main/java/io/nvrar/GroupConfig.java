@@ -78,8 +78,8 @@ public final class GroupConfig {
   }
 
   /**
-   * How long a call waits for the other members without getting on; a large call gets on with each
-   * part that passes through the rings, a batch with each transfer.
+   * The longest time that a call may make no progress. A large call makes progress with each part
+   * that passes through the rings, a batch with each transfer.
    */
   public Duration timeout() {
     return timeout;
