@@ -76,7 +76,7 @@ class ArchitectureTest {
           .whereLayer("hub")
           .mayOnlyBeAccessedByLayers("member", "standalone")
           .whereLayer("wire")
-          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone")
+          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
           .whereLayer("flight")
           .mayOnlyBeAccessedByLayers("member")
           .whereLayer("device")

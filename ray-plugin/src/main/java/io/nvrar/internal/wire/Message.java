@@ -1,7 +1,6 @@
 package io.nvrar.internal.wire;
 
 import io.nvrar.internal.Printable;
-import io.nvrar.standalone.Members;
 import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.stream.IntStream;
