@@ -105,7 +105,8 @@ class DecodeIT {
       jvm.awaitEnd(LIMIT);
       assertThat(jvm.exitCode()).isEqualTo(1);
     }
-    assertThat(workers(cluster)).isEqualTo(before);
+    // Those of earlier tests may end meanwhile.
+    assertThat(before).containsAll(workers(cluster));
   }
 
   private static ForkedJvm decode(RayCluster cluster, String... options) throws IOException {
