@@ -102,6 +102,24 @@ TEST_P(AllRanksInOneLaunch, LargeAllReducesAreExact) {
   }
 }
 
+// The same, in blocks of more warps than a small call takes.
+TEST_P(AllRanksInOneLaunch, LargeMovesAreExact) {
+  const auto [world, ranks_per_node] = GetParam();
+  ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
+  const OneLaunch one_launch;
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kLargeElements + 64, 7, ranks_per_node);
+  group.run([&, world = world](int rank, nvrar_comm* comm) {
+    for (int32_t collective : kMoves) {
+      for (const uint64_t offset : {0, 1}) {
+        const CollectiveCase c{
+            collective, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kLargeElements - offset, 0, offset, 0, false};
+        run_case(rank, world, comm, pool, c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
 TEST_P(AllRanksInOneLaunch, TransfersAreExact) {
   const int world = GetParam().world;
   ThreadGroup group(world, {.ring_bytes = kSmallRingBytes * 4, .ranks_per_node = GetParam().ranks_per_node});

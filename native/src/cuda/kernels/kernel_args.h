@@ -10,6 +10,9 @@ namespace nvrar::cuda {
 constexpr uint32_t kWarpThreads = 32;
 // Of a block of the kernels that run the steps of protocol/: each warp is a worker.
 constexpr uint32_t kWorkerWarps = 8;
+// Blocks that a multiprocessor is to hold of each kernel (docs/decisions/0012-places-on-a-multiprocessor.md): a kernel
+// with more registers than that leaves would lose warps, or all others places.
+constexpr uint32_t kPlaces = 4;
 // Of one that only moves data: it has few registers, and a large call needs all warps that fit.
 constexpr uint32_t kMoveWarps = 12;
 // Of a block of the kernels that work in teams: as many whole teams as fit.

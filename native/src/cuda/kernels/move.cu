@@ -25,7 +25,7 @@ __device__ bool run(const KernelArgs& args, const protocol::Launch& launch) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(kMoveWarps* kWarpThreads)
+extern "C" __global__ void __launch_bounds__(kMoveWarps* kWarpThreads, kPlaces)
     nvrar_move(const __grid_constant__ Launched<KernelArgs> launched) {
   const KernelArgs& args = args_of(launched);
   protocol::Launch launch = args.launch;

@@ -11,9 +11,6 @@
 
 namespace nvrar::cuda {
 
-// On a multiprocessor: as many as there are places. With more registers a block would lose warps (share_out).
-constexpr int kBlocks = 4;
-
 template <class Element, class Packets, bool kNodes>
 __device__ __forceinline__ bool run_sum(const KernelArgs& args, const protocol::Launch& launch) {
   WarpLane<Sums<Element, Packets::kPayloadBytes, kNodes>> lane(args, launch.topology(), launch.rank);
@@ -54,7 +51,7 @@ __device__ __forceinline__ void sum_kernel(const KernelArgs& args) {
 
 // Of a row of protocol/element_types.h.
 #define NVRAR_SUM_KERNEL(code, name, element, packets, ...)                           \
-  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads, kBlocks)   \
+  extern "C" __global__ void __launch_bounds__(kWorkerWarps* kWarpThreads, kPlaces)   \
       nvrar_sum_##name(const __grid_constant__ Launched<KernelArgs> launched) {       \
     sum_kernel<protocol::element, protocol::packets, false>(args_of(launched));       \
   }                                                                                   \

@@ -374,7 +374,7 @@ __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
     __VA_ARGS__(args_of(launched));                                          \
   }
 #define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps, 3, __VA_ARGS__)
-#define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps, 4, __VA_ARGS__)
+#define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps, kPlaces, __VA_ARGS__)
 #define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>) \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, true, true>)

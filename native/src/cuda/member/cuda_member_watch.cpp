@@ -74,7 +74,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
   const auto seen = [](const SeenTransfer& place) {
     const auto type = [&] { return __atomic_load_n(&place.type_and_one, __ATOMIC_ACQUIRE); };
     for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
-    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type()) - 1};
+    return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type() - 1)};
   };
   const protocol::TransferHeader expected = seen(page().expected);
   BatchResult result;
