@@ -113,7 +113,7 @@ fill_nvrar() {
   maven -pl examples -am "${package[@]}"
   maven dependency:copy "-Dartifact=org.junit.platform:junit-platform-console-standalone:$junit" "-DoutputDirectory=$work/junit" \
     -pl integration-tests
-  mkdir -p "$build/lib" "$root"/{examples,tests,native/build/release/{bench,test},native/cmake,ray-plugin}
+  mkdir -p "$build/lib" "$root"/{examples,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
   for file in "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
     python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"
   done

@@ -44,6 +44,7 @@ class Checkout:
         model = "examples/09-llama-decode/model/tiny-english"
         shutil.copytree(os.path.join(HOME, model), os.path.join(self.home, model))
         self.source = os.path.join(self.home, "ray-plugin/Source.java")
+        os.makedirs(os.path.join(self.home, "tools"))
         self.edit()
         tools = os.path.join(self.parent, "tools")
         self.write(os.path.join(tools, "mvn"), MAVEN, 0o755)

@@ -17,9 +17,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
-import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.List;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
@@ -137,23 +136,23 @@ public final class FlightFile {
   }
 
   private void prune() throws IOException {
-    List<Path> records = new ArrayList<>();
+    Map<Path, FileTime> records = new HashMap<>();
     Instant leftover = Instant.now().minusSeconds(LEFTOVER_SECONDS);
     try (Stream<Path> files = Files.list(directory)) {
       for (Path file : files.toList()) {
         String fileName = file.getFileName().toString();
         if (fileName.endsWith(SUFFIX)) {
-          records.add(file);
+          records.put(file, modified(file)); // once: another process may touch or delete it
         } else if ((fileName.endsWith(CLAIM_SUFFIX) || fileName.endsWith(TEMP_SUFFIX))
             && modified(file).toInstant().isBefore(leftover)) {
           drop(file); // of a member that was killed as it wrote
         }
       }
     }
-    records.sort(Comparator.comparing(FlightFile::modified));
-    for (Path oldest : records.subList(0, Math.max(0, records.size() - MAX_FILES))) {
-      drop(oldest);
-    }
+    records.entrySet().stream()
+        .sorted(Map.Entry.comparingByValue())
+        .limit(Math.max(0, records.size() - MAX_FILES))
+        .forEach(oldest -> drop(oldest.getKey()));
   }
 
   /** What cannot go keeps nothing else from going. */

@@ -9,6 +9,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
+import io.nvrar.internal.device.host.HostDevice;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.Groups;
@@ -216,9 +217,9 @@ class MemberLossTest {
   @Test
   @Tag("host") // it is the host's device that is broken
   void aMemberWhoseClassesDoNotLinkTellsTheOthers(@TempDir Path broken) throws Exception {
-    Path host = broken.resolve("io/nvrar/device/host");
-    Files.createDirectories(host);
-    Files.createFile(host.resolve("HostDevice.class"));
+    Path host = broken.resolve(HostDevice.class.getName().replace('.', '/') + ".class");
+    Files.createDirectories(host.getParent());
+    Files.createFile(host);
     byte[] ticket = Groups.createTicket("broken", 2, Members.config().build(), Members.HOST);
     fork(ForkedMember.join(ticket, 1, "once", "-Xbootclasspath/a:" + broken));
     assertThat(Members.failureOf(loop(ticket, 0)))
