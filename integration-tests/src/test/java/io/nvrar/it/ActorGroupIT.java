@@ -11,6 +11,7 @@ import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
+import io.nvrar.support.ChildJvm;
 import io.ray.api.ObjectRef;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
@@ -153,7 +154,7 @@ class ActorGroupIT {
   void aNameCanBeTakenAgainAtOnceWhereAnotherDriverHasKilledItsActors(RayCluster cluster)
       throws IOException, InterruptedException {
     String leftByDriver;
-    try (ForkedJvm driver =
+    try (ChildJvm driver =
         ForkedJvm.driver(
             cluster, DetachingDriver.class.getName(), "others", "2", DetachingDriver.KILL)) {
       driver.awaitLine(DetachingDriver.ACTORS);
@@ -161,7 +162,7 @@ class ActorGroupIT {
       // From here on Ray remembers in this process who has the names.
       RayActorGroup<Probe> found = RayActorGroup.find("others", 2);
       assertThat(Ray.get(found.callAll(Probe::pid))).hasSize(2);
-      driver.end();
+      driver.endInput();
       driver.awaitLine(DetachingDriver.KILL);
       RayActorGroup.create(Probe::new, 2, Options.gpus(1).name("others")).close();
       driver.awaitEnd(Duration.ofSeconds(30));
@@ -213,14 +214,14 @@ class ActorGroupIT {
       throws IOException, InterruptedException {
     List<Long> pids;
     String leftByDriver;
-    try (ForkedJvm driver =
+    try (ChildJvm driver =
         ForkedJvm.driver(cluster, DetachingDriver.class.getName(), "detached", "2")) {
       pids =
           Arrays.stream(driver.awaitLine(DetachingDriver.ACTORS).split(","))
               .map(Long::parseLong)
               .toList();
       leftByDriver = DriverFiles.of(driver.pid());
-      driver.end();
+      driver.endInput();
       driver.awaitEnd(Duration.ofSeconds(30));
     }
     DriverFiles.delete(leftByDriver);

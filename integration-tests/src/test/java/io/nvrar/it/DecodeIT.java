@@ -7,6 +7,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import io.nvrar.support.ChildJvm;
 import io.nvrar.tools.Main;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -44,7 +45,7 @@ class DecodeIT {
             .map(JsonElement::getAsString)
             .collect(Collectors.joining(","));
     Path logits = directory.resolve("logits.npy");
-    try (ForkedJvm jvm =
+    try (ChildJvm jvm =
         decode(
             cluster,
             "--prompt-ids",
@@ -77,7 +78,7 @@ class DecodeIT {
   void aKilledActorEndsTheDecodeWithASentenceThatNamesItsRank(RayCluster cluster) throws Exception {
     Set<Long> before = workers(cluster);
     Set<Long> actors;
-    try (ForkedJvm jvm =
+    try (ChildJvm jvm =
         decode(cluster, "--prompt", "In the beginning", "--max-tokens", "480", "--ignore-eos")) {
       jvm.awaitLine("Loaded ");
       String leftByDriver = DriverFiles.of(jvm.pid());
@@ -99,7 +100,7 @@ class DecodeIT {
   @Test
   void whatIsWrongIsSaidBeforeAnActorStarts(RayCluster cluster) throws Exception {
     Set<Long> before = workers(cluster);
-    try (ForkedJvm jvm = decode(cluster, "--ranks", "3")) {
+    try (ChildJvm jvm = decode(cluster, "--ranks", "3")) {
       assertThat(jvm.awaitLine("nvrar: "))
           .isEqualTo("The model has 8 attention heads, which 3 ranks do not divide.");
       jvm.awaitEnd(LIMIT);
@@ -109,7 +110,7 @@ class DecodeIT {
     assertThat(before).containsAll(workers(cluster));
   }
 
-  private static ForkedJvm decode(RayCluster cluster, String... options) throws IOException {
+  private static ChildJvm decode(RayCluster cluster, String... options) throws IOException {
     List<String> command =
         new ArrayList<>(
             List.of(

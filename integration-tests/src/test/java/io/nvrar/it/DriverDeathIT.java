@@ -3,6 +3,7 @@ package io.nvrar.it;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.support.ChildJvm;
 import io.ray.api.PlacementGroups;
 import io.ray.api.placementgroup.PlacementGroupState;
 import java.io.IOException;
@@ -24,7 +25,7 @@ class DriverDeathIT {
     long placements = livePlacements();
     String leftByDriver;
     List<ProcessHandle> actors;
-    try (ForkedJvm driver = ForkedJvm.driver(cluster, DriverProgram.class.getName())) {
+    try (ChildJvm driver = ForkedJvm.driver(cluster, DriverProgram.class.getName())) {
       actors =
           Arrays.stream(driver.awaitLine(DriverProgram.ACTORS).split(","))
               .map(pid -> ProcessHandle.of(Long.parseLong(pid)).orElseThrow())

@@ -3,6 +3,7 @@ package io.nvrar.it;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.support.ChildJvm;
 import io.nvrar.tools.Main;
 import java.io.IOException;
 import java.time.Duration;
@@ -66,7 +67,7 @@ abstract class LessonsContract {
   @Test
   void helloWithMoreRanksThanRoomEndsWithOneSentence(RayCluster cluster) throws Exception {
     String tooMany = String.valueOf(gpus + 1);
-    try (ForkedJvm jvm = driver(cluster, "hello", "--ranks", tooMany)) {
+    try (ChildJvm jvm = driver(cluster, "hello", "--ranks", tooMany)) {
       String sentence = jvm.awaitLine("nvrar: ");
       String leftByDriver = DriverFiles.of(jvm.pid());
       assertThat(sentence).startsWith("no node has room for " + tooMany + " actors of 1 GPU each");
@@ -79,7 +80,7 @@ abstract class LessonsContract {
   @Test
   void helloProcessesPrintsTheSumOfEveryRank() throws Exception {
     int ranks = ranks(4);
-    try (ForkedJvm jvm = plain("hello-processes")) {
+    try (ChildJvm jvm = plain("hello-processes")) {
       // Beside what SLF4J says of the logger that the tests' class path lacks.
       List<String> lines =
           jvm.awaitEnd(LIMIT).stream().filter(line -> line.startsWith("rank ")).toList();
@@ -99,7 +100,7 @@ abstract class LessonsContract {
   void theMembersOfAKilledLauncherEnd() throws Exception {
     int ranks = ranks(8);
     List<ProcessHandle> members;
-    try (ForkedJvm jvm = plain("hello-processes", "--ranks", "" + ranks)) {
+    try (ChildJvm jvm = plain("hello-processes", "--ranks", "" + ranks)) {
       await()
           .atMost(LIMIT)
           .pollInterval(Duration.ofMillis(20))
@@ -135,7 +136,7 @@ abstract class LessonsContract {
 
   /** All that a command prints that ends well. */
   private List<String> onRay(RayCluster cluster, String... command) throws Exception {
-    try (ForkedJvm jvm = driver(cluster, command)) {
+    try (ChildJvm jvm = driver(cluster, command)) {
       List<String> lines = new ArrayList<>();
       lines.add("rank " + jvm.awaitLine("rank "));
       String leftByDriver = DriverFiles.of(jvm.pid());
@@ -146,13 +147,13 @@ abstract class LessonsContract {
     }
   }
 
-  private ForkedJvm driver(RayCluster cluster, String... command) throws IOException {
+  private ChildJvm driver(RayCluster cluster, String... command) throws IOException {
     List<String> line = withBackend(command);
     line.addAll(List.of("--address", cluster.address()));
     return ForkedJvm.driver(cluster, line.toArray(String[]::new));
   }
 
-  private ForkedJvm plain(String... command) throws IOException {
+  private ChildJvm plain(String... command) throws IOException {
     return ForkedJvm.plain(withBackend(command).toArray(String[]::new));
   }
 

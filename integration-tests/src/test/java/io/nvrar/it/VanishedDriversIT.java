@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
+import io.nvrar.support.ChildJvm;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
 import io.ray.api.options.ActorLifetime;
@@ -75,7 +76,7 @@ class VanishedDriversIT {
   private static void runDriver(RayCluster cluster, String group, boolean inCall)
       throws IOException, InterruptedException {
     String leftByDriver;
-    try (ForkedJvm driver =
+    try (ChildJvm driver =
         ForkedJvm.driver(
             cluster,
             VanishingDriver.class.getName(),

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.internal.loading.LoaderSettings;
+import io.nvrar.support.ChildJvm;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -42,8 +43,7 @@ class NativeLibrariesTest {
     List<ChildJvm> jvms = new ArrayList<>();
     for (int i = 0; i < 8; i++) {
       jvms.add(
-          ChildJvm.start(
-              scratch, List.of(), classPath, List.of("-Dnvrar.native.cache=" + cache), startAt));
+          LoaderJvm.start(List.of(), classPath, List.of("-Dnvrar.native.cache=" + cache), startAt));
     }
     List<String> outputs = new ArrayList<>();
     for (ChildJvm jvm : jvms) {
@@ -63,14 +63,14 @@ class NativeLibrariesTest {
     Path classPath = TestLibrary.classPath(scratch.resolve("classes"), library);
     Path cache = scratch.resolve("cache");
     List<String> options = List.of("-Dnvrar.native.cache=" + cache);
-    ChildJvm.start(scratch, List.of(), classPath, options).end(0);
+    LoaderJvm.start(List.of(), classPath, options).end(0);
     Path file;
     try (Stream<Path> all = Files.walk(cache)) {
       file = all.filter(Files::isRegularFile).findFirst().orElseThrow();
     }
     Files.delete(file);
     Files.write(file, new byte[library.length]);
-    assertThat(ChildJvm.start(scratch, List.of(), classPath, options).end(0)).contains("build ");
+    assertThat(LoaderJvm.start(List.of(), classPath, options).end(0)).contains("build ");
     assertThat(file).hasBinaryContent(library);
   }
 
@@ -81,7 +81,7 @@ class NativeLibrariesTest {
     Path temp = Files.createDirectory(scratch.resolve("tmp"));
     List<String> options =
         List.of("-Dnvrar.native.cache=" + file.resolve("below"), "-Djava.io.tmpdir=" + temp);
-    assertThat(ChildJvm.start(scratch, List.of(), classPath, options).end(0))
+    assertThat(LoaderJvm.start(List.of(), classPath, options).end(0))
         .contains("from " + temp.resolve("nvrar-"));
   }
 
@@ -104,11 +104,10 @@ class NativeLibrariesTest {
         List.of("-Dnvrar.native.cache=" + cache, "-Djava.io.tmpdir=" + temp, "-Duser.home=" + temp);
     // Where no name fits into the system's longest path; JNA goes there by itself.
     List<String> full = List.of("env", "XDG_CACHE_HOME=" + directoryWithoutRoomForNames());
-    assertThat(ChildJvm.start(scratch, full, classPath, options).end(0)).contains("from " + cache);
+    assertThat(LoaderJvm.start(full, classPath, options).end(0)).contains("from " + cache);
     Path file = Files.createFile(scratch.resolve("file"));
     List<String> noDirectory = List.of("env", "XDG_CACHE_HOME=" + file);
-    assertThat(ChildJvm.start(scratch, noDirectory, classPath, options).end(0))
-        .contains("from " + cache);
+    assertThat(LoaderJvm.start(noDirectory, classPath, options).end(0)).contains("from " + cache);
     try (Stream<Path> all = Files.walk(cache)) {
       assertThat(all.filter(Files::isRegularFile)).as("what stays").hasSize(1);
     }
@@ -130,8 +129,7 @@ class NativeLibrariesTest {
     Path file = Files.createFile(scratch.resolve("file"));
     Path cache = scratch.resolve("cache");
     List<String> options = List.of("-Dnvrar.native.cache=" + cache, "-Djna.tmpdir=" + file);
-    assertThat(
-            ChildJvm.start(scratch, List.of(), classPath, options).end(LoaderProcess.UNAVAILABLE))
+    assertThat(LoaderJvm.start(List.of(), classPath, options).end(LoaderProcess.UNAVAILABLE))
         .startsWith(
             SENTENCE
                 + "JNA cannot unpack and load its own library in this directory: "
@@ -184,8 +182,7 @@ class NativeLibrariesTest {
       out.write(TestLibrary.bytes());
     }
     String said =
-        ChildJvm.start(
-                scratch,
+        LoaderJvm.start(
                 List.of("sh", "-c", "ulimit -n 256 && exec \"$@\"", "sh"),
                 Files.createDirectory(scratch.resolve("nothing")),
                 List.of("-Dnvrar.native.cache=" + scratch.resolve("cache")),
@@ -248,7 +245,7 @@ class NativeLibrariesTest {
     Path dir = Files.createDirectory(scratch.resolve("partial"));
     Files.write(dir.resolve("libnvrar.so"), partial);
     assertThat(
-            ChildJvm.start(scratch, List.of(), dir, List.of("-Dnvrar.native.dir=" + dir))
+            LoaderJvm.start(List.of(), dir, List.of("-Dnvrar.native.dir=" + dir))
                 .end(LoaderProcess.UNAVAILABLE))
         .contains("it lacks a function of its own ABI version", "nvrar_");
   }
@@ -302,8 +299,7 @@ class NativeLibrariesTest {
     assumeTrue(
         probe.waitFor(30, TimeUnit.SECONDS) && probe.exitValue() == 0,
         "this machine gives no mount namespace to mount a volume in");
-    return ChildJvm.start(
-            scratch,
+    return LoaderJvm.start(
             List.of("env", variable, "unshare", "-rm", "sh", "-c", mount + " && exec \"$@\"", "sh"),
             classPath,
             List.of(property, "-Djava.io.tmpdir=" + temp))

@@ -2,6 +2,7 @@ package io.nvrar.internal.device.cuda;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.support.ChildJvm;
 import io.nvrar.support.CudaJvm;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -124,12 +125,12 @@ class CudaFailuresTest {
   @Test
   void manyJvmsThatStartAtOnceAllLoadOneWholeLibrary() throws Exception {
     long start = System.currentTimeMillis() + 1500;
-    List<CudaJvm> jvms = new ArrayList<>();
+    List<ChildJvm> jvms = new ArrayList<>();
     for (int i = 0; i < JVMS; i++) {
       jvms.add(CudaJvm.onStub(scratch, Map.of(), CudaProcess.class, String.valueOf(start), "0"));
     }
     List<String> said = new ArrayList<>();
-    for (CudaJvm jvm : jvms) {
+    for (ChildJvm jvm : jvms) {
       said.add(jvm.end(0));
     }
     assertThat(said)
@@ -157,7 +158,7 @@ class CudaFailuresTest {
     }
   }
 
-  private CudaJvm open(Map<String, String> environment, String... ordinals) throws Exception {
+  private ChildJvm open(Map<String, String> environment, String... ordinals) throws Exception {
     List<String> args = new ArrayList<>(List.of("0"));
     args.addAll(List.of(ordinals));
     return CudaJvm.onStub(scratch, environment, CudaProcess.class, args.toArray(String[]::new));

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assumptions.assumeThat;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.device.Devices;
+import io.nvrar.support.ChildJvm;
 import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
 import java.util.Map;
@@ -98,7 +99,7 @@ class CudaGroupFailuresTest {
                 + "living: 0 more\n");
   }
 
-  private CudaJvm group(Map<String, String> environment, String... args) throws Exception {
+  private ChildJvm group(Map<String, String> environment, String... args) throws Exception {
     return CudaJvm.onStub(scratch, environment, CudaGroupProcess.class, args);
   }
 }
