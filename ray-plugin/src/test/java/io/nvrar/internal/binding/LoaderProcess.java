@@ -63,10 +63,19 @@ final class LoaderProcess {
       } catch (BackendUnavailableException e) {
         System.out.println(String.valueOf(e.getMessage()).lines().findFirst().orElse(""));
       }
-      // From the second on, when all classes that it takes have been loaded.
-      while (files.isEmpty() || files.get(files.size() - 1) != null) {
-        files.add(opened());
+      // From the second on, when all classes that it takes have been loaded. Again after a while,
+      // for the JVM itself opens and closes a file now and then.
+      for (int turn = 0; turn < 3; turn++) {
+        openAll(files);
+        Thread.sleep(100);
       }
+      openAll(files);
+    }
+  }
+
+  private static void openAll(List<FileInputStream> files) {
+    for (FileInputStream file = opened(); file != null; file = opened()) {
+      files.add(file);
     }
   }
 
