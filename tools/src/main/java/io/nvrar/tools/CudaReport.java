@@ -14,7 +14,7 @@ import jcuda.driver.JCudaDriver;
  * The GPUs that this process sees, in words, for {@code doctor}. Opens none of them. To be asked
  * where {@link io.nvrar.internal.device.cuda.CudaDevices#unavailabilityCause} is null.
  */
-final class CudaReport {
+public final class CudaReport {
   private static final int NAME_BYTES = 256;
   private static final double GIB = 1L << 30;
 
@@ -74,13 +74,19 @@ final class CudaReport {
     return count[0];
   }
 
-  private static String detail(int ordinal) {
+  /** A GPU's model as the driver names it. */
+  public static String model(int ordinal) {
     CUdevice device = device(ordinal);
     byte[] model = new byte[NAME_BYTES];
     DriverCall.check(
         "cuDeviceGetName",
         name(ordinal),
         () -> JCudaDriver.cuDeviceGetName(model, NAME_BYTES, device));
+    return text(model);
+  }
+
+  private static String detail(int ordinal) {
+    CUdevice device = device(ordinal);
     long[] bytes = new long[1];
     DriverCall.check(
         "cuDeviceTotalMem", name(ordinal), () -> JCudaDriver.cuDeviceTotalMem(bytes, device));
@@ -89,7 +95,7 @@ final class CudaReport {
     return String.format(
         Locale.ROOT,
         "%s, %.1f GiB, compute capability %d.%d",
-        text(model),
+        model(ordinal),
         bytes[0] / GIB,
         major,
         minor);

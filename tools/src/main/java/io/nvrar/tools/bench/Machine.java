@@ -2,7 +2,7 @@ package io.nvrar.tools.bench;
 
 import io.nvrar.Backend;
 import io.nvrar.internal.device.cuda.CudaDevices;
-import io.nvrar.tools.bench.measure.CudaBench;
+import io.nvrar.tools.CudaReport;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,7 +16,7 @@ final class Machine {
     String gpus = "";
     if (backend == Backend.CUDA) {
       int count = CudaDevices.count();
-      gpus = "%d GPU%s %s, ".formatted(count, count == 1 ? "" : "s", CudaBench.name());
+      gpus = "%d GPU%s %s, ".formatted(count, count == 1 ? "" : "s", CudaReport.model(0));
     }
 
     String model;

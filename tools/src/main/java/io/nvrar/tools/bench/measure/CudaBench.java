@@ -19,19 +19,7 @@ import jcuda.driver.JCudaDriver;
 
 /** What the benchmark asks of GPUs besides buffers, streams, events and graphs. */
 public final class CudaBench {
-  private static final int NAME_BYTES = 128;
-
   private CudaBench() {}
-
-  /** The name of the first GPU that this process sees. */
-  public static String name() {
-    byte[] name = new byte[NAME_BYTES];
-    CUdevice first = new CUdevice();
-    DriverCall.check("cuDeviceGet", "GPU 0", () -> JCudaDriver.cuDeviceGet(first, 0));
-    DriverCall.check(
-        "cuDeviceGetName", "GPU 0", () -> JCudaDriver.cuDeviceGetName(name, NAME_BYTES, first));
-    return new String(name, US_ASCII).replaceAll("\0.*", "");
-  }
 
   /** The bytes of a GPU's memory that nobody has taken. */
   static long freeBytes(Device device) {

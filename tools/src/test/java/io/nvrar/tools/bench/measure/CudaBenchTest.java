@@ -9,6 +9,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.device.Devices;
+import io.nvrar.tools.CudaReport;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -30,7 +31,7 @@ class CudaBenchTest {
 
   @Test
   void nameIsTheDriversWithoutWhatIsBehindIt() {
-    assertThat(CudaBench.name()).startsWith("stub 0").doesNotContain("\0");
+    assertThat(CudaReport.model(0)).startsWith("stub 0").doesNotContain("\0");
   }
 
   @Test
