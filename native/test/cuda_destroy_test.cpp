@@ -22,6 +22,7 @@
 
 extern "C" {
 size_t stub_cuda_living(void);
+void stub_cuda_refuse(const char* order);
 extern void (*stub_cuda_before)(const char* function);
 extern nvrar::cuda::Result (*stub_cuda_kernel)(const void* config, void** arguments);
 nvrar::cuda::Result cuStreamBeginCapture_v2(nvrar::cuda::Stream, int mode);
@@ -180,8 +181,6 @@ void on_the_stub(const std::function<void(Pair&)>& body) {
   }));
 }
 
-void refuse(const char* order) { ::setenv("STUB_CUDA_FAIL", order, 1); }
-
 TEST(DestroyOnAGpu, OfCompleteWorkIsInOrder) {
   on_the_stub([](Pair& pair) {
     EXPECT_EQ(pair.all_reduce(kSeveralLaunches), "");
@@ -268,7 +267,7 @@ TEST(DestroyOnAGpu, SucceedsWhenAPeersGpuHasFailed) {
     pair.begin_capture(true);
     EXPECT_EQ(pair.all_reduce(), "");
     EXPECT_EQ(pair.end_capture(true), cuda::kSuccess);
-    refuse("cuMemcpyDtoHAsync_v2:226:1");  // CUDA_ERROR_CONTAINED: whatever is asked from now on
+    stub_cuda_refuse("cuMemcpyDtoHAsync_v2:226:1");  // CUDA_ERROR_CONTAINED: whatever is asked from now on
     EXPECT_EQ(pair.destroy(), "");
     std::_Exit(::testing::Test::HasFailure() ? 1 : 0);  // in a broken context nothing can be freed
   });
@@ -310,10 +309,10 @@ TEST(DestroyOnAGpu, OfAGroupWhoseCallsWereCapturedTellsItsKernelsToLeave) {
 
 TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
   on_the_stub([](Pair& pair) {
-    refuse("cuLaunchKernelEx:2:1");
+    stub_cuda_refuse("cuLaunchKernelEx:2:1");
     const std::string refused = "3 launching a GPU kernel: CUDA_ERROR_OUT_OF_MEMORY (out of memory)";
     EXPECT_EQ(pair.all_reduce(kSeveralLaunches), refused);
-    ::unsetenv("STUB_CUDA_FAIL");
+    stub_cuda_refuse("");
     EXPECT_EQ(last(nvrar_async_error(pair.comm(0))), "");
     EXPECT_EQ(last(nvrar_async_error(pair.comm(1))), "");
     EXPECT_EQ(pair.all_reduce(), "");
@@ -338,14 +337,14 @@ TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
 // A call that was made again would pair with other launches of the peers.
 TEST(LaunchError, InTheMidstOfACallEndsTheGroup) {
   on_the_stub([](Pair& pair) {
-    refuse("cuLaunchKernelEx:2:3");
+    stub_cuda_refuse("cuLaunchKernelEx:2:3");
     const std::string sentence = pair.all_reduce(kSeveralLaunches);
     EXPECT_TRUE(contains(sentence, "3 allReduce #1 float32[100000] SUM (one-shot, ")) << sentence;
     EXPECT_TRUE(contains(sentence,
                          " launches) was enqueued in part, which ended the group: launching a GPU kernel: "
                          "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"))
         << sentence;
-    ::unsetenv("STUB_CUDA_FAIL");
+    stub_cuda_refuse("");
     EXPECT_EQ(pair.all_reduce(kSeveralLaunches), sentence);
     const std::string of_peer = last(nvrar_async_error(pair.comm(1)));
     EXPECT_TRUE(contains(of_peer, "3 rank 0 could enqueue only a part of its call #1, which ended the group"))
@@ -355,10 +354,10 @@ TEST(LaunchError, InTheMidstOfACallEndsTheGroup) {
 
 TEST(LaunchError, InTheMidstOfABatchEndsTheGroup) {
   on_the_stub([](Pair& pair) {
-    refuse("cuLaunchKernelEx:2:1");
+    stub_cuda_refuse("cuLaunchKernelEx:2:1");
     const std::string sentence = pair.batch();
     EXPECT_TRUE(contains(sentence, " was enqueued in part, which ended the group: launching a GPU kernel")) << sentence;
-    ::unsetenv("STUB_CUDA_FAIL");
+    stub_cuda_refuse("");
     EXPECT_EQ(pair.batch(), sentence);
     EXPECT_EQ(nvrar_async_error(pair.comm(1)), NVRAR_SYSTEM);
   });
@@ -367,9 +366,9 @@ TEST(LaunchError, InTheMidstOfABatchEndsTheGroup) {
 TEST(LaunchError, InACaptureEndsNothing) {
   on_the_stub([](Pair& pair) {
     pair.begin_capture(true);
-    refuse("cuLaunchKernelEx:2:3");
+    stub_cuda_refuse("cuLaunchKernelEx:2:3");
     EXPECT_TRUE(contains(pair.all_reduce(kSeveralLaunches), "3 launching a GPU kernel"));
-    ::unsetenv("STUB_CUDA_FAIL");
+    stub_cuda_refuse("");
     EXPECT_EQ(pair.end_capture(true), cuda::kSuccess);
     EXPECT_EQ(pair.all_reduce(), "");
     EXPECT_EQ(last(nvrar_async_error(pair.comm(1))), "");

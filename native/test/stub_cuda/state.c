@@ -25,16 +25,24 @@ int device_count(void) {
 
 size_t device_bytes(void) { return (size_t)setting("STUB_CUDA_MEMORY", 1L << 30); }
 
-// What STUB_CUDA_FAIL orders for this call of a function. The table of counters is as long as any order is.
+static char g_refused[256];  // what a test refuses while it runs
+static int g_refuses;
+
+static const char* what_fails(void) {
+  const char* order = g_refuses ? g_refused : getenv("STUB_CUDA_FAIL");
+  return order == NULL ? "" : order;
+}
+
+// What is ordered for this call of a function. The table of counters is as long as any order is.
 static CUresult ordered_failure(const char* function) {
   static struct Counter {
     const char* function;
     long calls;
   } counters[32];
   static char counted[256];  // the order that the counters are of
-  const char* order = getenv("STUB_CUDA_FAIL");
-  if (strncmp(counted, order == NULL ? "" : order, sizeof counted - 1) != 0) {
-    snprintf(counted, sizeof counted, "%s", order == NULL ? "" : order);
+  const char* order = what_fails();
+  if (strncmp(counted, order, sizeof counted - 1) != 0) {
+    snprintf(counted, sizeof counted, "%s", order);
     memset(counters, 0, sizeof counters);
   }
   size_t length = strlen(function);
@@ -115,6 +123,13 @@ int is_device_memory(const void* address, size_t bytes) {
 }
 
 void* pointer(CUdeviceptr address) { return (void*)(uintptr_t)address; }
+
+void stub_cuda_refuse(const char* order) {
+  pthread_mutex_lock(&g_lock);
+  g_refuses = 1;
+  snprintf(g_refused, sizeof g_refused, "%s", order);
+  pthread_mutex_unlock(&g_lock);
+}
 
 size_t stub_cuda_living(void) {
   size_t living = 0;

@@ -12,13 +12,14 @@
 //   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
 //   STUB_CUDA_COMPUTE_CAPABILITY=75   of all devices; 90 without it
 //   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on, since this was set, the function NAME fails with that
-//   error;
-//                                     one that breaks the context stays, for all functions, as with a driver
+//                                     error; one that breaks the context stays, for all functions, as with a driver
 //
-// Four things that no driver has are for tests in the same process: stub_cuda_living() counts what was made and not
-// given back, stub_cuda_before sees every call, and stub_cuda_kernel is what launches run. stub_cuda_hold(stream, 1) is
-// what a kernel that waits is to a GPU: until stub_cuda_hold(stream, 0) the stream runs nothing, and who waits for it
-// or for an event behind it waits. That another stream waits for such an event is not seen to.
+// Five things that no driver has are for tests in the same process: stub_cuda_living() counts what was made and not
+// given back, stub_cuda_refuse(order) orders failures from now on instead of STUB_CUDA_FAIL, which a test whose group
+// has threads may not change any more, stub_cuda_before sees every call, and stub_cuda_kernel is what launches run.
+// stub_cuda_hold(stream, 1) is what a kernel that waits is to a GPU: until stub_cuda_hold(stream, 0) the stream runs
+// nothing, and who waits for it or for an event behind it waits. That another stream waits for such an event is not
+// seen to.
 //
 // A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
 //
@@ -179,6 +180,7 @@ void run_in_order(Stream* stream, const Operation* operation);
 
 // Allocations, streams, events, graphs, modules and retained contexts of this process.
 size_t stub_cuda_living(void);
+void stub_cuda_refuse(const char* order);
 // If not null: called at the beginning of every function, by its thread and under no lock, so that it may wait.
 extern void (*stub_cuda_before)(const char* function);
 // If not null: called for every launch on a stream that does not capture, with the CUlaunchConfig and the kernel's
