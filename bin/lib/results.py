@@ -13,7 +13,10 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 
 PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
-FAILED = re.compile(r"^\[  FAILED  \]", re.MULTILINE)
+FAILED = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", re.MULTILINE)
+# Where a native program's output says what went wrong, and how much of it is shown.
+WRONG = re.compile(r": Failure$|^==\d+==ERROR: |^WARNING: ThreadSanitizer|: runtime error: ", re.MULTILINE)
+WRONG_LINES = 8
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.MULTILINE)
 
 
@@ -47,7 +50,7 @@ class Step:
         skip = case.find("skipped")
         # CTest says "notrun" or "disabled" in an attribute, and knows GoogleTest's programs only: what is in them, they print.
         if bad is not None or case.get("status") == "fail":
-            self.failed.append((name, reason(bad)))
+            self.failed.append((name, what_failed(case.findtext("system-out") or "") or reason(bad)))
         elif skip is not None or case.get("status") in ("notrun", "disabled"):
             self.skipped.append((name, reason(skip)))
         else:
@@ -61,6 +64,17 @@ class Step:
         else:
             self.passed += int(passed.group(1))
             self.skipped += [(name, "it says why in the step's log") for name in SKIPPED.findall(output)]
+
+
+def what_failed(output):
+    """The tests of a native program that failed and the first lines that say why; "" where its output has none."""
+    lines = []
+    names = sorted(set(FAILED.findall(output)))
+    wrong = WRONG.search(output)
+    if wrong:
+        begin = output.rfind("\n", 0, wrong.start()) + 1
+        lines = [f"    {line}" for line in output[begin:].splitlines()[:WRONG_LINES]]
+    return "\n".join([", ".join(names), *lines]) if names or lines else ""
 
 
 def reason(element):
