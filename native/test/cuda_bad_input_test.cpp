@@ -18,6 +18,7 @@
 
 #include "backend/descriptor.h"
 #include "cuda/driver/driver.h"
+#include "cuda/launch/device.h"
 #include "cuda/launch/fatbin.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -74,6 +75,19 @@ TEST(CudaProbe, SaysWhatThisMachineLacks) {
     set("STUB_CUDA_DEVICES", "0");
     set("CUDA_VISIBLE_DEVICES", "");
     EXPECT_TRUE(contains(last(nvrar_probe(NVRAR_BACKEND_CUDA)), "sees no GPU; CUDA_VISIBLE_DEVICES is \"\""));
+  });
+}
+
+// A kernel that has not the steps of the algorithm would leave at once, and the call would seem to be done.
+TEST_F(WholeGroup, HasNoHierarchicalKernelInOneNode) {
+  in_a_process([] {
+    const auto device = cuda::Device::open(0);
+    const auto choice = [](uint32_t ranks_per_node) {
+      return cuda::KernelChoice{Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, true};
+    };
+    EXPECT_NE(device->kernel(choice(2)).function, nullptr);
+    EXPECT_EQ(error_of([&] { (void)device->kernel(choice(4)); }),
+              "8 a hierarchical all-reduce has no kernel for a group in one node");
   });
 }
 

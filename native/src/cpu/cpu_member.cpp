@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
+#include "call/launches.h"
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
-#include "protocol/call_header.h"
 
 namespace nvrar::cpu {
 using protocol::EpochPacket;
-using protocol::Launch;
 
 CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
                      uint64_t group_hash)
@@ -39,43 +36,21 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
   control::FlightRecord& flight = segments_->own().flight;
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
-  const uint64_t size = std::max(element_bytes(call.data_type), 1u);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
   CpuLane lane(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
-  if (plan.algorithm == Algorithm::kCopy) {
-    if (call.collective != NVRAR_BARRIER) {
-      lane.copy(reinterpret_cast<uint8_t*>(call.recv), reinterpret_cast<const uint8_t*>(call.send), call.count * size);
-    }
-    flight.end(number, NVRAR_CALL_DONE);
-    return {};
-  }
-
-  Launch launch{};
-  launch.layout = layout_;
-  launch.rank = rank();
-  launch.root = static_cast<uint32_t>(call.root);
-  launch.send_stride_bytes = call.count * size;
-  launch.recv_stride_bytes = call.count * size;
-  launch.partial_parts = reduction == nullptr ? 0 : reduction->parts;
-  launch.header_hash =
-      protocol::header_hash({sequence, call.collective, call.data_type, call.op, call.root, call.count,
-                             static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
-  for (uint64_t i = 0; i < plan.launches; ++i) {
+  const Launches launches(call, plan, layout_, rank(), sequence);
+  for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must see an abort too.
     if (segments_->own().poison.load(std::memory_order_acquire) != 0 &&
         !protocol::planted(protocol::Defect::kIgnoredPoison)) {
       flight.end(number, NVRAR_CALL_FAILED);
       return poisoned();
     }
-    const uint64_t first = i * plan.elements_per_launch;
     ++epoch_;
     waiter_.restart();
     if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
+    protocol::Launch launch = launches[i];
     launch.epoch = epoch_;
-    // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
-    launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
-    launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
-    launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
     if (!run_launch(lane, plan, launch)) {
       const control::Poison first_failure = failure_of(lane, sequence);
       poison(first_failure);

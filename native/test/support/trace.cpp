@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "protocol/hierarchical.h"
-#include "protocol/one_shot.h"
-#include "protocol/two_shot.h"
+#include "call/steps.h"
 #include "support/trace_lane.h"
 
 namespace nvrar::test {
@@ -16,23 +14,11 @@ using protocol::Launch;
 using protocol::SentinelPacket;
 using protocol::Topology;
 
-template <class Packets>
-bool sum_launch(TraceLane& lane, Algorithm algorithm, const Launch& launch) {
-  if (algorithm == Algorithm::kTwoShot) return protocol::two_shot<Packets>(lane, launch);
-  if (algorithm == Algorithm::kReduce) return protocol::reduce<Packets>(lane, launch);
-  if (algorithm == Algorithm::kReduceScatter) return protocol::reduce_scatter<Packets>(lane, launch);
-  if (algorithm == Algorithm::kOneShot) return protocol::one_shot<Packets>(lane, launch);
-  protocol::DirectExchange exchange;
-  return protocol::hierarchical<Packets>(lane, exchange, launch);
-}
-
 bool run_launch(TraceLane& lane, const TracedLaunch& traced, const Launch& launch) {
-  if (traced.algorithm == Algorithm::kAllGather) return protocol::all_gather(lane, launch);
-  if (traced.algorithm == Algorithm::kAllToAll) return protocol::all_to_all(lane, launch);
-  if (traced.algorithm == Algorithm::kBroadcast) return protocol::broadcast(lane, launch);
-  if (traced.algorithm == Algorithm::kBarrier) return protocol::barrier(lane, launch);
-  return traced.kind == protocol::PacketKind::kSentinel ? sum_launch<SentinelPacket>(lane, traced.algorithm, launch)
-                                                        : sum_launch<EpochPacket>(lane, traced.algorithm, launch);
+  if (!sums(traced.algorithm)) return move_steps(lane, traced.algorithm, launch);
+  return traced.kind == protocol::PacketKind::kSentinel
+             ? sum_steps<SentinelPacket, true>(lane, traced.algorithm, launch)
+             : sum_steps<EpochPacket, true>(lane, traced.algorithm, launch);
 }
 
 std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }

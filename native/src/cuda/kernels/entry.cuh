@@ -143,4 +143,38 @@ class Entry {
   Packet latest_{};
 };
 
+// The one way of every kernel through a launch of a collective. Body:
+//
+//   bool prepare()                  loads that overlap the entry's, before the launch's number is known; false: leave
+//   void send(uint64_t epoch)       what goes out before block 0 looks back at the launch before
+//   void finish(uint64_t epoch)     the rest
+template <class Body>
+__device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body) {
+  Entry entry(args);
+  if (!body.prepare()) return;
+  const uint64_t epoch = entry.epoch();
+  if (epoch == 0) return;
+  body.send(epoch);
+  entry.look_back(epoch);
+  body.finish(epoch);
+  entry.leave(epoch);
+}
+
+// The same by the steps of protocol/, which send and wait by themselves. Steps: static void run(args, launch).
+template <class Steps>
+__device__ __forceinline__ void run_steps(const KernelArgs& args) {
+  struct Body {
+    const KernelArgs& args;
+    protocol::Launch launch;
+    __device__ __forceinline__ bool prepare() { return true; }
+    __device__ __forceinline__ void send(uint64_t) {}
+    __device__ __forceinline__ void finish(uint64_t epoch) {
+      launch.epoch = epoch;
+      Steps::run(args, launch);
+    }
+  };
+  Body body{args, args.launch};
+  run_in_launch(args, body);
+}
+
 }  // namespace nvrar::cuda

@@ -26,3 +26,12 @@ __device__ __forceinline__ void store_torn(protocol::Packet*, const protocol::Pa
 
 }  // namespace nvrar::cuda
 #endif
+
+// A kernel of that name, whose body is a function of its arguments. blocks: that a multiprocessor is to hold; 0: as
+// many as it may.
+#define NVRAR_KERNEL_OF(Args, name, threads, blocks, ...)             \
+  extern "C" __global__ void __launch_bounds__(threads, blocks)       \
+      nvrar_##name(const __grid_constant__ Launched<Args> launched) { \
+    __VA_ARGS__(args_of(launched));                                   \
+  }
+#define NVRAR_KERNEL(name, threads, blocks, ...) NVRAR_KERNEL_OF(KernelArgs, name, threads, blocks, __VA_ARGS__)

@@ -76,6 +76,7 @@ __device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, cons
 // call_header.h, by one thread for each peer of a launch. Where the headers lie is known before the launch's number is.
 class HeaderExchange {
  public:
+  HeaderExchange() = default;
   __device__ __forceinline__ HeaderExchange(const KernelArgs& args, uint32_t peer)
       : to_(args.rings[peer] + protocol::RingLayout::header_slot(0, args.launch.rank)),
         from_(args.rings[args.launch.rank] + protocol::RingLayout::header_slot(0, peer)) {}
@@ -111,8 +112,10 @@ class TeamAllReduce {
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
   static constexpr uint32_t kWordsPerRun = kRunBytes / sizeof(uint32_t);
 
-  __device__ __forceinline__ explicit TeamAllReduce(const KernelArgs& args)
+  __device__ __forceinline__ TeamAllReduce(const KernelArgs& args, Packet* gathered, Packet* results)
       : args_(args),
+        gathered_(gathered),
+        results_(results),
         world_(kRanks != 0 ? kRanks : args.launch.topology().world),
         rank_(args.launch.rank),
         lane_(threadIdx.x % kWarpThreads),
@@ -127,43 +130,45 @@ class TeamAllReduce {
     theirs_ = args.rings[peer_];
   }
 
-  __device__ __forceinline__ void run(Packet* gathered, Packet* results) {
-    Entry entry(args_);
-    const Packet first = load(first_);
+  __device__ __forceinline__ bool prepare() {
+    input_ = load(first_);
     const protocol::RingLayout& layout = args_.launch.layout;
-    const auto even_data = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 0, Hop::kData, 0));
-    const auto odd_data = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 1, Hop::kData, 0));
-    if (!pins_addresses(even_data, odd_data, theirs_, own_)) return;
-    epoch_ = entry.epoch();
-    if (epoch_ == 0) return;
-    data_ = epoch_ % protocol::kParities == 0 ? even_data : odd_data;
+    even_data_ = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 0, Hop::kData, 0));
+    odd_data_ = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 1, Hop::kData, 0));
+    return pins_addresses(even_data_, odd_data_, theirs_, own_);
+  }
+
+  __device__ __forceinline__ void send(uint64_t epoch) {
+    epoch_ = epoch;
+    data_ = epoch_ % protocol::kParities == 0 ? even_data_ : odd_data_;
     each_tile([&](uint32_t tile) {
-      const Packet payload = is_first(tile) ? first : load(tile);
+      const Packet payload = is_first(tile) ? input_ : load(tile);
       if (warp_ != 0 && has(run_of_peer(tile))) {
         send_packet(args_, theirs_ + data_ + slot(tile, rank_), SentinelPacket::seal(payload, epoch_));
       }
     });
-    const HeaderExchange header(args_, header_peer());
-    if (is_for_header()) header.send(args_, epoch_);
-    entry.look_back(epoch_);
+    header_ = HeaderExchange(args_, header_peer());
+    if (is_for_header()) header_.send(args_, epoch_);
+  }
 
-    bool good = !is_for_header() || header.check(args_, header_peer(), epoch_);
+  __device__ __forceinline__ void finish(uint64_t) {
+    bool good = !is_for_header() || header_.check(args_, header_peer(), epoch_);
     each_tile([&](uint32_t tile) {
       // Of the run that this rank sums; the own part of it warp 0 has at hand.
-      Packet packet = first;
+      Packet packet = input_;
       const bool sums = has(run_of_rank(tile));
       if (sums && warp_ != 0) {
         good = good && await<SentinelPacket>(args_, own_ + data_ + slot(tile, peer_), peer_, epoch_, &packet);
       } else if (sums && !is_first(tile)) {
         packet = load(tile);
       }
-      gathered[(team_ * world_ + peer_) * kWarpThreads + lane_] = packet;
+      gathered_[(team_ * world_ + peer_) * kWarpThreads + lane_] = packet;
       // What is no sum of all may neither be stored nor reach a peer.
       good = sync_team_and(good);
       for (uint32_t word = thread_; word < kWordsPerRun; word += world_ * kWarpThreads) {
-        const uint32_t sum = sum_of(gathered, word);
+        const uint32_t sum = sum_of(word);
         if (kTwoShot) {
-          reinterpret_cast<uint32_t*>(results + team_ * kWarpThreads)[word] = sum;
+          reinterpret_cast<uint32_t*>(results_ + team_ * kWarpThreads)[word] = sum;
         } else if (good) {
           store_word(tile * kRunBytes + word * sizeof(uint32_t), sum);
         }
@@ -171,7 +176,7 @@ class TeamAllReduce {
       if (sums && warp_ != 0) clear_packet(args_, own_ + data_ + slot(tile, peer_));
       if (kTwoShot) {
         sync_team();
-        const Packet result = results[team_ * kWarpThreads + lane_];
+        const Packet result = results_[team_ * kWarpThreads + lane_];
         if (good && sums) {
           if (warp_ != 0) {
             send_packet(args_, theirs_ + data_ + result_hop() + slot(tile, rank_),
@@ -196,7 +201,6 @@ class TeamAllReduce {
         clear_packet(args_, at);
       });
     }
-    entry.leave(epoch_);
   }
 
  private:
@@ -242,8 +246,8 @@ class TeamAllReduce {
   __device__ __forceinline__ void store_word(uint32_t at, uint32_t word) const {
     if (at < bytes_) *reinterpret_cast<uint32_t*>(args_.launch.recv + at) = word;
   }
-  __device__ __forceinline__ uint32_t sum_of(const Packet* gathered, uint32_t word) const {
-    const auto* const words = reinterpret_cast<const uint32_t*>(gathered + team_ * world_ * kWarpThreads) + word;
+  __device__ __forceinline__ uint32_t sum_of(uint32_t word) const {
+    const auto* const words = reinterpret_cast<const uint32_t*>(gathered_ + team_ * world_ * kWarpThreads) + word;
     const auto in_order = [&](uint32_t turn) {
       if (!protocol::planted(protocol::Defect::kOwnFirst)) return turn;
       return turn == 0 ? rank_ : turn == rank_ ? 0 : turn;
@@ -277,7 +281,10 @@ class TeamAllReduce {
     const uint32_t peer = rank_ + lane_ % protocol::kMaxRanks;
     return peer < world_ ? peer : peer - world_;
   }
+
   const KernelArgs& args_;
+  Packet* const gathered_;  // shared by a block's threads
+  Packet* const results_;
   uint32_t world_;
   uint32_t rank_;
   uint32_t lane_;
@@ -289,92 +296,127 @@ class TeamAllReduce {
   uint32_t bytes_;
   Packet* own_;
   Packet* theirs_;
+  Packet input_;  // of the first tile
+  uint32_t even_data_ = 0;
+  uint32_t odd_data_ = 0;
   uint64_t epoch_ = 0;
   uint32_t data_ = 0;  // first slot of the launch's area
+  HeaderExchange header_;
 };
 
 // One-shot between two ranks: there is one packet to wait for, so the thread that has it also has all that it adds. A
 // warp does a run; a block's last warp does none, in block 0 it has the header.
 template <class Element, bool kSingle>
-__device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
+class PairAllReduce {
+ public:
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
-  constexpr uint32_t kRunBytes = SentinelPacket::kRunBytes;
-  constexpr uint32_t kRanks = 2;
-  const auto bytes = static_cast<uint32_t>(args.launch.bytes);
-  const uint32_t rank = args.launch.rank;
-  const uint32_t peer = 1 - rank;
-  const uint32_t lane = threadIdx.x % kWarpThreads;
-  const uint32_t warp = threadIdx.x / kWarpThreads;
-  const uint32_t warps = blockDim.x / kWarpThreads - 1;
-  const bool for_header = warp == warps;
-  const uint32_t first_run = for_header ? ~0u / kRunBytes : block_index() * warps + warp;
-  const uint32_t step = grid_blocks() * warps;
-  Packet* const own = args.rings[rank];
-  Packet* const theirs = args.rings[peer];
-  const auto load = [&](uint32_t at) {
-    return at < bytes ? *reinterpret_cast<const Packet*>(args.launch.send + at) : Packet{};
-  };
+  static constexpr uint32_t kRunBytes = SentinelPacket::kRunBytes;
+  static constexpr uint32_t kRanks = 2;
 
-  Entry entry(args);
-  const uint32_t first_at = first_run * kRunBytes + lane * protocol::kPacketBytes;
-  const Packet first = load(first_at);
-  const auto even_data = static_cast<uint32_t>(args.launch.layout.slot(PacketKind::kSentinel, 0, Hop::kData, 0));
-  const auto odd_data = static_cast<uint32_t>(args.launch.layout.slot(PacketKind::kSentinel, 1, Hop::kData, 0));
-  const HeaderExchange header(args, peer);
-  if (!pins_addresses(even_data, odd_data, theirs, own)) return;
-  const uint64_t epoch = entry.epoch();
-  if (epoch == 0) return;
-  const uint32_t data = (epoch % protocol::kParities == 0 ? even_data : odd_data) + lane;
-  const auto slot = [&](uint32_t run, uint32_t source) {
-    return data + (run * kRanks + source) * protocol::kRunPackets;
-  };
-  for (uint32_t run = first_run, at = first_at; at < bytes; run += step, at += step * kRunBytes) {
-    const Packet payload = kSingle || at == first_at ? first : load(at);
-    send_packet(args, theirs + slot(run, rank), SentinelPacket::seal(payload, epoch));
-    if (kSingle) break;
+  __device__ __forceinline__ explicit PairAllReduce(const KernelArgs& args)
+      : args_(args),
+        bytes_(static_cast<uint32_t>(args.launch.bytes)),
+        rank_(args.launch.rank),
+        peer_(1 - rank_),
+        lane_(threadIdx.x % kWarpThreads) {
+    const uint32_t warp = threadIdx.x / kWarpThreads;
+    const uint32_t warps = blockDim.x / kWarpThreads - 1;
+    for_header_ = warp == warps;
+    first_run_ = for_header_ ? ~0u / kRunBytes : block_index() * warps + warp;
+    step_ = grid_blocks() * warps;
+    own_ = args.rings[rank_];
+    theirs_ = args.rings[peer_];
   }
-  const bool has_header = for_header && block_index() == 0 && lane == 0;
-  if (has_header) header.send(args, epoch);
-  entry.look_back(epoch);
-  if (has_header) (void)header.check(args, peer, epoch);
 
-  bool good = true;
-  for (uint32_t run = first_run, at = first_at; at < bytes && good; run += step, at += step * kRunBytes) {
-    const Packet mine = kSingle || at == first_at ? first : load(at);
-    Packet other;
-    Packet* const from = own + slot(run, peer);
-    good = await<SentinelPacket>(args, from, peer, epoch, &other);
-    if (!good) break;
-    Packet sum;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      WordSum<Element> word(rank == 0 ? mine[i] : other[i]);
-      word.add(rank == 0 ? other[i] : mine[i]);
-      sum[i] = word.round();
+  __device__ __forceinline__ bool prepare() {
+    first_at_ = first_run_ * kRunBytes + lane_ * protocol::kPacketBytes;
+    input_ = load(first_at_);
+    const protocol::RingLayout& layout = args_.launch.layout;
+    even_data_ = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 0, Hop::kData, 0));
+    odd_data_ = static_cast<uint32_t>(layout.slot(PacketKind::kSentinel, 1, Hop::kData, 0));
+    header_ = HeaderExchange(args_, peer_);
+    return pins_addresses(even_data_, odd_data_, theirs_, own_);
+  }
+
+  __device__ __forceinline__ void send(uint64_t epoch) {
+    data_ = (epoch % protocol::kParities == 0 ? even_data_ : odd_data_) + lane_;
+    for (uint32_t run = first_run_, at = first_at_; at < bytes_; run += step_, at += step_ * kRunBytes) {
+      const Packet payload = is_first(at) ? input_ : load(at);
+      send_packet(args_, theirs_ + slot(run, rank_), SentinelPacket::seal(payload, epoch));
+      if (kSingle) break;
     }
-    *reinterpret_cast<Packet*>(args.launch.recv + at) = sum;
-    clear_packet(args, from);
-    if (kSingle) break;
+    has_header_ = for_header_ && block_index() == 0 && lane_ == 0;
+    if (has_header_) header_.send(args_, epoch);
   }
-  entry.leave(epoch);
-}
+
+  __device__ __forceinline__ void finish(uint64_t epoch) {
+    if (has_header_) (void)header_.check(args_, peer_, epoch);
+    bool good = true;
+    for (uint32_t run = first_run_, at = first_at_; at < bytes_ && good; run += step_, at += step_ * kRunBytes) {
+      const Packet mine = is_first(at) ? input_ : load(at);
+      Packet other;
+      Packet* const from = own_ + slot(run, peer_);
+      good = await<SentinelPacket>(args_, from, peer_, epoch, &other);
+      if (!good) break;
+      Packet sum;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        WordSum<Element> word(rank_ == 0 ? mine[i] : other[i]);
+        word.add(rank_ == 0 ? other[i] : mine[i]);
+        sum[i] = word.round();
+      }
+      *reinterpret_cast<Packet*>(args_.launch.recv + at) = sum;
+      clear_packet(args_, from);
+      if (kSingle) break;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ bool is_first(uint32_t at) const { return kSingle || at == first_at_; }
+  __device__ __forceinline__ uint32_t slot(uint32_t run, uint32_t source) const {
+    return data_ + (run * kRanks + source) * protocol::kRunPackets;
+  }
+  __device__ __forceinline__ Packet load(uint32_t at) const {
+    return at < bytes_ ? *reinterpret_cast<const Packet*>(args_.launch.send + at) : Packet{};
+  }
+
+  const KernelArgs& args_;
+  uint32_t bytes_;
+  uint32_t rank_;
+  uint32_t peer_;
+  uint32_t lane_;
+  bool for_header_;  // this warp, of whatever block
+  bool has_header_ = false;
+  uint32_t first_run_;
+  uint32_t step_;
+  Packet* own_;
+  Packet* theirs_;
+  uint32_t first_at_ = 0;
+  Packet input_;  // of the first run
+  uint32_t even_data_ = 0;
+  uint32_t odd_data_ = 0;
+  uint32_t data_ = 0;  // this lane's first slot of the launch's area
+  HeaderExchange header_;
+};
 
 template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle>
 __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
   __shared__ Packet results[kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  TeamAllReduce<Element, kRanks, kTwoShot, kSingle>(args).run(gathered, results);
+  TeamAllReduce<Element, kRanks, kTwoShot, kSingle> body(args, gathered, results);
+  run_in_launch(args, body);
+}
+
+template <class Element, bool kSingle>
+__device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
+  PairAllReduce<Element, kSingle> body(args);
+  run_in_launch(args, body);
 }
 
 }  // namespace nvrar::cuda
 
-#define NVRAR_KERNEL(name, warps, blocks, ...)                               \
-  extern "C" __global__ void __launch_bounds__((warps)*kWarpThreads, blocks) \
-      nvrar_##name(const __grid_constant__ Launched<KernelArgs> launched) {  \
-    __VA_ARGS__(args_of(launched));                                          \
-  }
-#define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps, 3, __VA_ARGS__)
-#define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps, kPlaces, __VA_ARGS__)
+#define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps* kWarpThreads, 3, __VA_ARGS__)
+#define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps* kWarpThreads, kPlaces, __VA_ARGS__)
 #define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>) \
   NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, true, true>)

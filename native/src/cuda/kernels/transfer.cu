@@ -233,11 +233,7 @@ class End {
   uint64_t transfers_ = 0;
 };
 
-}  // namespace
-
-extern "C" __global__ void __launch_bounds__(kTransferThreads)
-    nvrar_transfer(const __grid_constant__ Launched<TransferArgs> launched) {
-  const TransferArgs& args = args_of(launched);
+__device__ __forceinline__ void run_queue(const TransferArgs& args) {
   const TransferQueue& queue = args.queues[block_index()];
   End end(args, queue);
   bool good = end.enter();
@@ -246,5 +242,9 @@ extern "C" __global__ void __launch_bounds__(kTransferThreads)
   __syncthreads();
   if (threadIdx.x == 0) count_ended(args.member);
 }
+
+}  // namespace
+
+NVRAR_KERNEL_OF(TransferArgs, transfer, kTransferThreads, 0, run_queue)
 
 }  // namespace nvrar::cuda

@@ -162,7 +162,7 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
   return kernel;
 }
 
-const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
+const Kernel& Device::kernel(const KernelChoice& choice) const {
   const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
   const bool nodes = choice.topology.nodes() > 1;
   switch (choice.algorithm) {
@@ -174,6 +174,8 @@ const Kernel& Device::kernel(const KernelChoice& choice) const noexcept {
       }
       return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
     case Algorithm::kHierarchical:
+      if (!nodes) throw Error(NVRAR_INTERNAL, "a hierarchical all-reduce has no kernel for a group in one node");
+      return node_sums_[choice.data_type];
     case Algorithm::kReduce:
     case Algorithm::kReduceScatter:
       return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];

@@ -44,7 +44,8 @@ class Device {
   // Of any mix of kernels, that each multiprocessor holds at once (grid.h), and so all of them together.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
-  const Kernel& kernel(const KernelChoice& choice) const noexcept;
+  // Throws Error where no kernel has the steps of that algorithm: such a call may not be made.
+  const Kernel& kernel(const KernelChoice& choice) const;
   const Kernel& transfer_kernel() const noexcept { return transfer_; }
 
  private:

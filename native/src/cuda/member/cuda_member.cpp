@@ -5,9 +5,9 @@
 #include <cstring>
 #include <string>
 
+#include "call/launches.h"
 #include "common/error.h"
 #include "common/watched.h"
-#include "protocol/call_header.h"
 #include "protocol/slices.h"
 
 namespace nvrar::cuda {
@@ -218,29 +218,19 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   // Nobody knows how often a captured call will run: its record is that it was captured.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
-  const uint64_t size = std::max(element_bytes(call.data_type), 1u);
-  const bool aligned = (call.send | call.recv | call.count * size) % protocol::kPacketBytes == 0;
+  const bool aligned =
+      (call.send | call.recv | call.count * element_bytes(call.data_type)) % protocol::kPacketBytes == 0;
   const Kernel& kernel = device_->kernel({plan.algorithm, call.data_type, call.op, layout_.topology, aligned});
+  // Without the call's number: a captured launch keeps the one that it was captured with.
+  const Launches launches(call, plan, layout_, rank(), 0);
   KernelArgs args = args_;
   args.algorithm = static_cast<uint32_t>(plan.algorithm);
   args.op = call.op;
-  args.launch.root = static_cast<uint32_t>(call.root);
-  args.launch.send_stride_bytes = call.count * size;
-  args.launch.recv_stride_bytes = call.count * size;
-  args.launch.partial_parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
-  // Without the call's number: a captured launch keeps the one that it was captured with.
-  args.launch.header_hash =
-      protocol::header_hash({0, call.collective, call.data_type, call.op, call.root, call.count,
-                             static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
   uint64_t enqueued = 0;
   try {
-    for (; enqueued < plan.launches; ++enqueued) {
-      const uint64_t first = enqueued * plan.elements_per_launch;
-      // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
-      args.launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
-      args.launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
-      args.launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
-      args.tag = log_.add({record, number, captured ? 0u : 1u, enqueued + 1 == plan.launches});
+    for (; enqueued < launches.count(); ++enqueued) {
+      args.launch = launches[enqueued];
+      args.tag = log_.add({record, number, captured ? 0u : 1u, enqueued + 1 == launches.count()});
       launch(kernel, grid_of(kernel, plan, layout_.topology, args.launch.bytes, most_blocks_), &args, stream, captured);
     }
   } catch (...) {

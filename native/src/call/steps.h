@@ -1,0 +1,63 @@
+// Which steps of protocol/ an algorithm is: the one switch, for both backends and for the trace of the tests. Compiled
+// for host and device.
+#ifndef NVRAR_CALL_STEPS_H
+#define NVRAR_CALL_STEPS_H
+
+#include "call/algorithm.h"
+#include "protocol/hierarchical.h"
+#include "protocol/one_shot.h"
+#include "protocol/two_shot.h"
+
+namespace nvrar {
+
+constexpr bool sums(Algorithm algorithm) {
+  return algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter;
+}
+
+// False: leave at once, nothing is a result. So it is for an algorithm that sums.
+template <class Lane>
+NVRAR_HD bool move_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
+  switch (algorithm) {
+    case Algorithm::kCopy:
+      lane.copy(launch.recv, launch.send, launch.bytes);
+      return true;
+    case Algorithm::kAllGather:
+      return protocol::all_gather(lane, launch);
+    case Algorithm::kAllToAll:
+      return protocol::all_to_all(lane, launch);
+    case Algorithm::kBroadcast:
+      return protocol::broadcast(lane, launch);
+    case Algorithm::kBarrier:
+      return protocol::barrier(lane, launch);
+    default:
+      return false;
+  }
+}
+
+// kNodes: the lane can sum over several nodes; without that there is no hierarchical all-reduce. False: leave at once,
+// nothing is a result. So it is for an algorithm that does not sum.
+template <class Packets, bool kNodes, class Lane>
+NVRAR_HD bool sum_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
+  switch (algorithm) {
+    case Algorithm::kOneShot:
+      return protocol::one_shot<Packets>(lane, launch);
+    case Algorithm::kTwoShot:
+      return protocol::two_shot<Packets>(lane, launch);
+    case Algorithm::kHierarchical:
+      if constexpr (kNodes) {
+        protocol::DirectExchange exchange;
+        return protocol::hierarchical<Packets>(lane, exchange, launch);
+      }
+      return false;
+    case Algorithm::kReduce:
+      return protocol::reduce<Packets>(lane, launch);
+    case Algorithm::kReduceScatter:
+      return protocol::reduce_scatter<Packets>(lane, launch);
+    default:
+      return false;
+  }
+}
+
+}  // namespace nvrar
+
+#endif  // NVRAR_CALL_STEPS_H
