@@ -40,6 +40,11 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
       for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
         if (algorithm == Algorithm::kBarrier) bytes = 0;
         launches.push_back({algorithm, kind, bytes, static_cast<uint32_t>(launches.size()) % topology.world});
+        const bool has_teams = algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+        if (!has_teams || kind == PacketKind::kEpoch || topology.nodes() > 1) continue;
+        // Teams have whole packets. A rank whose buffer is at an odd address works without them beside those that do.
+        bytes = (bytes + protocol::kPacketBytes - 1) / protocol::kPacketBytes * protocol::kPacketBytes;
+        for (const uint32_t in_teams : {~0u, 0b10110101u}) launches.push_back({algorithm, kind, bytes, 0, in_teams});
       }
     }
   }

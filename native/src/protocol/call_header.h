@@ -51,6 +51,14 @@ NVRAR_HD uint32_t header_hash(const CallSignature& call) {
   return hash ^ (hash >> 16);
 }
 
+NVRAR_HD Packet header_packet(uint32_t hash, uint64_t epoch) {
+  Packet payload{};
+  payload[0] = hash;
+  return EpochPacket::seal(payload, epoch);
+}
+// Of a header that came: whether its rank is in the same call.
+NVRAR_HD bool is_same_call(const Packet& header, uint32_t hash) { return header[0] == hash; }
+
 // Headers follow the data: on a host with total store order a header then shows that the data is there too, so that a
 // receiver that shares its core with the sender wakes once. Nothing may depend on it: device memory keeps no such
 // order, and a test build sends them first.
@@ -64,9 +72,7 @@ template <class Lane>
 NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
   if (lane.worker() != 0) return;
   const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
-  Packet payload{};
-  payload[0] = launch.header_hash;
-  const Packet packet = EpochPacket::seal(payload, launch.epoch);
+  const Packet packet = header_packet(launch.header_hash, launch.epoch);
   const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
 }
@@ -85,7 +91,7 @@ NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
                                          &packet)) {
       return false;
     }
-    if (packet[0] != launch.header_hash) {
+    if (!is_same_call(packet, launch.header_hash)) {
       lane.differ(source);
       same = false;
     }

@@ -10,7 +10,10 @@ namespace nvrar::protocol {
 // Every source sends straight to where the data is used: a run of each source side by side.
 struct FlatRuns {
   Topology topology;
-  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j * topology.world + source; }
+  template <class Index>
+  NVRAR_HD Index data_run(Index j, uint32_t source) const {
+    return j * topology.world + source;
+  }
   // From a source's run to its next one, in slots.
   NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world; }
@@ -22,8 +25,20 @@ struct TwoShotRuns {
   NVRAR_HD uint32_t owner(uint64_t j) const {
     return static_cast<uint32_t>((planted(Defect::kNextOwner) ? j + 1 : j) % topology.world);
   }
-  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return j / topology.world * topology.world + source; }
-  NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
+  NVRAR_HD uint64_t data_run(uint64_t j, uint32_t source) const { return tile_data_run(j / topology.world, source); }
+  template <class Index>
+  NVRAR_HD Index result_run(Index j) const {
+    return j;
+  }
+  // A tile is a run of each slice: tile t has the runs from t * world on.
+  template <class Index>
+  NVRAR_HD Index run_of(Index tile, uint32_t owner) const {
+    return tile * topology.world + owner;
+  }
+  template <class Index>
+  NVRAR_HD Index tile_data_run(Index tile, uint32_t source) const {
+    return tile * topology.world + source;
+  }
   // From a rank's run to its next one, in slots, in both hops.
   NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world * topology.world; }

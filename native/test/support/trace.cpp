@@ -5,6 +5,7 @@
 
 #include "call/steps.h"
 #include "support/trace_lane.h"
+#include "support/trace_team.h"
 
 namespace nvrar::test {
 namespace {
@@ -14,7 +15,12 @@ using protocol::Launch;
 using protocol::SentinelPacket;
 using protocol::Topology;
 
-bool run_launch(TraceLane& lane, const TracedLaunch& traced, const Launch& launch) {
+bool run_launch(Trace* trace, uint32_t rank, const TracedLaunch& traced, const Launch& launch) {
+  if ((traced.in_teams >> rank & 1) != 0) {
+    return traced.algorithm == Algorithm::kTwoShot ? TraceTeam<true>(trace, rank, launch).run()
+                                                   : TraceTeam<false>(trace, rank, launch).run();
+  }
+  TraceLane lane(trace, rank, launch);
   if (!sums(traced.algorithm)) return move_steps(lane, traced.algorithm, launch);
   return traced.kind == protocol::PacketKind::kSentinel
              ? sum_steps<SentinelPacket, true>(lane, traced.algorithm, launch)
@@ -58,9 +64,8 @@ void Trace::run_rank(uint32_t rank, const std::vector<TracedLaunch>& launches) {
     launch.send_stride_bytes = traced.bytes;
     launch.recv_stride_bytes = traced.bytes;
     launch.partial_parts = traced.kind == protocol::PacketKind::kSentinel ? 2 : 1;
-    TraceLane lane(this, rank, launch);
     enter(rank, epoch);
-    if (!run_launch(lane, traced, launch)) break;
+    if (!run_launch(this, rank, traced, launch)) break;
     leave(rank, traced, epoch);
   }
   const std::lock_guard lock(mutex_);

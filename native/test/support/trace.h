@@ -23,6 +23,7 @@ struct TracedLaunch {
   protocol::PacketKind kind;
   uint64_t bytes;
   uint32_t root = 0;
+  uint32_t in_teams = 0;  // bit r: rank r runs it by protocol/team.h
 };
 
 class Trace {
@@ -34,6 +35,8 @@ class Trace {
 
  private:
   friend class TraceLane;
+  template <bool kTwoShot>
+  friend class TraceTeam;
   using Clock = std::array<uint64_t, protocol::kMaxRanks>;
 
   // A run of packets in a rank's memory, as it was sent last.

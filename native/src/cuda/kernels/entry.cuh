@@ -17,14 +17,14 @@ __device__ __forceinline__ bool fail(const KernelArgs& args, FailureKind kind, u
   return true;
 }
 
-// Between two looks at what ends a wait: some hundred microseconds.
-constexpr uint32_t kLooksBetweenChecks = 1024;
+// Between two checks of what ends a wait: some hundred microseconds.
+constexpr uint32_t kPollsBetweenChecks = 1024;
 
 constexpr uint64_t kLeave = ~uint64_t{0};
 
-// What a wait looks at now and then. since_ns: what the last look gave, 0 at first. kLeave: the group has failed, or
-// was aborted, or now fails because `ranks` are too late.
-__device__ __forceinline__ uint64_t look_up(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
+// What a wait checks now and then: whether the group has failed or was aborted, and whether the time is up, in which
+// case it fails because of `ranks`. since_ns: what the last check returned, 0 at first. kLeave: leave the launch.
+__device__ __forceinline__ uint64_t check_wait(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
   const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
   if (!ignores && load_word(&args.state->poison) != 0) return kLeave;
   if (!ignores && load_word(&args.page->abort) != 0) {
@@ -44,11 +44,11 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
                                       Packet* packet) {
   pass_moment(args, protocol::Moment::kWaits, slot);
   uint64_t since_ns = 0;
-  for (uint32_t looks = 1;; ++looks) {
+  for (uint32_t polls = 1;; ++polls) {
     *packet = load_packet(slot);
     if (Packets::arrived(*packet, epoch)) return true;
-    if (__builtin_expect(looks % kLooksBetweenChecks == 0, 0)) {
-      since_ns = look_up(args, 1u << source, since_ns);
+    if (__builtin_expect(polls % kPollsBetweenChecks == 0, 0)) {
+      since_ns = check_wait(args, 1u << source, since_ns);
       if (since_ns == kLeave) return false;
     }
   }
@@ -75,7 +75,7 @@ class Entry {
     BlockState* const own = &state->blocks[block_index()];
     // All on their way together, and with what the caller loads next: nothing here waits for what comes back.
     claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own->claims), 1ull);
-    left_ = load_word(&own->left);
+    exits_ = load_word(&own->exits);
     epoch_ = load_word(&own->epoch);
     poison_ = load_word(&state->poison);
     latest_ = load_packet(reinterpret_cast<const Packet*>(&state->latest));
@@ -90,7 +90,7 @@ class Entry {
       const bool late = latest_[2] == args_.tag && epoch_ != latest;
       uint64_t epoch = late ? latest : latest + 1;
       if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);
-      const bool alone = left_ == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
+      const bool alone = exits_ == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
       if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
       const bool good = alone && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
       entered = good ? epoch : 0;
@@ -104,12 +104,12 @@ class Entry {
     return entered;
   }
   // All threads of the block, once it has sent.
-  __device__ __forceinline__ void look_back(uint64_t epoch) const {
+  __device__ __forceinline__ void check_previous(uint64_t epoch) const {
     if (block_index() != 0 || threadIdx.x != blockDim.x - 1) return;
     DeviceState* const state = args_.state;
     const uint64_t launched = load_word(&state->blocks_launched[epoch % 2]);
     const uint64_t before_launched = load_word(&state->blocks_launched[(epoch + 1) % 2]);
-    const uint64_t before_left = load_word(&state->blocks_left[(epoch + 1) % 2]);
+    const uint64_t before_left = load_word(&state->blocks_exited[(epoch + 1) % 2]);
     *reinterpret_cast<volatile uint64_t*>(&state->blocks_launched[epoch % 2]) = launched + grid_blocks();
     if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
     if (__builtin_expect(before_left != before_launched, 0)) fail(args_, FailureKind::kOverlap, 0);
@@ -118,8 +118,8 @@ class Entry {
   __device__ __forceinline__ void leave(uint64_t epoch) const {
     __syncthreads();
     if (threadIdx.x != 0) return;
-    *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[block_index()].left) = claims_ + 1;
-    atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_left[epoch % 2]), 1ull);
+    *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[block_index()].exits) = claims_ + 1;
+    atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_exited[epoch % 2]), 1ull);
     count_ended(args_);
   }
 
@@ -137,7 +137,7 @@ class Entry {
 
   const KernelArgs& args_;
   uint64_t claims_ = 0;
-  uint64_t left_ = 0;
+  uint64_t exits_ = 0;
   uint64_t epoch_ = 0;
   uint64_t poison_ = 0;
   Packet latest_{};
@@ -155,7 +155,7 @@ __device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body
   const uint64_t epoch = entry.epoch();
   if (epoch == 0) return;
   body.send(epoch);
-  entry.look_back(epoch);
+  entry.check_previous(epoch);
   body.finish(epoch);
   entry.leave(epoch);
 }

@@ -24,7 +24,7 @@ static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane
 // What a block of that index, of whatever launch, was in last (protocol.md 4, 5).
 struct alignas(16) BlockState {
   uint64_t claims;  // launches that it has entered
-  uint64_t left;    // launches that it has left
+  uint64_t exits;   // launches that it has left
   uint64_t epoch;   // of the last one that it has entered
   uint64_t ended;   // launches of its index, captured ones apart, that are over for it, entered or not
 };
@@ -46,7 +46,7 @@ struct DeviceState {
   // Of all launches up to the latest, those with even numbers and those with odd ones. Blocks of a launch may have left
   // when its block 0 looks at those of the launch before.
   uint64_t blocks_launched[2];
-  uint64_t blocks_left[2];
+  uint64_t blocks_exited[2];
   BlockState blocks[1];  // as many as a launch can have
 };
 

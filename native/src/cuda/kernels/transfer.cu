@@ -120,7 +120,7 @@ class End {
     uint32_t steps = 0;
     for (uint32_t i = 0; i < grid_blocks(); ++i) steps += load_word(&state_of(batch_, batch_.queues[i])->steps);
     if (steps != patience->steps) *patience = {0, steps};
-    patience->since_ns = look_up(args_, 1u << peer_, patience->since_ns);
+    patience->since_ns = check_wait(args_, 1u << peer_, patience->since_ns);
     return patience->since_ns != kLeave;
   }
   __device__ void note_step() const {
@@ -135,10 +135,10 @@ class End {
     const uint64_t epoch = number + 1;
     pass_moment(args_, protocol::Moment::kWaits, at);
     Patience patience;
-    for (uint32_t looks = 1;; ++looks) {
+    for (uint32_t polls = 1;; ++polls) {
       *packet = load_packet(at);
       if (EpochPacket::arrived(*packet, epoch)) return true;
-      if (looks % kLooksBetweenChecks != 0) continue;
+      if (polls % kPollsBetweenChecks != 0) continue;
       if (((*packet)[2] | uint64_t{(*packet)[3]} << 32) > epoch) {
         fail(args_, FailureKind::kOverrun, 1u << peer_);
         return false;
@@ -177,8 +177,8 @@ class End {
       good = 1;
       pass_moment(args_, protocol::Moment::kWaits, credit_);
       Patience patience;
-      for (uint32_t looks = 1; (credited = payload_of(load_packet(credit_))) == credited_; ++looks) {
-        if (looks % kLooksBetweenChecks != 0 || goes_on(&patience)) continue;
+      for (uint32_t polls = 1; (credited = payload_of(load_packet(credit_))) == credited_; ++polls) {
+        if (polls % kPollsBetweenChecks != 0 || goes_on(&patience)) continue;
         good = 0;
         break;
       }

@@ -1,0 +1,127 @@
+// One-shot between two ranks, by the steps of protocol/team.h: there is one packet to wait for, so the thread that has
+// it also has all that it adds, and a warp is a team. A block's last warp has no run; in block 0 it has the header.
+#pragma once
+
+#include "kernels/header_exchange.cuh"
+#include "kernels/packet_area.cuh"
+#include "kernels/word_sum.cuh"
+#include "protocol/team.h"
+
+namespace nvrar::cuda {
+
+template <class Element, bool kSingle, class Epilogue>
+class PairAllReduce {
+ public:
+  static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
+  static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
+
+  __device__ __forceinline__ explicit PairAllReduce(const KernelArgs& args)
+      : args_(args),
+        epilogue_{args},
+        bytes_(static_cast<uint32_t>(args.launch.bytes)),
+        rank_(args.launch.rank),
+        peer_(1 - rank_),
+        lane_(threadIdx.x % kWarpThreads) {
+    const uint32_t warp = threadIdx.x / kWarpThreads;
+    const uint32_t warps = blockDim.x / kWarpThreads - 1;
+    for_header_ = warp == warps;
+    first_ = for_header_ ? ~0u / kRunBytes : block_index() * warps + warp;
+    step_ = grid_blocks() * warps;
+    own_ = args.rings[rank_];
+    theirs_ = args.rings[peer_];
+  }
+
+  __device__ __forceinline__ bool prepare() {
+    input_ = load(first_);
+    header_ = HeaderExchange(args_, peer_);
+    return area_.prepare(args_.launch.layout, theirs_, own_);
+  }
+
+  __device__ __forceinline__ void send(uint64_t epoch) {
+    epoch_ = epoch;
+    data_ = area_.of(epoch) + lane_;
+    protocol::send_tiles(*this, tiles());
+    has_header_ = for_header_ && block_index() == 0 && lane_ == 0;
+    if (has_header_) header_.send(args_, epoch);
+  }
+
+  __device__ __forceinline__ void finish(uint64_t) {
+    if (has_header_) (void)header_.check(args_, peer_, epoch_);
+    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, true);
+  }
+
+  // What protocol/team.h asks for. Tiles are runs, and the threads of a warp need not meet.
+  __device__ __forceinline__ uint32_t rank() const { return rank_; }
+  template <class Visit>
+  __device__ __forceinline__ void each_tile(Visit visit) const {
+    for (uint32_t run = first_; offset(run) < bytes_; run += step_) {
+      visit(run);
+      if (kSingle) break;
+    }
+  }
+  template <class Visit>
+  __device__ __forceinline__ void each_peer(Visit visit) const {
+    visit(peer_);
+  }
+  template <class Visit>
+  __device__ __forceinline__ void each_source(Visit visit) const {
+    visit(peer_);
+  }
+  __device__ __forceinline__ void push(uint32_t, uint32_t slot, uint32_t, uint32_t run) const {
+    send_packet(args_, theirs_ + (data_ + slot), protocol::SentinelPacket::seal(own_input(run), epoch_));
+  }
+  __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t, uint32_t run, bool good) {
+    mine_ = own_input(run);
+    return good && await<protocol::SentinelPacket>(args_, own_ + (data_ + slot), source, epoch_, &other_);
+  }
+  __device__ __forceinline__ static bool meet(bool good) { return good; }
+  __device__ __forceinline__ void sum(uint32_t run, bool good) const {
+    if (!good) return;
+    Packet sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      WordSum<Element> word(rank_ == 0 ? mine_[i] : other_[i]);
+      word.add(rank_ == 0 ? other_[i] : mine_[i]);
+      sum[i] = word.round();
+    }
+    epilogue_.take(offset(run), sum);
+  }
+  __device__ __forceinline__ void clear(uint32_t slot, uint32_t) const { clear_packet(args_, own_ + (data_ + slot)); }
+  __device__ __forceinline__ void next_tile(uint32_t) const {}
+
+ private:
+  __device__ __forceinline__ static protocol::Tiles<false> tiles() { return {{{2, 2}}}; }
+  // Of this lane.
+  __device__ __forceinline__ uint32_t offset(uint32_t run) const {
+    return run * kRunBytes + lane_ * protocol::kPacketBytes;
+  }
+  __device__ __forceinline__ Packet own_input(uint32_t run) const {
+    return kSingle || run == first_ ? input_ : load(run);
+  }
+  __device__ __forceinline__ Packet load(uint32_t run) const {
+    const uint32_t at = offset(run);
+    return at < bytes_ ? *reinterpret_cast<const Packet*>(args_.launch.send + at) : Packet{};
+  }
+
+  const KernelArgs& args_;
+  const Epilogue epilogue_;
+  uint32_t bytes_;
+  uint32_t rank_;
+  uint32_t peer_;
+  uint32_t lane_;
+  bool for_header_;  // this warp, of whatever block
+  bool has_header_ = false;
+  uint32_t first_;  // run
+  uint32_t step_;
+  Packet* own_;
+  Packet* theirs_;
+  Packet input_;  // of the first run
+  Packet mine_;   // of the run that is worked on
+  Packet other_;
+  PacketArea area_;
+  uint64_t epoch_ = 0;
+  uint32_t data_ = 0;  // this lane's first slot of the launch's area
+  HeaderExchange header_;
+};
+
+}  // namespace nvrar::cuda

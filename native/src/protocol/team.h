@@ -1,0 +1,117 @@
+// All-reduces by teams: the packets, slots and order of sums of one_shot.h and two_shot.h, but a worker for each rank.
+// A team of as many workers as the group has ranks does a tile: one run of a one-shot message, a run of each slice of a
+// two-shot one. Worker k of a team sends to rank + k and waits for rank + k only, so it has one packet in flight each
+// way; the packets of all meet in the team's memory, where they are summed. (A worker that sends to all and waits for
+// all takes 0.4 to 0.8 us more a hop on a GPU.) For messages of whole packets at addresses that are multiples of a
+// packet's size; a rank whose message is none runs one_shot.h or two_shot.h instead, and the others need not know.
+//
+// The steps are templates on a Team. Slots are counted from the first one of the launch's data, and fit into 32 bits.
+//
+//   uint32_t rank()
+//   void each_tile(visit(uint32_t tile))      the tiles of this team, in turn
+//   void each_peer(visit(uint32_t peer))      the worker's peer, none for the one whose rank is the own; where one
+//                                             thread does what a team does, all peers in turn
+//   void each_source(visit(uint32_t source))  the same with the own rank
+//   void push(uint32_t peer, uint32_t slot, uint32_t tile, uint32_t run)
+//                                             a run of the own message into the peer's slots
+//   bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good)
+//                                             if good, brings the source's part of a run to where it is summed: out of
+//                                             own slots, or the own message; false: leave, nothing is a result
+//   bool meet(bool good)                      waits for the team; whether all of it are good
+//   void sum(uint32_t run, bool good)         sums what was gathered; in one-shot the result goes to the epilogue
+//   void clear(uint32_t slot, uint32_t run)   empties the own slots of a run
+//   void take_result()                        waits for the team's sum
+//   void give_result(uint32_t to, uint32_t slot, uint32_t run)
+//                                             the sum to a peer's slots, or, if `to` is the own rank, to the epilogue
+//   bool drain(uint32_t peer, uint32_t slot, uint32_t run)
+//                                             waits for a run's result in own slots, gives it to the epilogue, empties
+//                                             the slots
+//   void next_tile(uint32_t tile)             the team's memory is used again
+#ifndef NVRAR_PROTOCOL_TEAM_H
+#define NVRAR_PROTOCOL_TEAM_H
+
+#include "protocol/slices.h"
+
+namespace nvrar::protocol {
+
+// Which runs and slots a tile has.
+template <bool kTwoShot>
+struct Tiles;
+
+template <>
+struct Tiles<false> {
+  FlatRuns runs;
+  NVRAR_HD uint32_t tile_bytes() const { return SentinelPacket::kRunBytes; }
+  NVRAR_HD uint32_t run(uint32_t tile, uint32_t) const { return tile; }
+  NVRAR_HD uint32_t run_for(uint32_t tile, uint32_t) const { return tile; }
+  NVRAR_HD uint32_t data_slot(uint32_t tile, uint32_t source) const {
+    return runs.data_run(tile, source) * kRunPackets;
+  }
+};
+
+template <>
+struct Tiles<true> {
+  TwoShotRuns runs;
+  NVRAR_HD uint32_t tile_bytes() const { return runs.topology.world * SentinelPacket::kRunBytes; }
+  // That the owner sums, and that is sent to it.
+  NVRAR_HD uint32_t run(uint32_t tile, uint32_t owner) const { return runs.run_of(tile, owner); }
+  NVRAR_HD uint32_t run_for(uint32_t tile, uint32_t owner) const {
+    const uint32_t world = runs.topology.world;
+    return run(tile, planted(Defect::kNextOwner) ? (owner + world - 1) % world : owner);
+  }
+  NVRAR_HD uint32_t data_slot(uint32_t tile, uint32_t source) const {
+    return runs.tile_data_run(tile, source) * kRunPackets;
+  }
+  NVRAR_HD uint32_t result_slot(const RingLayout& layout, uint32_t tile, uint32_t owner) const {
+    return result_hop(layout) + runs.result_run(run(tile, owner)) * kRunPackets;
+  }
+
+ private:
+  // From a slot of the data to that of the results.
+  static NVRAR_HD uint32_t result_hop(const RingLayout& layout) {
+    if (planted(Defect::kSharedHops)) return 0;
+    return static_cast<uint32_t>(layout.area_slots(PacketKind::kSentinel));
+  }
+};
+
+template <bool kTwoShot, class Team>
+NVRAR_HD void send_tiles(Team& team, const Tiles<kTwoShot>& tiles) {
+  team.each_tile([&](uint32_t tile) {
+    team.each_peer(
+        [&](uint32_t peer) { team.push(peer, tiles.data_slot(tile, team.rank()), tile, tiles.run_for(tile, peer)); });
+  });
+}
+
+// After the headers; good: whether those that this worker has looked at agree.
+template <bool kTwoShot, class Team>
+NVRAR_HD bool reduce_tiles(Team& team, const Tiles<kTwoShot>& tiles, const RingLayout& layout, bool good) {
+  team.each_tile([&](uint32_t tile) {
+    const uint32_t run = tiles.run(tile, team.rank());
+    team.each_source(
+        [&](uint32_t source) { good = team.gather(source, tiles.data_slot(tile, source), tile, run, good); });
+    // What is no sum of all may neither be stored nor reach a peer.
+    good = team.meet(good);
+    team.sum(run, good);
+    if (good) team.each_peer([&](uint32_t peer) { team.clear(tiles.data_slot(tile, peer), run); });
+    if constexpr (kTwoShot) {
+      team.take_result();
+      team.each_source([&](uint32_t to) {
+        if (good) team.give_result(to, tiles.result_slot(layout, tile, team.rank()), run);
+      });
+    } else {
+      team.next_tile(tile);
+    }
+  });
+  if constexpr (kTwoShot) {
+    team.each_tile([&](uint32_t tile) {
+      team.each_peer([&](uint32_t peer) {
+        good = good && team.drain(peer, tiles.result_slot(layout, tile, peer), tiles.run(tile, peer));
+      });
+    });
+  }
+  return good;
+}
+
+}  // namespace nvrar::protocol
+
+#endif  // NVRAR_PROTOCOL_TEAM_H
