@@ -71,8 +71,8 @@ void Communicator::call(const Problem& p, uint64_t send, uint64_t recv, uint64_t
       return require(nvrar_all_to_all(comm_, send, recv, p.count, p.data_type, stream), "nvrar_all_to_all");
     case Collective::kSendReceive: {
       const nvrar_transfer transfers[] = {
-          {NVRAR_SEND, (rank_ + 1) % p.world, send, p.count, p.data_type, 0},
-          {NVRAR_RECV, (rank_ + p.world - 1) % p.world, recv, p.count, p.data_type, 0},
+          {sizeof(nvrar_transfer), NVRAR_SEND, (rank_ + 1) % p.world, p.data_type, send, p.count},
+          {sizeof(nvrar_transfer), NVRAR_RECV, (rank_ + p.world - 1) % p.world, p.data_type, recv, p.count},
       };
       return require(nvrar_batch(comm_, transfers, 2, stream), "nvrar_batch");
     }

@@ -116,11 +116,11 @@ void try_batch(FuzzedDataProvider& input) {
   std::vector<nvrar_transfer> transfers(input.ConsumeIntegralInRange<size_t>(0, 8));
   for (size_t i = 0; i < transfers.size(); ++i) {
     nvrar_transfer& transfer = transfers[i];
+    transfer.size = sizeof transfer;
     transfer.kind = input.ConsumeProbability<float>() < 0.9F ? NVRAR_SEND + input.ConsumeBool() : code(input, 9);
     transfer.peer = code(input, static_cast<int32_t>(world) - 1);
     transfer.count = number(input);
     transfer.data_type = code(input, NVRAR_BFLOAT16);
-    transfer.reserved = input.ConsumeProbability<float>() < 0.95F ? 0 : 1;
     transfer.address =
         i == 0 || input.ConsumeBool() ? number(input) : transfers[i - 1].address + input.ConsumeIntegral<uint16_t>();
   }

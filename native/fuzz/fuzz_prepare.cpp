@@ -4,9 +4,11 @@
 #include <nvrar.h>
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "call/tuning.h"
+#include "common/abi_struct.h"
 #include "property.h"
 
 namespace nvrar::fuzz {
@@ -17,6 +19,8 @@ constexpr uint64_t kRingBytesMax = 65536;  // what is refused is the same beyond
 
 nvrar_tuning_rule rule_of(FuzzedDataProvider& input) {
   nvrar_tuning_rule rule{};
+  rule.size = sizeof rule;
+  rule.reserved = input.ConsumeProbability<float>() < 0.95F ? 0 : 1;
   rule.data_type = input.ConsumeBool() ? input.ConsumeIntegralInRange(-2, 11) : input.ConsumeIntegral<int32_t>();
   rule.world_size = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 9) : input.ConsumeIntegral<int32_t>();
   rule.ranks_per_node = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 9) : input.ConsumeIntegral<int32_t>();
@@ -27,7 +31,9 @@ nvrar_tuning_rule rule_of(FuzzedDataProvider& input) {
 
 nvrar_config config_of(FuzzedDataProvider& input) {
   nvrar_config config{};
-  config.size = input.ConsumeProbability<float>() < 0.9F ? uint32_t{sizeof config} : input.ConsumeIntegral<uint32_t>();
+  config.size = input.ConsumeProbability<float>() < 0.8F ? uint32_t{sizeof config}
+                : input.ConsumeBool()                    ? input.ConsumeIntegralInRange(0U, 2 * kMostStructBytes)
+                                                         : input.ConsumeIntegral<uint32_t>();
   config.backend = input.ConsumeProbability<float>() < 0.9F ? NVRAR_BACKEND_CPU : input.ConsumeIntegral<int32_t>();
   config.world_size = input.ConsumeIntegralInRange(-1, 9);
   config.rank = input.ConsumeIntegralInRange(-1, 9);
@@ -50,6 +56,10 @@ nvrar_config config_of(FuzzedDataProvider& input) {
 void try_prepare(const uint8_t* unique_id, const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
   const nvrar_config config = config_of(input);
+  // What a caller with a newer header may give: as long as its size says.
+  std::array<uint8_t, kMostStructBytes> given{};
+  std::memcpy(given.data(), &config, sizeof config);
+  if (input.ConsumeBool()) given[input.ConsumeIntegralInRange<size_t>(sizeof config, given.size() - 1)] = 1;
   std::vector<nvrar_tuning_rule> rules(input.ConsumeIntegralInRange<size_t>(0, NVRAR_MAX_TUNING_RULES + 1));
   const size_t distinct = input.ConsumeIntegralInRange<size_t>(0, 4);
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -62,10 +72,10 @@ void try_prepare(const uint8_t* unique_id, const uint8_t* data, size_t size) {
 
   std::array<uint8_t, NVRAR_DESCRIPTOR_BYTES> descriptor;
   nvrar_comm* comm = nullptr;
-  const nvrar_status status =
-      nvrar_prepare(&config, rules.data(), static_cast<uint32_t>(rules.size()), id.data(), descriptor.data(), &comm);
+  const nvrar_status status = nvrar_prepare(reinterpret_cast<const nvrar_config*>(given.data()), rules.data(),
+                                            static_cast<uint32_t>(rules.size()), id.data(), descriptor.data(), &comm);
   if (status == NVRAR_OK) {
-    const TuningTable table(rules.data(), static_cast<uint32_t>(rules.size()));
+    const TuningTable table(rules);
     for (const uint64_t bytes : {uint64_t{1}, uint64_t{4096}, uint64_t{1} << 40}) {
       const auto world = static_cast<uint32_t>(config.world_size);
       const auto node = static_cast<uint32_t>(config.ranks_per_node);

@@ -37,8 +37,14 @@ extern "C" {
 #define NVRAR_API
 #endif
 
-/* Raised with every incompatible change of this header. */
-#define NVRAR_ABI_VERSION 3
+/*
+ * Raised with every incompatible change of this header. A struct that gets new fields is none: they come at its end, and
+ * 0 means what was before. So every struct begins with its size, which the caller sets to its sizeof; in an array all
+ * elements have the same. Of a caller with an older header the library takes the missing fields as 0 and fills only
+ * those that the struct has; of one with a newer header it refuses (NVRAR_INVALID_ARGUMENT) a struct in which a field
+ * that it does not know is not 0. In structs that it fills, the size then says how much is filled.
+ */
+#define NVRAR_ABI_VERSION 4
 
 #define NVRAR_UNIQUE_ID_BYTES 256
 #define NVRAR_DESCRIPTOR_BYTES 512
@@ -129,10 +135,12 @@ typedef struct nvrar_config {
  * The first line that matches the call and the group decides. A line that names NVRAR_ALGORITHM_HIERARCHICAL never
  * matches a group in one node. */
 typedef struct nvrar_tuning_rule {
+  uint32_t size;          /* sizeof(nvrar_tuning_rule), the same in all elements of an array */
   int32_t data_type;      /* NVRAR_FLOAT32 ..., or -1: any */
   int32_t world_size;     /* 0: any */
   int32_t ranks_per_node; /* 0: any; a group in one node has its world size here */
   int32_t algorithm;      /* NVRAR_ALGORITHM_ONE_SHOT ..., not AUTO */
+  uint32_t reserved;      /* 0 */
   uint64_t bytes_max;
 } nvrar_tuning_rule;
 
@@ -164,12 +172,12 @@ typedef struct nvrar_call {
 
 /* One send or recv of a batch. */
 typedef struct nvrar_transfer {
-  int32_t kind; /* NVRAR_SEND, NVRAR_RECV */
+  uint32_t size; /* sizeof(nvrar_transfer), the same in all elements of an array */
+  int32_t kind;  /* NVRAR_SEND, NVRAR_RECV */
   int32_t peer;
+  int32_t data_type;
   uint64_t address;
   uint64_t count;
-  int32_t data_type;
-  uint32_t reserved; /* 0 */
 } nvrar_transfer;
 
 /* Why a communicator is poisoned. */
@@ -305,8 +313,8 @@ NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
 /* Fills out[0 .. *count) with the last calls of a rank, oldest first: at most NVRAR_FLIGHT_RECORDS, and the newest
- * `capacity` of them. Readable as with nvrar_call_of; each entry's size is written. A call that begins meanwhile may be
- * missing. */
+ * `capacity` of them. The caller has set out[0].size, and entries lie that far apart. Readable as with nvrar_call_of. A
+ * call that begins meanwhile may be missing. */
 NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
                                            uint32_t* count);
 

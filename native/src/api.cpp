@@ -1,11 +1,15 @@
 // The C ABI. The one place where failures become a status and the calling thread's last error.
 #include <nvrar.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
+#include <vector>
 
+#include "common/abi_struct.h"
 #include "common/error.h"
 #include "communicator.h"
 #include "cuda/nvshmem/nvshmem.h"
@@ -51,12 +55,9 @@ void require(const void* pointer, const char* name) {
 }
 
 template <class Struct>
-void require_size(const Struct* out) {
+void require_struct(const Struct* out) {
   require(out, "out");
-  if (out->size != sizeof(Struct)) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "out->size is " + std::to_string(out->size) + ", this library's struct has " +
-                                            std::to_string(sizeof(Struct)) + " bytes");
-  }
+  nvrar::check_struct_size<Struct>("out", out->size);
 }
 
 nvrar_status run(nvrar_comm* comm, const Call& call, uint64_t stream) noexcept {
@@ -102,8 +103,12 @@ nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* 
     require(unique_id, "unique_id");
     require(descriptor, "descriptor");
     require(out, "out");
+    if (rule_count != 0) require(rules, "rules");
     auto comm = std::make_unique<nvrar_comm>();
-    comm->communicator = nvrar::Communicator::prepare(*config, rules, rule_count, unique_id, descriptor);
+    std::vector<nvrar_tuning_rule> room;
+    const std::span<const nvrar_tuning_rule> taken = nvrar::take_structs(rules, rule_count, "rules", &room);
+    comm->communicator =
+        nvrar::Communicator::prepare(nvrar::take_struct<nvrar_config>(config, "config"), taken, unique_id, descriptor);
     *out = comm.release();
   });
 }
@@ -154,7 +159,9 @@ nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint
   return guarded([&] {
     require(comm, "comm");
     if (transfer_count != 0) require(transfers, "transfers");
-    comm->communicator->run_batch(transfers, transfer_count, stream);
+    std::vector<nvrar_transfer> room;
+    const std::span<const nvrar_transfer> taken = nvrar::take_structs(transfers, transfer_count, "transfers", &room);
+    comm->communicator->run_batch(taken.data(), transfer_count, stream);
   });
 }
 
@@ -175,25 +182,30 @@ nvrar_status nvrar_async_error(nvrar_comm* comm) {
 nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out) {
   return guarded([&] {
     require(comm, "comm");
-    require_size(out);
-    *out = comm->communicator->failure();
+    require_struct(out);
+    nvrar::give_struct(out, out->size, comm->communicator->failure());
   });
 }
 
 nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out) {
   return guarded([&] {
     require(comm, "comm");
-    require_size(out);
-    *out = comm->communicator->call_of(rank);
+    require_struct(out);
+    nvrar::give_struct(out, out->size, comm->communicator->call_of(rank));
   });
 }
 
 nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity, uint32_t* count) {
   return guarded([&] {
     require(comm, "comm");
-    if (capacity != 0) require(out, "out");
     require(count, "count");
-    *count = comm->communicator->flight_record(rank, out, capacity);
+    if (capacity != 0) require_struct(out);
+    std::vector<nvrar_call> calls(std::min<uint32_t>(capacity, NVRAR_FLIGHT_RECORDS));
+    const uint32_t size = capacity == 0 ? 0 : out->size;
+    *count = comm->communicator->flight_record(rank, calls.data(), static_cast<uint32_t>(calls.size()));
+    for (uint32_t i = 0; i < *count; ++i) {
+      nvrar::give_struct(reinterpret_cast<uint8_t*>(out) + size_t{i} * size, size, calls[i]);
+    }
   });
 }
 

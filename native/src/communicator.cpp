@@ -38,10 +38,6 @@ protocol::Topology topology_of(const nvrar_config& config) noexcept {
 }
 
 const nvrar_config& check_config(const nvrar_config& config) {
-  if (config.size != sizeof(nvrar_config)) {
-    invalid("config.size is " + std::to_string(config.size) + ", this library's nvrar_config has " +
-            std::to_string(sizeof(nvrar_config)) + " bytes");
-  }
   if (config.world_size < 1 || config.world_size > NVRAR_MAX_RANKS_PER_NODE) {
     invalid("a world size of " + std::to_string(config.world_size) + " is not between 1 and " +
             std::to_string(NVRAR_MAX_RANKS_PER_NODE));
@@ -178,11 +174,11 @@ Communicator::~Communicator() {
   member_.reset();
 }
 
-std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
-                                                    uint32_t rule_count, const uint8_t* unique_id,
+std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config,
+                                                    std::span<const nvrar_tuning_rule> rules, const uint8_t* unique_id,
                                                     uint8_t* descriptor) {
   check_config(config);
-  TuningTable tuning(rules, rule_count);
+  TuningTable tuning(rules);
   UniqueId id;
   std::memcpy(&id, unique_id, sizeof id);
   if (id.magic != UniqueId::kMagic) invalid("unique_id was not made by nvrar_unique_id");
@@ -297,7 +293,7 @@ void Communicator::run(const Call& call, uint64_t stream) {
   check_call(call, member_->rank(), member_->layout().topology);
   // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
   ++sequence_;
-  const Plan plan = make_plan(call, member_->layout(), tuning_, member_->plan_limits());
+  const Plan plan = member_->plan(call, tuning_);
   const nvrar_call record = record_of(call, plan, sequence_);
   if (call.count == 0 && call.collective != NVRAR_BARRIER) {
     member_->record_empty(record);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ void make_unique_id(int32_t backend, uint8_t* out);
 class Communicator {
  public:
   ~Communicator();
-  static std::unique_ptr<Communicator> prepare(const nvrar_config& config, const nvrar_tuning_rule* rules,
-                                               uint32_t rule_count, const uint8_t* unique_id, uint8_t* descriptor);
+  static std::unique_ptr<Communicator> prepare(const nvrar_config& config, std::span<const nvrar_tuning_rule> rules,
+                                               const uint8_t* unique_id, uint8_t* descriptor);
   void connect(const uint8_t* descriptors);
   void run(const Call& call, uint64_t stream);
   void run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "support/abi.h"
 #include "support/group.h"
 #include "support/pool.h"
 
@@ -69,7 +70,7 @@ using Invariant12_ThePlanIsPure = Connecting;
 TEST_F(Invariant12_ThePlanIsPure, AnotherTuningTableIsAMismatch) {
   prepare(0, make_config(0, 2, {}));
   const nvrar_config config = make_config(1, 2, {});
-  const nvrar_tuning_rule rule{-1, 0, 0, NVRAR_ALGORITHM_ONE_SHOT, 4096};
+  const nvrar_tuning_rule rule = rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 4096);
   ASSERT_EQ(nvrar_prepare(&config, &rule, 1, id_, descriptor(1), &comms_[1]), NVRAR_OK) << nvrar_last_error();
   expect_connect(NVRAR_MISMATCH, "rank 1 was prepared with another tuning table than this rank (0)");
 }
@@ -220,6 +221,66 @@ TEST(Prepare, RefusesWhatNoGroupCanBe) {
   nvrar_comm* comm = nullptr;
   EXPECT_EQ(nvrar_prepare(&good, nullptr, 0, not_an_id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
   EXPECT_TRUE(contains(nvrar_last_error(), "unique_id")) << nvrar_last_error();
+}
+
+// As a caller with a newer header has them: 8 bytes more at the end of each.
+template <class Struct>
+struct Newer {
+  Struct known{};
+  uint64_t unknown = 0;
+  explicit Newer(const Struct& given = {}) : known(given) { known.size = sizeof *this; }
+  Struct* get() { return reinterpret_cast<Struct*>(this); }
+};
+
+TEST(Structs, OfANewerCallerAreTakenUnlessTheySayWhatIsNotKnownHere) {
+  Newer<nvrar_config> config(make_config(0, 1, {}));
+  EXPECT_EQ(try_prepare(config.get()), NVRAR_OK) << nvrar_last_error();
+  config.unknown = 1;
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES] = {};
+  uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
+  nvrar_comm* comm = nullptr;
+  EXPECT_EQ(nvrar_prepare(config.get(), nullptr, 0, id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
+  EXPECT_STREQ(nvrar_last_error(),
+               "config sets a field that this library does not know: it has 80 bytes, this library's struct 72");
+  ThreadGroup group(1);
+  Newer<nvrar_transfer> transfers[2];
+  int32_t from[2] = {7, 8}, to[2] = {};
+  const auto at = [](int32_t* values) { return reinterpret_cast<uint64_t>(values); };
+  transfers[0] = Newer<nvrar_transfer>(send_to(0, at(from), 2, NVRAR_INT32));
+  transfers[1] = Newer<nvrar_transfer>(recv_from(0, at(to), 2, NVRAR_INT32));
+  EXPECT_EQ(nvrar_batch(group.comm(0), transfers[0].get(), 2, 0), NVRAR_OK) << nvrar_last_error();
+  EXPECT_EQ(to[1], 8);
+  transfers[1].unknown = 1;
+  EXPECT_EQ(nvrar_batch(group.comm(0), transfers[0].get(), 2, 0), NVRAR_INVALID_ARGUMENT);
+  EXPECT_STREQ(nvrar_last_error(),
+               "transfers[1] sets a field that this library does not know: it has 40 bytes, this library's struct 32");
+  transfers[1].known.size = sizeof(nvrar_transfer);
+  EXPECT_EQ(nvrar_batch(group.comm(0), transfers[0].get(), 2, 0), NVRAR_INVALID_ARGUMENT);
+  EXPECT_STREQ(nvrar_last_error(), "transfers[1].size is 32, that of the first is 40");
+}
+
+TEST(Structs, ThatANewerCallerLeavesToTheLibrarySayHowMuchOfThemIsFilled) {
+  ThreadGroup group(1);
+  float value = 1;
+  const auto address = reinterpret_cast<uint64_t>(&value);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(nvrar_all_reduce(group.comm(0), address, address, 1, NVRAR_FLOAT32, NVRAR_SUM, 0, 0), NVRAR_OK);
+  }
+  Newer<nvrar_call> call;
+  ASSERT_EQ(nvrar_call_of(group.comm(0), 0, call.get()), NVRAR_OK) << nvrar_last_error();
+  EXPECT_EQ(call.known.size, sizeof(nvrar_call));
+  EXPECT_EQ(call.known.sequence, 3u);
+  Newer<nvrar_call> calls[4];
+  uint32_t count = 0;
+  ASSERT_EQ(nvrar_flight_record(group.comm(0), 0, calls[0].get(), 4, &count), NVRAR_OK) << nvrar_last_error();
+  ASSERT_EQ(count, 3u);
+  for (uint32_t i = 0; i < count; ++i) {
+    EXPECT_EQ(calls[i].known.size, sizeof(nvrar_call));
+    EXPECT_EQ(calls[i].known.sequence, i + 1);
+    EXPECT_EQ(calls[i].unknown, 0u);
+  }
+  calls[0].known.size = 0;
+  EXPECT_EQ(nvrar_flight_record(group.comm(0), 0, calls[0].get(), 4, &count), NVRAR_INVALID_ARGUMENT);
 }
 
 TEST(Arguments, NullsAndForeignStructsAreRefused) {

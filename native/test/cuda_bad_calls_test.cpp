@@ -9,6 +9,7 @@
 
 #include "cuda/driver/context.h"
 #include "cuda/launch/fatbin.h"
+#include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 
@@ -68,7 +69,7 @@ TEST(BadCall, IsRefusedInWordsThatNameBothSidesAndHasNoNumber) {
     EXPECT_EQ(reduce(own, own, stream, NVRAR_INT32, NVRAR_AVG), "1 AVG is for floats, and the elements are int32");
     EXPECT_EQ(reduce(own, own, stream, 5), "1 there is no data type 5");
     EXPECT_EQ(last(nvrar_barrier(group.comm(0), 0)), "1 stream is 0: a GPU call needs a stream");
-    const nvrar_transfer transfer{NVRAR_SEND, 1, on_host, 4, NVRAR_FLOAT32, 0};
+    const nvrar_transfer transfer = send_to(1, on_host, 4);
     EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, stream)),
               "1 a transfer's buffer is not memory of a GPU, and this group is on GPU 0");
     if (!one) {

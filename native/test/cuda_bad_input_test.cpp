@@ -20,6 +20,7 @@
 #include "cuda/driver/driver.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/fatbin.h"
+#include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
@@ -193,6 +194,10 @@ TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
     descriptors[1].multiprocessors = 114;
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
               "5 rank 1's GPU has 114 multiprocessors, this rank's (0) has 132: a group needs GPUs of one kind");
+    EXPECT_EQ(descriptors[0].compute_capability, 90U);
+    descriptors[1].compute_capability = 80;
+    EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
+              "5 rank 1's GPU has compute capability 8.0, this rank's (0) has 9.0: a group needs GPUs of one kind");
     for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   });
 }
@@ -219,8 +224,7 @@ TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
     set("STUB_CUDA_MULTIPROCESSORS", "2");
     const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 8; });
     ASSERT_EQ(group.error(), "");
-    const nvrar_transfer transfers[] = {{NVRAR_SEND, 1, 64, 1, NVRAR_INT32, 0},
-                                        {NVRAR_RECV, 1, 128, 1, NVRAR_INT32, 0}};
+    const nvrar_transfer transfers[] = {send_to(1, 64, 1, NVRAR_INT32), recv_from(1, 128, 1, NVRAR_INT32)};
     std::string error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
     EXPECT_EQ(error,
               "1 a batch that sends to 1 ranks and receives from 1 needs 2 blocks of a GPU at once, and with "

@@ -16,6 +16,7 @@
 #include "cuda/driver/context.h"
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/launch/fatbin.h"
+#include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
 #include "support/group.h"
@@ -136,9 +137,9 @@ class Pair {
   }
   // To rank 1, and from this rank to itself.
   std::string batch() const {
-    const nvrar_transfer transfers[] = {{NVRAR_SEND, 0, memory_, 4, NVRAR_FLOAT32, 0},
-                                        {NVRAR_RECV, 0, memory_ + 64, 4, NVRAR_FLOAT32, 0},
-                                        {NVRAR_SEND, 1, memory_, 4, NVRAR_FLOAT32, 0}};
+    const nvrar_transfer transfers[] = {send_to(0, memory_, 4, NVRAR_FLOAT32),
+                                        recv_from(0, memory_ + 64, 4, NVRAR_FLOAT32),
+                                        send_to(1, memory_, 4, NVRAR_FLOAT32)};
     return last(nvrar_batch(comms_[0], transfers, 3, reinterpret_cast<uint64_t>(stream_)));
   }
   // Of rank 0.
@@ -327,6 +328,7 @@ TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
     }
     nvrar_call records[2] = {};
     uint32_t count = 0;
+    records[0].size = sizeof records[0];
     EXPECT_EQ(nvrar_flight_record(pair.comm(0), 0, records, 2, &count), NVRAR_OK);
     EXPECT_EQ(count, 2U);
     EXPECT_EQ(records[0].state, NVRAR_CALL_FAILED);

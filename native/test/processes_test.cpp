@@ -123,6 +123,7 @@ TEST_P(KilledRank, LeavesNoWrongResultAndItsFlightRecord) {
     EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
     std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS);
     uint32_t records = 0;
+    calls[0].size = sizeof calls[0];
     ASSERT_EQ(nvrar_flight_record(comm, 1, calls.data(), NVRAR_FLIGHT_RECORDS, &records), NVRAR_OK);
     ASSERT_GT(records, 20u);
     for (uint32_t i = 0; i < records; ++i) {

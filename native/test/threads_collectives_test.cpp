@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "call/call.h"
+#include "support/abi.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
@@ -138,8 +139,8 @@ TEST(Invariant10_OneOrderOfSums, AThreadsControlWordChangesNoBitAndIsLeftAsItWas
         float values[] = {1, 0};
         const auto send = reinterpret_cast<uint64_t>(&values[0]);
         const auto recv = reinterpret_cast<uint64_t>(&values[1]);
-        const nvrar_transfer transfers[] = {{NVRAR_SEND, (rank + 1) % world, send, 1, NVRAR_FLOAT32, 0},
-                                            {NVRAR_RECV, (rank + world - 1) % world, recv, 1, NVRAR_FLOAT32, 0}};
+        const nvrar_transfer transfers[] = {send_to((rank + 1) % world, send, 1, NVRAR_FLOAT32),
+                                            recv_from((rank + world - 1) % world, recv, 1, NVRAR_FLOAT32)};
         EXPECT_EQ(nvrar_batch(comm, transfers, 2, 0), NVRAR_OK) << nvrar_last_error();
         EXPECT_EQ(_mm_getcsr(), word) << "a batch";
         _mm_setcsr(kMasked);

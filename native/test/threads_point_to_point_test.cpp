@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "call/call.h"
+#include "support/abi.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
@@ -165,8 +166,7 @@ TEST(PointToPoint, ARefusedBatchLeavesTheGroupAsItWas) {
   ThreadGroup group(2);
   std::vector<uint8_t> value = {5, 0, 0, 0};
   const uint64_t from = Image(0, 0, value).address();
-  const nvrar_transfer transfers[] = {{NVRAR_SEND, 1, from, 1, NVRAR_INT32, 0},
-                                      {NVRAR_SEND, 2, from, 1, NVRAR_INT32, 0}};
+  const nvrar_transfer transfers[] = {send_to(1, from, 1, NVRAR_INT32), send_to(2, from, 1, NVRAR_INT32)};
   EXPECT_EQ(nvrar_batch(group.comm(0), transfers, 2, stream_of(0)), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(settled(0, group.comm(0), nvrar_batch(group.comm(0), transfers, 1, stream_of(0))), NVRAR_OK);
   int32_t got = 0;
@@ -247,8 +247,7 @@ TEST(PointToPoint, ATimeOutNamesThePeersThatAreMissing) {
   std::vector<uint8_t> data(16);
   const uint64_t at = Image(0, 0, data).address();
   ASSERT_EQ(send_one(1, group.comm(1), 0, data.data(), 4, NVRAR_UINT8), NVRAR_OK);
-  const nvrar_transfer transfers[] = {{NVRAR_RECV, 1, at, 4, NVRAR_UINT8, 0},
-                                      {NVRAR_RECV, 2, at + 8, 4, NVRAR_UINT8, 0}};
+  const nvrar_transfer transfers[] = {recv_from(1, at, 4, NVRAR_UINT8), recv_from(2, at + 8, 4, NVRAR_UINT8)};
   EXPECT_EQ(settled(0, group.comm(0), nvrar_batch(group.comm(0), transfers, 2, stream_of(0))), NVRAR_TIMEOUT);
   const std::string sentence = nvrar_last_error();
   EXPECT_EQ(sentence.rfind("recv #1 uint8[4] from rank 2 in a batch of 2 timed out after ", 0), 0u) << sentence;
@@ -291,8 +290,7 @@ TEST(PointToPoint, TheTransferThatStillRunsIsWhatTheRecordShows) {
   std::thread receiver([&] {
     uint8_t out[16] = {};
     const auto to = reinterpret_cast<uint64_t>(out);
-    const nvrar_transfer transfers[] = {{NVRAR_RECV, 2, to, 2, NVRAR_FLOAT16, 0},
-                                        {NVRAR_RECV, 1, to + 8, 4, NVRAR_UINT8, 0}};
+    const nvrar_transfer transfers[] = {recv_from(2, to, 2, NVRAR_FLOAT16), recv_from(1, to + 8, 4, NVRAR_UINT8)};
     EXPECT_EQ(nvrar_batch(group.comm(0), transfers, 2, 0), NVRAR_OK) << nvrar_last_error();
   });
   nvrar_call call{};

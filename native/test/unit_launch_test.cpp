@@ -10,8 +10,9 @@
 
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/kernels/transfer_args.h"
-#include "cuda/launch/grid.h"
+#include "cuda/launch/architecture.h"
 #include "cuda/launch/launch_log.h"
+#include "cuda/launch/places.h"
 
 namespace nvrar::test {
 namespace {
@@ -250,6 +251,16 @@ TEST(Places, OfTheFastKernelsAreNotFewerForTheSlowOnes) {
 
 Plan plan_of(Algorithm algorithm) { return {algorithm, protocol::PacketKind::kSentinel, 0, 1, 0}; }
 
+// Of a launch of so many bytes.
+LaunchShape shape(const Kernel& kernel, Plan plan, const protocol::Topology& topology, uint64_t bytes, uint32_t most) {
+  Call call;
+  call.data_type = NVRAR_INT8;
+  call.count = bytes;
+  const KernelShape largest{kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most};
+  give_shapes(&plan, call, topology, largest, cuda::limits_of(90));
+  return plan.last_shape;
+}
+
 // A rank whose buffer is at an odd address takes another kernel, and has as many blocks at most.
 TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
   constexpr uint64_t kLarge = 64 << 20;
@@ -267,8 +278,8 @@ TEST(Grid, OfALargeCallHasAsManyBlocksWhateverTheAlignment) {
             std::tuple(Algorithm::kOneShot, "one_shot_4", 4u), std::tuple(Algorithm::kOneShot, "one_shot_2", 2u)}) {
         const protocol::Topology topology{world, world};
         const Plan plan = plan_of(algorithm);
-        EXPECT_EQ(cuda::grid_of(kernel(name), plan, topology, kLarge, most).blocks, most) << name;
-        EXPECT_EQ(cuda::grid_of(kernel("sum"), plan, topology, kLarge, most).blocks, most) << name;
+        EXPECT_EQ(shape(kernel(name), plan, topology, kLarge, most).blocks, most) << name;
+        EXPECT_EQ(shape(kernel("sum"), plan, topology, kLarge, most).blocks, most) << name;
       }
     }
   }
@@ -278,7 +289,7 @@ TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
   Kernel kernel = compiled("sum", true, 64, 1, 32, 8).kernel;
   const protocol::Topology topology{4, 4};
   const auto grid = [&](uint64_t bytes, uint32_t most) {
-    return cuda::grid_of(kernel, plan_of(Algorithm::kOneShot), topology, bytes, most);
+    return shape(kernel, plan_of(Algorithm::kOneShot), topology, bytes, most);
   };
   EXPECT_EQ(grid(0, 100).blocks, 1u);
   EXPECT_EQ(grid(512, 100).blocks, 1u);

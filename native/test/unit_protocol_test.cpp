@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "cpu/reduction.h"
 #include "protocol/call_header.h"
+#include "support/abi.h"
 #include "support/launch_fits.h"
 #include "support/pool.h"
 #include "support/topologies.h"
@@ -91,11 +92,13 @@ TEST(Invariant12_ThePlanIsPure, OnlyFloatReductionsUseSentinels) {
 }
 
 TEST(Invariant12_ThePlanIsPure, TheCallersAlgorithmGoesBeforeTheTableAndTheTableBeforeTheSize) {
-  const nvrar_tuning_rule rules[] = {{NVRAR_BFLOAT16, 0, 0, NVRAR_ALGORITHM_TWO_SHOT, 1000},
-                                     {-1, 4, 0, NVRAR_ALGORITHM_HIERARCHICAL, 2000},
-                                     {-1, 4, 2, NVRAR_ALGORITHM_ONE_SHOT, 1 << 30},
-                                     {-1, 8, 0, NVRAR_ALGORITHM_ONE_SHOT, 1 << 30}};
-  const TuningTable table(rules, 4);
+  nvrar_tuning_rule rules[] = {
+      rule_of(NVRAR_BFLOAT16, NVRAR_ALGORITHM_TWO_SHOT, 1000), rule_of(-1, NVRAR_ALGORITHM_HIERARCHICAL, 2000),
+      rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 1 << 30), rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 1 << 30)};
+  rules[1].world_size = rules[2].world_size = 4;
+  rules[2].ranks_per_node = 2;
+  rules[3].world_size = 8;
+  const TuningTable table(rules);
   const auto choice = [&](uint64_t count, int32_t type, const Topology& topology, int32_t algorithm = 0) {
     const RingLayout layout{1 << 20, topology};
     return make_plan(call_of(NVRAR_ALL_REDUCE, count, type, algorithm), layout, table, kCpuPlanLimits).choice;
@@ -124,7 +127,7 @@ bool same(const Plan& a, const Plan& b) {
 
 // Ranks never ask each other for the plan: nothing that may differ between them may go into it.
 TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChangeIt) {
-  const nvrar_tuning_rule rule{NVRAR_BFLOAT16, 0, 0, NVRAR_ALGORITHM_TWO_SHOT, 3000};
+  const nvrar_tuning_rule rule = rule_of(NVRAR_BFLOAT16, NVRAR_ALGORITHM_TWO_SHOT, 3000);
   uint64_t plans = 0;
   for (const Topology& topology : kTopologies) {
     const RingLayout layout{small_ring(topology), topology};
@@ -132,7 +135,7 @@ TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChang
                                NVRAR_BROADCAST, NVRAR_BARRIER}) {
       for (int32_t type : kTypes) {
         for (uint64_t count : {1u, 17u, 1000u, 100000u}) {
-          const TuningTable table(&rule, 1);
+          const TuningTable table({&rule, 1});
           const Plan plan = make_plan(call_of(collective, count, type), layout, table, kCpuPlanLimits);
           Call elsewhere = call_of(collective, count, type);
           elsewhere.send = 0x1008;
@@ -149,7 +152,7 @@ TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChang
               if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
             }
             ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-            other = make_plan(elsewhere, layout, TuningTable(&rule, 1), kCpuPlanLimits);
+            other = make_plan(elsewhere, layout, TuningTable({&rule, 1}), kCpuPlanLimits);
           }).join();
           ASSERT_TRUE(same(plan, other)) << "another plan on another rank for collective " << collective << " of "
                                          << count << " elements of type " << type;
@@ -163,12 +166,12 @@ TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChang
 }
 
 TEST(Tuning, RulesThatNoCallCanMeanAreRefused) {
-  const nvrar_tuning_rule good{-1, 0, 0, NVRAR_ALGORITHM_ONE_SHOT, 4096};
+  const nvrar_tuning_rule good = rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 4096);
   const auto sentence = [&](auto change) -> std::string {
     nvrar_tuning_rule rules[2] = {good, good};
     change(rules[1]);
     try {
-      const TuningTable table(rules, 2);
+      const TuningTable table(rules);
       return "";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), NVRAR_INVALID_ARGUMENT);
@@ -182,11 +185,12 @@ TEST(Tuning, RulesThatNoCallCanMeanAreRefused) {
   EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.world_size = -2; }), "tuning rule 1: a world size of -2 is negative");
   EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.ranks_per_node = -1; }),
             "tuning rule 1: ranks_per_node -1 is negative");
-  EXPECT_THROW(TuningTable(nullptr, 1), Error);
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.reserved = 1; }), "tuning rule 1: reserved is not 0");
   const std::vector<nvrar_tuning_rule> many(NVRAR_MAX_TUNING_RULES + 1, good);
-  EXPECT_THROW(TuningTable(many.data(), NVRAR_MAX_TUNING_RULES + 1), Error);
-  EXPECT_EQ(TuningTable(many.data(), 2).hash(), TuningTable(many.data() + 1, 2).hash());
-  EXPECT_NE(TuningTable(many.data(), 2).hash(), TuningTable(many.data(), 3).hash());
+  const auto table = [&](size_t first, size_t count) { return TuningTable({many.data() + first, count}); };
+  EXPECT_THROW(table(0, many.size()), Error);
+  EXPECT_EQ(table(0, 2).hash(), table(1, 2).hash());
+  EXPECT_NE(table(0, 2).hash(), table(0, 3).hash());
 }
 
 TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {

@@ -38,12 +38,13 @@ struct Descriptor {
   uint64_t tuning_hash;
   uint32_t ranks_per_node;  // the world size where all ranks are in one node
   // Of the CUDA backend.
+  uint32_t compute_capability;  // 10 * major + minor
   uint32_t multiprocessors;
-  uint32_t places_per_multiprocessor;  // cuda/launch/grid.h
+  uint32_t places_per_multiprocessor;  // cuda/launch/places.h
   uint32_t concurrent_groups;
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 368];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 372];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -26,7 +26,12 @@ class Member {
   uint32_t world() const noexcept { return segments_->world(); }
   const protocol::RingLayout& layout() const noexcept { return layout_; }
   const control::GroupSegments& segments() const noexcept { return *segments_; }
-  virtual const PlanLimits& plan_limits() const noexcept = 0;
+  // How this member runs a call that has passed check_call.
+  Plan plan(const Call& call, const TuningTable& tuning) const {
+    Plan plan = make_plan(call, layout_, tuning, plan_limits());
+    give_shapes(&plan, call, layout_.topology, kernel_shape(call, plan.algorithm), plan_limits());
+    return plan;
+  }
 
   // Fills in what peers need to reach this member's memory.
   virtual void describe(Descriptor* descriptor) const = 0;
@@ -58,6 +63,9 @@ class Member {
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
+  virtual const PlanLimits& plan_limits() const noexcept = 0;
+  virtual KernelShape kernel_shape(const Call& /*call*/, Algorithm /*algorithm*/) const { return {}; }
+
   // rings_on_host: the segments hold the rings, too.
   Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
       : layout_(layout),

@@ -29,7 +29,6 @@ Range check_transfer(const nvrar_transfer& transfer, uint32_t index, uint32_t co
   if (transfer.peer < 0 || static_cast<uint32_t>(transfer.peer) >= world) {
     invalid(name + ": that is not a rank of a group of " + std::to_string(world));
   }
-  if (transfer.reserved != 0) invalid(name + ": reserved is not 0");
   const uint32_t size = element_bytes(transfer.data_type);
   if (size == 0) invalid(name + ": there is no data type " + std::to_string(transfer.data_type));
   if (transfer.count == 0) return {0, 0};

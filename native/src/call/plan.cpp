@@ -73,6 +73,22 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
 
 }  // namespace
 
+void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
+                 const PlanLimits& limits) noexcept {
+  const uint64_t run_bytes =
+      plan->packet_kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
+  const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
+                                  : plan->algorithm == Algorithm::kHierarchical ? topology.ranks_per_node
+                                                                                : 1;
+  const auto shape = [&](uint64_t elements) {
+    const uint64_t tile_bytes = run_bytes * runs_of_a_tile;
+    return shape_of((elements * element_bytes(call.data_type) + tile_bytes - 1) / tile_bytes, kernel, limits.shape);
+  };
+  const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
+  plan->shape = shape(plan->elements_per_launch);
+  plan->last_shape = shape(call.count - before_last);
+}
+
 Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept {
   const Topology& topology = layout.topology;

@@ -5,6 +5,7 @@
 
 #include "call/algorithm.h"
 #include "call/call.h"
+#include "call/launch_shape.h"
 #include "call/tuning.h"
 #include "protocol/ring_layout.h"
 
@@ -16,6 +17,9 @@ struct Plan {
   uint64_t elements_per_launch;  // of what one source sends to one destination; 0 for a barrier
   uint64_t launches;
   int32_t choice;  // NVRAR_ALGORITHM_* of an all-reduce; 0 where there is no choice
+  // Of all launches but the last, and of the last. They are each rank's own: where its buffers lie may decide.
+  LaunchShape shape{};
+  LaunchShape last_shape{};
 };
 
 // Where a backend's algorithms and packets cross; measured, and part of its build.
@@ -26,16 +30,23 @@ struct PlanLimits {
   uint64_t one_shot_bytes[protocol::kMaxRanks + 1];
   // What passes through the rings twice goes in launches that use no more than this of an area.
   uint64_t two_phase_area_bytes;
+  ShapeLimits shape;
 };
 
 // Measured with float32 and processes on two cores: the two algorithms cross between 2 and 16 KB for up to 4 ranks,
 // 4 and 8 KB for 6. With small areas all that a launch touches stays in a core's cache: half the time from 1 MB on,
 // against launches of a whole area of 1 MB.
-constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
+constexpr PlanLimits kCpuPlanLimits = {64,
+                                       {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
+                                       128 << 10,
+                                       {.blocks_of_one_tile = 1, .tiles_of_small_blocks = 1}};
 
-// The call has passed check_call.
+// All but the shapes: what ranks agree on. The call has passed check_call.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept;
+// The shapes, by the kernel that this rank runs the call with.
+void give_shapes(Plan* plan, const Call& call, const protocol::Topology& topology, const KernelShape& kernel,
+                 const PlanLimits& limits) noexcept;
 
 }  // namespace nvrar
 

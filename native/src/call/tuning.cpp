@@ -9,7 +9,7 @@
 namespace nvrar {
 namespace {
 
-static_assert(sizeof(nvrar_tuning_rule) == 24, "the hash reads every byte, so there is no padding");
+static_assert(sizeof(nvrar_tuning_rule) == 32, "the hash reads every byte, so there is no padding");
 
 constexpr int32_t kAnyType = -1;
 
@@ -20,6 +20,7 @@ void check_rule(const nvrar_tuning_rule& rule, uint32_t number) {
   if (rule.data_type != kAnyType && element_bytes(rule.data_type) == 0) {
     refuse("there is no data type " + std::to_string(rule.data_type));
   }
+  if (rule.reserved != 0) refuse("reserved is not 0");
   if (rule.world_size < 0) refuse("a world size of " + std::to_string(rule.world_size) + " is negative");
   if (rule.ranks_per_node < 0) refuse("ranks_per_node " + std::to_string(rule.ranks_per_node) + " is negative");
   if (rule.algorithm < NVRAR_ALGORITHM_ONE_SHOT || rule.algorithm > NVRAR_ALGORITHM_HIERARCHICAL) {
@@ -31,15 +32,12 @@ bool fits(int32_t wanted, uint32_t actual) noexcept { return wanted == 0 || stat
 
 }  // namespace
 
-TuningTable::TuningTable(const nvrar_tuning_rule* rules, uint32_t count) {
-  if (count == 0) return;
-  if (rules == nullptr) throw Error(NVRAR_INVALID_ARGUMENT, "rules is null, rule_count " + std::to_string(count));
-  if (count > NVRAR_MAX_TUNING_RULES) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a tuning table of " + std::to_string(count) + " rules is longer than " +
+TuningTable::TuningTable(std::span<const nvrar_tuning_rule> rules) : rules_(rules.begin(), rules.end()) {
+  if (rules.size() > NVRAR_MAX_TUNING_RULES) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a tuning table of " + std::to_string(rules.size()) + " rules is longer than " +
                                             std::to_string(NVRAR_MAX_TUNING_RULES));
   }
-  for (uint32_t i = 0; i < count; ++i) check_rule(rules[i], i);
-  rules_.assign(rules, rules + count);
+  for (uint32_t i = 0; i < rules.size(); ++i) check_rule(rules[i], i);
 }
 
 int32_t TuningTable::algorithm(int32_t data_type, uint64_t bytes, uint32_t world,

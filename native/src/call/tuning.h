@@ -5,6 +5,7 @@
 #include <nvrar.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace nvrar {
@@ -13,7 +14,7 @@ class TuningTable {
  public:
   TuningTable() = default;
   // Throws NVRAR_INVALID_ARGUMENT, naming the line.
-  TuningTable(const nvrar_tuning_rule* rules, uint32_t count);
+  explicit TuningTable(std::span<const nvrar_tuning_rule> rules);
 
   // The first rule that matches, else NVRAR_ALGORITHM_AUTO. ranks_per_node: world where all ranks are in one node.
   int32_t algorithm(int32_t data_type, uint64_t bytes, uint32_t world, uint32_t ranks_per_node) const noexcept;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "call/call.h"
+#include "support/abi.h"
 #include "support/gpu.h"
 #include "support/summary.h"
 
@@ -23,7 +24,7 @@ std::vector<uint8_t> bytes_of(const Message& message) {
 nvrar_status one(int rank, nvrar_comm* comm, int32_t kind, int peer, std::span<uint8_t> memory, uint64_t count,
                  int32_t data_type) {
   Image image(rank, 0, memory);
-  const nvrar_transfer transfer{kind, peer, image.address(), count, data_type, 0};
+  const nvrar_transfer transfer{sizeof(nvrar_transfer), kind, peer, data_type, image.address(), count};
   const nvrar_status status = settled(rank, comm, nvrar_batch(comm, &transfer, 1, stream_of(rank)));
   if (kind == NVRAR_RECV) image.fetch();  // after a failure, too: then nothing may have been written
   return status;
@@ -47,8 +48,9 @@ RankBatch::RankBatch(int rank, const std::vector<Message>& messages, uint64_t se
     const uint64_t size = element_bytes(message.data_type);
     auto buffer = std::make_unique<GuardedBuffer>(bytes.size(), (r >> 8) % 16 * size);
     if (sends && !bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
-    transfers_.push_back({sends ? NVRAR_SEND : NVRAR_RECV, sends ? message.destination : message.source,
-                          buffer->address(), message.count, message.data_type, 0});
+    const auto made = sends ? send_to(message.destination, buffer->address(), message.count, message.data_type)
+                            : recv_from(message.source, buffer->address(), message.count, message.data_type);
+    transfers_.push_back(made);
     parts_.push_back({message, sends, std::move(buffer)});
   }
 }

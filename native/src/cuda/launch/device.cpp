@@ -59,6 +59,8 @@ std::shared_ptr<Device> Device::open(int32_t ordinal) {
 
 Device::Device(int32_t ordinal)
     : primary_(take_context(ordinal)),
+      compute_capability_(static_cast<uint32_t>(10 * attribute(handle(), kComputeCapabilityMajor) +
+                                                attribute(handle(), kComputeCapabilityMinor))),
       multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))) {
   try {
     const CurrentContext current(context());

@@ -13,7 +13,7 @@
 #include "call/algorithm.h"
 #include "call/element_type.h"
 #include "cuda/driver/context.h"
-#include "cuda/launch/grid.h"
+#include "cuda/launch/places.h"
 #include "protocol/topology.h"
 
 namespace nvrar::cuda {
@@ -40,8 +40,9 @@ class Device {
   DeviceHandle handle() const noexcept { return primary_->device(); }
   Context context() const noexcept { return primary_->get(); }
   const Uuid& uuid() const noexcept { return primary_->uuid(); }
+  uint32_t compute_capability() const noexcept { return compute_capability_; }  // 10 * major + minor
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
-  // Of any mix of kernels, that each multiprocessor holds at once (grid.h), and so all of them together.
+  // Of any mix of kernels, that each multiprocessor holds at once (places.h), and so all of them together.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
   // Throws Error where no kernel has the steps of that algorithm: such a call may not be made.
@@ -60,6 +61,7 @@ class Device {
 
   std::shared_ptr<const PrimaryContext> primary_;
   Modules modules_;
+  uint32_t compute_capability_ = 0;
   uint32_t multiprocessors_ = 0;
   uint32_t places_ = 0;
   Kernel move_;

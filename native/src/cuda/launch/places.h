@@ -1,15 +1,13 @@
-// How many blocks a launch has: never so many that those of all launches which may be on a GPU at once would not fit on
-// it together, whatever their kernels and wherever they lie (docs/decisions/0012-places-on-a-multiprocessor.md).
-#ifndef NVRAR_CUDA_LAUNCH_GRID_H
-#define NVRAR_CUDA_LAUNCH_GRID_H
+// How many blocks a launch may have: never so many that those of all launches which may be on a GPU at once would not
+// fit on it together, whatever their kernels and wherever they lie (docs/decisions/0012-places-on-a-multiprocessor.md).
+#ifndef NVRAR_CUDA_LAUNCH_PLACES_H
+#define NVRAR_CUDA_LAUNCH_PLACES_H
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "call/plan.h"
 #include "cuda/driver/driver.h"
-#include "protocol/topology.h"
 
 namespace nvrar::cuda {
 
@@ -32,12 +30,6 @@ struct Kernel {
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
 };
 
-struct Grid {
-  uint32_t blocks;
-  uint32_t threads;
-  bool single;
-};
-
 // Blocks of a kernel as it stands that a multiprocessor holds, if it holds no others.
 using Occupancy = std::function<uint32_t(const Kernel&)>;
 
@@ -47,11 +39,6 @@ using Occupancy = std::function<uint32_t(const Kernel&)>;
 uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible, uint32_t registers,
                    const Occupancy& occupancy);
 
-// The grid of a launch of `bytes` that may have `most_blocks`. A block works on some tiles at a time, and on several
-// times so many in turn where the launch has more than its blocks can take at once.
-Grid grid_of(const Kernel& kernel, const Plan& plan, const protocol::Topology& topology, uint64_t bytes,
-             uint32_t most_blocks) noexcept;
-
 }  // namespace nvrar::cuda
 
-#endif  // NVRAR_CUDA_LAUNCH_GRID_H
+#endif  // NVRAR_CUDA_LAUNCH_PLACES_H

@@ -123,6 +123,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
   const MemoryAddress address = memory_->address();
   std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
   std::memcpy(descriptor->device_uuid, device_->uuid().bytes, sizeof descriptor->device_uuid);
+  descriptor->compute_capability = device_->compute_capability();
   descriptor->multiprocessors = device_->multiprocessors();
   descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
   descriptor->concurrent_groups = concurrent_groups_;
@@ -133,16 +134,23 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   uint32_t most_on_a_device = 1;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
-    // How many blocks a launch may have follows from these.
-    const auto require_one_kind = [&](const char* verb, const char* what, uint32_t theirs, uint32_t ours) {
+    // What a call runs by, and how many blocks a launch may have, follows from these.
+    // has: with its verb; of: what the number is of.
+    const auto require_one_kind = [&](const std::string& has, const std::string& theirs, const std::string& of,
+                                      const std::string& ours) {
       if (theirs == ours) return;
-      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + verb + " " + std::to_string(theirs) +
-                                      " " + what + ", this rank's (" + std::to_string(rank()) + ") " + verb + " " +
-                                      std::to_string(ours) + ": a group needs GPUs of one kind");
+      const std::string verb = has.substr(0, has.find(' '));
+      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + has + " " + theirs + of +
+                                      ", this rank's (" + std::to_string(rank()) + ") " + verb + " " + ours +
+                                      ": a group needs GPUs of one kind");
     };
-    require_one_kind("has", "multiprocessors", descriptor.multiprocessors, device_->multiprocessors());
-    require_one_kind("holds", "blocks per multiprocessor", descriptor.places_per_multiprocessor,
-                     device_->places_per_multiprocessor());
+    const auto text = [](uint32_t number) { return std::to_string(number); };
+    const auto capability = [&](uint32_t number) { return text(number / 10) + "." + text(number % 10); };
+    require_one_kind("has compute capability", capability(descriptor.compute_capability), "",
+                     capability(device_->compute_capability()));
+    require_one_kind("has", text(descriptor.multiprocessors), " multiprocessors", text(device_->multiprocessors()));
+    require_one_kind("holds", text(descriptor.places_per_multiprocessor), " blocks per multiprocessor",
+                     text(device_->places_per_multiprocessor()));
     if (descriptor.concurrent_groups != concurrent_groups_) {
       throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has concurrent_groups " +
                                       std::to_string(descriptor.concurrent_groups) + ", this rank (" +
@@ -191,23 +199,34 @@ void CudaMember::require_device_memory(const char* name, uint64_t address) const
   }
 }
 
-void CudaMember::launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured) {
+const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const {
+  const uint64_t bytes = call.count * element_bytes(call.data_type);
+  const bool aligned = (call.send | call.recv | bytes) % protocol::kPacketBytes == 0;
+  return device_->kernel({algorithm, call.data_type, call.op, layout_.topology, aligned});
+}
+
+KernelShape CudaMember::kernel_shape(const Call& call, Algorithm algorithm) const {
+  const Kernel& kernel = kernel_of(call, algorithm);
+  return {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_};
+}
+
+void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured) {
   LaunchConfig config{};
-  config.grid[0] = grid.blocks;
+  config.grid[0] = shape.blocks;
   config.grid[1] = config.grid[2] = 1;
-  config.block[0] = grid.threads;
+  config.block[0] = shape.threads;
   config.block[1] = config.block[2] = 1;
   config.shared_bytes = kernel.added_shared_bytes;
   config.stream = stream;
   void* arguments[] = {args};
-  const Function function = grid.single && kernel.single != nullptr ? kernel.single : kernel.function;
+  const Function function = shape.single && kernel.single != nullptr ? kernel.single : kernel.function;
   check(driver().cuLaunchKernelEx(&config, function, arguments, nullptr), "launching a GPU kernel");
   if (captured) {
     has_captured_ = true;
     return;
   }
-  blocks_launched_ += grid.blocks;
-  largest_launch_ = std::max<uint32_t>(largest_launch_, grid.blocks);
+  blocks_launched_ += shape.blocks;
+  largest_launch_ = std::max<uint32_t>(largest_launch_, shape.blocks);
 }
 
 Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
@@ -218,9 +237,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   // Nobody knows how often a captured call will run: its record is that it was captured.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
-  const bool aligned =
-      (call.send | call.recv | call.count * element_bytes(call.data_type)) % protocol::kPacketBytes == 0;
-  const Kernel& kernel = device_->kernel({plan.algorithm, call.data_type, call.op, layout_.topology, aligned});
+  const Kernel& kernel = kernel_of(call, plan.algorithm);
   // Without the call's number: a captured launch keeps the one that it was captured with.
   const Launches launches(call, plan, layout_, rank(), 0);
   KernelArgs args = args_;
@@ -229,9 +246,10 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   uint64_t enqueued = 0;
   try {
     for (; enqueued < launches.count(); ++enqueued) {
+      const bool last = enqueued + 1 == launches.count();
       args.launch = launches[enqueued];
-      args.tag = log_.add({record, number, captured ? 0u : 1u, enqueued + 1 == launches.count()});
-      launch(kernel, grid_of(kernel, plan, layout_.topology, args.launch.bytes, most_blocks_), &args, stream, captured);
+      args.tag = log_.add({record, number, captured ? 0u : 1u, last});
+      launch(kernel, last ? plan.last_shape : plan.shape, &args, stream, captured);
     }
   } catch (...) {
     give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
@@ -319,8 +337,8 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     }
     if (queues != 0) {
       args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
-      const Grid grid{queues, kTransferThreads, false};
-      launch(device_->transfer_kernel(), grid, &args, stream, captured);
+      const LaunchShape shape{.blocks = queues, .threads = kTransferThreads, .single = false};
+      launch(device_->transfer_kernel(), shape, &args, stream, captured);
     }
   } catch (...) {
     transfers_ = transfers_before;

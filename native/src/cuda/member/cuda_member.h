@@ -16,15 +16,13 @@
 #include "cuda/driver/owned.h"
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/architecture.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/memory/symmetric_memory.h"
 
 namespace nvrar::cuda {
 
-// docs/benchmarks.md has what these follow from; one-shot and two-shot cross later the fewer ranks send.
-constexpr PlanLimits kCudaPlanLimits = {
-    0, {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10}, ~uint64_t{0}};
 constexpr uint64_t kCudaRingBytes = uint64_t{16} << 20;
 
 struct CudaMemberConfig {
@@ -42,7 +40,6 @@ class CudaMember final : public Member {
   explicit CudaMember(const CudaMemberConfig& config);
   ~CudaMember() override;
 
-  const PlanLimits& plan_limits() const noexcept override { return kCudaPlanLimits; }
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
@@ -63,12 +60,15 @@ class CudaMember final : public Member {
     uint64_t sequence;
   };
 
+  const PlanLimits& plan_limits() const noexcept override { return limits_of(device_->compute_capability()); }
+  KernelShape kernel_shape(const Call& call, Algorithm algorithm) const override;
+  const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
   void fill_rings() const;
   void require_device_memory(const char* name, uint64_t address) const;
   void require_room(const nvrar_transfer* transfers, uint32_t count) const;
-  void launch(const Kernel& kernel, const Grid& grid, void* args, Stream stream, bool captured);
+  void launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured);
   void give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept;
   Stream stream_of(uint64_t handle) const;
   static bool captures(Stream stream);

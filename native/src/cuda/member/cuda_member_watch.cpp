@@ -130,7 +130,7 @@ void CudaMember::record_progress(bool ended) noexcept {
   const auto look = [&](DeviceState* state) { return peek(state, state_->get(), sizeof *state); };
   const auto left = [](const DeviceState& state) {
     const uint64_t parity = state.latest.epoch % 2;
-    return state.blocks_launched[parity] == state.blocks_left[parity];
+    return state.blocks_launched[parity] == state.blocks_exited[parity];
   };
   const std::lock_guard lock(record_mutex_);
   if (end_recorded_) return;
@@ -239,8 +239,8 @@ CudaMember::Seen CudaMember::look_at_launches() noexcept {
   if (seen.result != kSuccess) return seen;
   const uint64_t parity = state.latest.epoch % 2;
   seen.epoch = state.latest.epoch;
-  seen.left = state.blocks_left[0] + state.blocks_left[1];
-  seen.within = state.blocks_launched[parity] != state.blocks_left[parity];
+  seen.left = state.blocks_exited[0] + state.blocks_exited[1];
+  seen.within = state.blocks_launched[parity] != state.blocks_exited[parity];
   std::array<BlockState, kBlocksPerRead> blocks;
   for (uint32_t first = 0; first < largest_launch_; first += kBlocksPerRead) {
     const uint32_t count = std::min(largest_launch_ - first, kBlocksPerRead);

@@ -93,7 +93,7 @@ final class NativeMember {
   }
 
   private List<CallRecord> newest(int ofRank, int capacity) {
-    byte[] calls = new byte[capacity * NativeStructs.CALL_BYTES];
+    byte[] calls = NativeStructs.emptyCalls(capacity);
     byte[] count = new byte[Integer.BYTES];
     synchronized (lifecycle) {
       if (released

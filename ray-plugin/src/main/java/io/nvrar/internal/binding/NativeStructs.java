@@ -22,7 +22,7 @@ final class NativeStructs {
   static final int RECV = 9;
 
   private static final int CONFIG_BYTES = 72;
-  private static final int RULE_BYTES = 24;
+  private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
   private static final int BARRIER = 4;
@@ -59,10 +59,12 @@ final class NativeStructs {
     ByteBuffer out = ByteBuffer.allocate(rules.size() * RULE_BYTES).order(ByteOrder.nativeOrder());
     for (TuningTable.Rule rule : rules) {
       DataType type = rule.dataType();
-      out.putInt(type == null ? ANY_TYPE : type.code())
+      out.putInt(RULE_BYTES)
+          .putInt(type == null ? ANY_TYPE : type.code())
           .putInt(rule.worldSize())
           .putInt(rule.gpusPerNode())
           .putInt(rule.algorithm().code())
+          .putInt(0)
           .putLong(rule.bytesMax());
     }
     return out.array();
@@ -73,17 +75,28 @@ final class NativeStructs {
       ByteBuffer array, int index, int kind, int peer, long address, long count, int dataType) {
     int at = index * TRANSFER_BYTES;
     array
-        .putInt(at, kind)
-        .putInt(at + 4, peer)
-        .putLong(at + 8, address)
-        .putLong(at + 16, count)
-        .putInt(at + 24, dataType)
-        .putInt(at + 28, 0);
+        .putInt(at, TRANSFER_BYTES)
+        .putInt(at + 4, kind)
+        .putInt(at + 8, peer)
+        .putInt(at + 12, dataType)
+        .putLong(at + 16, address)
+        .putLong(at + 24, count);
   }
 
   /** An {@code nvrar_call} or {@code nvrar_failure} for the library to fill. */
   static byte[] empty(int bytes) {
     return allocate(bytes).array();
+  }
+
+  /**
+   * An array of {@code nvrar_call} for the library to fill; the first one says how large each is.
+   */
+  static byte[] emptyCalls(int count) {
+    ByteBuffer array = ByteBuffer.allocate(count * CALL_BYTES).order(ByteOrder.nativeOrder());
+    if (count > 0) {
+      array.putInt(CALL_BYTES);
+    }
+    return array.array();
   }
 
   /** What an {@code nvrar_call} says. */

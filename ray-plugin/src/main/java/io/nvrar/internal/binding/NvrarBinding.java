@@ -8,7 +8,7 @@ package io.nvrar.internal.binding;
 @SuppressWarnings("MemberName") // JNA finds a function by its method's name.
 public final class NvrarBinding {
   /** {@code NVRAR_ABI_VERSION} of the header that this class was written from. */
-  public static final int ABI_VERSION = 3;
+  public static final int ABI_VERSION = 4;
 
   static final int UNIQUE_ID_BYTES = 256;
   static final int DESCRIPTOR_BYTES = 512;
