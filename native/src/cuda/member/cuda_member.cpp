@@ -19,7 +19,7 @@ using protocol::RingLayout;
 
 constexpr uint32_t kDefaultConcurrentGroups = 2;
 constexpr uint32_t kBytesPerWord = 4;
-// Of the state: a batch has one for each end.
+// The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
 constexpr uint64_t kPageBytes = protocol::kPageBytes;
 
@@ -72,8 +72,8 @@ CudaMember::~CudaMember() {
     watch_turns_.notify_all();
     watcher_.join();
   }
-  // The driver frees memory when the GPU has done what was enqueued before: also what a graph has launched that nobody
-  // could count, and that leaves at once because the state says so.
+  // The driver frees memory only after the GPU has executed everything enqueued before. This includes launches of
+  // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
   state_.reset();
   const auto all_left = [segments = segments_] {
@@ -83,7 +83,7 @@ CudaMember::~CudaMember() {
     return true;
   };
   if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
-  // Who aborts may do so because a member is lost, and nobody can tell for whom it was.
+  // An abort may have been made because a member was lost; which member cannot be told here.
   const Poison poison = segments_->poisoned();
   memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
                  : all_left()                                              ? GroupEnd::kOrderly
@@ -102,7 +102,7 @@ void CudaMember::fill_state() const {
   check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
 }
 
-// Epoch 0 is never used, so zeros are no packet.
+// Epoch 0 is never used, so zeros are never a valid packet.
 void CudaMember::fill_rings() const {
   const CurrentContext current(device_->context());
   const DeviceAddress rings = memory_->of(rank());
@@ -133,7 +133,7 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   uint32_t most_on_a_device = 1;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
-    // How many blocks a launch may have follows from these.
+    // These determine how many blocks a launch may have.
     const auto require_one_kind = [&](const char* verb, const char* what, uint32_t theirs, uint32_t ours) {
       if (theirs == ours) return;
       throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + verb + " " + std::to_string(theirs) +
@@ -215,7 +215,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   const Stream stream = stream_of(stream_handle);
   require_device_memory("send", call.send);
   if (call.recv != call.send) require_device_memory("recv", call.recv);
-  // Nobody knows how often a captured call will run: its record is that it was captured.
+  // It is unknown how often a captured call will run, so only the capture is recorded.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
   const uint64_t size = std::max(element_bytes(call.data_type), 1u);
@@ -228,7 +228,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   args.launch.send_stride_bytes = call.count * size;
   args.launch.recv_stride_bytes = call.count * size;
   args.launch.partial_parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
-  // Without the call's number: a captured launch keeps the one that it was captured with.
+  // The hash omits the call's number, because a captured launch would always send the number of its capture.
   args.launch.header_hash =
       protocol::header_hash({0, call.collective, call.data_type, call.op, call.root, call.count,
                              static_cast<uint32_t>(plan.algorithm), plan.packet_kind, plan.elements_per_launch});
@@ -236,7 +236,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   try {
     for (; enqueued < plan.launches; ++enqueued) {
       const uint64_t first = enqueued * plan.elements_per_launch;
-      // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
+      // Added as integers, because the address may be null on a rank that has nothing to send or to receive.
       args.launch.send = reinterpret_cast<const uint8_t*>(call.send + first * size);
       args.launch.recv = reinterpret_cast<uint8_t*>(call.recv + first * size);
       args.launch.bytes = std::min(plan.elements_per_launch, call.count - first) * size;
@@ -250,9 +250,9 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   return poisoned();
 }
 
-// A batch's blocks wait for each other's peers, so all of them have to be there at once.
+// The blocks of a batch wait for blocks of the peers, so all of them must be resident at once.
 void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) const {
-  std::array<uint32_t, 2> peers{};  // a bit each: of sends, of recvs
+  std::array<uint32_t, 2> peers{};  // bit masks of the peers of sends and of recvs
   for (uint32_t i = 0; i < count; ++i) {
     const auto peer = static_cast<uint32_t>(transfers[i].peer);
     if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
@@ -287,7 +287,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
   std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
-  std::array<std::vector<const nvrar_transfer*>, 2> own;  // sends to oneself, and their recvs
+  std::array<std::vector<const nvrar_transfer*>, 2> own;  // the sends to this rank itself, and their recvs
   for (auto& of_kind : own) of_kind.reserve(count);
   std::vector<QueuedTransfer> queued;
   queued.reserve(count);
@@ -341,8 +341,8 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   return poisoned();
 }
 
-// The driver has refused what was left of a call. If a part of it is enqueued (sequence is not 0), the peers are in it:
-// a call that was made again would meet other launches of theirs.
+// Called when the driver has refused the rest of a call. If a part was enqueued (sequence is not 0), the group fails:
+// the peers already run the call, and repeating it would meet other launches of theirs.
 void CudaMember::give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept {
   {
     const std::lock_guard lock(record_mutex_);
@@ -376,7 +376,7 @@ Stream CudaMember::stream_of(uint64_t handle) const {
   }
   if (context == device_->context()) [[likely]]
     return stream;
-  // Another context of the same GPU may do.
+  // A stream of another context of the same GPU is accepted.
   DeviceHandle device = 0;
   {
     const CurrentContext current(context);

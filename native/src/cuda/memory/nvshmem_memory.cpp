@@ -23,7 +23,7 @@ std::string state_text(const WorldPart& world) {
   return "is in a state that there is not";
 }
 
-// Of every two members, what NVSHMEM would not bear.
+// Checks every pair of members for combinations that NVSHMEM does not support.
 void check_pairs(const std::vector<MemoryBlob>& blobs) {
   for (uint32_t b = 1; b < blobs.size(); ++b) {
     for (uint32_t a = 0; a < b; ++a) {
@@ -35,9 +35,10 @@ void check_pairs(const std::vector<MemoryBlob>& blobs) {
         throw Error(NVRAR_UNAVAILABLE, both + " have the same GPU: NVSHMEM wants one of its own for every rank");
       }
       if (blobs[a].home.host_name_hash != blobs[b].home.host_name_hash) {
-        throw Error(NVRAR_UNAVAILABLE, both +
-                                           " are on one host that has another name for each: NVSHMEM goes by the "
-                                           "name (containers need one --uts or --hostname)");
+        throw Error(NVRAR_UNAVAILABLE,
+                    both +
+                        " are on one host that has another name for each: NVSHMEM goes by the "
+                        "name (containers need one --uts or --hostname)");
       }
     }
   }
