@@ -32,7 +32,8 @@ import org.jspecify.annotations.Nullable;
  * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and
  * changes nothing. A call on a closed group throws an {@link IllegalStateException}. A {@link
  * CollectiveException} or one of its subclasses is final for the group: every later call throws the
- * same failure, and the only useful call left is {@link #close}. Only {@link #split} and {@link #newGroup} may also throw a failure that is the new group's and does not affect this one.
+ * same failure, and the only useful call left is {@link #close}. Only {@link #split} and {@link
+ * #newGroup} may also throw a failure that is the new group's and does not affect this one.
  */
 public interface CollectiveGroup extends AutoCloseable {
 
