@@ -372,7 +372,7 @@ Stream CudaMember::stream_of(uint64_t handle) const {
   const auto stream = reinterpret_cast<Stream>(handle);
   Context context = nullptr;
   if (const Result result = driver().cuStreamGetCtx(stream, &context); result != kSuccess) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "stream is none of this process: " + text_of(result));
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is not a stream of this process: " + text_of(result));
   }
   if (context == device_->context()) [[likely]]
     return stream;

@@ -114,7 +114,7 @@ void NvshmemWorld::require_usable(const Nvshmem& library) const {
   if (made_) return;
   if (library.nvshmemx_init_status() != kNvshmemNotInitialized || status_of_other_copy() != kNvshmemNotInitialized) {
     throw Error(NVRAR_UNAVAILABLE,
-                "NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one "
+                "NVSHMEM was already initialised in this process by other code (perhaps PyTorch), and it supports one "
                 "world per process: use CUDA IPC, or another process");
   }
 }
@@ -135,7 +135,7 @@ NvshmemId NvshmemWorld::make_id(const NvshmemConfig& config) {
   made.version = revision(1, sizeof made);
   const int failed = library.nvshmemx_get_uniqueid(&made);
   if (failed != 0) {
-    throw Error(NVRAR_UNAVAILABLE, "NVSHMEM makes no unique id (error " + std::to_string(failed) +
+    throw Error(NVRAR_UNAVAILABLE, "NVSHMEM could not make a unique id (error " + std::to_string(failed) +
                                        "): it found no network interface to listen on; "
                                        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names one");
   }
@@ -200,7 +200,7 @@ NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitA
   }
   if (status != kNvshmemInitialized) {
     throw refused("NVSHMEM's initialisation on rank " + std::to_string(own.rank) +
-                  " met the others but not its GPU (status " + std::to_string(status) +
+                  " reached the other ranks but not its GPU (status " + std::to_string(status) +
                   " instead of 2; NVSHMEM_DEBUG=INFO lets it say more)");
   }
   if (library.nvshmem_my_pe() != own.rank || library.nvshmem_n_pes() != own.ranks) {
@@ -236,7 +236,7 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
   const uint64_t arena_bytes = rounded_arena(config.arena_bytes);
   if (!has_nvshmem_id(id)) {
     throw Error(NVRAR_UNAVAILABLE,
-                "the group's unique id holds none of NVSHMEM: its maker is in an NVSHMEM world already "
+                "the group's unique id contains no NVSHMEM id: the process that made it is in an NVSHMEM world already "
                 "or has no "
                 "NVSHMEM, and no member is in a world");
   }

@@ -179,7 +179,7 @@ public final class CudaInterop {
                         Pointer.to(value), attribute, Handles.pointer(address)));
     if (status == CUresult.CUDA_ERROR_INVALID_VALUE) {
       throw new IllegalArgumentException(
-          what + " is no memory that the driver has allocated, so none of " + gpu);
+          what + " was not allocated by the driver, so it is not memory of " + gpu);
     }
     if (status != CUresult.CUDA_SUCCESS) {
       throw DriverFailure.of("cuPointerGetAttribute", gpu, status);

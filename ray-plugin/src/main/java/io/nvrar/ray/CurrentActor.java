@@ -44,7 +44,7 @@ final class CurrentActor {
 
   private static IllegalStateException notAnActor(@Nullable Throwable cause) {
     return new IllegalStateException(
-        "this is not an actor: RayCollectives.group and its kin are called in the methods of a CollectiveActor, the driver has the RayCollectiveGroup that createGroup returned",
+        "this is not an actor: RayCollectives.group and the other lookups are for the methods of a CollectiveActor; the driver uses the RayCollectiveGroup that createGroup returned",
         cause);
   }
 

@@ -155,7 +155,7 @@ final class GroupRegistry {
       // On a thread of its own, so that a join does not wait for GPU work of a failed group.
       closers.newThread(() -> spent.forEach(GroupRegistry::closeForgotten)).start();
     } catch (OutOfMemoryError e) { // no thread could be started; the next join tries again
-      LOG.warn("{} groups that are over are not closed yet: {}", spent.size(), e.getMessage());
+      LOG.warn("{} ended groups are not closed yet: {}", spent.size(), e.getMessage());
       return;
     }
     synchronized (this) {
@@ -167,7 +167,7 @@ final class GroupRegistry {
     try {
       spent.close();
     } catch (RuntimeException | Error e) {
-      LOG.warn("A group that is over could not be closed", e);
+      LOG.warn("An ended group could not be closed", e);
     }
   }
 
@@ -232,13 +232,13 @@ final class GroupRegistry {
   }
 
   private static void giveUp(CollectiveGroup group) {
-    group.abort("the driver gave the group up");
+    group.abort("the driver gave up the group");
     group.close();
   }
 
   private static CollectiveException gaveUp(String name) {
     return new CollectiveException(
-        "the driver gave group '%s' up before this actor had joined it".formatted(name));
+        "the driver gave up group '%s' before this actor had joined it".formatted(name));
   }
 
   private synchronized String names(ActorId actor) {

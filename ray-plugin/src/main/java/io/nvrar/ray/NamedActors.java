@@ -98,7 +98,7 @@ final class NamedActors {
 
   private static IllegalStateException held(String group, int rank) {
     return new IllegalStateException(
-        "Ray still gives the name '%s' in %s to an actor that is dead: try again later, or take another name than '%s'"
+        "Ray still holds the name '%s' in %s for an actor that is dead: try again later, or take another name than '%s'"
             .formatted(name(group, rank), namespace(), group));
   }
 

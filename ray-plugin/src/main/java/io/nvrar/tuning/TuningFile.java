@@ -223,20 +223,20 @@ public final class TuningFile {
 
   private static void requireFirst(String name, boolean again) {
     if (again) {
-      throw new IllegalArgumentException("'%s' stands there twice".formatted(name));
+      throw new IllegalArgumentException("'%s' appears twice".formatted(name));
     }
   }
 
   private static IllegalArgumentException unknown(String name, String known) {
     return new IllegalArgumentException(
-        "there is no '%s' but only %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
+        "unknown field '%s', known are %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
   }
 
   private static void expect(JsonReader json, JsonToken wanted) throws IOException {
     JsonToken found = json.peek();
     if (found != wanted) {
       throw new IllegalArgumentException(
-          "%s stands where %s belongs".formatted(name(found), name(wanted)));
+          "found %s where %s is required".formatted(name(found), name(wanted)));
     }
   }
 
@@ -266,7 +266,7 @@ public final class TuningFile {
       return Long.parseLong(digits);
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException(
-          "%s is no integer of 64 bits".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
+          "%s is not a 64-bit integer".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
     }
   }
 
@@ -279,7 +279,7 @@ public final class TuningFile {
       }
     }
     throw new IllegalArgumentException(
-        "'%s' is none of %s"
+        "'%s' is not one of %s"
             .formatted(
                 Printable.of(name, MAX_QUOTED_CHARS), Arrays.toString(type.getEnumConstants())));
   }
