@@ -3,10 +3,10 @@ package io.nvrar;
 /**
  * A queue of work on a device, executed in order.
  *
- * <p>On a GPU the work is executed after it was submitted. A group's failure in that time is thrown
- * to whoever waits: by {@link #synchronize}, by {@link DeviceEvent#synchronize}, by a copy from a
- * {@link DeviceBuffer} to Java on this stream and, once for each group, by copies to and from Java
- * without a stream, which wait for the whole device.
+ * <p>On a GPU the work is executed after it was submitted. Its failures are thrown to whoever
+ * waits: by {@link #synchronize}, by {@link DeviceEvent#synchronize}, by a copy from a {@link
+ * DeviceBuffer} to Java on this stream and, once for each group, by copies to and from Java without
+ * a stream, which wait for the whole device.
  *
  * <p>The host's streams are immediate: the submitting thread executes the work before the
  * submitting call returns.
