@@ -3,7 +3,7 @@
 
 # The second needs MPI, which is for comparison only: where it is missing, the command says so.
 ensure_bench() {
-  # What integration-tests/gpu/pack.sh makes of a checkout has the programs and no sources.
+  # A package made by integration-tests/gpu/pack.sh contains the programs but no sources.
   [[ -e "$NVRAR_HOME/native/CMakeLists.txt" ]] || return 0
   local programs=(nvrar_bench)
   if command -v mpicxx > /dev/null; then
@@ -14,7 +14,7 @@ ensure_bench() {
   locked build_bench
 }
 
-# Whether the build that this command holds has the programs. (They are named where it is called.)
+# Whether the build that this command holds has the programs, which the caller names.
 has_bench() {
   local program
   for program in "${programs[@]}"; do
@@ -40,7 +40,7 @@ build_bench() {
   done
 }
 
-# add_to_build FILE: of native/build/release, unless it is there: somebody may run it.
+# add_to_build FILE: adds a file of native/build/release, unless the build has it already: it may be running.
 add_to_build() {
   local file="$NVRAR_BUILD/$1"
   [[ ! -e "$file" ]] || return 0

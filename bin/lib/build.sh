@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Builds the native library, the Java library and the examples when their sources have changed. Sourced by bin/nvrar.
 #
-# Maven builds in place; what it made is then published as a directory of its own, which nobody changes any more. A command runs the newest
-# one and holds it until it has ended, so that nobody's build, failed or not, takes files away from what runs.
+# Maven builds in place; the result is then published as a separate directory, which is never changed. A command runs
+# the newest one and holds it until the command ends, so that another build, failed or not, never removes files of a
+# running command.
 #
 #   target/nvrar/builds/NAME/lib           our jars and their libraries
 #                            fingerprint   of the sources that they are of
@@ -14,7 +15,7 @@
 BUILDS="$NVRAR_STATE/builds"
 CURRENT="$NVRAR_STATE/current"
 
-# What hold_build holds.
+# The build that hold_build holds.
 NVRAR_BUILD=''
 
 # One line that changes whenever a source file does.
@@ -31,13 +32,14 @@ is_built() {
   [[ -e "$CURRENT/users" && -e "$CURRENT/fingerprint" && "$(cat "$CURRENT/fingerprint")" == "$(source_fingerprint)" ]]
 }
 
-# Makes sure that the newest build is of the sources as they are, and holds it.
+# Makes sure that the newest build is of the present sources, and holds it.
 ensure_built() {
   is_built || locked build_unless is_built || return
   hold_build
 }
 
-# For who wants the GPU kernels: as ensure_built, and where there is a compiler of kernels, a build that has none does not do.
+# Like ensure_built, for callers that want the GPU kernels: if there is a compiler for them, a build without kernels is
+# not accepted.
 ensure_built_with_kernels() {
   has_what_setup_wants || locked build_unless has_what_setup_wants || return
   hold_build
@@ -47,12 +49,12 @@ has_what_setup_wants() {
   is_built && { [[ -e "$CURRENT/kernels" ]] || ! find_nvcc > /dev/null; }
 }
 
-# build_unless CONDITION: somebody else may have built while this one waited.
+# build_unless CONDITION: checks again after waiting, because another process may have built meanwhile.
 build_unless() {
   "$1" || build
 }
 
-# locked FUNCTION ARGS...: alone among those who build in this checkout.
+# locked FUNCTION ARGS...: runs the function under the build lock of this checkout.
 locked() {
   if ! { mkdir -p "$NVRAR_STATE" && [[ -w "$NVRAR_STATE" ]] && : >> "$NVRAR_STATE/build.lock"; } 2> /dev/null; then
     die "something has to be built here, and user $(id -un 2> /dev/null || id -u) may not write to $NVRAR_STATE: let its owner, $(stat -c %U "$NVRAR_HOME"), run \
@@ -81,7 +83,7 @@ publish() {
   local new name
   name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
   new="$BUILDS/.$name"
-  # Nobody else publishes now, so what has such a name was broken off.
+  # Under the lock nobody else publishes, so a directory of such a name is from an interrupted run.
   rm -rf --one-file-system "$BUILDS"/.[0-9]*
   mkdir -p "$new/lib" &&
     cp "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$new/lib/" &&
@@ -97,7 +99,7 @@ publish() {
   remove_old_builds
 }
 
-# Removes the builds that nobody runs any more.
+# Removes the builds that no command runs any more.
 remove_old_builds() {
   local build
   for build in "$BUILDS"/*; do
@@ -126,7 +128,7 @@ forget_libraries() {
   rm -rf "$NVRAR_HOME/examples/target/lib"
 }
 
-# What a program that runs needs none of.
+# Maven options that skip everything that is not needed at run time.
 LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip)
 
 build() {
@@ -145,7 +147,8 @@ build() {
   say "built in $SECONDS s"
 }
 
-# The compiler of the kernels: who finds none takes that of the last build, or two who differ in that would take the kernels from each other.
+# The compiler of the kernels. A user without one gets that of the last build; otherwise two users who differ in this
+# would alternately build with and without kernels.
 kernel_compiler() {
   find_nvcc || { [[ -s "$CURRENT/kernels" ]] && "$NVRAR_HOME/native/cmake/find-nvcc" "$(cat "$CURRENT/kernels")" 2> /dev/null; }
 }

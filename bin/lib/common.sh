@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every part of the launcher uses. Sourced by bin/nvrar, which sets NVRAR_HOME.
+# Functions that every part of the launcher uses. Sourced by bin/nvrar, which sets NVRAR_HOME.
 
 # Services and containers may have none; bash then takes the one in the system's list of users.
 if [[ -z "${HOME:-}" ]]; then
@@ -7,12 +7,12 @@ if [[ -z "${HOME:-}" ]]; then
   export HOME=~
 fi
 
-# JDK 17 takes arguments and the names of files for text in the locale's characters, and ours is UTF-8.
+# JDK 17 decodes arguments and file names in the locale's encoding; ours are UTF-8.
 if [[ "$(locale charmap 2> /dev/null)" != UTF-8 ]]; then
   { export LC_ALL=C.UTF-8; } 2> /dev/null
 fi
 
-# What Python is started with for our own work and Ray's: a user's ray.py or sitecustomize.py is for other programs.
+# The options of Python for our own scripts and Ray: a user's ray.py or sitecustomize.py must not be loaded.
 OWN_PYTHON=(env)
 for variable in "${!PYTHON@}"; do
   OWN_PYTHON+=(-u "$variable")
@@ -45,7 +45,7 @@ open_files() {
   printf '%s\n' "$most"
 }
 
-# need_open_files COUNT: else Java says of the first file that it cannot open that it is missing.
+# need_open_files COUNT: fails early, because Java would report the first file that it cannot open as missing.
 need_open_files() {
   (($(open_files) >= $1)) || die "a process may open $(open_files) files here, and this command needs $1: raise the limit (ulimit -n)"
 }

@@ -47,7 +47,7 @@ our_jars() {
   printf '%s\n' "${path#:}"
 }
 
-# run_plain COMMAND ARGS...: in place of this shell, so that signals and the exit code need no help.
+# run_plain COMMAND ARGS...: replaces this shell, so that signals and the exit code are passed on directly.
 run_plain() {
   local jdk options=()
   need_open_files "$PLAIN_FILES"
@@ -139,7 +139,7 @@ start_error_streams() {
   exec 6> "$messages"
 }
 
-# Waits until what the driver said is out.
+# Waits until the driver's output has been written.
 end_error_streams() {
   local reader
   exec 6>&- 7>&-
@@ -184,10 +184,10 @@ start_keeper() {
   exec 8> "$cluster_dir/in" 9< "$cluster_dir/out"
 }
 
-# Waits for the keeper's word; sets cluster_address.
+# Waits for the keeper's answer; sets cluster_address.
 await_cluster() {
   local word
-  read -r -t $((STARTUP_S + 10)) word cluster_address <&9 || die "the process that keeps the Ray cluster has ended without a word"
+  read -r -t $((STARTUP_S + 10)) word cluster_address <&9 || die "the process that keeps the Ray cluster has ended without a message"
   [[ "$word" == ready ]] || die "$cluster_address"
 }
 

@@ -1,5 +1,5 @@
-// NVIDIA's driver, opened at run time: the benchmark is built and runs without it. The declarations are those of the
-// CUDA driver API's ABI that it uses.
+// NVIDIA's driver, opened at run time, because the benchmark is also built and run without it. This header declares the
+// part of the CUDA driver API's ABI that the benchmark uses.
 #ifndef NVRAR_BENCH_DRIVER_H
 #define NVRAR_BENCH_DRIVER_H
 
@@ -70,10 +70,10 @@ struct CudaDriver {
 #undef NVRAR_BENCH_CUDA_MEMBER
 };
 
-// Opened and started once per process; throws what is missing.
+// The driver, opened and initialised once per process; throws an error that says what is missing.
 const CudaDriver& cuda();
 
-// How many GPUs this process may see; throws where there is no driver.
+// The number of GPUs visible to this process; throws if there is no driver.
 int visible_gpus();
 
 // Throws "<doing>: CUDA_ERROR_...".

@@ -37,7 +37,8 @@ DeviceMemory::DeviceMemory(uint64_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
 
 DeviceMemory::~DeviceMemory() { (void)cuda().cuMemFree_v2(address_); }
 
-// These may return before the GPU is done, and our streams do not wait for the default stream on which they run.
+// These functions may return before the GPU is done, and our streams do not synchronize with the default stream that
+// they use.
 void DeviceMemory::fill(uint8_t value) {
   check_cuda(cuda().cuMemsetD8_v2(address_, value, bytes_), "filling memory");
   check_cuda(cuda().cuCtxSynchronize(), "filling memory");

@@ -1,4 +1,4 @@
-// A rank's GPU and what is made on it.
+// A rank's GPU, and RAII owners of the resources created on it.
 #ifndef NVRAR_BENCH_GPU_H
 #define NVRAR_BENCH_GPU_H
 
@@ -12,7 +12,7 @@
 
 namespace nvrar::bench {
 
-// Makes the GPU's primary context the calling thread's own, for good.
+// Makes the GPU's primary context current on the calling thread, permanently.
 class Gpu {
  public:
   explicit Gpu(int ordinal);
@@ -21,7 +21,7 @@ class Gpu {
   std::string name() const;
   int clock_khz() const;
   uint64_t free_bytes() const;
-  // Until all is over that any stream of this process has been given.
+  // Waits until all work on all streams of this process has been executed.
   void settle() const;
 
  private:
@@ -75,7 +75,7 @@ class Event {
   CudaEvent event_ = nullptr;
 };
 
-// What `work` enqueues on the stream, ready to be launched.
+// An instantiated graph of what `work` enqueues on the stream.
 class Graph {
  public:
   Graph(const Stream& stream, const std::function<void()>& work);
@@ -89,7 +89,7 @@ class Graph {
   CudaGraphExec executable_ = nullptr;
 };
 
-// Kernels, from an image that the driver can load. They stay to the end of the process.
+// Kernels of an image that the driver can load. They stay loaded until the end of the process.
 class Kernels {
  public:
   explicit Kernels(const void* image);

@@ -54,7 +54,7 @@ class ComputeKernel {
  private:
   const CudaFunction kernel_;
   const DeviceMemory sink_;
-  uint64_t clocks_;  // in a microsecond
+  uint64_t clocks_;  // per microsecond
 };
 
 int run_rank(const Options& options, Team* team) {
@@ -105,7 +105,7 @@ int run_on_gpus(Options options) {
   if (options.yardstick && yardstick_image() == nullptr) {
     throw std::runtime_error("--yardstick needs kernels, and this program was built without nvcc");
   }
-  // In a process of its own: a process that has started CUDA cannot fork ranks.
+  // In a separate process, because a process that has initialised CUDA cannot fork ranks.
   const int gpus = run_apart([] { return visible_gpus(); });
   if (gpus == kApartFailed) return 1;
   if (gpus == 0) throw std::runtime_error("there is no GPU here that this process may see");

@@ -1,4 +1,4 @@
-// A group of processes of this machine, each a rank on a GPU.
+// Runs a group of processes of this machine, each a rank on a GPU.
 #ifndef NVRAR_BENCH_GPU_GROUP_H
 #define NVRAR_BENCH_GPU_GROUP_H
 
@@ -6,7 +6,7 @@
 
 namespace nvrar::bench {
 
-// Measures and shows; returns the program's exit code.
+// Measures and prints; returns the program's exit code.
 int run_on_gpus(Options options);
 
 }  // namespace nvrar::bench

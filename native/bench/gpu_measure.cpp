@@ -8,11 +8,12 @@
 namespace nvrar::bench {
 namespace {
 
-constexpr uint8_t kPoison = 0xA5;  // so that a call that writes nothing leaves no earlier call's result
-constexpr int kTurns = 3;          // in which each contestant makes its share of the batches, so that all meet the same
-constexpr int kCallsBefore = 2;    // the driver loads kernels when they are first called
+constexpr uint8_t kPoison = 0xA5;  // overwrites the output, so that a call that writes nothing is detected
+constexpr int kTurns =
+    3;  // each contestant makes its share of the batches in each turn, so that other load affects all alike
+constexpr int kCallsBefore = 2;  // because the driver loads kernels at their first call
 
-// Back-to-back work on a stream, and how long each batch of it took on this rank.
+// Back-to-back calls on a stream, and the time of each batch on this rank.
 class Chain {
  public:
   Chain(const Stream& stream, bool graph, std::function<void()> work) : stream_(stream), work_(std::move(work)) {
@@ -38,7 +39,7 @@ class Chain {
     }
   }
 
-  // Collective: of each batch the time of the slowest rank.
+  // Collective: returns the time of the slowest rank for each batch.
   std::vector<double> slowest(Team* team) const {
     std::vector<double> slowest = us_;
     for (const std::vector<double>& of_rank : team->exchange(us_)) {
@@ -57,7 +58,7 @@ class Chain {
   std::vector<double> us_;
 };
 
-// One size, of all contestants in all modes.
+// The measurement of one size, for all contestants in all modes.
 class Size {
  public:
   Size(Team* team, const Options& options, const Problem& problem, const Compute& compute)
@@ -132,7 +133,7 @@ class Size {
     }
   }
 
-  // Collective. Other data than before, and once more what was timed.
+  // Collective. Runs the timed calls once more with different data; returns the number of wrong elements.
   uint64_t wrong_of(const Entry& entry) {
     refresh();
     team_->meet();

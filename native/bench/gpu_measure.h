@@ -1,4 +1,5 @@
-// The measurement on GPUs, the same for all whose calls are enqueued on a stream: protocol B of docs/benchmarks.md.
+// The measurement on GPUs, the same for all implementations that enqueue calls on a stream: protocol B of
+// docs/benchmarks.md.
 #ifndef NVRAR_BENCH_GPU_MEASURE_H
 #define NVRAR_BENCH_GPU_MEASURE_H
 
@@ -15,18 +16,18 @@
 
 namespace nvrar::bench {
 
-// Whose calls are measured. What fails throws.
+// A measured implementation. All functions throw on errors.
 class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual std::string name() const = 0;
   virtual bool takes(const Problem& problem) const = 0;
   virtual void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) = 0;
-  // After the stream is done: throws if a call has failed on the way.
+  // Called after the stream is done: throws if an enqueued call has failed.
   virtual void check(CudaStream stream) = 0;
 };
 
-// Enqueues about a microsecond of work that begins with the result of the call before it.
+// Enqueues about a microsecond of work that begins by reading the result of the call before it.
 using Compute = std::function<void(uint64_t result, CudaStream stream)>;
 
 // Collective. Calls `show` on every rank for each size, mode and contestant; returns the number of wrong elements.

@@ -40,7 +40,7 @@ class NvrarMember final : public Member {
   }
 
  private:
-  // Not the team's exchange, whose ranks spin: here they may have to share a core.
+  // Does not use the team's spinning exchange, because here ranks may share a core.
   template <class T>
   std::vector<T> of_ranks(T value) {
     std::memcpy(team_->mine(), &value, sizeof value);

@@ -1,4 +1,4 @@
-// A group of processes of this machine, each a rank of a communicator of libnvrar.
+// Runs a group of processes of this machine, each a rank of a communicator of libnvrar.
 #ifndef NVRAR_BENCH_GROUP_H
 #define NVRAR_BENCH_GROUP_H
 
@@ -10,7 +10,7 @@
 namespace nvrar::bench {
 
 // Forks options.processes processes, connects them, runs the body in each, and waits for all. The body's result is the
-// process's exit code. Returns 0 if all are 0; else the first that was not, after ending the others.
+// process's exit code. Returns 0 if all are 0; else the first other code, after the other processes were ended.
 int run_group(const Options& options, const std::function<int(Member*)>& body);
 
 }  // namespace nvrar::bench

@@ -1,11 +1,11 @@
-// What the benchmark runs on a GPU besides the library, as the driver loads it.
+// The images of the benchmark's own kernels, for the driver to load.
 #ifndef NVRAR_BENCH_IMAGES_H
 #define NVRAR_BENCH_IMAGES_H
 
 namespace nvrar::bench {
 
 const void* compute_image();
-// Null where the benchmark was built without nvcc.
+// Null if the benchmark was built without nvcc.
 const void* yardstick_image();
 
 }  // namespace nvrar::bench

@@ -11,8 +11,8 @@
 namespace nvrar::bench {
 namespace {
 
-constexpr uint8_t kPoison = 0xA5;    // so that a call that writes nothing leaves no earlier call's result
-constexpr size_t kAlignBytes = 256;  // that of the Java API's buffers
+constexpr uint8_t kPoison = 0xA5;    // overwrites the output, so that a call that writes nothing is detected
+constexpr size_t kAlignBytes = 256;  // the alignment of the Java API's buffers
 
 struct Free {
   void operator()(uint8_t* memory) const { std::free(memory); }
@@ -68,7 +68,7 @@ class Size {
   void in_place(uint64_t seed, Batches* batches) {
     uint8_t* send = both_.get() + problem_.send_offset_in_place(member_->rank()) * element_bytes_;
     uint8_t* recv = both_.get() + problem_.recv_offset_in_place(member_->rank()) * element_bytes_;
-    // Calls in place feed on their own results: zeros stay zeros under every operation.
+    // Calls in place reuse their own results as input, so the values are zeros, which every operation leaves unchanged.
     std::memset(both_.get(), 0, problem_.bytes());
     const double us = time(send, recv);
     std::memset(both_.get(), kPoison, problem_.bytes());
@@ -136,7 +136,7 @@ std::vector<Problem> problems_of(const Options& options) {
     for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
       const Problem problem = Problem::of_size(options, collective, bytes);
       if (problem.count == last_count && bytes != options.min_bytes)
-        continue;  // below one element a rank, or a barrier
+        continue;  // less than one element per rank, or a barrier
       last_count = problem.count;
       problems.push_back(problem);
     }

@@ -1,4 +1,4 @@
-// The measurement, the same for every library that can make the calls.
+// The measurement on the CPU, the same for every library that implements the calls.
 #ifndef NVRAR_BENCH_MEASURE_H
 #define NVRAR_BENCH_MEASURE_H
 
@@ -15,14 +15,14 @@ namespace nvrar::bench {
 
 constexpr int kWrongResults = 3;  // exit code
 
-// One rank, in its own process. What fails throws.
+// One rank, in its own process. All functions throw on errors.
 class Member {
  public:
   virtual ~Member() = default;
   virtual int rank() const = 0;
   virtual void call(const Problem& problem, const uint8_t* send, uint8_t* recv) = 0;
   virtual void barrier() = 0;
-  // Collective, the same result on all ranks.
+  // Collective; returns the same result on all ranks.
   virtual double max_of_ranks(double value) = 0;
   virtual uint64_t sum_of_ranks(uint64_t value) = 0;
 };
@@ -34,7 +34,7 @@ struct Cell {
   uint64_t wrong = 0;  // elements, over all ranks and batches
 };
 
-// Of what was measured, which is sorted on the way.
+// The cell of the measured times, which this function sorts.
 Cell cell_of(std::vector<double>* us, uint64_t wrong);
 
 struct Row {
@@ -46,13 +46,13 @@ struct Row {
   std::string implementation;  // empty: the output's own
 };
 
-// What it costs to have a group on GPUs.
+// The cost of a group on GPUs.
 struct GroupCost {
-  double us = 0;              // to make it, of the slowest rank
-  uint64_t device_bytes = 0;  // of the rank that it takes the most from
+  double us = 0;              // time of its creation on the slowest rank
+  uint64_t device_bytes = 0;  // on the rank where it uses the most
 };
 
-// What is measured, in order; sizes of less than an element a rank are one.
+// The problems to measure, in order; sizes of less than one element per rank are rounded up.
 std::vector<Problem> problems_of(const Options& options);
 
 // Collective. Calls `show` on every rank after each size; returns the number of wrong elements.

@@ -1,4 +1,4 @@
-// nvrar_bench_mpi: MPI_Allreduce by the same measurement. Started by mpirun, which says how many processes there are.
+// nvrar_bench_mpi: MPI_Allreduce by the same measurement. Started by mpirun, which sets the number of processes.
 #include <mpi.h>
 #include <nvrar.h>
 
@@ -12,7 +12,7 @@
 namespace nvrar::bench {
 namespace {
 
-// 0 for what MPI has no name for.
+// 0 for types that MPI does not have.
 MPI_Datatype mpi_type(int32_t data_type) {
   switch (data_type) {
     case NVRAR_INT8:
@@ -47,7 +47,7 @@ MPI_Op mpi_op(int32_t op) {
   }
 }
 
-// Every MPI call: the default error handler ends all processes with a message, so their codes say nothing more.
+// Return codes of MPI calls are not checked, because the default error handler ends all processes with a message.
 class MpiMember final : public Member {
  public:
   explicit MpiMember(const Options& options) : type_(mpi_type(options.data_type)), op_(mpi_op(options.op)) {

@@ -85,7 +85,7 @@ void Communicator::barrier(uint64_t stream) { require(nvrar_barrier(comm_, strea
 
 void Communicator::check(uint64_t stream) {
   if (nvrar_async_error(comm_) == NVRAR_OK) return;
-  // Another call of a communicator that has failed says how.
+  // Any further call of a failed communicator reports the failure.
   require(nvrar_barrier(comm_, stream), "a call that was enqueued");
 }
 

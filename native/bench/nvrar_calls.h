@@ -1,4 +1,4 @@
-// A rank's communicator of libnvrar, and the call that a problem stands for.
+// A rank's communicator of libnvrar, and the library call of a problem.
 #ifndef NVRAR_BENCH_NVRAR_CALLS_H
 #define NVRAR_BENCH_NVRAR_CALLS_H
 
@@ -22,7 +22,7 @@ class Communicator {
 
   void call(const Problem& problem, uint64_t send, uint64_t recv, uint64_t stream);
   void barrier(uint64_t stream);
-  // Throws if a call has failed since: on a GPU they end after they return.
+  // Throws if a call has failed since it returned: on a GPU calls are only enqueued.
   void check(uint64_t stream);
 
  private:

@@ -154,7 +154,7 @@ const std::map<std::string, Setter>& setters() {
   return kSetters;
 }
 
-// What was not named.
+// Fills in the options that were not given.
 void complete(Options* options) {
   const bool gpu = options->on_gpu();
   if (options->min_bytes == 0) options->min_bytes = gpu ? 1 << 10 : 8;

@@ -1,4 +1,4 @@
-// What a benchmark run is asked for: the names a user may write, and the checks of what they wrote.
+// The options of a benchmark run: their names and the checks of their values.
 #ifndef NVRAR_BENCH_OPTIONS_H
 #define NVRAR_BENCH_OPTIONS_H
 
@@ -20,7 +20,7 @@ enum class Collective {
   kBarrier,
 };
 
-// A name on the command line and in the files, and the code of nvrar.h.
+// A name on the command line and in the files, with its code in nvrar.h.
 struct Name {
   const char* text;
   int32_t code;
@@ -52,7 +52,7 @@ struct Options {
   int32_t op;
   int32_t algorithm = 0;
   int root = 0;
-  uint64_t min_bytes = 0;  // 0: by backend, as the next
+  uint64_t min_bytes = 0;  // 0: by backend, like max_bytes
   uint64_t max_bytes = 0;
   uint64_t factor = 2;
   int iterations = 0;  // 0: by size, see iterations_of
@@ -70,12 +70,12 @@ struct Options {
 
   Options();
   bool on_gpu() const;
-  // On a GPU protocol B's 40 calls; else about 4 MiB a batch: long enough for the clock, short enough for many sizes.
+  // Protocol B's 40 calls on a GPU; else about 4 MiB per batch: long enough for the clock, short enough for many sizes.
   int iterations_of(uint64_t bytes) const;
   int warmup_of(uint64_t bytes) const;
 };
 
-// The user's mistake; the sentence names what was given and what is possible.
+// A usage error; the message names the given value and the possible ones.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// The results as nccl-tests' table, as CSV and as JSON.
+// Writes the results as nccl-tests' table, as CSV and as JSON.
 #ifndef NVRAR_BENCH_OUTPUT_H
 #define NVRAR_BENCH_OUTPUT_H
 
@@ -13,7 +13,7 @@ namespace nvrar::bench {
 
 class Output {
  public:
-  // `implementation` stands in the files' first column: c++ or open-mpi. `library` says what was measured.
+  // `implementation` is the first column of the files: c++ or open-mpi. `library` names the measured library.
   Output(const Options& options, std::string implementation, std::string library);
 
   void show(const Row& row);

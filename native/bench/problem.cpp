@@ -22,7 +22,7 @@ uint32_t float_bits(int64_t number) {
   return bits;
 }
 
-// The numbers here have at most 8 significant bits: both 16-bit types hold them exactly.
+// The numbers have at most 8 significant bits, so both 16-bit types hold them exactly.
 uint16_t bfloat16_bits(int64_t number) { return static_cast<uint16_t>(float_bits(number) >> 16); }
 
 uint16_t float16_bits(int64_t number) {

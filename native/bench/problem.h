@@ -1,5 +1,5 @@
-// What every rank of a collective gives and must get. The values are small whole numbers whose results are exact in
-// every type, so the expectation is integer arithmetic that shares nothing with the library.
+// The input and the expected output of every rank of a collective. The values are small whole numbers whose results are
+// exact in every type, so the expectation is integer arithmetic that shares nothing with the library.
 #ifndef NVRAR_BENCH_PROBLEM_H
 #define NVRAR_BENCH_PROBLEM_H
 
@@ -15,7 +15,7 @@ struct Problem {
   int32_t op;
   int root;
   int world;
-  uint64_t count;  // what the call is given
+  uint64_t count;  // the count that is passed to the call
 
   // For about `bytes` of the larger side, as nccl-tests counts size; at least one element.
   static Problem of_size(const Options& options, Collective collective, uint64_t bytes);
@@ -24,15 +24,15 @@ struct Problem {
   uint64_t recv_elements() const;
   uint64_t bytes() const;  // of the larger side
   bool has_in_place() const;
-  // Where send and recv begin in the one buffer of a call in place, in elements.
+  // The offsets of send and recv in the shared buffer of a call in place, in elements.
   uint64_t send_offset_in_place(int rank) const;
   uint64_t recv_offset_in_place(int rank) const;
-  // Of the bytes over the time, what passes each link: nccl-tests' factor.
+  // nccl-tests' factor from algorithm bandwidth to bus bandwidth.
   double bus_factor() const;
 
   // Writes send_elements() elements.
   void fill(uint64_t seed, int rank, uint8_t* send) const;
-  // How many of the recv_elements() elements are not what the ranks' inputs of that seed give.
+  // How many of the recv_elements() elements differ from the expected result for that seed.
   uint64_t wrong(uint64_t seed, int rank, const uint8_t* recv) const;
 };
 

@@ -20,7 +20,7 @@
 
 namespace nvrar::bench {
 
-// A cache line for each rank's count, so that who waits reads what nobody else writes.
+// A cache line for each rank's count, so that a waiting rank polls a line that only one other rank writes.
 struct Board {
   struct alignas(64) Count {
     std::atomic<uint64_t> came;
@@ -32,13 +32,13 @@ struct Board {
 namespace {
 
 constexpr auto kMeetLimit = std::chrono::seconds(120);
-// Longer than anything that is timed: who waits longer, waits for a start or for a host's work.
+// Longer than any timed work: a rank that waits longer waits for a start or for work of the host.
 constexpr auto kSpin = std::chrono::milliseconds(20);
 constexpr int kLooksBetweenClocks = 1024;
 constexpr int kSleepUs = 100;
 
 [[noreturn]] void run_member(Board* board, int rank, int size, pid_t parent, const std::function<int(Team*)>& body) {
-  // Whatever ends the parent ends the members.
+  // Ends the members if the parent ends in any way.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   int code = 1;

@@ -1,4 +1,4 @@
-// The processes of a run: forked from one, each a rank, with a page that all of them see.
+// The processes of a run, forked from one process, each a rank, with a page of shared memory.
 #ifndef NVRAR_BENCH_TEAM_H
 #define NVRAR_BENCH_TEAM_H
 
@@ -23,15 +23,15 @@ class Team {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Returns when all are here, to the tenth of a microsecond where each has a core: it spins. Throws where somebody
-  // does not come.
+  // A spinning barrier: returns within a tenth of a microsecond on all ranks if each has a core. Throws if a rank does
+  // not come.
   void meet();
 
-  // What this process shows the others; they may read it once they know that it is written.
+  // This process's slot in the shared page. The others may read it once they know that it is written.
   uint8_t* mine() { return slot(rank_); }
   const uint8_t* of(int rank) const { return slot(rank); }
 
-  // Collective: what each gave, in the order of ranks.
+  // Collective: returns the value of each rank, in rank order.
   template <class T>
   std::vector<T> exchange(const T& value);
   template <class T>
@@ -47,12 +47,12 @@ class Team {
 };
 
 // Forks `size` processes, runs the body in each, and waits for all. The body's result is the process's exit code, 1 if
-// it throws. Returns 0 if all are 0; else the first that was not, after ending the others, unless it is
-// `harmless`: then the others go on.
+// it throws. Returns 0 if all are 0; else the first other code, after the other processes were ended. A code of
+// `harmless` does not end the others.
 int run_team(int size, int harmless, const std::function<int(Team*)>& body);
 
-// Runs the body in a process of its own and returns its result, kApartFailed if it throws, which is said then: what it
-// starts, such as CUDA, stays out of this process.
+// Runs the body in a separate process and returns its result, or prints the exception and returns kApartFailed.
+// Anything that the body initialises, such as CUDA, stays out of this process.
 constexpr int kApartFailed = 255;
 int run_apart(const std::function<int()>& body);
 

@@ -63,9 +63,9 @@ Yardstick::Yardstick(Team* team)
 Yardstick::~Yardstick() {
   for (uint64_t peer : peers_) (void)cuda().cuIpcCloseMemHandle(peer);
   try {
-    team_->meet();  // before a ring goes that others have mapped
+    team_->meet();  // before a ring is freed that other ranks have mapped
   } catch (const std::exception&) {
-    // Somebody has failed, and says so.
+    // Another rank has failed and reports it.
   }
 }
 
@@ -76,7 +76,7 @@ bool Yardstick::takes(const Problem& problem) const {
          problem.op == NVRAR_SUM && problem.bytes() <= kMostBytes && problem.bytes() % kVectorBytes == 0;
 }
 
-// What the study found best on 8 GPUs H200: for each size the kernel and the threads of a block.
+// The best kernel and number of threads per block for each size, as measured by the study on 8 H200 GPUs.
 Yardstick::Shape Yardstick::shape_of(uint64_t bytes) const {
   const auto ranks = static_cast<unsigned>(team_->size());
   if (ranks == kPairRanks) {

@@ -1,6 +1,6 @@
-// The kernels of the study that ours began with, as it left them: all-reduce of bfloat16 sums among 2, 4 or 8 ranks,
-// whole packets, no header, no deadline but a count of looks. What they take, without programmatic dependent launch, is
-// what ours are measured against.
+// The kernels of the study on which ours are based, unchanged: all-reduce of bfloat16 sums among 2, 4 or 8 ranks, whole
+// packets only, without header, and with a count of polls as the only deadline. Our kernels are compared with their
+// times without programmatic dependent launch.
 #ifndef NVRAR_BENCH_YARDSTICK_H
 #define NVRAR_BENCH_YARDSTICK_H
 
@@ -30,14 +30,14 @@ class Yardstick final : public Contestant {
 
  private:
   struct Kernel {
-    CudaFunction small = nullptr;  // of messages whose packets fit the small areas
+    CudaFunction small = nullptr;  // for messages whose packets fit the small areas
     CudaFunction big = nullptr;
   };
   struct Shape {
     const Kernel* kernel;
-    uint64_t slices;  // that the message is cut into before a team takes 32 vectors
+    uint64_t slices;  // number of slices of the message before a team takes 32 vectors
     unsigned threads;
-    unsigned teams;  // in a block; 0: each thread takes a vector
+    unsigned teams;  // per block; 0: each thread takes a vector
   };
   Shape shape_of(uint64_t bytes) const;
   bool has_kernels() const;
@@ -49,7 +49,7 @@ class Yardstick final : public Contestant {
   DeviceMemory ring_;
   DeviceMemory epochs_;
   DeviceMemory control_;
-  std::vector<uint64_t> peers_;  // mapped rings of others
+  std::vector<uint64_t> peers_;  // mapped rings of the other ranks
   yardstick::Arguments arguments_{};
 };
 

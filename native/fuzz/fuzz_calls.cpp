@@ -1,5 +1,5 @@
-// Arguments of collectives and batches: what passes the checks touches no memory that the caller did not name, and its
-// plan stays within the rings.
+// Fuzzes the arguments of collectives and batches: a call that passes the checks accesses only memory that the caller
+// passed, and its plan stays within the rings.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 

@@ -1,5 +1,5 @@
-// Descriptors that a hostile member sends: whatever they name, nvrar_connect maps the segments of this group or refuses
-// with a sentence, opens nothing else, and keeps nothing of a refused attempt but what nvrar_destroy frees.
+// Fuzzes the descriptors that a hostile member could send: nvrar_connect either maps the segments of this group or
+// refuses with a sentence. It opens nothing else, and after a refusal nvrar_destroy frees everything.
 #include <fcntl.h>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
@@ -42,7 +42,7 @@ nvrar_comm* prepare(int32_t rank, const uint8_t* unique_id, Blob* blob) {
   return comm;
 }
 
-// A file that a hostile process could hold, which looks like rank 1's segment as far as `bytes` and `name` let it.
+// A file that a hostile process could hold. It looks like rank 1's segment as far as `bytes` and `name` allow.
 control::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
                               uint8_t nonce = 0) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -1,5 +1,5 @@
-// What members tell each other of their GPU memory: whatever stands there is refused with a sentence, or is what an
-// honest member could have said; and a place in NVSHMEM's arena that comes out of it is free for all of them.
+// Fuzzes the descriptions of GPU memory that members exchange: any input is refused with a sentence, or is one that an
+// honest member could send; and a slice of NVSHMEM's arena chosen from it is free on all members.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// A unique id, a config and a tuning table as a hostile ticket could hold them: nvrar_prepare makes a member or refuses
-// with a sentence, and takes no more memory than the rings that were asked for.
+// Fuzzes the unique id, config and tuning table that a hostile ticket could hold: nvrar_prepare creates a member or
+// refuses with a sentence, and allocates no more memory than the requested rings.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 

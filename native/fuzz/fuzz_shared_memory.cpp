@@ -1,5 +1,5 @@
-// What a peer may have left in the memory that this process reads: a flight record and a poison word of any content are
-// read within their bounds, and every sentence about them can be printed.
+// Fuzzes the memory of a peer that this process reads: a flight record and a poison word of any content are read within
+// bounds, and every message about them is printable.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 
@@ -18,7 +18,7 @@ namespace {
 using control::FlightEntry;
 using control::FlightRecord;
 
-// The first bytes of a record as the input has them; the rest, and so most entries, is what was never written.
+// The first bytes of a record come from the input; the rest, and so most entries, was never written.
 void overlay(FuzzedDataProvider& input, FlightRecord* record) {
   auto* bytes = reinterpret_cast<uint8_t*>(record);
   std::memset(static_cast<void*>(record), 0, sizeof *record);

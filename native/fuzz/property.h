@@ -1,4 +1,4 @@
-// What every target checks, and ends the process where it does not hold: libFuzzer then keeps the input.
+// The properties that every target checks. If one does not hold, the process ends, and libFuzzer keeps the input.
 #ifndef NVRAR_FUZZ_PROPERTY_H
 #define NVRAR_FUZZ_PROPERTY_H
 
@@ -18,7 +18,7 @@ inline void require(bool holds, const char* property) {
   std::abort();
 }
 
-// An error goes into logs and terminals.
+// Checks that an error message is printable, because it goes into logs and terminals.
 inline void require_sentence(const char* text) {
   const size_t length = std::strlen(text);
   require(length > 0, "a failure has a sentence");
@@ -28,7 +28,7 @@ inline void require_sentence(const char* text) {
   }
 }
 
-// What an attempt could leave behind in this process.
+// The resources that an attempt could leak in this process.
 struct Belongings {
   size_t files = 0;
   size_t segments = 0;
@@ -36,9 +36,9 @@ struct Belongings {
   static Belongings now() {
     Belongings found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;  // the directory's own
+      std::error_code gone;  // the descriptor of the directory itself
       const std::string target = std::filesystem::read_symlink(entry, gone).string();
-      if (target.rfind("pipe:", 0) != 0) ++found.files;  // libFuzzer talks to its symbolizer by pipes
+      if (target.rfind("pipe:", 0) != 0) ++found.files;  // libFuzzer communicates with its symbolizer by pipes
     }
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {

@@ -1,26 +1,27 @@
 /*
- * The C ABI of libnvrar: the only header that others see.
+ * The C ABI of libnvrar: the only public header.
  *
  * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status
  * nvrar_last_error() holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in
- * nanoseconds; the stream comes last. Addresses and stream handles cross as uint64_t. Structs begin with their own
- * size, so they can grow, but for those that come in arrays. Nothing here prints, exits the process, installs a signal
- * handler or throws.
+ * nanoseconds; the stream is the last argument. Addresses and stream handles are passed as uint64_t. Structs begin with
+ * their own size, so they can grow, except for those that are passed in arrays. No function prints, exits the process,
+ * installs a signal handler or throws.
  *
  * Life of a communicator (one member of a group):
- *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which makes its own descriptor; the caller
+ *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which creates its own descriptor; the caller
  * carries all descriptors to all members (nvrar opens no socket for this) and calls nvrar_connect with them in rank
  * order. Collectives may start as soon as the caller knows that every member has connected.
  *
  * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
- * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE and the running call goes on. nvrar_abort,
- * nvrar_async_error, nvrar_failure_of, nvrar_call_of and nvrar_flight_record may be called at any time by any thread
- * until nvrar_destroy is entered.
+ * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE, and the running call is not affected.
+ * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_call_of and nvrar_flight_record may be called at any time by
+ * any thread until nvrar_destroy is entered.
  *
- * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that met it and every later one fail
- * with the same status, and no output of a failed call is a result. On GPUs so does NVRAR_SYSTEM of a call of which the
- * driver has taken a part and refused the rest; where it has taken nothing, the communicator is as before and the call
- * has no number. A call that fails while its stream captures poisons nothing: what was captured must not be launched.
+ * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that detects it and every later call
+ * fail with the same status, and the output of a failed call is undefined. On GPUs, NVRAR_SYSTEM also poisons it if the
+ * driver has enqueued a part of the call and refused the rest; if nothing was enqueued, the communicator is unchanged
+ * and the call has no number. A call that fails while its stream captures poisons nothing, but the captured work must
+ * not be launched.
  */
 #ifndef NVRAR_H
 #define NVRAR_H
@@ -38,20 +39,21 @@ extern "C" {
 #endif
 
 /*
- * Raised with every incompatible change of this header. A struct that gets new fields is none: they come at its end, and
- * 0 means what was before. So every struct begins with its size, which the caller sets to its sizeof; in an array all
- * elements have the same. Of a caller with an older header the library takes the missing fields as 0 and fills only
- * those that the struct has; of one with a newer header it refuses (NVRAR_INVALID_ARGUMENT) a struct in which a field
- * that it does not know is not 0. In structs that it fills, the size then says how much is filled.
+ * Incremented with every incompatible change of this header. New fields at the end of a struct are compatible: 0 means
+ * the behaviour without them. Every struct therefore begins with its size, which the caller sets to its sizeof; all
+ * elements of an array have the same size. If the caller's header is older, the library takes missing fields as 0 and
+ * fills only the fields that the struct has. If it is newer, the library refuses (NVRAR_INVALID_ARGUMENT) a struct in
+ * which a field that it does not know is not 0. In a struct that the library has filled, size is the number of bytes
+ * filled.
  */
 #define NVRAR_ABI_VERSION 4
 
 #define NVRAR_UNIQUE_ID_BYTES 256
 #define NVRAR_DESCRIPTOR_BYTES 512
 #define NVRAR_MAX_RANKS_PER_NODE 8
-/* Most lines of a tuning table. */
+/* The largest number of rules in a tuning table. */
 #define NVRAR_MAX_TUNING_RULES 128
-/* Calls that a rank's flight record keeps. */
+/* The number of calls that a rank's flight record keeps. */
 #define NVRAR_FLIGHT_RECORDS 1024
 
 typedef struct nvrar_comm nvrar_comm;
@@ -59,10 +61,10 @@ typedef struct nvrar_comm nvrar_comm;
 typedef int32_t nvrar_status;
 enum {
   NVRAR_OK = 0,
-  NVRAR_INVALID_ARGUMENT = 1, /* the caller's mistake; nothing was done, the communicator is as before */
-  NVRAR_INVALID_USAGE = 2,    /* wrong state: not connected, or a second call while one runs; as before */
+  NVRAR_INVALID_ARGUMENT = 1, /* the caller's mistake; nothing was done, the communicator is unchanged */
+  NVRAR_INVALID_USAGE = 2,    /* wrong state: not connected, or a second call while one runs; unchanged, too */
   NVRAR_SYSTEM = 3,           /* the operating system refused: memory, file descriptors, mapping a peer */
-  NVRAR_UNAVAILABLE = 4,      /* this backend cannot run here; the sentence says what is missing */
+  NVRAR_UNAVAILABLE = 4,      /* this backend cannot run here; the message says what is missing */
   NVRAR_MISMATCH = 5,         /* members differ: library build, config, or the calls themselves */
   NVRAR_TIMEOUT = 6,          /* the call's deadline passed */
   NVRAR_ABORTED = 7,          /* nvrar_abort was called, here or by a peer */
@@ -71,7 +73,7 @@ enum {
 
 enum { NVRAR_BACKEND_CPU = 1, NVRAR_BACKEND_CUDA = 2 };
 
-/* Codes of NCCL's ncclDataType_t and ncclRedOp_t; the gaps are types of NCCL's that are not here. */
+/* The codes of NCCL's ncclDataType_t and ncclRedOp_t; the gaps are types of NCCL that are not supported. */
 enum {
   NVRAR_INT8 = 0,
   NVRAR_UINT8 = 1,
@@ -82,7 +84,7 @@ enum {
   NVRAR_FLOAT64 = 8,
   NVRAR_BFLOAT16 = 9
 };
-/* NVRAR_AVG divides the sum by the world size; it is for floats. */
+/* NVRAR_AVG divides the sum by the world size; floats only. */
 enum { NVRAR_SUM = 0, NVRAR_PRODUCT = 1, NVRAR_MAX = 2, NVRAR_MIN = 3, NVRAR_AVG = 4 };
 
 enum {
@@ -100,12 +102,12 @@ enum {
 /* How an all-reduce runs. All give the same bits. AUTO: by the first tuning rule that matches, else by size. */
 enum {
   NVRAR_ALGORITHM_AUTO = 0,
-  NVRAR_ALGORITHM_ONE_SHOT = 1,    /* every rank sends all its data to all */
-  NVRAR_ALGORITHM_TWO_SHOT = 2,    /* every rank sums a slice and sends the result to all */
+  NVRAR_ALGORITHM_ONE_SHOT = 1,    /* every rank sends all its data to all ranks */
+  NVRAR_ALGORITHM_TWO_SHOT = 2,    /* every rank sums a slice and sends the result to all ranks */
   NVRAR_ALGORITHM_HIERARCHICAL = 3 /* slices are summed within the node, then between nodes; needs more than one node */
 };
 
-/* AUTO: LOCAL where all ranks are in one process, else NVSHMEM where all have it, else IPC. */
+/* AUTO: LOCAL if all ranks are in one process, else NVSHMEM if all ranks can use it, else IPC. */
 enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NVRAR_MEMORY_LOCAL = 3 };
 
 typedef struct nvrar_config {
@@ -114,60 +116,61 @@ typedef struct nvrar_config {
   int32_t rank;           /* 0 <= rank < world_size */
   int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
   int32_t device;         /* device ordinal; ignored by the CPU backend */
-  int32_t ranks_per_node; /* nodes are runs of so many ranks in rank order, the last one may be smaller; 0 (or
-                             world_size and more): all ranks are in one node */
-  uint64_t ring_bytes; /* bytes of one sentinel area: what a rank receives in one hop of one launch; 0 = the backend's
-                          default */
-  uint64_t timeout_ns; /* the longest time that a call may make no progress, counted anew for each launch of a
-                          collective, and in a batch whenever any of its transfers makes progress; > 0 */
-  /* The rest is ignored by the CPU backend. */
+  int32_t ranks_per_node; /* each node has this many consecutive ranks, the last node may have fewer; 0 (or world_size
+                             and more): all ranks are in one node */
+  uint64_t ring_bytes;    /* size of one sentinel area, which is what a rank receives in one hop of one launch; 0: the
+                             backend's default */
+  uint64_t timeout_ns;    /* the longest that a call may go without progress; restarts with each launch of a collective,
+                             and in a batch whenever any of its transfers makes progress; > 0 */
+  /* The CPU backend ignores the fields below. */
   int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
-  uint32_t concurrent_groups; /* groups that may have calls on a device at once, so that all fit; 0: 2, at most 64 */
-  uint32_t shared_devices;    /* 1: several ranks may be on one GPU; for tests */
+  uint32_t concurrent_groups; /* how many groups may have calls on a device at once, so that the blocks of all fit; 0:
+                                 2, at most 64 */
+  uint32_t shared_devices;    /* 1: several ranks may share one GPU; for tests */
   uint32_t reserved;          /* 0 */
-  uint64_t arena_bytes;       /* what a process gives to all of its groups together if NVSHMEM holds the rings, taken
-                                 once; 0: what this group needs */
-  uint64_t join_timeout_ns;   /* how long nvrar_connect waits for other ranks, which only the initialisation of NVSHMEM
-                                 does; 0: timeout_ns */
+  uint64_t arena_bytes; /* memory that a process reserves for all of its groups over NVSHMEM together, allocated once;
+                           0: what this group needs */
+  uint64_t join_timeout_ns; /* how long nvrar_connect waits for other ranks, which it does only if it initialises
+                               NVSHMEM; 0: timeout_ns */
 } nvrar_config;
 
-/* One line of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
- * The first line that matches the call and the group decides. A line that names NVRAR_ALGORITHM_HIERARCHICAL never
- * matches a group in one node. */
+/* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
+ * The first rule that matches the call and the group decides. A rule with NVRAR_ALGORITHM_HIERARCHICAL never matches a
+ * group in one node. */
 typedef struct nvrar_tuning_rule {
   uint32_t size;          /* sizeof(nvrar_tuning_rule), the same in all elements of an array */
   int32_t data_type;      /* NVRAR_FLOAT32 ..., or -1: any */
   int32_t world_size;     /* 0: any */
-  int32_t ranks_per_node; /* 0: any; a group in one node has its world size here */
+  int32_t ranks_per_node; /* 0: any; a group in one node counts as having its world size here */
   int32_t algorithm;      /* NVRAR_ALGORITHM_ONE_SHOT ..., not AUTO */
   uint32_t reserved;      /* 0 */
   uint64_t bytes_max;
 } nvrar_tuning_rule;
 
-/* What a rank was doing, as it wrote it itself. */
+/* What a rank was doing, as recorded by the rank itself. */
 enum {
   NVRAR_CALL_NONE = 0,
   NVRAR_CALL_RUNNING = 1,
   NVRAR_CALL_DONE = 2,
   NVRAR_CALL_FAILED = 3,
-  NVRAR_CALL_QUEUED = 4 /* on a stream, and not known to have begun */
+  NVRAR_CALL_QUEUED = 4 /* enqueued on a stream, and not known to have begun */
 };
 typedef struct nvrar_call {
   uint32_t size;      /* sizeof(nvrar_call) */
   int32_t state;      /* NVRAR_CALL_* */
-  uint64_t sequence;  /* number of the collective in this communicator, the first is 1; of a send or recv: its number
-                         among those from its sender to its receiver */
+  uint64_t sequence;  /* number of the collective in this communicator, the first is 1; for a send or recv: its number
+                         among the transfers from its sender to its receiver */
   uint64_t count;     /* elements, as the caller gave them */
   int32_t collective; /* NVRAR_ALL_REDUCE ... */
   int32_t data_type;  /* NVRAR_FLOAT32 ..., or -1 */
   int32_t op;         /* NVRAR_SUM ..., or -1 */
   int32_t root;       /* root of a broadcast or reduce; the other rank of a send or recv; else -1 */
-  int32_t algorithm;  /* what an all-reduce runs by, NVRAR_ALGORITHM_*; 0 where there is no choice */
-  uint32_t transfers; /* of the batch that this send or recv belongs to; 0 for collectives */
-  uint64_t launches;  /* in how many launches the plan runs it */
-  uint64_t group_sequence; /* number of the last collective that this rank has begun, whatever this call is */
-  uint64_t begin_ns;       /* CLOCK_MONOTONIC of the host; 0: unknown, this machine's counter does not keep time */
-  uint64_t end_ns;         /* 0 while running */
+  int32_t algorithm;  /* NVRAR_ALGORITHM_* of an all-reduce; 0 if there is no choice */
+  uint32_t transfers; /* number of transfers in the batch of this send or recv; 0 for collectives */
+  uint64_t launches;  /* number of launches that the plan splits the call into */
+  uint64_t group_sequence; /* number of the last collective that this rank has begun, also if this call is a transfer */
+  uint64_t begin_ns; /* CLOCK_MONOTONIC of the host; 0: unknown, because this machine's counter has no constant rate */
+  uint64_t end_ns;   /* 0 while running */
 } nvrar_call;
 
 /* One send or recv of a batch. */
@@ -184,66 +187,66 @@ typedef struct nvrar_transfer {
 typedef struct nvrar_failure {
   uint32_t size;       /* sizeof(nvrar_failure), set by the caller */
   nvrar_status status; /* NVRAR_OK while nothing failed */
-  uint64_t sequence;   /* of the call that failed, as in nvrar_call; of an abort: of the collective that ran
-                          in the one that aborted, 0 if none did */
-  uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT) or differed
-                          (NVRAR_MISMATCH) */
+  uint64_t sequence; /* number of the failed call, as in nvrar_call; after an abort: of the collective that was running
+                        on the aborting rank, 0 if none was */
+  uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT), or made a
+                          different call (NVRAR_MISMATCH) */
 } nvrar_failure;
 
 /* NVRAR_ABI_VERSION of the library that is loaded. */
 NVRAR_API uint32_t nvrar_abi_version(void);
 
-/* A short string that differs between builds whose members must not meet in one group. Never NULL; static storage. */
+/* A short string that differs between builds whose members cannot be in one group. Never NULL; static storage. */
 NVRAR_API const char* nvrar_build_id(void);
 
-/* The calling thread's last error: one sentence, "" if none. Valid until its next call of any function here. */
+/* The calling thread's last error: one sentence, "" if none. Valid until the thread's next call of a function here. */
 NVRAR_API const char* nvrar_last_error(void);
 
 /* NVRAR_OK if the backend can run on this machine, else NVRAR_UNAVAILABLE and the reason. */
 NVRAR_API nvrar_status nvrar_probe(int32_t backend);
 
 /*
- * Finds and opens NVSHMEM, which every group of this process uses from then on; without this call the first group that
- * could use it does the same with place NULL. place: libnvshmem_host.so.3, its folder, or the one that has it in lib,
- * and no other is tried; NULL or "": it is looked for (NVSHMEM_HOME, Python's environments, the system). NVRAR_OK:
- * text[text_bytes] holds the version and the place, cut where it is too short; where NVSHMEM is open already, those of
- * the one that is open. NVRAR_UNAVAILABLE: the sentence names every place that was tried and what was wrong there, or,
- * where another place than the named one is open, both. Initialises nothing.
+ * Finds and opens NVSHMEM, which every group of this process uses from then on; without this call, the first group that
+ * could use NVSHMEM does the same with place NULL. place is the path of libnvshmem_host.so.3, of its directory, or of
+ * the directory that has it in lib; no other place is tried. With NULL or "" NVSHMEM is searched for (NVSHMEM_HOME,
+ * Python's environments, the system). NVRAR_OK: text[text_bytes] holds the version and the place, truncated if they do
+ * not fit; if NVSHMEM is open already, those of the open one. NVRAR_UNAVAILABLE: the message names every place that was
+ * tried and what was wrong there, or, if a library at another place is already open, both places. Initialises nothing.
  */
 NVRAR_API nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_bytes);
 
-/* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The process that called it stays alive until all members have
+/* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The calling process must stay alive until all members have
  * connected. */
 NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);
 
 /*
  * Reserves this member's memory, fills its rings, and writes descriptor[NVRAR_DESCRIPTOR_BYTES] for the other members.
- * rules[rule_count] is the tuning table, NULL when rule_count is 0; it is copied. unique_id[NVRAR_UNIQUE_ID_BYTES],
- * the table and ranks_per_node are the same on all members: a difference is NVRAR_MISMATCH at connect. On success *out
- * is the new communicator; else nothing stays behind.
+ * rules[rule_count] is the tuning table, NULL if rule_count is 0; it is copied. unique_id[NVRAR_UNIQUE_ID_BYTES], the
+ * table and ranks_per_node must be the same on all members: a difference is NVRAR_MISMATCH in nvrar_connect. On success
+ * *out is the new communicator; otherwise nothing was allocated.
  */
 NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* rules, uint32_t rule_count,
                                      const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out);
 
-/* Maps the peers. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
+/* Maps the peers' memory. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
 NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors);
 
 /*
- * Collectives block until this rank's result is complete (CPU backend). send may equal recv (in place; for
- * nvrar_all_gather: send == recv + rank * count elements; for nvrar_reduce_scatter: recv == send + rank * count
- * elements); any other overlap is NVRAR_INVALID_ARGUMENT. Any alignment of the element's size. All ranks pass the same
- * count, type, op, root and algorithm; a difference is NVRAR_MISMATCH on all of them. Count 0 sends nothing and waits
- * for nobody, but is a call with a number of its own: where other ranks' count is not 0, the next call that sends is
- * the mismatch (or times out, if that rank makes none). A call that is refused (NVRAR_INVALID_ARGUMENT,
- * NVRAR_INVALID_USAGE) has no number.
+ * On the CPU backend a collective returns when this rank's result is complete; on the CUDA backend, when it is enqueued
+ * on the stream. send may equal recv (in place; for nvrar_all_gather: send == recv + rank * count elements; for
+ * nvrar_reduce_scatter: recv == send + rank * count elements); any other overlap is NVRAR_INVALID_ARGUMENT. Addresses
+ * need only the alignment of an element. All ranks must pass the same count, type, op, root and algorithm; a difference
+ * is NVRAR_MISMATCH on all of them. A call with count 0 sends nothing and waits for no rank, but is a call with a
+ * number of its own: if other ranks' count is not 0, the next call that sends is the mismatch (or their call times out,
+ * if that rank makes none). A call that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has no number.
  *
- * Reductions have one order, a function of world size and ranks_per_node alone: within a node in rank order from its
- * first rank's value, then over the nodes level by level (the partial results 2i and 2i + 1 are combined, an odd last
- * one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit floats accumulate in
- * float32, float64 in float64, integers wrap in their own width; one rounding at the end, after AVG's division. MIN and
- * MAX pass NaN on and order -0 below +0. In a group of one the input is copied unchanged. How the calling thread rounds
- * and treats denormals (MXCSR) changes nothing: a call computes with the default, and the thread has its own modes back
- * afterwards. A sum may leave exception flags raised.
+ * Reductions combine the operands in one order, a function of world size and ranks_per_node alone: within a node in
+ * rank order from its first rank's value, then over the nodes level by level (the partial results 2i and 2i + 1 are
+ * combined, an odd last one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit
+ * floats accumulate in float32, float64 in float64, integers wrap in their own width; the result is rounded once, after
+ * AVG's division. MIN and MAX propagate NaN and order -0 below +0. In a group of one the input is copied unchanged. The
+ * calling thread's rounding and denormal modes (MXCSR) have no effect: a call computes with the defaults and restores
+ * the thread's modes afterwards. A sum may leave floating-point exception flags raised.
  */
 
 /* recv[i] = op over ranks of send[i], count elements. algorithm: NVRAR_ALGORITHM_*; HIERARCHICAL in a group in one node
@@ -271,67 +274,69 @@ NVRAR_API nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_
 NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
                                        int32_t data_type, int32_t root, uint64_t stream);
 
-/* Returns when every rank has entered. */
+/* Completes when every rank has entered. */
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
 
 /*
- * Runs all transfers together and returns when all are complete: the recvs have their data, the sends' buffers may be
- * written again. What is sent before the peer asks for it waits in a ring of ring_bytes / 16 (half of that is data); a
- * larger send waits for its recv. Within a batch sends never wait for the batch's recvs or the other way round, so
- * ranks that exchange more than a ring holds do it in one batch each.
+ * Runs all transfers together. The batch is complete when all are: the recvs have their data, and the sends' buffers
+ * may be written again. (The CPU backend returns then, the CUDA backend when the batch is enqueued.) Data that is sent
+ * before the peer's recv waits in a ring of ring_bytes / 16 (half of that is data); a larger send waits for its recv.
+ * Within a batch, sends never wait for the batch's recvs or the other way round. So ranks that exchange more than a
+ * ring holds must do it in one batch each; separate calls can deadlock.
  *
- * The n-th send to a peer matches that peer's n-th recv from this rank. Nothing else is ordered, neither against
- * collectives, and ranks that make no transfer with each other need not both call. A matched pair that differs in count
- * or type is NVRAR_MISMATCH on all ranks. Count 0 sends nothing and waits for nobody, but has its number: where the
- * other side's count is not 0, that meets the next transfer of the pair, which is the mismatch (or times out, if there
- * is none).
+ * The n-th send to a peer matches that peer's n-th recv from this rank. Nothing else is ordered, not even against
+ * collectives, and ranks without a transfer between them need not both call. A matched pair that differs in count or
+ * type is NVRAR_MISMATCH on all ranks. A transfer of count 0 sends nothing and waits for no rank, but has a number: if
+ * the other side's count is not 0, that transfer is matched with the pair's next one, which is the mismatch (or it
+ * times out, if there is none).
  *
  * A transfer to oneself needs its send and its recv, of the same count and type, in one batch. A buffer that is
- * received into overlaps no other buffer of the batch. The limit of waiting is one for the batch: it counts anew
- * whenever any transfer makes progress, so one that is stuck shows when all are. A batch is one call (see Threads);
- * transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has moved
- * nothing.
+ * received into may not overlap any other buffer of the batch. The batch has one timeout, which restarts whenever any
+ * transfer makes progress, so a stuck transfer is reported once no transfer makes progress. A batch is one call (see
+ * Threads); transfer_count 0 does nothing. A batch that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has
+ * moved nothing.
  */
 NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
                                    uint64_t stream);
 
-/* Makes the running call and all later ones of this member, and of every peer that shares memory with it, end with
+/* Ends the running call and all later calls of this member, and of every peer that shares memory with it, with
  * NVRAR_ABORTED. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
-/* NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA backend this
- * is how a caller learns of what has failed since it was enqueued. */
+/* Returns NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA
+ * backend this also reports failures of work that was enqueued successfully. */
 NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 
 /* Fills *out with why this communicator is poisoned. */
 NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 
-/* Fills *out, whose size the caller has set, with the call that a rank is in, or its last one; readable for every rank
- * of this host, also after that rank's process died. On the CUDA backend a rank's record is as new as its own last look
- * at it (by this function or nvrar_flight_record) or the group's failure; a captured call counts as done when it is
- * captured. */
+/* Fills *out, whose size the caller has set, with the call that a rank is in, or with its last call. Every rank of this
+ * host can be asked for, even after its process died. On the CUDA backend a rank's record is updated when the rank
+ * itself calls this function or nvrar_flight_record, and when the group fails; a captured call counts as done once it
+ * is captured. */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
-/* Fills out[0 .. *count) with the last calls of a rank, oldest first: at most NVRAR_FLIGHT_RECORDS, and the newest
- * `capacity` of them. The caller has set out[0].size, and entries lie that far apart. Readable as with nvrar_call_of. A
- * call that begins meanwhile may be missing. */
+/* Fills out[0 .. *count) with the last calls of a rank, oldest first: the newest `capacity` calls, and at most
+ * NVRAR_FLIGHT_RECORDS. The caller has set out[0].size, and the entries lie that far apart. Works for the same ranks as
+ * nvrar_call_of. A call that begins meanwhile may be missing. */
 NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
                                            uint32_t* count);
 
 /*
- * Ends a running call (as nvrar_abort does), waits for it to leave, and frees everything of this member. NULL does
- * nothing. On the CUDA backend what was enqueued has a second to complete, in order, and is then ended as by
- * nvrar_abort. Whether it is over the GPU itself has counted: other work is not asked for, streams may have been
- * destroyed, and captures on any stream by any thread go on. Freeing itself has no limit: the driver may free memory
- * only when the GPU has done what was enqueued before.
- * NVRAR_INTERNAL: a call did not return within 10 s, or what was enqueued did not end within another 10 s (it is queued
- * behind long work of the caller's, perhaps). Then nothing is freed, the communicator is as after nvrar_abort, and
- * nvrar_destroy may be called again.
+ * Ends a running call (as nvrar_abort does), waits for it to leave, and frees all resources of this member. NULL does
+ * nothing. On the CUDA backend, enqueued work has one second to complete in order and is then aborted as by
+ * nvrar_abort. The GPU itself counts the completed work, so other work is not waited for, streams may already have been
+ * destroyed, and captures on any stream by any thread are not disturbed. The freeing itself has no time limit: the
+ * driver may free memory only after the GPU has executed everything enqueued before. NVRAR_INTERNAL: a call did not
+ * return within 10 s, or enqueued work did not end within another 10 s (perhaps because it is queued behind long work
+ * of the caller). Then nothing is freed, the communicator is in the state after nvrar_abort, and nvrar_destroy may be
+ * called again.
  *
- * Graphs that hold calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller waits
- * for those that were made, after nvrar_abort if they may hang, and makes none afterwards: such a launch would use
- * memory that is freed and code that may be unloaded. What has begun nevertheless is waited for as above, and what has
- * not begun does nothing and leaves its output as it was. The graphs themselves may be destroyed at any time.
+ * Graphs that contain calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller
+ * must wait for launches already made, after nvrar_abort if they may hang, and must make none afterwards: such a launch
+ * would use freed memory and code that may be unloaded. If the caller does not wait, launches that have started are
+ * waited for as above, and launches that have not started do nothing and leave their output unchanged. The graphs
+ * themselves may be destroyed at any time.
  */
 NVRAR_API nvrar_status nvrar_destroy(nvrar_comm* comm);
 

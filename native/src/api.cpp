@@ -1,4 +1,4 @@
-// The C ABI. The one place where failures become a status and the calling thread's last error.
+// The C ABI. Only this file turns exceptions into a status and the calling thread's last error.
 #include <nvrar.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using nvrar::Call;
 using nvrar::Error;
 
 constexpr size_t kLastErrorBytes = 2048;
-// Fixed storage: it needs no destructor when a thread ends, perhaps after this library was unloaded.
+// Fixed storage, so that no destructor runs when a thread ends, which may be after this library was unloaded.
 thread_local char last_error[kLastErrorBytes] = "";
 
 nvrar_status fail(nvrar_status status, const char* sentence) noexcept {

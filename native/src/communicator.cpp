@@ -22,9 +22,9 @@ namespace {
 
 static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a place for every rank of the C ABI");
 
-// Far beyond the time in which a waiting call sees its poison; only a defect can reach it.
+// Far longer than a waiting call needs to see its poison; only a defect can reach this limit.
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
-// What was enqueued and is about to end may do so in order.
+// Enqueued work that is about to end has this time to complete in order.
 constexpr uint64_t kGraceNs = 1'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;
 
@@ -160,7 +160,7 @@ void make_unique_id(int32_t backend, uint8_t* out) {
       const cuda::NvshmemId nvshmem = cuda::make_nvshmem_id({});
       std::memcpy(id.nvshmem, nvshmem.data(), sizeof id.nvshmem);
     } catch (const Error&) {
-      // Without it the group's memory may come from elsewhere; if it may not, prepare says what is missing.
+      // Without an id the group may use another memory provider; if it may not, prepare says what is missing.
     }
   }
   std::memcpy(out, &id, sizeof id);
@@ -223,7 +223,7 @@ void Communicator::connect(const uint8_t* blobs) {
     Descriptor peer;
     std::memcpy(&peer, blobs + size_t{rank} * sizeof peer, sizeof peer);
     peer.build_id[sizeof peer.build_id - 1] = '\0';
-    for (char& character : peer.build_id) {  // goes into a sentence, and so into logs and terminals
+    for (char& character : peer.build_id) {  // becomes part of a message, and so of logs and terminals
       if (character != '\0' && (character < ' ' || character > '~')) character = '?';
     }
     const std::string who = "rank " + std::to_string(rank);
@@ -251,7 +251,8 @@ void Communicator::connect(const uint8_t* blobs) {
     if (peer.ranks_per_node != own.ranks_per_node) {
       throw differs("ranks_per_node", std::to_string(peer.ranks_per_node), std::to_string(own.ranks_per_node));
     }
-    // Follows from the two above, if the peer is honest: what is stored at a place of ours must be inside of theirs.
+    // With an honest peer this follows from the two checks above. It is checked because stores at our offsets must lie
+    // inside the peer's segment.
     if (peer.segment.bytes != own.segment.bytes) {
       throw differs("segment bytes", std::to_string(peer.segment.bytes), std::to_string(own.segment.bytes));
     }
@@ -270,7 +271,7 @@ void Communicator::connect(const uint8_t* blobs) {
   }
   member_->map_peers(descriptors);
   connected_.store(true, std::memory_order_release);
-  // An abort that came before the peers were mapped reached this rank only.
+  // An abort before the peers were mapped has reached only this rank.
   const control::Poison poison = member_->poisoned();
   if (poison.status != NVRAR_OK) {
     member_->poison(poison);
@@ -291,7 +292,8 @@ void Communicator::run(const Call& call, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
   check_call(call, member_->rank(), member_->layout().topology);
-  // Counted although it sends nothing: a rank whose count alone is 0 is then one call ahead, which its next call shows.
+  // Counted although it sends nothing: a rank that alone passes count 0 is then one call ahead, which its next call
+  // reveals.
   ++sequence_;
   const Plan plan = member_->plan(call, tuning_);
   const nvrar_call record = record_of(call, plan, sequence_);
@@ -307,7 +309,7 @@ void Communicator::run(const Call& call, uint64_t stream) {
   } catch (const std::exception& error) {
     const control::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(record, error);
-    --sequence_;  // nothing was done, it has no number
+    --sequence_;  // nothing was done, so the call has no number
     running_.store(0, std::memory_order_release);
     throw;
   }
@@ -338,7 +340,7 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   throw_poisoned(poison, describe(result.call));
 }
 
-// The driver's words are known here only.
+// The driver's error text is known only here.
 void Communicator::throw_half_enqueued(const nvrar_call& call, const std::exception& error) {
   const std::lock_guard lock(sentence_mutex_);
   if (poison_sentence_.empty()) {
@@ -354,7 +356,7 @@ void Communicator::throw_if_failed() {
 
 void Communicator::throw_poisoned(const control::Poison& poison, const std::string& running) {
   const std::lock_guard lock(sentence_mutex_);
-  // The first sentence stays: later the records say what the ranks did afterwards.
+  // The first message is kept: a later one would describe what the ranks did after the failure.
   if (poison_sentence_.empty()) {
     const BatchResult failed = member_->failed_transfer();
     if (failed.status == NVRAR_MISMATCH) poison_sentence_ = describe_meeting(failed);
@@ -426,7 +428,7 @@ bool Communicator::shut() noexcept {
   if (member_->quiet(kGraceNs)) return true;
   leave();
   if (member_->quiet(kLeaveLimitNs - kGraceNs)) return true;
-  busy_.store(false, std::memory_order_release);  // for the next attempt; calls meet the abort
+  busy_.store(false, std::memory_order_release);  // lets shut() be called again; other calls still fail by the abort
   return false;
 }
 

@@ -1,4 +1,4 @@
-// The life of one member: prepared, connected, running one call at a time, poisoned perhaps, destroyed.
+// One member's life: it is prepared, connected, runs one call at a time, may be poisoned, and is destroyed.
 #ifndef NVRAR_COMMUNICATOR_H
 #define NVRAR_COMMUNICATOR_H
 
@@ -19,11 +19,11 @@
 
 namespace nvrar {
 
-// Throws NVRAR_UNAVAILABLE with what is missing.
+// Throws NVRAR_UNAVAILABLE, with a message that says what is missing.
 void probe(int32_t backend);
 void make_unique_id(int32_t backend, uint8_t* out);
 
-// All throw Error unless noexcept.
+// All functions throw Error unless they are noexcept.
 class Communicator {
  public:
   ~Communicator();
@@ -35,12 +35,12 @@ class Communicator {
 
   void abort() noexcept;
   nvrar_failure failure() const noexcept;
-  // Throws why this communicator is poisoned, if it is.
+  // Throws the failure that poisoned this communicator, if there is one.
   void throw_if_failed();
   nvrar_call call_of(int32_t rank) const;
   uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
-  // Ends what is running and keeps all later calls out. False if something would not end: then nothing may be freed,
-  // and it may be called again.
+  // Aborts running work and refuses all later calls. Returns false if some work did not end: then nothing may be freed,
+  // and shut() may be called again.
   bool shut() noexcept;
 
  private:
@@ -55,13 +55,13 @@ class Communicator {
   const int32_t backend_;
   std::unique_ptr<Member> member_;
   TuningTable tuning_;
-  uint64_t group_hash_;  // of the unique id
+  uint64_t group_hash_;  // hash of the unique id
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none
   uint64_t sequence_ = 0;             // guarded by busy_
   std::mutex sentence_mutex_;
-  std::string poison_sentence_;  // of the call that met the poison
+  std::string poison_sentence_;  // the message of the first call that found the poison
 };
 
 }  // namespace nvrar

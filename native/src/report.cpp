@@ -9,9 +9,9 @@ namespace nvrar {
 namespace {
 
 struct Clause {
-  std::string singular;  // with its verb
+  std::string singular;  // a clause with its verb
   std::string plural;
-  std::string short_form;  // after another clause with the same verb
+  std::string short_form;  // used after another clause with the same verb
   std::vector<uint32_t> ranks;
 };
 
@@ -31,7 +31,7 @@ std::vector<uint32_t> ranks_of(uint8_t bits) {
 
 Clause clause_of(const RankActivity& rank) {
   if (!rank.known) return {"is unknown", "are unknown", "", {}};
-  // What it failed in says more than that it left afterwards.
+  // The call that failed says more than that the rank left afterwards.
   if (rank.closed && rank.call.state != NVRAR_CALL_FAILED) return {"has left the group", "have left the group", "", {}};
   switch (rank.call.state) {
     case NVRAR_CALL_NONE:
@@ -45,14 +45,15 @@ Clause clause_of(const RankActivity& rank) {
       return {"has queued " + last, "have queued " + last, "", {}};
     }
     default: {
-      // A call that failed was being run when it failed; readers want to know which, not in what order ranks noticed.
+      // A failed call is reported like a running one: readers want to know the call, not the order in which ranks
+      // noticed the failure.
       const std::string call = "in " + describe(rank.call);
       return {"is " + call, "are " + call, call, {}};
     }
   }
 }
 
-// The numbers of transfers count within their pair of ranks: without its record such a call has no name.
+// Transfers are numbered within their pair of ranks, so without its record such a call cannot be named.
 std::string call_of(const control::Poison& poison, const std::vector<RankActivity>& ranks) {
   if (poison.origin < ranks.size() && ranks[poison.origin].known && ranks[poison.origin].call.transfers != 0) {
     return describe(ranks[poison.origin].call);
@@ -81,7 +82,7 @@ std::string describe_activities(const std::vector<RankActivity>& ranks) {
       clauses.push_back(clause);
     }
   }
-  // The odd one out comes first: it is what the reader looks for.
+  // The clause with the fewest ranks comes first: it is what the reader looks for.
   std::stable_sort(clauses.begin(), clauses.end(),
                    [](const Clause& a, const Clause& b) { return a.ranks.size() < b.ranks.size(); });
   std::string text;
@@ -103,7 +104,7 @@ std::string describe_failure(const control::Poison& poison, uint32_t own, const 
   const std::string missing = name_ranks(ranks_of(poison.ranks));
   switch (poison.status) {
     case NVRAR_MISMATCH:
-      // No rank: nobody differed from anybody.
+      // Without a rank, no rank differed from another.
       if (poison.ranks == 0) {
         return "launches of the group overlapped on " + origin + in_call +
                ": its calls need one order, by one stream or by events between streams";

@@ -1,4 +1,4 @@
-// The sentences of a poisoned communicator: what failed, where, and what every rank was doing.
+// Builds the messages of a poisoned communicator: what failed, where, and what every rank was doing.
 #ifndef NVRAR_REPORT_H
 #define NVRAR_REPORT_H
 
@@ -12,7 +12,7 @@ namespace nvrar {
 struct RankActivity {
   nvrar_call call{};
   bool known = false;
-  bool closed = false;  // has destroyed its communicator
+  bool closed = false;  // the rank has destroyed its communicator
 };
 
 // "rank 2 is in allReduce #41 float32[1024] SUM, ranks 0, 1, 3 in allReduce #41 float32[2048] SUM"

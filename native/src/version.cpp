@@ -1,4 +1,5 @@
-// What a test may change to make "another" library; all else is shared between the builds.
+// Tests compile this file with other values to get "another" library; all other object files are shared between the
+// builds.
 #include "version.h"
 
 #include <nvrar.h>

@@ -1,4 +1,5 @@
-// Preparing and connecting: what is refused, what differs between members, and arguments that no call can have.
+// Tests of nvrar_prepare and nvrar_connect: refused arguments, differences between members, and call arguments that are
+// never valid.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,7 +18,7 @@
 namespace nvrar::test {
 namespace {
 
-// One member's preparation, so that its descriptor can be spoiled.
+// One prepared member, whose descriptor a test can damage.
 class Connecting : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id_), NVRAR_OK); }
@@ -95,7 +96,8 @@ TEST_F(Connecting, ARankOfAnotherHostIsNamed) {
   const int32_t nobody = 0x3FFFFFFF;
   std::memcpy(descriptor(1) + kPidAt, &nobody, sizeof nobody);
   expect_connect(NVRAR_SYSTEM, "rank 1 (pid 1073741823) is not on this host or not visible");
-  // A pid that exists here too, as it would in another container: its descriptor is something else.
+  // A pid that also exists in this namespace, as it would in another container, where the descriptor is a different
+  // file.
   const int32_t standard_input = 0;
   std::memcpy(descriptor(1) + kPidAt, &pid, sizeof pid);
   std::memcpy(descriptor(1) + kPidAt + 4, &standard_input, sizeof standard_input);
@@ -128,7 +130,7 @@ TEST(Invariant14_WaitsEnd, AnAbortThatMeetsAConnectReachesThePeer) {
     std::thread other([&] {
       while (!go) {
       }
-      // The moment walks over the time that a connect takes.
+      // The moment of the abort is varied over the duration of a connect.
       const double at = seconds_now() + static_cast<double>(round % 200) * 0.5e-6;
       while (seconds_now() < at) {
       }
@@ -313,7 +315,7 @@ TEST(Arguments, NullsAndForeignStructsAreRefused) {
   EXPECT_EQ(all_reduce(NVRAR_SUM, NVRAR_ALGORITHM_AUTO), NVRAR_OK) << "a refused call leaves the group as it was";
 }
 
-// A limit on the size of files stands for a tmpfs or a quota that is full.
+// A limit on the file size simulates a full tmpfs or quota.
 TEST(Prepare, NoRoomForASegmentIsOneSentence) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -1,5 +1,5 @@
-// Calls that a group on GPUs cannot make, over a libcuda that is no GPU (as part of cuda_bad_input_test) and on real
-// GPUs (as part of gpu_bad_input_test). Where there is one GPU only, both ranks are on it.
+// Invalid calls of a group on GPUs, over the stub of libcuda (as part of cuda_bad_input_test) and on real GPUs (as part
+// of gpu_bad_input_test). If there is only one GPU, both ranks use it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ struct OnGpu {
   cuda::Stream stream = nullptr;
 };
 
-// A call that is refused leaves the group as it was, has no number, and says what it got and what it wants.
+// A refused call leaves the group unchanged and has no number, and its message names the given and the required value.
 TEST(BadCall, IsRefusedInWordsThatNameBothSidesAndHasNoNumber) {
   if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
   const bool stub = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr;  // it is linked

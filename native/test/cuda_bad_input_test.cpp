@@ -1,5 +1,5 @@
-// Whole groups of the CUDA backend over a libcuda that is no GPU (test/stub_cuda), where no kernel can run: what is
-// said of each thing that is missing or wrong, and that a group which does not come about leaves nothing behind.
+// Whole groups of the CUDA backend over the stub of libcuda (test/stub_cuda), which runs no kernels: tests the message
+// for each thing that is missing or wrong, and that a group whose creation fails leaks nothing.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -32,12 +32,12 @@ namespace {
 
 void set(const char* name, const char* value) { ::setenv(name, value, 1); }
 
-// In a process of its own, since a driver is opened once.
+// In a separate process, because a process opens the driver only once.
 void in_a_process(const std::function<void()>& body) {
   EXPECT_TRUE(run_forked(1, [&](Process&) { body(); }));
 }
 
-// The library without kernels says so before it looks at anything else.
+// A library without kernels reports that before it checks anything else.
 class WholeGroup : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -172,7 +172,7 @@ TEST_F(WholeGroup, RefusesGpusWithoutNvlinkBetweenThem) {
   });
 }
 
-// The driver says how many blocks it holds, and from that follows how many a launch may have.
+// The driver's occupancy determines how many blocks a launch may have.
 TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "2");
@@ -217,7 +217,7 @@ TEST_F(WholeGroup, RefusesMoreGroupsThanAGpuHoldsBlocks) {
   });
 }
 
-// Its blocks wait for different peers, so one that found no place could keep all of them waiting.
+// The blocks of a batch wait for different peers, so a block that is not resident could block all of them.
 TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "2");
@@ -230,7 +230,7 @@ TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
               "1 a batch that sends to 1 ranks and receives from 1 needs 2 blocks of a GPU at once, and with "
               "concurrent_groups 8 a call has 1");
     error = last(nvrar_batch(group.comm(0), transfers, 1, 1));
-    EXPECT_TRUE(contains(error, "stream is none of this process")) << error;
+    EXPECT_TRUE(contains(error, "stream is not a stream of this process")) << error;
   });
 }
 
@@ -251,7 +251,7 @@ TEST_F(WholeGroup, SaysWhatIsWrongWithNvshmem) {
     EXPECT_EQ(nvrar_find_nvshmem(NVRAR_STUB_NVSHMEM, nullptr, 0), NVRAR_INVALID_ARGUMENT);
     set("STUB_NVSHMEM_INITIALISED", "1");
     EXPECT_EQ(Ranks(1, NVRAR_MEMORY_NVSHMEM).error(),
-              "4 NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one "
+              "4 NVSHMEM was already initialised in this process by other code (perhaps PyTorch), and it supports one "
               "world per process: use CUDA IPC, or another process");
     EXPECT_EQ(stub_cuda_living(), 0U);
   });
@@ -259,7 +259,7 @@ TEST_F(WholeGroup, SaysWhatIsWrongWithNvshmem) {
 
 std::atomic<int> g_signals{0};
 
-// A program that handles a signal means a thread of its own: ours would be in the driver at that moment.
+// A program expects its signals on its own threads; a thread of ours could be inside the driver at that moment.
 TEST_F(WholeGroup, LeavesSignalsToTheThreadsOfTheProgram) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "2");
@@ -305,7 +305,7 @@ TEST_F(WholeGroup, LeavesSignalsToTheThreadsOfTheProgram) {
   });
 }
 
-// Not that of a call, which may be long: a model's first one compiles for minutes.
+// Not the timeout of a call, which may be long: the first call of a model may compile for minutes.
 TEST_F(WholeGroup, WaitsForNvshmemAsLongAsItMayForJoining) {
   in_a_process([] {
     char text[256];
@@ -327,7 +327,7 @@ TEST_F(WholeGroup, WaitsForNvshmemAsLongAsItMayForJoining) {
   });
 }
 
-// Whichever call of the driver fails, once for each time that the creation calls it.
+// Each driver call of the creation fails in turn.
 TEST_F(WholeGroup, ThatFailsHalfwayLeavesNothingBehind) {
   for (const char* function :
        {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc",
@@ -354,7 +354,7 @@ TEST_F(WholeGroup, ThatFailsHalfwayLeavesNothingBehind) {
         EXPECT_TRUE(comes_to(threads)) << function << " " << call << ": " << error;
       }
       EXPECT_GE(failures, 2) << function << " is not called in a group of two: this shows nothing";
-      // Whoever could not make it makes it when the reason is gone.
+      // The member whose creation failed can create it once the cause is removed.
       ::unsetenv("STUB_CUDA_FAIL");
       EXPECT_EQ(Ranks(2, NVRAR_MEMORY_AUTO).error(), "") << function;
     });

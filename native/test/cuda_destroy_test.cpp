@@ -1,5 +1,5 @@
-// What a rank has enqueued on its GPU and what becomes of it when its communicator is destroyed, when a launch fails
-// and when a peer aborts: over a libcuda that is no GPU, whose kernels are what these tests say.
+// Tests what happens to enqueued GPU work when its communicator is destroyed, when a launch fails and when a peer
+// aborts, over the stub of libcuda, whose kernels are controlled by these tests.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -36,8 +36,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of the stub's kernels, which do what all kernels of the library do: they say which launch they are, and a block
-// counts itself when it is over.
+// The behaviour of the stub's kernels, like that of all kernels of the library: they publish their launch, and a block
+// counts itself when it ends.
 enum class Kernels { kEnd, kWaitForAPeer, kAreHeld };
 std::atomic<Kernels> kernels{Kernels::kEnd};
 std::atomic<int> running{0};
@@ -45,7 +45,7 @@ std::atomic<cuda::HostPage*> page_of_rank_0{nullptr};
 std::atomic<const char*> slow_function{""};
 std::atomic<bool> is_slow{false};
 
-// By copies of the stub, so that they and the library's are one after the other.
+// Uses copies by the stub, which are ordered with those of the library.
 void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t blocks) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
@@ -87,7 +87,7 @@ cuda::Result launch_kernel(const void* config, void** arguments) {
   return cuda::kSuccess;
 }
 
-// As a driver that waits for other work of the host program.
+// Simulates a driver that waits for other work of the host program.
 void slow_down(const char* function) {
   while (is_slow && std::strcmp(function, slow_function) == 0) std::this_thread::sleep_for(1ms);
 }
@@ -274,7 +274,7 @@ TEST(DestroyOnAGpu, SucceedsWhenAPeersGpuHasFailed) {
   });
 }
 
-// Its own abort tells of nobody who was lost: NVSHMEM stays usable for the others.
+// Its own abort does not mean that a member was lost, so NVSHMEM remains usable for the others.
 TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
   on_the_stub([](Pair& pair) {
     kernels = Kernels::kWaitForAPeer;
@@ -294,7 +294,7 @@ TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
   EXPECT_FALSE((control::Poison{NVRAR_TIMEOUT, 3, 1, 7}).is_of_leaving());
 }
 
-// How often a graph runs the host cannot know.
+// The host cannot know how often a graph runs.
 TEST(DestroyOnAGpu, OfAGroupWhoseCallsWereCapturedTellsItsKernelsToLeave) {
   on_the_stub([](Pair& pair) {
     EXPECT_EQ(pair.all_reduce(), "");
@@ -336,7 +336,7 @@ TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
   });
 }
 
-// A call that was made again would pair with other launches of the peers.
+// A repeated call would be matched with different launches of the peers.
 TEST(LaunchError, InTheMidstOfACallEndsTheGroup) {
   on_the_stub([](Pair& pair) {
     stub_cuda_refuse("cuLaunchKernelEx:2:3");

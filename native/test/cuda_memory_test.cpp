@@ -1,5 +1,5 @@
-// Symmetric memory within a process and by CUDA IPC, over a libcuda that is no GPU (test/stub_cuda): what ranks reach,
-// what is refused in which words, and what is left behind. NVSHMEM is in nvshmem_*_test.cpp.
+// Tests of symmetric memory within a process and by CUDA IPC, over the stub of libcuda (test/stub_cuda): which memory
+// ranks can access, the messages of refusals, and leaks. NVSHMEM is tested in nvshmem_*_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ MemoryBlob blob_of(const MemoryAddress& address) {
   return blob;
 }
 
-// Every rank writes to every rank; all see what they must. With provider kAutomatic too.
+// Every rank writes to every rank, and all see the right values; with provider kAutomatic, too.
 void exchange_words(Process& process, SymmetricMemory& memory) {
   for (int peer = 0; peer < process.count(); ++peer) {
     *word(memory, peer, static_cast<uint64_t>(process.rank())) = static_cast<uint64_t>(100 * peer + process.rank());
@@ -149,7 +149,7 @@ TEST(LocalMemory, RefusesMemoryThatNoMemberOfThisProcessHas) {
   }));
 }
 
-// Whoever sees that is not to blame: the status is the one after which the reason of the other rank is awaited.
+// The rank that detects this is not to blame: with this status it waits for the reason of the other rank.
 TEST(LocalMemory, AMemberThatFailedBeforeTheOthersConnectedIsNoMistakeOfTheirs) {
   for (const MemoryProvider provider : {MemoryProvider::kLocal, MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
     EXPECT_TRUE(run_forked(1, [provider](Process&) {
@@ -164,7 +164,7 @@ TEST(LocalMemory, AMemberThatFailedBeforeTheOthersConnectedIsNoMistakeOfTheirs) 
   }
 }
 
-// Else the others would fail for that, and tell it before the first says why.
+// Otherwise the others would fail because of that, and report it before the first rank reports the real reason.
 TEST(LocalMemory, StaysForTheOthersWhereARankCouldNotMapThem) {
   for (const MemoryProvider provider : {MemoryProvider::kLocal, MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
     EXPECT_TRUE(run_forked(1, [provider](Process&) {
@@ -251,14 +251,14 @@ TEST(IpcMemory, GivesBackAllAfterAnOrderlyEndAndKeepsWhatAPeerMayStillWrite) {
       }
       process.meet();
     }
-    // Nobody could have mapped what was never handed out.
+    // Memory whose handle was never sent cannot have been mapped.
     const size_t now = free_device_bytes();
     { const auto memory = cuda::make_symmetric_memory(config); }
     EXPECT_EQ(free_device_bytes(), now);
   }));
 }
 
-// Who closes first cannot know when the others do.
+// The rank that closes first cannot know when the others close.
 TEST(IpcMemory, IsFreedWhenALaterGroupIsMadeAndAllHaveLeftByThen) {
   EXPECT_TRUE(run_forked(2, [](Process& process) {
     ::setenv("STUB_CUDA_FIRST_DEVICE", std::to_string(process.rank()).c_str(), 1);
@@ -375,7 +375,7 @@ TEST(IpcMemory, RefusesAHandleThatLeadsToOtherMemoryAndMapsNothing) {
   }));
 }
 
-// What others can hand over: every field, one at a time.
+// Hostile descriptions: every field is changed, one at a time.
 TEST(MemoryAddress, EveryFieldThatDiffersIsRefusedInWordsThatNameBothSides) {
   EXPECT_TRUE(run_forked(1, [](Process&) {
     set_devices("2");
@@ -417,7 +417,7 @@ TEST(MemoryAddress, EveryFieldThatDiffersIsRefusedInWordsThatNameBothSides) {
   }));
 }
 
-// Whatever stands in an address, what it leads to is memory that a member made for this, or nothing.
+// Whatever an address contains, it leads to memory that a member created for this group, or is refused.
 TEST(MemoryAddress, AnyBytesAreRefusedOrHarmless) {
   EXPECT_TRUE(run_forked(1, [](Process&) {
     set_devices("2");

@@ -1,4 +1,4 @@
-// What happens when ranks disagree, do not come, are aborted or misused: with ranks as threads of one process.
+// Tests of ranks that disagree, do not come, are aborted or misused, with ranks as threads of one process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

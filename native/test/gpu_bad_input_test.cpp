@@ -1,5 +1,5 @@
-// Groups that cannot be made, on real GPUs: the sentences of cuda_bad_input_test from a real driver, and that the GPU
-// has as much free memory afterwards. Skipped where there is no GPU.
+// Groups that cannot be created, on real GPUs: the messages of cuda_bad_input_test with a real driver, and a check that
+// the GPU has as much free memory afterwards. Skipped without a GPU.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLimitSeconds = 60;
 constexpr size_t kMiB = 1 << 20;
-// The driver keeps a little of what it gave out once.
+// The driver keeps a small part of memory that it has allocated before.
 constexpr size_t kMayStay = 4 * kMiB;
 
 // Asked in a process of its own: this one forks, and a driver that was started does not survive that.

@@ -1,6 +1,6 @@
 // Symmetric memory on real GPUs, by every provider: what the stubs of cuda_memory_test cannot show. Ranks are
 // processes, rank r on GPU r, and reach each other by the driver's own stores and copies; no kernel of ours is needed.
-// Without GPUs, or for NVSHMEM without that, the tests are left out.
+// Without GPUs the tests are skipped, and without NVSHMEM those that need it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

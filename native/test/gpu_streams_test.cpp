@@ -1,4 +1,4 @@
-// Streams, graphs, and kernels of others beside a group's: what only a GPU has.
+// Tests of features that only GPUs have: streams, graphs, and other programs' kernels beside a group's.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -114,7 +114,7 @@ TEST(Invariant05_OneOrderOfCalls, CallsOnTwoStreamsAtOnceAreCaught) {
   expect_overlap_caught([](nvrar_comm* comm, const Buffers& buffers, uint64_t first, uint64_t second) {
     ASSERT_EQ(buffers.all_reduce(comm, NVRAR_ALGORITHM_ONE_SHOT, first), NVRAR_OK) << nvrar_last_error();
     ::usleep(20'000);
-    // It may be caught before this one returns.
+    // It may be detected before this call returns.
     (void)buffers.all_reduce(comm, NVRAR_ALGORITHM_TWO_SHOT, second);
   });
 }

@@ -1,4 +1,4 @@
-// Descriptors that lie: what they lead to is not mapped, takes no memory, and is refused with a sentence.
+// False descriptors: the files that they lead to are not mapped, use no memory, and are refused with a sentence.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -94,7 +94,7 @@ TEST_F(HostileDescriptor, ASegmentThatClaimsAnotherSizeIsNotMapped) {
   expect_refused(NVRAR_SYSTEM, "has another size");
 }
 
-// Else its owner could make it shorter later, and every access of its peers a SIGBUS.
+// Otherwise its owner could shorten it later, and every access of its peers would be a SIGBUS.
 TEST_F(HostileDescriptor, ASegmentThatCouldShrinkIsNotMapped) {
   forge_segment(rank_1().segment.bytes, F_SEAL_GROW);
   expect_refused(NVRAR_SYSTEM, "could change its size");
@@ -122,7 +122,7 @@ TEST_F(HostileDescriptor, TheSegmentOfAnotherGroupIsNotMapped) {
   EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);
 }
 
-// Whichever byte of a descriptor another rank damages: it is refused, or was one that nobody reads.
+// Whichever byte of a descriptor is damaged, the descriptor is refused, unless the byte is never read.
 TEST(DamagedDescriptor, IsRefusedOrHarmlessAtEveryByte) {
   uint8_t id[NVRAR_UNIQUE_ID_BYTES];
   ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);

@@ -1,5 +1,5 @@
-// Invariants that the protocol's steps keep in every order of events, over a memory that writes down what happens
-// (support/trace.h). Names are those of docs/protocol.md.
+// Invariants that hold in every order of events, tested over a memory that records all accesses (support/trace.h).
+// Names are those of docs/protocol.md.
 #include <gtest/gtest.h>
 
 #include "protocol/slices.h"

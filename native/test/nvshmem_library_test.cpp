@@ -1,4 +1,4 @@
-// Where NVSHMEM's library is looked for, and what is said of each place, over one that is no NVSHMEM (stub_nvshmem).
+// Tests where NVSHMEM's library is searched, and the message about each place, with a stub of NVSHMEM (stub_nvshmem).
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// NVSHMEM's one world per process, over a library that is no NVSHMEM but as unforgiving (test/stub_nvshmem): every way
-// in which its initialisation fails, and who gets which slice of the arena.
+// Tests of the one NVSHMEM world per process, over a stub that is as strict as NVSHMEM (test/stub_nvshmem): every way
+// in which its initialisation can fail, and the assignment of slices of the arena.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -203,10 +203,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "STUB_NVSHMEM_FAIL",
                 "init",
                 {"3 NVSHMEM's initialisation failed on rank 0 (error 7; NVSHMEM_DEBUG=INFO lets it say more)"}},
-        Failure{"Half",
-                "STUB_NVSHMEM_STATUS",
-                "1",
-                {"3 NVSHMEM's initialisation on rank 0 met the others but not its GPU (status 1 instead of 2;"}},
+        Failure{
+            "Half",
+            "STUB_NVSHMEM_STATUS",
+            "1",
+            {"3 NVSHMEM's initialisation on rank 0 reached the other ranks but not its GPU (status 1 instead of 2;"}},
         Failure{"SharedGpu",
                 "STUB_NVSHMEM_STATUS",
                 "3",
@@ -228,7 +229,7 @@ TEST(NvshmemWorld, SaysThatNoUniqueIdCanBeMade) {
   EXPECT_TRUE(run_forked(1, [](Process&) {
     ::setenv("STUB_NVSHMEM_FAIL", "id", 1);
     EXPECT_EQ(error_of([] { cuda::make_nvshmem_id(nvshmem_config()); }),
-              "4 NVSHMEM makes no unique id (error 7): it found no network interface to listen on; "
+              "4 NVSHMEM could not make a unique id (error 7): it found no network interface to listen on; "
               "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names one");
   }));
 }
@@ -237,7 +238,7 @@ TEST(NvshmemWorld, RefusesAProcessInWhichSomebodyElseInitialisedNvshmem) {
   EXPECT_TRUE(run_forked(1, [](Process&) {
     ::setenv("STUB_NVSHMEM_INITIALISED", "1", 1);
     const std::string words =
-        "4 NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one world "
+        "4 NVSHMEM was already initialised in this process by other code (perhaps PyTorch), and it supports one world "
         "per process: use CUDA IPC, or another process";
     EXPECT_EQ(error_of([] { cuda::make_nvshmem_id(nvshmem_config()); }), words);
     EXPECT_EQ(error_of([] { cuda::make_symmetric_memory(config_of(0, 2, {})); }), words);
@@ -296,7 +297,7 @@ TEST(NvshmemWorld, AGroupWhoseIdHoldsNoneCannotMakeTheWorld) {
     own_gpu(process);
     const auto memory = cuda::make_symmetric_memory(config_of(process.rank(), 2, {}));
     const std::string error = error_of([&] { memory->map(process.gather(memory->address())); });
-    EXPECT_TRUE(contains(error, "4 the group's unique id holds none of NVSHMEM")) << error;
+    EXPECT_TRUE(contains(error, "4 the group's unique id contains no NVSHMEM id")) << error;
   }));
 }
 
@@ -397,8 +398,8 @@ TEST(NvshmemArena, MembersWithoutNvshmemTakeTheOthersToCudaIpc) {
   }));
 }
 
-// Random groups over random members in random order come and go; every group writes its own number all over its slices,
-// on all members. If any two ever overlapped on any of them, a number would be another one's.
+// Random groups over random members are created and destroyed in random order. Every group fills its slices on all
+// members with its own number; if any two slices overlapped, a group would find another one's number.
 TEST(NvshmemArena, SlicesOfLivingGroupsNeverOverlapWhicheverGroupsAProcessIsIn) {
   constexpr int kProcesses = 4;
   constexpr int kSteps = 12;  // each takes a few of the meetings that a test has
@@ -480,7 +481,7 @@ TEST(NvshmemArena, SlicesOfLivingGroupsNeverOverlapWhicheverGroupsAProcessIsIn) 
   }
 }
 
-// What members could tell of their worlds: every lie and every difference.
+// False and differing descriptions of the members' worlds.
 TEST(NvshmemPlan, EveryDifferenceBetweenMembersIsRefusedInWords) {
   const auto blob_of = [](uint8_t number) {
     MemoryBlob blob{};
@@ -501,21 +502,21 @@ TEST(NvshmemPlan, EveryDifferenceBetweenMembersIsRefusedInWords) {
     return error_of([&] { (void)cuda::plan_world(blobs, 0); });
   };
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.home.pid = 102; }),
-                       "are in one process: NVSHMEM knows one rank per process"));
+                       "are in one process: NVSHMEM supports one rank per process"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.device.bytes[0] = 2; }), "have the same GPU"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.home.host_name_hash = 9; }),
-                       "are on one host that has another name for each"));
+                       "are on one host but see different names of it"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.world.id = 78; }), "and these are two"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.world.state = cuda::WorldState::kUnusable; }),
                        "4 rank 1 (pid 100, GPU-00000000-0000-0000-0000-000000000000) cannot use NVSHMEM, rank 0"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.world.state = cuda::WorldState::kBusy; }),
                        "is making another group"));
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.world.state = static_cast<cuda::WorldState>(9); }),
-                       "is in a state that there is not"));
+                       "is in an unknown state"));
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.arena_bytes *= 2; }),
             "5 rank 1 gives NVSHMEM an arena of 2097152 bytes (arenaBytes), this rank (0) one of 1048576");
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.pe = 2; }),
-            "1 ranks 0 and 1 say that they are the same PE of the NVSHMEM world");
+            "1 ranks 0 and 1 claim to be the same PE of the NVSHMEM world");
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.pe = 4; }),
             "1 rank 1 says that it is PE 4 of an NVSHMEM world of 4");
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) {

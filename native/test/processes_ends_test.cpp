@@ -1,4 +1,5 @@
-// Ranks that die while a group is made or closed, and calls that overlap in a process: what the others see and keep.
+// Tests of ranks that die while a group is created or closed, and of calls that overlap in a process: what the other
+// ranks get, and that they leak nothing.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -110,7 +111,7 @@ TEST_F(Invariant14_WaitsEnd, ADeathDuringConnectIsAnErrorThereOrATimeOutOfTheFir
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// A connect waits for nobody: it is the first call that finds out.
+// A connect does not wait for other ranks, so the first call detects the death.
 TEST_F(Invariant14_WaitsEnd, OfAStopBeforeConnectTheFirstCallIsTold) {
   prepare_both();
   ASSERT_FALSE(HasFatalFailure());

@@ -1,4 +1,4 @@
-// Point-to-point between processes: the same data, and what a death or a stop of one does to its peers.
+// Point-to-point between processes: the results, and the effect of the death or the stop of one process on its peers.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr double kJoinSeconds = 60;
 constexpr int kForever = 1 << 30;
 
-// All pairs exchange more than a ring holds until it fails or is told enough; the mark counts the rounds.
+// All pairs exchange more than a ring holds until a call fails or the test ends it; the mark counts the rounds.
 nvrar_status exchange(int rank, int world, nvrar_comm* comm, Board* board, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     std::vector<Message> messages;

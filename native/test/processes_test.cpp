@@ -1,4 +1,4 @@
-// Ranks as processes: the same sums, and what a death or a stop of one does to the others.
+// Ranks as processes: the results, and the effect of the death or the stop of one process on the others.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ size_t entries(const char* directory) {
   return count;
 }
 
-// Sums until told to stop or failing; the mark counts the calls.
+// Makes calls until one fails or the test ends it; the mark counts the calls.
 nvrar_status sum_until_failure(nvrar_comm* comm, int rank, Board* board, int calls) {
   std::vector<float> in(64, 1.0f);
   std::vector<float> out(64);
@@ -101,8 +101,8 @@ void PrintTo(const KillCase& c, std::ostream* out) { *out << "algorithm " << c.a
 
 class KilledRank : public ::testing::TestWithParam<KillCase> {};
 
-// At any moment of any algorithm: what was finished before is right, what was not is an error that names the dead, and
-// the calls of the dead are still there to be read.
+// A death at any moment of any algorithm: calls completed before are right, others fail with an error that names the
+// dead rank, and the dead rank's flight record can still be read.
 TEST_P(KilledRank, LeavesNoWrongResultAndItsFlightRecord) {
   const auto [algorithm, count] = GetParam();
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 4, count + 64, 29, 2);

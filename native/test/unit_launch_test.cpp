@@ -1,5 +1,5 @@
-// Launches on a GPU, without one: whether the blocks of those that are there together always find a place
-// (docs/decisions/0012), and what is known of them by their tags.
+// Tests of GPU launches without a GPU: that the blocks of concurrent launches can always be resident together
+// (docs/decisions/0012), and the log that finds a launch by its tag.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t
   return {name, divisible, registers, barriers, kernel};
 }
 
-// As the driver has it, for one kernel alone.
+// The driver's occupancy, for one kernel alone.
 uint32_t held(const Gpu& gpu, const Compiled& compiled) {
   const Resources block = compiled.of_a_block();
   const uint32_t by_registers = gpu.each.registers / compiled.registers_of_a_warp() * 4 / block.warps;
@@ -119,7 +119,7 @@ std::vector<Library> libraries() {
 // What lies on a multiprocessor: blocks of each launch.
 using Load = std::vector<uint32_t>;
 
-// Loads in which a block of launch `victim` finds no place any more.
+// The placements in which a block of launch `victim` does not fit.
 std::vector<Load> loads_that_refuse(const Gpu& gpu, const std::vector<Resources>& blocks, size_t victim) {
   std::vector<Load> found;
   Load load(blocks.size(), 0);
@@ -215,7 +215,7 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
   }
 }
 
-// The control: half of what each kernel could have alone. What it lets lie badly the test above would find.
+// The control: with half of each kernel's own occupancy there are bad placements, which the test above would find.
 TEST(Places, AreNotWhatEachKernelCouldHaveAlone) {
   for (Library& library : libraries()) {
     for (Compiled& one : library.kernels) one.kernel.blocks_per_multiprocessor = held(library.gpu, one);

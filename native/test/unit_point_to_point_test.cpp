@@ -38,7 +38,7 @@ TEST(TransferRings, ShareNoSlotWithEachOtherOrTheCollectives) {
   }
 }
 
-// Two ranks' memories. A store is under way until it is delivered. Stores arrive in any order, but for those into one
+// Two ranks' memories. A store is in flight until it is delivered. Stores arrive in any order, but for those into one
 // slot, which every memory keeps in order.
 struct Memory {
   struct Store {

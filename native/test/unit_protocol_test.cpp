@@ -1,4 +1,4 @@
-// Plan, tuning table and header hash: what ranks must agree on without asking each other.
+// Tests of the plan, the tuning table and the header hash, on which ranks must agree without communicating.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -125,7 +125,7 @@ bool same(const Plan& a, const Plan& b) {
          a.elements_per_launch == b.elements_per_launch && a.launches == b.launches && a.choice == b.choice;
 }
 
-// Ranks never ask each other for the plan: nothing that may differ between them may go into it.
+// Ranks do not exchange the plan, so it must not depend on anything that may differ between them.
 TEST(Invariant12_ThePlanIsPure, NeitherAddressesNorThreadsNorTheEnvironmentChangeIt) {
   const nvrar_tuning_rule rule = rule_of(NVRAR_BFLOAT16, NVRAR_ALGORITHM_TWO_SHOT, 3000);
   uint64_t plans = 0;

@@ -19,7 +19,7 @@ struct UniqueId {
   int32_t backend;
   uint32_t reserved;
   uint8_t random[32];
-  uint8_t nvshmem[cuda::kNvshmemIdBytes];  // zero where it is not used
+  uint8_t nvshmem[cuda::kNvshmemIdBytes];  // zero if NVSHMEM is not used
   uint8_t unused[NVRAR_UNIQUE_ID_BYTES - 176];
 };
 static_assert(sizeof(UniqueId) == NVRAR_UNIQUE_ID_BYTES);
@@ -36,8 +36,8 @@ struct Descriptor {
   control::SegmentAddress segment;
   char build_id[64];  // as text, so that the message of a mismatch can name both builds
   uint64_t tuning_hash;
-  uint32_t ranks_per_node;  // the world size where all ranks are in one node
-  // Of the CUDA backend.
+  uint32_t ranks_per_node;  // the world size if all ranks are in one node
+  // Used by the CUDA backend only.
   uint32_t compute_capability;  // 10 * major + minor
   uint32_t multiprocessors;
   uint32_t places_per_multiprocessor;  // cuda/launch/places.h

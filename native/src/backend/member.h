@@ -1,4 +1,4 @@
-// One member of a group on some backend, as the communicator sees it.
+// The interface of a group member that the communicator uses, whatever the backend.
 #ifndef NVRAR_BACKEND_MEMBER_H
 #define NVRAR_BACKEND_MEMBER_H
 
@@ -17,7 +17,7 @@ namespace nvrar {
 
 class Member {
  public:
-  // Its last word to its peers: it is gone, nobody need wait for it to enter a call.
+  // Tells the peers that this member has left, so that none waits for it to enter a call.
   virtual ~Member() { segments_->close(); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -33,40 +33,42 @@ class Member {
     return plan;
   }
 
-  // Fills in what peers need to reach this member's memory.
+  // Fills in the fields that peers need to map this member's memory.
   virtual void describe(Descriptor* descriptor) const = 0;
   // Throws Error.
   virtual void map_peers(const std::vector<Descriptor>& descriptors) = 0;
 
-  // Runs the call to its end, or enqueues it on the stream. A failure becomes this member's and its peers' poison;
-  // returns what the poison says.
+  // Runs the call to its end, or enqueues it on the stream. A failure poisons this member and its peers. Returns the
+  // poison.
   virtual control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) = 0;
-  // The same of a batch that passed check_batch. Throws std::bad_alloc, and then nothing was done. *result is filled.
+  // Does the same for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc, nothing was
+  // done.
   virtual control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
                                     uint64_t stream, BatchResult* result) = 0;
-  // A call that has nothing to do: its record only.
+  // Records a call that has nothing to do.
   virtual void record_empty(const nvrar_call& record) noexcept {
     segments_->own().flight.begin(record, NVRAR_CALL_DONE);
   }
 
-  // Brings the own flight record up to what was enqueued and has ended since.
+  // Updates this member's flight record with the enqueued calls that have ended since.
   virtual void update_record() noexcept {}
 
-  // Also what was enqueued and has failed since.
+  // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const control::Poison& poison) noexcept { segments_->poison(poison); }
-  // If a transfer of this member failed after run_batch had returned: its result. status NVRAR_OK if none did.
+  // The result of a transfer of this member that failed after run_batch had returned; status NVRAR_OK if none did.
   virtual BatchResult failed_transfer() noexcept { return {}; }
-  // How long the last call has waited.
+  // How long the last call waited.
   virtual uint64_t waited_ns() const noexcept = 0;
-  // When no more calls come: whether nothing of this member runs any more; waits for it, at most limit_ns.
+  // Waits until nothing of this member runs any more, at most limit_ns. Called when there are no more calls. Returns
+  // whether nothing runs.
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
   virtual const PlanLimits& plan_limits() const noexcept = 0;
   virtual KernelShape kernel_shape(const Call& /*call*/, Algorithm /*algorithm*/) const { return {}; }
 
-  // rings_on_host: the segments hold the rings, too.
+  // rings_on_host: the shared segments also hold the rings.
   Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
       : layout_(layout),
         segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash,
@@ -79,7 +81,7 @@ class Member {
   }
 
   const protocol::RingLayout layout_;
-  // Also of those who look after memory that peers may still write to, when this member is gone.
+  // Shared with the owners of memory that peers may still write to after this member is gone.
   std::shared_ptr<control::GroupSegments> segments_;
 };
 

@@ -1,4 +1,4 @@
-// A failure on its way to api.cpp, which turns it into a status and the thread's last error.
+// The exception of this library; api.cpp turns it into a status and the thread's last error.
 #ifndef NVRAR_COMMON_ERROR_H
 #define NVRAR_COMMON_ERROR_H
 

@@ -1,4 +1,4 @@
-// Owners of what the operating system lends.
+// RAII owners of operating system resources.
 #ifndef NVRAR_COMMON_HANDLE_H
 #define NVRAR_COMMON_HANDLE_H
 

@@ -1,4 +1,4 @@
-// One hash for what members compare.
+// The hash of everything that members compare.
 #ifndef NVRAR_COMMON_HASH_H
 #define NVRAR_COMMON_HASH_H
 

@@ -17,7 +17,7 @@ void random_bytes(void* to, size_t bytes) {
     const ssize_t got = ::getrandom(at, bytes, 0);
     if (got < 0) {
       if (errno == EINTR) continue;
-      throw Error(NVRAR_SYSTEM, "the system gives no random bytes: " + std::string(::strerrordesc_np(errno)));
+      throw Error(NVRAR_SYSTEM, "the system provides no random bytes: " + std::string(::strerrordesc_np(errno)));
     }
     at += got;
     bytes -= static_cast<size_t>(got);

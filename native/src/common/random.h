@@ -1,4 +1,4 @@
-// Random bytes of the system, for what no other process may guess or have by chance.
+// Random bytes from the operating system, for values that no other process may guess or have by chance.
 #ifndef NVRAR_COMMON_RANDOM_H
 #define NVRAR_COMMON_RANDOM_H
 

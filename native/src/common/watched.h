@@ -1,4 +1,4 @@
-// Work that may never return, done on a thread of its own and waited for until a deadline.
+// Runs work that may never return on a thread of its own, and waits for it until a deadline.
 #ifndef NVRAR_COMMON_WATCHED_H
 #define NVRAR_COMMON_WATCHED_H
 
@@ -20,7 +20,8 @@ namespace nvrar {
 
 constexpr uint64_t kLongestWaitNs = 86'400'000'000'000;  // a time point further away may overflow
 
-// Signals are the host program's: a thread of ours must not be the one that the kernel picks for them.
+// Blocks signals while a thread is created: signals belong to the host program, and the kernel must not deliver them to
+// a thread of ours.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -37,12 +38,12 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// The result of `work`, or its exception; nothing if the deadline passed first. The thread then goes on alone: `work`
-// must own or outlive all that it touches, and this library stays loaded for good.
+// Returns the result of `work`, throws its exception, or returns nothing if the deadline passed first. In that case the
+// thread keeps running: `work` must own everything that it accesses, and this library is never unloaded again.
 template <class Result, class Work>
 std::optional<Result> run_watched(Work work, uint64_t deadline_ns) {
   std::packaged_task<Result()> task(std::move(work));
-  std::future<Result> outcome = task.get_future();  // shared with the task, so it outlives whichever ends first
+  std::future<Result> outcome = task.get_future();  // shares its state with the task, so either may end first
   std::thread thread;
   try {
     const SignalsBlocked inherited;

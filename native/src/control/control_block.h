@@ -1,5 +1,5 @@
-// The first pages of a member's segment: who it is, whether it is poisoned, how to wake it, what it does. All fields
-// that change are lock-free atomics, because peers of other processes read and write them.
+// The first pages of a member's segment: its identity, its poison word, its doorbell and its flight record. All fields
+// that change are lock-free atomics, because peers in other processes read and write them.
 #ifndef NVRAR_CONTROL_CONTROL_BLOCK_H
 #define NVRAR_CONTROL_CONTROL_BLOCK_H
 
@@ -20,12 +20,13 @@ constexpr uint32_t kCacheLineBytes = 64;
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "atomics shared between processes must hold no lock");
 
-// One word, so that the first failure wins whole: status, the rank where it happened, the ranks it is about, its call.
+// A failure packed into one word, so that the first one wins as a whole: its status, the rank where it happened, the
+// ranks that it concerns, and its call.
 struct Poison {
   nvrar_status status = NVRAR_OK;
   uint32_t origin = 0;
-  // Bit r: rank r was missing (NVRAR_TIMEOUT), differed (NVRAR_MISMATCH) or left, and with that ended calls that waited
-  // (NVRAR_ABORTED).
+  // Bit r: rank r was missing (NVRAR_TIMEOUT), made a different call (NVRAR_MISMATCH), or left and so ended calls that
+  // waited for it (NVRAR_ABORTED).
   uint8_t ranks = 0;
   uint64_t sequence = 0;
 
@@ -39,7 +40,7 @@ struct Poison {
   uint64_t pack() const noexcept {
     return static_cast<uint64_t>(status) | uint64_t{origin} << 8 | uint64_t{ranks} << 16 | sequence << 24;
   }
-  // A word that this library did not write is a failure, too.
+  // A word that this library cannot have written counts as a failure, too.
   static Poison unpack(uint64_t word) noexcept {
     const auto status = static_cast<uint32_t>(word & 0xFF);
     const bool is_failure = status != NVRAR_OK && status <= NVRAR_INTERNAL;
@@ -53,18 +54,18 @@ struct ControlBlock {
   uint64_t segment_bytes = 0;
   uint8_t nonce[kNonceBytes] = {};
   uint32_t rank = 0;
-  uint64_t group_hash = 0;  // of the group's unique id
-  uint64_t owner_base = 0;  // where the owner mapped it: the thread sanitizer's name for these bytes
+  uint64_t group_hash = 0;  // hash of the group's unique id
+  uint64_t owner_base = 0;  // where the owner mapped it; identifies these bytes to the thread sanitizer
 
   alignas(kCacheLineBytes) std::atomic<uint64_t> poison{0};
-  std::atomic<uint32_t> closed{0};  // the owner has destroyed its communicator
+  std::atomic<uint32_t> closed{0};  // set when the owner has destroyed its communicator
 
-  // The futex word and the flag that says whether a wake is worth a system call.
+  // The futex word, and the flag that says whether the owner sleeps and a wake needs a system call.
   alignas(kCacheLineBytes) std::atomic<uint32_t> doorbell{0};
   std::atomic<uint32_t> sleeping{0};
 
-  // Whom the owner waits for, a bit per rank, and when it last looked. Stays as it is when the wait ends without what
-  // it was for. A peer that gives up finds by it who is really missing.
+  // The ranks that the owner waits for, a bit per rank, and the time when it last polled. They keep their value if the
+  // wait ends without success. A peer whose deadline passes uses them to find out which rank is really missing.
   alignas(kCacheLineBytes) std::atomic<uint32_t> waits_for{0};
   std::atomic<uint64_t> looked_ns{0};
 

@@ -29,7 +29,7 @@ void sleep_on_doorbell(ControlBlock& own, uint32_t seen, uint64_t at_most_ns) no
   timespec relative{};
   relative.tv_sec = static_cast<time_t>(at_most_ns / kNsPerSecond);
   relative.tv_nsec = static_cast<long>(at_most_ns % kNsPerSecond);
-  // Not FUTEX_PRIVATE: peers of other processes wake it. Every outcome leads back to the caller's loop.
+  // Not FUTEX_PRIVATE, because peers in other processes wake it. The result is ignored: the caller polls in a loop.
   ::syscall(SYS_futex, futex_word(own.doorbell), FUTEX_WAIT, seen, &relative, nullptr, 0);
 }
 

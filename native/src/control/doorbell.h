@@ -1,4 +1,4 @@
-// How a rank that sleeps is woken, and how it sleeps: a futex word in its own control block, which peers ring.
+// Sleeping and waking of ranks, by a futex word in the sleeper's control block.
 #ifndef NVRAR_CONTROL_DOORBELL_H
 #define NVRAR_CONTROL_DOORBELL_H
 
@@ -8,13 +8,13 @@
 
 namespace nvrar::control {
 
-// After the last packet of a phase; costs a system call only if the peer sleeps. The caller has ordered its packets
-// before this look.
+// Called after the last packet of a phase. It costs a system call only if the peer sleeps. The caller must have ordered
+// its packets before this call.
 void wake_if_asleep(ControlBlock& peer) noexcept;
-// After a poison word: whether or not it sleeps.
+// Called after writing a poison word; wakes the peer whether or not it is marked as sleeping.
 void wake(ControlBlock& peer) noexcept;
 
-// Until somebody rings who had not rung when the doorbell was `seen`, or the time is over, or for no reason at all.
+// Sleeps until the doorbell is rung after it had the value `seen`, or the time is over. May also wake spuriously.
 void sleep_on_doorbell(ControlBlock& own, uint32_t seen, uint64_t at_most_ns) noexcept;
 
 }  // namespace nvrar::control

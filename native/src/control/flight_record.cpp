@@ -72,13 +72,13 @@ nvrar_call FlightRecord::last(const TickClock& clock) const noexcept {
       return entries_[number % NVRAR_FLIGHT_RECORDS].read(look, number / NVRAR_FLIGHT_RECORDS, to);
     };
     if (!read(written - 1, &call)) continue;
-    // All earlier calls and batches have ended well: what has not is of this batch.
+    // All earlier calls and batches have completed, so an entry that has not completed belongs to this batch.
     const uint64_t batch = std::min<uint64_t>({call.transfers, written, NVRAR_FLIGHT_RECORDS});
     for (uint64_t back = 2; call.state == NVRAR_CALL_DONE && back <= batch; ++back) {
       nvrar_call before = empty_call();
       if (read(written - back, &before) && before.state != NVRAR_CALL_DONE) call = before;
     }
-    // Of those that are queued one behind the other, the one that is known to have begun.
+    // Of calls that are queued one behind the other, choose the one that is known to have begun.
     const nvrar_call newest = call;
     for (uint64_t back = 2;
          call.state == NVRAR_CALL_QUEUED && back <= std::min<uint64_t>(written, NVRAR_FLIGHT_RECORDS); ++back) {

@@ -1,4 +1,4 @@
-// A rank's last calls, in its segment: it writes them, its peers read them, also when it is dead.
+// A rank's last calls, in its segment. The rank writes them, and its peers read them, even after its death.
 #ifndef NVRAR_CONTROL_FLIGHT_RECORD_H
 #define NVRAR_CONTROL_FLIGHT_RECORD_H
 
@@ -11,20 +11,20 @@
 
 namespace nvrar::control {
 
-// A seqlock of one writer, one cache line. Its fields are stored with release and read with acquire instead of by
+// A seqlock with one writer, in one cache line. Its fields are stored with release and read with acquire instead of by
 // fences, which the thread sanitizer cannot follow; on x86-64 both are plain moves.
 class alignas(64) FlightEntry {
  public:
-  // lap: how often the record has come round to this entry.
+  // lap: how often the record has wrapped around to this entry.
   void begin(const nvrar_call& call, int32_t state, uint64_t lap) noexcept;
   void end(int32_t state) noexcept { end_.store(stamp(ticks_now(), state), std::memory_order_release); }
   bool has_failed() const noexcept { return (end_.load(std::memory_order_relaxed) & kStateMask) == NVRAR_CALL_FAILED; }
-  // Does not fill size. False if the entry is another lap's or is being written: its writer died half way, or is faster
-  // than this look.
+  // Does not fill `size`. Returns false if the entry belongs to another lap or is being written: its writer died while
+  // writing, or overtook this read.
   bool read(const TickClock::Look& look, uint64_t lap, nvrar_call* call) const noexcept;
 
  private:
-  // The state shares a word with the time of the end, so both change at once.
+  // The state shares a word with the time of the end, so that both change atomically.
   static constexpr uint64_t kStateMask = 7;
   static uint64_t stamp(uint64_t ticks, int32_t state) noexcept {
     return (ticks & ~kStateMask) | static_cast<uint64_t>(state);
@@ -46,27 +46,27 @@ static_assert(sizeof(FlightEntry) == 64, "one call touches one line");
 
 class FlightRecord {
  public:
-  // Of `call` all but size, state and times count. Returns the call's number for end(). One thread at a time.
+  // Ignores size, state and times of `call`. Returns the call's number for end(). One thread at a time.
   uint64_t begin(const nvrar_call& call, int32_t state = NVRAR_CALL_RUNNING) noexcept {
     const uint64_t number = written_.load(std::memory_order_relaxed);
     entries_[number % NVRAR_FLIGHT_RECORDS].begin(call, state, number / NVRAR_FLIGHT_RECORDS);
     written_.store(number + 1, std::memory_order_release);
     return number;
   }
-  // Nothing if so many calls have begun since that the entry is another's.
+  // Does nothing if so many calls have begun since that the entry now belongs to another call.
   void end(uint64_t number, int32_t state) noexcept {
     if (written_.load(std::memory_order_relaxed) - number > NVRAR_FLIGHT_RECORDS) return;
     entries_[number % NVRAR_FLIGHT_RECORDS].end(state);
   }
-  // As end(); a call that has failed stays so.
+  // Like end(), but a failed call stays failed.
   void end_unless_failed(uint64_t number, int32_t state) noexcept {
     if (!entries_[number % NVRAR_FLIGHT_RECORDS].has_failed()) end(number, state);
   }
 
-  // Of a batch a transfer that still runs, or failed, rather than its last one; of calls that are queued what they
-  // wait for, where that is known. state is NVRAR_CALL_NONE if there was no call.
+  // The last call. For a batch: a transfer that still runs or has failed, if there is one, rather than the last one.
+  // For queued calls: the call that they wait for, if it is known. state is NVRAR_CALL_NONE if there was no call.
   nvrar_call last(const TickClock& clock) const noexcept;
-  // Oldest first, the newest `capacity`; returns how many.
+  // Reads the newest `capacity` calls, oldest first; returns their number.
   uint32_t read(const TickClock& clock, nvrar_call* out, uint32_t capacity) const noexcept;
 
  private:

@@ -17,8 +17,8 @@ void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses) {
     pids_[rank] = addresses[rank].pid;
     if (rank != rank_) segments_[rank] = SharedSegment::map_peer(addresses[rank], rank, own().group_hash);
   }
-  // Sequentially consistent here, in poison() and in poisoned(): of an abort and a connect that meet, the abort sees
-  // the peers or the look at the poison that follows here sees the abort.
+  // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
+  // abort sees the peers, or the check of the poison after this store sees the abort.
   peers_mapped_.store(true, std::memory_order_seq_cst);
 }
 

@@ -1,5 +1,5 @@
-// The segments of a group's ranks on this host, as one member has them: its own, and its peers' once they are mapped.
-// What the ranks tell each other through them, whatever they compute on: who has failed, and what each is doing.
+// The segments of a group's ranks on this host, as one member maps them: its own, and its peers' after map_peers. On
+// every backend the ranks exchange failures and flight records through them.
 #ifndef NVRAR_CONTROL_GROUP_SEGMENTS_H
 #define NVRAR_CONTROL_GROUP_SEGMENTS_H
 
@@ -14,12 +14,12 @@ namespace nvrar::control {
 
 class GroupSegments {
  public:
-  // rings: of those behind the control block; null where they lie elsewhere. Throws NVRAR_SYSTEM.
+  // rings: the layout of the rings behind the control block; null if the rings are elsewhere. Throws NVRAR_SYSTEM.
   GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings);
   GroupSegments(const GroupSegments&) = delete;
   GroupSegments& operator=(const GroupSegments&) = delete;
 
-  // The owner's communicator is gone.
+  // Tells the peers that the owner's communicator is gone.
   void close() noexcept { own().closed.store(1); }
 
   uint32_t rank() const noexcept { return rank_; }
@@ -27,18 +27,19 @@ class GroupSegments {
   SegmentAddress address() const noexcept { return segments_[rank_].address(); }
   // Throws NVRAR_SYSTEM.
   void map_peers(const std::vector<SegmentAddress>& addresses);
-  // Of the own rank, and of each after map_peers.
+  // Valid for the own rank, and after map_peers for every rank.
   ControlBlock& control(uint32_t rank) const noexcept { return segments_[rank].control(); }
   ControlBlock& own() const noexcept { return control(rank_); }
   protocol::Packet* rings(uint32_t rank) const noexcept { return segments_[rank].rings(); }
 
-  // The first failure stays. Peers get the same word. Never blocks; any thread.
+  // Stores the failure unless there is one already, and gives the peers the same word. Never blocks. Any thread may
+  // call.
   void poison(const Poison& poison) noexcept;
   Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }
 
   bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped_.load(std::memory_order_acquire); }
   bool closed(uint32_t rank) const noexcept { return control(rank).closed.load() != 0; }
-  // Whether that mapped rank will do nothing any more: it has closed, or its process is dead.
+  // Whether a mapped rank has ended for good: it has closed, or its process is dead.
   bool gone(uint32_t rank) const noexcept;
   nvrar_call call_of(uint32_t rank) const noexcept { return control(rank).flight.last(clock_); }
   uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {

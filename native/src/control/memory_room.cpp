@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-// A file that is absent, or says "max", sets no limit.
+// A missing file, or the value "max", means that there is no limit.
 uint64_t read_number(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
@@ -30,7 +30,7 @@ uint64_t mem_available_bytes(const std::string& root) {
   return kUnlimited;
 }
 
-// Page cache and kernel caches count as used, and are given back before the limit is enforced.
+// Page cache and kernel caches count as used memory, but are reclaimed before the limit is enforced.
 uint64_t reclaimable_bytes(const std::string& path) {
   std::ifstream file(path);
   std::string key;
@@ -42,7 +42,7 @@ uint64_t reclaimable_bytes(const std::string& path) {
   return sum;
 }
 
-// This process's place in the cgroup v2 tree: "0::/a/b" -> "/a/b".
+// This process's path in the cgroup v2 tree: "0::/a/b" -> "/a/b".
 std::string cgroup_path(const std::string& root) {
   std::ifstream file(root + "/proc/self/cgroup");
   std::string line;
@@ -57,7 +57,7 @@ std::string cgroup_path(const std::string& root) {
 MemoryRoom memory_room(const std::string& root) {
   MemoryRoom room{mem_available_bytes(root), "MemAvailable in /proc/meminfo"};
   std::string path = cgroup_path(root);
-  // Every ancestor's limit counts.
+  // The limits of all ancestors apply.
   for (;;) {
     const std::string shown = "/sys/fs/cgroup" + (path == "/" ? "" : path);
     const uint64_t limit = read_number(root + shown + "/memory.max");

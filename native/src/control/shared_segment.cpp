@@ -15,13 +15,13 @@
 namespace nvrar::control {
 namespace {
 
-constexpr char kSegmentName[] = "nvrar";  // seen in /proc/<pid>/fd only
+constexpr char kSegmentName[] = "nvrar";  // visible only in /proc/<pid>/fd
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
 
 Mapping map_shared(const FileDescriptor& file, uint64_t bytes) {
-  // Populated: a page fault in a call would cost more than the call.
+  // MAP_POPULATE, because a page fault in a call would cost more than the call.
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   return base == MAP_FAILED ? Mapping() : Mapping(base, bytes);
 }
@@ -34,7 +34,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   SharedSegment segment;
   segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
-  // Reserved before use: a full tmpfs or a quota is an error here and not a SIGBUS later.
+  // The memory is reserved before use, so that a full tmpfs or a quota is an error here and not a SIGBUS later.
   reserve_in_steps(
       bytes, world, [] { return memory_room(); },
       [&](uint64_t offset, uint64_t step) {
@@ -49,7 +49,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
                                         " bytes: " + reason(failed) + "; a smaller ring_bytes needs less");
         }
       });
-  // A segment that became shorter would be a SIGBUS in every process that has mapped it.
+  // Shrinking the segment would cause a SIGBUS in every process that has mapped it.
   if (::fcntl(segment.file_.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     throw Error(NVRAR_SYSTEM, "cannot fix the size of a shared memory segment: " + reason(errno));
   }
@@ -65,7 +65,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   control->group_hash = group_hash;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
-  // All that holds epoch packets is zero as the kernel gave it: epoch 0 is never used.
+  // Areas of epoch packets stay zero, as the kernel provides them: epoch 0 is never used.
   if (rings != nullptr) {
     std::memset(segment.rings() + rings->sentinel_begin(), 0xFF,
                 (rings->sentinel_end() - rings->sentinel_begin()) * protocol::kPacketBytes);
@@ -89,7 +89,7 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   };
   const std::string process = address.pid == ::getpid() ? "self" : std::to_string(address.pid);
   const std::string path = "/proc/" + process + "/fd/" + std::to_string(address.fd);
-  // The link is read before anything is opened: opening a stranger's device or pipe could block or act.
+  // The link is read before the file is opened: opening an arbitrary device or pipe could block or have side effects.
   char target[64] = {};
   if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw unreachable(path + ": " + reason(errno));
   if (std::strncmp(target, "/memfd:nvrar", 12) != 0) throw unreachable(path + " is no segment of a group");
@@ -99,7 +99,7 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
   if (static_cast<uint64_t>(status.st_size) != address.bytes) throw unreachable(path + " has another size");
-  const int seals = ::fcntl(file.get(), F_GET_SEALS);  // negative for a file that is no memory
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);  // negative for a file that is not a memfd
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
 
   SharedSegment segment;

@@ -1,5 +1,5 @@
-// A member's memory, which its peers map: control block, then rings. It has no name in any file system, so nothing
-// stays behind however the process ends.
+// A member's shared memory, which its peers map: the control block, then the rings. It has no name in any file system,
+// so nothing is left behind however the process ends.
 #ifndef NVRAR_CONTROL_SHARED_SEGMENT_H
 #define NVRAR_CONTROL_SHARED_SEGMENT_H
 
@@ -9,7 +9,8 @@
 
 namespace nvrar::control {
 
-// How a peer finds the segment. The nonce decides: a number of a process or a descriptor may mean something else there.
+// The address by which a peer finds the segment. The nonce identifies it, because the pid or the file descriptor may
+// mean something else in the peer's namespace.
 struct SegmentAddress {
   int32_t pid;
   int32_t fd;
@@ -20,10 +21,10 @@ struct SegmentAddress {
 class SharedSegment {
  public:
   SharedSegment() = default;
-  // Checks for room, reserves, and fills the rings, if there are to be any, with empty slots. Throws NVRAR_SYSTEM.
+  // Checks for room, reserves the memory, and fills the rings, if there are any, with empty slots. Throws NVRAR_SYSTEM.
   static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world, uint64_t group_hash);
-  // Throws NVRAR_SYSTEM if the segment cannot be reached from here: the peer is on another host, or hidden, or what is
-  // at that address is not this group's.
+  // Throws NVRAR_SYSTEM if this process cannot map the segment: the peer is on another host, or is not visible, or the
+  // file at that address is not this group's.
   static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);
 
   SegmentAddress address() const noexcept;
@@ -33,7 +34,7 @@ class SharedSegment {
   }
 
  private:
-  FileDescriptor file_;  // held by the owner for as long as it lives: peers open it through /proc
+  FileDescriptor file_;  // the owner keeps it open, because peers open it through /proc
   Mapping mapping_;
 };
 

@@ -25,7 +25,8 @@ uint64_t monotonic_ns() noexcept {
   return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Whoever is interrupted between the two looks would shift all that is told by them: the closest of a few.
+// Reads both clocks a few times and keeps the closest pair: an interrupt between the two reads would shift all
+// converted times.
 Moments Moments::now() noexcept {
   constexpr int kTries = 4;
   Moments best{};
@@ -56,7 +57,7 @@ TickClock::Look TickClock::look() const noexcept {
 
 uint64_t TickClock::Look::to_ns(uint64_t ticks) const noexcept {
   if (ns_per_tick_ == 0 || ticks == 0) return 0;
-  // From now backwards: what is asked for is mostly recent, and errors of the rate grow with the distance.
+  // Computed backwards from now: most ticks asked for are recent, and the error of the rate grows with the distance.
   const double ago_ns = static_cast<double>(static_cast<int64_t>(now_.ticks - ticks)) * ns_per_tick_;
   return now_.ns - static_cast<uint64_t>(static_cast<int64_t>(ago_ns));
 }

@@ -1,6 +1,6 @@
-// Time stamps for the flight record: the processor's counter, read in a few nanoseconds, where asking the system for
-// the time would cost a small call a third of its own. A reader turns ticks into nanoseconds; all processes of a host
-// see one counter, so it can do so for a rank that is dead.
+// Time stamps for the flight record, from the processor's counter. Reading it takes a few nanoseconds; asking the
+// system for the time would make a small call a third slower. Readers convert ticks to nanoseconds; all processes of a
+// host see the same counter, so this works even for a dead rank.
 #ifndef NVRAR_CONTROL_TICK_CLOCK_H
 #define NVRAR_CONTROL_TICK_CLOCK_H
 
@@ -23,20 +23,21 @@ struct Moments {
 
 class TickClock {
  public:
-  // Turns ticks into nanoseconds by one look at both clocks: what it says of two ticks is in their order.
+  // Converts ticks to nanoseconds by one reading of both clocks, so the results for two ticks are in the order of the
+  // ticks.
   class Look {
    public:
-    // CLOCK_MONOTONIC of that tick; 0 if ticks is 0 or the counter does not run at one rate in all power states.
+    // CLOCK_MONOTONIC at that tick; 0 if ticks is 0, or if the counter's rate is not constant in all power states.
     uint64_t to_ns(uint64_t ticks) const noexcept;
 
    private:
     friend class TickClock;
     Moments now_;
-    double ns_per_tick_;  // 0: not steady
+    double ns_per_tick_;  // 0: the rate is not constant
   };
 
   TickClock() noexcept;
-  // The longer after the construction, the better the counter's rate is known.
+  // The precision of the counter's rate grows with the time since construction.
   Look look() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// A kernel that is in the way, for a while.
+// A kernel that occupies multiprocessors for a given time.
 #include <stdint.h>
 
 extern "C" __global__ void __launch_bounds__(1024, 2) hog(uint64_t ns) {

@@ -1,5 +1,5 @@
-// That every header of src/protocol compiles for a GPU, and every template in them: on the plainest Lane there could
-// be, one thread without waiting. It is compiled and never run.
+// Checks that every header of src/protocol, and every template in it, compiles for a GPU, with the simplest possible
+// Lane: one thread without waiting. It is compiled and never run.
 #include "protocol/element.h"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"

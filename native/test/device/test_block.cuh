@@ -1,4 +1,4 @@
-// What launched.cuh is in a test build of the kernels.
+// Replaces launched.cuh in a test build of the kernels.
 #pragma once
 
 #include "device/test_launch.h"

@@ -16,25 +16,25 @@ namespace nvrar::test {
 
 struct CollectiveCase {
   int32_t collective = NVRAR_ALL_REDUCE;
-  Reduction reduction{NVRAR_FLOAT32, NVRAR_SUM};  // the operator counts where the collective has one
+  Reduction reduction{NVRAR_FLOAT32, NVRAR_SUM};  // the operator is ignored if the collective has none
   int32_t algorithm = NVRAR_ALGORITHM_AUTO;
   uint64_t count = 0;
-  uint64_t first = 0;        // window of the pool
+  uint64_t first = 0;        // start of the window in the pool
   uint64_t send_offset = 0;  // in elements, from a boundary of 64 bytes
   uint64_t recv_offset = 0;
   bool in_place = false;
   int root = 0;
 };
 
-// Parts of one call begin so many elements apart in the pool, so that no two are alike.
+// The distance in the pool between the parts of one call, chosen so that no two parts are alike.
 constexpr uint64_t kPartShift = 7;
 constexpr uint64_t kPoolElements = 8192;
 constexpr uint64_t kWindowMax = kPoolElements - 8 * kPartShift;  // count + first
 
-// Asserts that the result is exact, the input as before, and nothing around the buffers touched.
+// Asserts that the result is exact, and that the input and the memory around the buffers are unchanged.
 void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const CollectiveCase& c);
 
-// The same for a call that may fail: its status. NVRAR_INTERNAL if anything else was wrong.
+// Does the same for a call that may fail; returns its status, or NVRAR_INTERNAL if anything else was wrong.
 nvrar_status try_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const CollectiveCase& c);
 
 std::string describe_case(const CollectiveCase& c);
@@ -44,7 +44,7 @@ std::vector<int32_t> algorithms(int world, int ranks_per_node);
 
 Pool make_pool(const Reduction& reduction, int world, int ranks_per_node, uint64_t seed);
 
-// A pool for every reduction of a group: for tests that take them by turns.
+// A pool for every reduction of a group, for tests that alternate between them.
 class Pools {
  public:
   Pools(int world, int ranks_per_node, uint64_t seed);
@@ -61,8 +61,8 @@ struct TestTopology {
 inline void PrintTo(const TestTopology& topology, std::ostream* out) {
   *out << topology.world << " ranks, " << topology.ranks_per_node << " a node";
 }
-// Groups in one node, even nodes, uneven nodes, nodes of one rank. Under a sanitizer fewer of them, for many ranks on
-// few cores are what takes its time.
+// Groups in one node, even nodes, uneven nodes, nodes of one rank. Fewer of them under a sanitizer, which is slow with
+// many ranks on few cores.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr TestTopology kOneNode[] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {8, 0}};
 constexpr TestTopology kNodes[] = {{8, 4}, {5, 3}, {4, 2}, {4, 1}};

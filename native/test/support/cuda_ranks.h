@@ -33,7 +33,7 @@ inline nvrar_config config_of(int rank, int world, int32_t memory) {
   return config;
 }
 
-// All ranks of a group in this process; what failed first is in error().
+// All ranks of a group in this process; error() returns the first failure.
 class Ranks {
  public:
   using Change = std::function<void(nvrar_config&)>;

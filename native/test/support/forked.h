@@ -1,4 +1,4 @@
-// Processes of a test that meet and hand each other bytes, as members of a group do before it exists.
+// Processes of a test that synchronize and exchange bytes, as members do before their group exists.
 #ifndef NVRAR_TEST_SUPPORT_FORKED_H
 #define NVRAR_TEST_SUPPORT_FORKED_H
 
@@ -27,11 +27,11 @@ class Process {
   int rank() const { return rank_; }
   int count() const { return count_; }
   Shared& shared() const { return shared_; }
-  // Returns when all processes of the test have come here; gives up after a while.
+  // A barrier of all processes of the test, with a time limit.
   void meet();
-  // Everybody's address, by rank.
+  // Exchanges the addresses; returns them by rank.
   std::vector<cuda::MemoryAddress> gather(const cuda::MemoryAddress& own);
-  // Rank 0's.
+  // Distributes the id of rank 0.
   cuda::NvshmemId spread(const cuda::NvshmemId& of_rank_0);
 
  private:
@@ -41,15 +41,15 @@ class Process {
   int meetings_ = 0;
 };
 
-// Runs the body once in each of `count` forked processes: true if all ended by themselves and met their expectations,
-// but for `killed`, which a signal must have ended. Call while no other thread runs.
+// Runs the body once in each of `count` forked processes: true if all ended by themselves without a failed expectation,
+// except `killed`, which a signal must have ended. Call while no other thread runs.
 bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds = 60, int killed = -1);
 
 size_t threads_of_this_process();
-// Whether so few are left soon: a thread that was joined may be listed for another moment.
+// Whether the number of threads falls to this within a short time: a joined thread may still be listed for a moment.
 bool comes_to(size_t threads);
 
-// What the body threw, as "<status> <sentence>"; "" if it did not.
+// The error that the body threw, as "<status> <sentence>"; "" if it threw none.
 std::string error_of(const std::function<void()>& body);
 
 }  // namespace nvrar::test

@@ -1,4 +1,4 @@
-// Graphs and streams of a rank's GPU, by functions of the driver that the library itself does not use.
+// Graphs and streams of a rank's GPU, by driver functions that the library itself does not use.
 #ifndef NVRAR_TEST_SUPPORT_GPU_GRAPH_H
 #define NVRAR_TEST_SUPPORT_GPU_GRAPH_H
 
@@ -8,7 +8,7 @@
 
 namespace nvrar::test {
 
-// What `work` enqueues on the rank's stream, or on another. Not while another graph is made of the same stream.
+// A graph of what `work` enqueues on the rank's stream, or on another one. The stream must not be capturing already.
 class Graph {
  public:
   Graph(int rank, const std::function<void(uint64_t stream)>& work);
@@ -24,10 +24,10 @@ class Graph {
   struct OpaqueExecutable* executable_ = nullptr;
 };
 
-// A stream of the rank's beside its own.
+// A second stream of a rank.
 class SecondStream {
  public:
-  // kBlocking: as programs make theirs that say nothing.
+  // kBlocking: the default flags of a stream.
   static constexpr unsigned kBlocking = 0;
   explicit SecondStream(int rank, unsigned flags = cuda::kStreamNonBlocking);
   ~SecondStream();
@@ -41,7 +41,7 @@ class SecondStream {
   cuda::Stream stream_ = nullptr;
 };
 
-// A kernel of somebody else on the rank's GPU, whose blocks stay for a time.
+// A kernel that does not belong to the library, whose blocks stay resident for a given time.
 class ForeignKernel {
  public:
   explicit ForeignKernel(int rank);
@@ -51,10 +51,10 @@ class ForeignKernel {
  private:
   int rank_;
   unsigned multiprocessors_ = 0;
-  cuda::Function function_ = nullptr;  // of a module that is kept
+  cuda::Function function_ = nullptr;  // its module is never unloaded
 };
 
-// Leaves the rank's GPU room for few blocks, for so long.
+// Occupies the rank's GPU for a given time, except for room for a few blocks.
 void hog_gpu(int rank, const SecondStream& stream, uint64_t ns);
 
 }  // namespace nvrar::test

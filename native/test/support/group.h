@@ -14,13 +14,14 @@ namespace nvrar::test {
 
 struct GroupOptions {
   uint64_t ring_bytes = 0;
-  uint64_t timeout_ns = 20'000'000'000;  // far beyond any laggard of a loaded machine
+  uint64_t timeout_ns = 20'000'000'000;  // far longer than any delay on a loaded machine
   int ranks_per_node = 0;
-  int32_t memory = NVRAR_MEMORY_AUTO;  // of a group on GPUs
+  int32_t memory = NVRAR_MEMORY_AUTO;  // for groups on GPUs
 };
 
-constexpr uint64_t kSmallRingBytes = 8192;  // few hundred elements a launch: ordinary counts become several launches
-// The same for groups of several nodes, whose rings cannot be as small.
+constexpr uint64_t kSmallRingBytes =
+    8192;  // a few hundred elements per launch, so that ordinary counts take several launches
+// The same, except for groups of several nodes, whose rings cannot be as small.
 constexpr uint64_t small_ring_bytes(int ranks_per_node) {
   return ranks_per_node == 0 ? kSmallRingBytes : 4 * kSmallRingBytes;
 }
@@ -41,7 +42,7 @@ class ThreadGroup {
   // Runs the body once on every rank, each in a thread, and waits for all.
   void run(const Body& body);
   nvrar_comm* comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
-  // The test destroys this one itself.
+  // Releases the communicator of a rank, which the test destroys itself.
   nvrar_comm* release(int rank);
   int world() const { return static_cast<int>(comms_.size()); }
 
@@ -49,7 +50,7 @@ class ThreadGroup {
   std::vector<nvrar_comm*> comms_;
 };
 
-// Memory that all processes of a ProcessGroup share, for meeting and for telling results.
+// Memory that all processes of a ProcessGroup share, for synchronization and results.
 struct Board {
   std::atomic<int> prepared;
   std::atomic<int> connected;
@@ -76,7 +77,7 @@ class ProcessGroup {
   void send_signal(int rank, int signal);
   // Waits until the mark of every rank in `ranks` is at least `value`.
   bool wait_marks(const std::vector<int>& ranks, int value, double limit_seconds);
-  // Waits for all processes: true if each ended by itself with no failed expectation, or was `killed`.
+  // Waits for all processes: true if each ended by itself with no failed expectation, or is `killed`.
   bool join(double limit_seconds, int killed = -1);
 
  private:
@@ -86,7 +87,7 @@ class ProcessGroup {
 
 std::string text_of(nvrar_status status);
 bool contains(const std::string& text, const std::string& part);
-// How many file descriptors this process has open.
+// The number of open file descriptors of this process.
 size_t open_descriptors();
 
 }  // namespace nvrar::test

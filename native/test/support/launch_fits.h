@@ -1,4 +1,4 @@
-// Whether the packets of a plan's launches lie in the areas of a ring, by the numbers of the last runs.
+// Checks that the packets of a plan's launches lie in the areas of a ring, by the indices of the last runs.
 #ifndef NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 #define NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 
@@ -25,7 +25,7 @@ inline bool launch_fits(const Plan& plan, const Call& call, const protocol::Ring
   const protocol::HierarchicalRuns slices{topology, element_type(call.data_type).partial_parts};
   for (uint32_t node = 0; node < topology.nodes(); ++node) {
     const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
-    // The last of each slice: an owner of several has them one after the other.
+    // The last run of each slice: an owner of several slices has them one after the other.
     const uint64_t first = last + 1 < slices.slices() ? 0 : last + 1 - slices.slices();
     for (uint64_t j = first; j <= last; ++j) {
       const bool fits = slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&

@@ -1,4 +1,4 @@
-// Inputs and expected results of reductions, made once and read through windows, so that thousands of calls with
+// Inputs and expected results of reductions, computed once and read through windows, so that thousands of calls with
 // different data cost one reference computation.
 #ifndef NVRAR_TEST_SUPPORT_POOL_H
 #define NVRAR_TEST_SUPPORT_POOL_H
@@ -40,16 +40,16 @@ constexpr uint64_t kFewerRepetitions = 1;
 constexpr uint64_t kFewerCases = 1;
 #endif
 constexpr uint64_t repetitions(uint64_t full) { return full < kFewerRepetitions ? 1 : full / kFewerRepetitions; }
-// Of a list of cases that is run in several settings: each case stays in some of them.
+// Selects cases from a list that is run in several settings, so that each case runs in some of them.
 constexpr bool runs_case(uint64_t number, uint64_t setting) { return (number + setting) % kFewerCases == 0; }
 
-// The reference is written apart from the library's sources: with the compiler's own types, in the one order of sums
+// The reference is independent of the library's sources: it uses the compiler's own types, in the one order of sums
 // (protocol.md 10).
 class Pool {
  public:
   // ranks_per_node: as in nvrar_config, 0 is one node.
   Pool(int32_t data_type, int32_t op, int world, uint64_t elements, uint64_t seed, int ranks_per_node = 0);
-  // Of chosen bits: of a rank's element, by its place.
+  // A pool of chosen bits, as a function of the rank and the element's index.
   using Bits = std::function<uint64_t(uint64_t rank, uint64_t place)>;
   Pool(int32_t data_type, int32_t op, int world, uint64_t elements, int ranks_per_node, const Bits& bits);
   const uint8_t* input(int rank, uint64_t first) const {
@@ -73,7 +73,7 @@ class GuardedBuffer {
   uint8_t* data() { return storage_.data() + begin_; }
   uint64_t address() { return reinterpret_cast<uint64_t>(data()); }
   bool guards_intact() const;
-  // All of it, guards and all.
+  // The whole memory, including the guard bands.
   std::span<uint8_t> storage() { return storage_; }
 
  private:
@@ -82,7 +82,7 @@ class GuardedBuffer {
   std::vector<uint8_t> storage_;
 };
 
-// "" if equal, else where the first difference is.
+// "" if equal, else a description of the first difference.
 std::string difference(const uint8_t* got, const uint8_t* expected, uint64_t bytes);
 
 }  // namespace nvrar::test

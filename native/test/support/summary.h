@@ -1,10 +1,11 @@
-// What a test program says at its end: how much it has checked, in how long.
+// The last line of a test program: how much it has checked, and its time.
 #ifndef NVRAR_TEST_SUPPORT_SUMMARY_H
 #define NVRAR_TEST_SUPPORT_SUMMARY_H
 
 namespace nvrar::test {
 
-// One rank's call whose outcome was compared with what it must be. Also in processes that were forked by the tests.
+// Counts one rank's call whose outcome was compared with the expected one. Also works in processes that the tests have
+// forked.
 void count_checked_call();
 
 }  // namespace nvrar::test

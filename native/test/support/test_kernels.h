@@ -1,5 +1,5 @@
-// How a test build launches its kernels: with the planted defect, with a place where a block stands still, and, where a
-// test asks for it, those of all ranks in one launch.
+// Launches the kernels of a test build: with the planted defect, with a place where a block stalls, and, if a test asks
+// for it, with those of all ranks in one launch.
 #ifndef NVRAR_TEST_SUPPORT_TEST_KERNELS_H
 #define NVRAR_TEST_SUPPORT_TEST_KERNELS_H
 
@@ -7,24 +7,24 @@
 
 namespace nvrar::test {
 
-// TestBuild::at_driver.
+// The hook TestBuild::at_driver.
 void launch_test_kernels(void* functions);
 
-// Of every launch from now on; {} is nowhere.
+// Sets where blocks stall, for every launch from now on; {} for nowhere.
 void stall_kernels(const Stall& stall);
-// Whether a block has stood still since.
+// Whether a block has stalled since.
 bool kernels_stalled();
 
-// While it lives, a call's launches on the ranks of a group become one: the last rank that comes launches it for all,
-// and waits for it. All ranks are threads of this process on one GPU, and make the same calls. So no kernel waits for
-// another one, which compute-sanitizer would never start.
+// While this object lives, the launches of a call on all ranks of a group are merged into one: the last rank launches
+// it for all, and waits for it. All ranks must be threads of this process on one GPU, and make the same calls. So no
+// kernel waits for another kernel, which compute-sanitizer would never start.
 class OneLaunch {
  public:
   OneLaunch();
   ~OneLaunch();
   OneLaunch(const OneLaunch&) = delete;
   OneLaunch& operator=(const OneLaunch&) = delete;
-  // How many there were.
+  // The number of merged launches so far.
   static uint64_t launches();
 };
 

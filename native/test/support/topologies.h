@@ -1,4 +1,4 @@
-// Topologies that every rule of layout and plan is tried in, and the smallest ring that each may have.
+// The topologies in which every rule of layout and plan is tested, and the smallest ring of each.
 #ifndef NVRAR_TEST_SUPPORT_TOPOLOGIES_H
 #define NVRAR_TEST_SUPPORT_TOPOLOGIES_H
 

@@ -1,7 +1,7 @@
-// The protocol's steps over a memory that is only written down: what each rank sends, awaits and combines, and which
-// event happens before which. Control flow does not depend on data or timing, so one run stands for every order in
-// which stores can arrive and ranks can be scheduled: what is ordered here is ordered always, and what is not is a
-// fault, whether or not this run met it.
+// Runs the protocol's steps over a recorded memory: what each rank sends, awaits and combines, and which event happens
+// before which. Control flow does not depend on data or timing, so one run represents every order in which stores can
+// arrive and ranks can be scheduled: events that are ordered here are always ordered, and a missing order is a fault,
+// whether or not this run was affected.
 #ifndef NVRAR_TEST_SUPPORT_TRACE_H
 #define NVRAR_TEST_SUPPORT_TRACE_H
 
@@ -30,7 +30,7 @@ class Trace {
  public:
   explicit Trace(const protocol::Topology& topology);
 
-  // Runs the launches on all ranks, on top of what ran before. "" or the first fault.
+  // Runs the launches on all ranks, after those of earlier calls. Returns "" or the first fault.
   std::string run(const std::vector<TracedLaunch>& launches);
 
  private:
@@ -39,7 +39,7 @@ class Trace {
   friend class TraceTeam;
   using Clock = std::array<uint64_t, protocol::kMaxRanks>;
 
-  // A run of packets in a rank's memory, as it was sent last.
+  // The state of a run of packets in a rank's memory after its last send.
   struct Place {
     uint64_t epoch = 0;
     uint32_t packets = 0;
@@ -47,7 +47,7 @@ class Trace {
     uint32_t source = 0;
     std::string value;
     Clock sent{};
-    uint64_t taken = 0;  // its reader's clock
+    uint64_t taken = 0;  // the clock of its reader
   };
   struct Stored {
     uint64_t bytes;
@@ -56,7 +56,7 @@ class Trace {
   struct Rank {
     Clock clock{};
     bool has_sent = false;
-    uint32_t headers = 0;  // that it has taken in this launch
+    uint32_t headers = 0;  // number of headers read in this launch
     bool waits = false;
     std::pair<uint64_t, uint64_t> awaited{0, 0};  // slot and epoch
     bool left = false;
@@ -78,11 +78,11 @@ class Trace {
 
   protocol::RingLayout layout_;
   std::mutex mutex_;
-  // One each: a rank is woken for what it waits for, not for every packet.
+  // One per rank, so that a rank is woken only for the packet that it waits for.
   std::array<std::condition_variable, protocol::kMaxRanks> arrived_;
   std::map<std::pair<uint32_t, uint64_t>, Place> memory_;
   std::vector<Rank> ranks_;
-  std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // of rank and epoch: its clock
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // the clock of a rank at its entry into an epoch
   uint64_t epoch_ = 0;
   std::string fault_;
 };

@@ -1,4 +1,4 @@
-// The Lane of a Trace: runs and partial sums are sentences about what they hold.
+// The Lane of a Trace: runs and partial sums are represented by descriptions of their contents.
 #ifndef NVRAR_TEST_SUPPORT_TRACE_LANE_H
 #define NVRAR_TEST_SUPPORT_TRACE_LANE_H
 

@@ -1,4 +1,4 @@
-// Contexts of the driver: whose they are, and whose is the calling thread's.
+// Contexts of the driver: keeping a primary context alive, and making a context current.
 #ifndef NVRAR_CUDA_DRIVER_CONTEXT_H
 #define NVRAR_CUDA_DRIVER_CONTEXT_H
 
@@ -14,7 +14,7 @@ DeviceHandle find_device(int32_t ordinal);
 // Keeps a device's primary context alive: memory may outlive the member that allocated it.
 class PrimaryContext {
  public:
-  explicit PrimaryContext(int32_t ordinal);  // throws as find_device
+  explicit PrimaryContext(int32_t ordinal);  // throws like find_device
   ~PrimaryContext();
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
@@ -31,8 +31,8 @@ class PrimaryContext {
   Uuid uuid_{};
 };
 
-// Makes a context the calling thread's own for a scope; the caller may have another one of its own. Never throws: for
-// what is undone, or looked at, in a context that may be broken.
+// Makes a context current on the calling thread for a scope, and restores the caller's afterwards. Never throws, so it
+// can be used for cleanup and queries in a context that may be broken.
 class ContextScope {
  public:
   explicit ContextScope(Context context) noexcept : entered_(driver().cuCtxPushCurrent_v2(context)) {}
@@ -43,7 +43,7 @@ class ContextScope {
   }
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
-  // kSuccess, or why the driver refused: then the context is not the thread's.
+  // kSuccess, or the driver's error; the context is then not current.
   Result entered() const noexcept { return entered_; }
   explicit operator bool() const noexcept { return entered_ == kSuccess; }
 
@@ -51,7 +51,7 @@ class ContextScope {
   const Result entered_;
 };
 
-// The same where it has to succeed.
+// Like ContextScope, but throws if the driver refuses.
 class CurrentContext {
  public:
   explicit CurrentContext(Context context) : scope_(context) { check(scope_.entered(), "making a context current"); }

@@ -12,7 +12,7 @@
 namespace nvrar::cuda {
 namespace {
 
-constexpr int kMinDriverVersion = 12000;  // cuLaunchKernelEx, and kernels of more than 4 KiB of arguments
+constexpr int kMinDriverVersion = 12000;  // for cuLaunchKernelEx, and kernels with more than 4 KiB of arguments
 
 constexpr Result kErrorNoDevice = 100;
 
@@ -20,7 +20,7 @@ constexpr Result kErrorNoDevice = 100;
   throw Error(NVRAR_UNAVAILABLE, "the CUDA backend cannot run here: " + sentence);
 }
 
-// The usual reason for a GPU that is not there.
+// CUDA_VISIBLE_DEVICES is the usual reason why a GPU is not visible.
 std::string visible_devices() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible == nullptr ? "" : "; CUDA_VISIBLE_DEVICES is \"" + std::string(visible) + "\"";
@@ -93,7 +93,7 @@ Result on_own_stream(const Work& work) noexcept {
 }  // namespace
 
 const Driver& driver() {
-  static const Driver opened = open_driver();  // one that throws is tried again
+  static const Driver opened = open_driver();  // if open_driver throws, the next call tries again
   return opened;
 }
 

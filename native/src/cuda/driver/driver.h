@@ -1,5 +1,5 @@
-// libcuda.so.1, opened at run time: libnvrar runs on machines without it. The declarations here are those of the CUDA
-// driver API's ABI that we use, so that nothing of NVIDIA's is needed to compile.
+// libcuda.so.1, opened at run time, because libnvrar also runs on machines without it. This header declares the part of
+// the CUDA driver API's ABI that we use, so that compiling needs nothing from NVIDIA.
 #ifndef NVRAR_CUDA_DRIVER_DRIVER_H
 #define NVRAR_CUDA_DRIVER_DRIVER_H
 
@@ -145,8 +145,8 @@ struct Driver {
 #undef NVRAR_CUDA_MEMBER
 };
 
-// Opened and initialised once per process. Throws Error(NVRAR_UNAVAILABLE) with what is missing, each time it is asked:
-// no libcuda.so.1, a function that it lacks, a driver older than CUDA 12.0, no device.
+// The driver, opened and initialised once per process. Throws Error(NVRAR_UNAVAILABLE) at each call if something is
+// missing, with a message that says what: libcuda.so.1, a function of it, CUDA 12.0 or newer, or a device.
 const Driver& driver();
 
 // "CUDA_ERROR_... (text)".
@@ -155,12 +155,12 @@ std::string text_of(Result result);
 // Throws Error(NVRAR_SYSTEM): "<doing>: CUDA_ERROR_... (text)".
 void check(Result result, const char* doing);
 
-// In the current context; have ended when they return. They use a stream of their own: the legacy stream would break
-// captures on the streams that wait for it.
+// Copy in the current context, and have completed when they return. They use a stream of their own, because the legacy
+// stream would break captures on the streams that synchronize with it.
 Result copy_to_gpu(DeviceAddress to, const void* from, size_t bytes) noexcept;
 Result copy_from_gpu(void* to, DeviceAddress from, size_t bytes) noexcept;
 
-// For a scope, the calling thread is outside of captures that other threads make in CUDA's global mode: there the
+// Exempts the calling thread, for a scope, from captures that other threads make in CUDA's global mode. Under these the
 // driver refuses to allocate or free anything, and an attempt breaks them.
 class OutsideCaptures {
  public:

@@ -1,4 +1,4 @@
-// Owners of what the driver lends, each of which keeps the context. In a broken one nothing can be given back.
+// RAII owners of driver resources. Each keeps its context alive. In a broken context nothing can be freed.
 #ifndef NVRAR_CUDA_DRIVER_OWNED_H
 #define NVRAR_CUDA_DRIVER_OWNED_H
 
@@ -28,7 +28,7 @@ class OwnedStream {
   Stream stream_ = nullptr;
 };
 
-// Device memory; nobody knows what is in it at first.
+// Device memory, uninitialised: cuMemAlloc does not zero it.
 class OwnedMemory {
  public:
   OwnedMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes) : context_(std::move(context)) {
@@ -47,7 +47,7 @@ class OwnedMemory {
   DeviceAddress address_ = 0;
 };
 
-// Host memory that the device can access; zero at first.
+// Pinned host memory that the device can access, initialised to zero.
 class OwnedPage {
  public:
   OwnedPage(std::shared_ptr<const PrimaryContext> context, uint64_t bytes) : context_(std::move(context)) {

@@ -19,7 +19,7 @@ using protocol::RingLayout;
 
 constexpr uint32_t kDefaultConcurrentGroups = 2;
 constexpr uint32_t kBytesPerWord = 4;
-// Of the state: a batch has one for each end.
+// The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
 constexpr uint64_t kPageBytes = protocol::kPageBytes;
 
@@ -72,8 +72,8 @@ CudaMember::~CudaMember() {
     watch_turns_.notify_all();
     watcher_.join();
   }
-  // The driver frees memory when the GPU has done what was enqueued before: also what a graph has launched that nobody
-  // could count, and that leaves at once because the state says so.
+  // The driver frees memory only after the GPU has executed everything enqueued before. This includes launches of
+  // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
   state_.reset();
   const auto all_left = [segments = segments_] {
@@ -83,7 +83,7 @@ CudaMember::~CudaMember() {
     return true;
   };
   if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
-  // Who aborts may do so because a member is lost, and nobody can tell for whom it was.
+  // An abort may have been made because a member was lost; which member cannot be told here.
   const Poison poison = segments_->poisoned();
   memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
                  : all_left()                                              ? GroupEnd::kOrderly
@@ -102,7 +102,7 @@ void CudaMember::fill_state() const {
   check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
 }
 
-// Epoch 0 is never used, so zeros are no packet.
+// Epoch 0 is never used, so zeros are never a valid packet.
 void CudaMember::fill_rings() const {
   const CurrentContext current(device_->context());
   const DeviceAddress rings = memory_->of(rank());
@@ -134,8 +134,7 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   uint32_t most_on_a_device = 1;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
-    // What a call runs by, and how many blocks a launch may have, follows from these.
-    // has: with its verb; of: what the number is of.
+    // These determine how a call runs and how many blocks a launch may have.
     const auto require_one_kind = [&](const std::string& has, const std::string& theirs, const std::string& of,
                                       const std::string& ours) {
       if (theirs == ours) return;
@@ -234,11 +233,11 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   const Stream stream = stream_of(stream_handle);
   require_device_memory("send", call.send);
   if (call.recv != call.send) require_device_memory("recv", call.recv);
-  // Nobody knows how often a captured call will run: its record is that it was captured.
+  // It is unknown how often a captured call will run, so only the capture is recorded.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
-  // Without the call's number: a captured launch keeps the one that it was captured with.
+  // The hash omits the call's number, because a captured launch would always send the number of its capture.
   const Launches launches(call, plan, layout_, rank(), 0);
   KernelArgs args = args_;
   args.algorithm = static_cast<uint32_t>(plan.algorithm);
@@ -258,9 +257,9 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   return poisoned();
 }
 
-// A batch's blocks wait for each other's peers, so all of them have to be there at once.
+// The blocks of a batch wait for blocks of the peers, so all of them must be resident at once.
 void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) const {
-  std::array<uint32_t, 2> peers{};  // a bit each: of sends, of recvs
+  std::array<uint32_t, 2> peers{};  // bit masks of the peers of sends and of recvs
   for (uint32_t i = 0; i < count; ++i) {
     const auto peer = static_cast<uint32_t>(transfers[i].peer);
     if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
@@ -295,7 +294,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
   std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
-  std::array<std::vector<const nvrar_transfer*>, 2> own;  // sends to oneself, and their recvs
+  std::array<std::vector<const nvrar_transfer*>, 2> own;  // the sends to this rank itself, and their recvs
   for (auto& of_kind : own) of_kind.reserve(count);
   std::vector<QueuedTransfer> queued;
   queued.reserve(count);
@@ -349,8 +348,8 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   return poisoned();
 }
 
-// The driver has refused what was left of a call. If a part of it is enqueued (sequence is not 0), the peers are in it:
-// a call that was made again would meet other launches of theirs.
+// Called when the driver has refused the rest of a call. If a part was enqueued (sequence is not 0), the group fails:
+// the peers already run the call, and repeating it would meet other launches of theirs.
 void CudaMember::give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept {
   {
     const std::lock_guard lock(record_mutex_);
@@ -380,11 +379,11 @@ Stream CudaMember::stream_of(uint64_t handle) const {
   const auto stream = reinterpret_cast<Stream>(handle);
   Context context = nullptr;
   if (const Result result = driver().cuStreamGetCtx(stream, &context); result != kSuccess) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "stream is none of this process: " + text_of(result));
+    throw Error(NVRAR_INVALID_ARGUMENT, "stream is not a stream of this process: " + text_of(result));
   }
   if (context == device_->context()) [[likely]]
     return stream;
-  // Another context of the same GPU may do.
+  // A stream of another context of the same GPU is accepted.
   DeviceHandle device = 0;
   {
     const CurrentContext current(context);

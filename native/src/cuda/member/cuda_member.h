@@ -31,8 +31,8 @@ struct CudaMemberConfig {
   uint64_t ring_bytes = 0;  // 0: kCudaRingBytes
   uint64_t timeout_ns = 0;
   uint64_t group_hash = 0;
-  uint32_t concurrent_groups = 0;  // that may have launches on a device at once; 0: 2
-  MemoryConfig memory;             // but for bytes, rank and world
+  uint32_t concurrent_groups = 0;  // groups that may have launches on a device at once; 0: 2
+  MemoryConfig memory;             // all except bytes, rank and world
 };
 
 class CudaMember final : public Member {
@@ -55,7 +55,7 @@ class CudaMember final : public Member {
 
  private:
   struct QueuedTransfer {
-    uint64_t record;  // its number in the flight record
+    uint64_t record;  // number in the flight record
     uint32_t pair;    // index of its PairState
     uint64_t sequence;
   };
@@ -94,35 +94,35 @@ class CudaMember final : public Member {
   bool connected_ = false;
   const uint32_t concurrent_groups_;
   std::shared_ptr<Device> device_;
-  uint32_t most_blocks_ = 1;          // of a launch
-  OwnedStream own_stream_;            // fills rings, and says to kernels that they shall leave
+  uint32_t most_blocks_ = 1;          // per launch
+  OwnedStream own_stream_;            // fills rings, and tells kernels to leave
   std::optional<OwnedMemory> state_;  // DeviceState
   OwnedPage page_;                    // HostPage
   std::optional<OwnedMemory> pairs_;  // PairState of sends, then of receives
-  // Sends to and receives from each rank so far, as they were enqueued.
+  // The number of sends to and receives from each rank that have been enqueued.
   std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
   std::unique_ptr<SymmetricMemory> memory_;
-  KernelArgs args_{};  // what is the same for every launch
+  KernelArgs args_{};  // the arguments that are the same for every launch
   LaunchLog log_;
 
-  std::mutex record_mutex_;  // of the four that follow, and of who writes the flight record
+  std::mutex record_mutex_;  // guards the next four, and writing the flight record
   uint64_t recorded_ = 0;    // calls
-  uint64_t known_done_ = 0;  // of them, the first ones
+  uint64_t known_done_ = 0;  // the first calls of them that are known to be done
   bool end_recorded_ = false;
   std::deque<QueuedTransfer> queued_transfers_;
   std::mutex peek_mutex_;
   std::mutex failure_mutex_;
-  // What was launched, captured launches apart; read when none is being added.
+  // Counts of launches, except for captured ones; read while no launch is being made.
   std::atomic<uint64_t> blocks_launched_{0};
   std::atomic<uint32_t> largest_launch_{0};
   std::atomic<bool> has_captured_{false};
 
-  std::mutex watch_mutex_;  // of the four that follow
+  std::mutex watch_mutex_;  // guards the next four
   std::condition_variable watch_turns_;
   bool ends_ = false;
-  bool ending_ = false;               // no more launches come: the watcher looks whether all are over
+  bool ending_ = false;               // there are no more launches: the watcher checks whether all are over
   bool all_over_ = false;             // they are
-  std::atomic<bool> stopped_{false};  // the kernels know of the poison
+  std::atomic<bool> stopped_{false};  // the kernels have been told of the poison
   std::thread watcher_;
 };
 

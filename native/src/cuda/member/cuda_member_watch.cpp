@@ -1,4 +1,4 @@
-// What a CUDA member learns of its launches while they run and when they have failed.
+// The watcher of a CUDA member: observes launches while they run, and their failures.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,11 +20,12 @@ constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
 constexpr int kTurnsForPage = 100;
 constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
-// Of the page, behind what kernels write: where the watcher reads the device's memory to.
+// Offset in the host page, behind the fields that kernels write, to which the watcher copies device memory.
 constexpr uint64_t kScratchOffset = 1024;
 constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(BlockState);
 
-// Errors after which a context never works again, CUDA_ERROR_ILLEGAL_ADDRESS and the like: its kernels have ended.
+// Errors after which a context never works again, such as CUDA_ERROR_ILLEGAL_ADDRESS. All kernels of the context have
+// ended then.
 bool is_dead(Result result) {
   constexpr Result kDead[] = {4,   201, 214, 220, 226, 700, 702, 709, 710, 714,
                               715, 716, 717, 718, 719, 721, 806, 810, 911, 999};
@@ -40,11 +41,11 @@ Poison CudaMember::poisoned() noexcept {
 
 void CudaMember::poison(const Poison& poison) noexcept {
   segments_->poison(poison);
-  // Without the driver, which may be busy: kernels that wait see it, and the watcher tells those that come.
+  // Does not call the driver, which may be busy: waiting kernels see this word, and the watcher tells later kernels.
   __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
 }
 
-// What the first block that failed has written becomes the group's poison.
+// Turns the failure that the first failed block has written into the group's poison.
 void CudaMember::take_up_failure() noexcept {
   const uint64_t word = *const_cast<const volatile uint64_t*>(&page().failure);
   if (word == 0 || segments_->poisoned().status != NVRAR_OK) [[likely]]
@@ -56,7 +57,8 @@ void CudaMember::take_up_failure() noexcept {
   Poison poison{NVRAR_MISMATCH, rank(), static_cast<uint8_t>(failure.ranks), launch.call.sequence};
   if (failure.kind == FailureKind::kTimeout) {
     poison.status = NVRAR_TIMEOUT;
-    // Whose header is missing has not come; else it is who was waited for.
+    // If headers are missing, their ranks have not entered the call; otherwise the missing rank is the one that was
+    // waited for.
     const bool transfers = launch.call.collective == NVRAR_SEND || launch.call.collective == NVRAR_RECV;
     if (const uint8_t late = transfers ? 0 : ranks_not_entered(); late != 0) poison.ranks = late;
   }
@@ -70,7 +72,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
   const DeviceFailure failure = DeviceFailure::unpack(page().failure);
   const nvrar_call first = log_.find(failure.tag).call;
   if (poison.origin != rank() || failure.kind != FailureKind::kMismatch || first.transfers == 0) return {};
-  // They cross to the host after the failure itself, each at once.
+  // These values reach the host after the failure itself; each is written atomically.
   const auto seen = [](const SeenTransfer& place) {
     const auto type = [&] { return __atomic_load_n(&place.type_and_one, __ATOMIC_ACQUIRE); };
     for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
@@ -91,7 +93,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
   return result;
 }
 
-// Of the device's memory, while kernels run.
+// Reads device memory while kernels run.
 Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   const std::lock_guard lock(peek_mutex_);
   const OutsideCaptures outside;
@@ -124,8 +126,8 @@ uint8_t CudaMember::ranks_not_entered() noexcept {
 
 void CudaMember::update_record() noexcept { record_progress(segments_->poisoned().status != NVRAR_OK); }
 
-// What the device says of the calls that were queued, so that others see where this rank is. ended: what has not ended
-// will not.
+// Updates the records of queued calls from the device state, so that other ranks see where this rank is. ended: calls
+// that have not ended by now never will.
 void CudaMember::record_progress(bool ended) noexcept {
   const auto look = [&](DeviceState* state) { return peek(state, state_->get(), sizeof *state); };
   const auto left = [](const DeviceState& state) {
@@ -134,7 +136,7 @@ void CudaMember::record_progress(bool ended) noexcept {
   };
   const std::lock_guard lock(record_mutex_);
   if (end_recorded_) return;
-  // Twice: a launch that has only just begun is not among those of its blocks yet.
+  // Read twice, because a launch that has only just begun is not yet counted by its blocks.
   DeviceState before;
   DeviceState state;
   if (!look(&before) || !look(&state)) return;
@@ -148,7 +150,7 @@ void CudaMember::record_progress(bool ended) noexcept {
     for (; known_done_ < number; ++known_done_) flight.end_unless_failed(known_done_, NVRAR_CALL_DONE);
   };
   const LoggedLaunch launch = log_.find(tag);
-  if (tag != 0 && launch.records == 0) {  // of a graph: which calls were queued before it is not known
+  if (tag != 0 && launch.records == 0) {  // a launch of a graph: which calls were queued before it is unknown
     if (ended && !done && launch.call.sequence != 0) {
       flight.begin(launch.call, NVRAR_CALL_FAILED);
       ++recorded_;
@@ -166,16 +168,17 @@ void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) noexc
   const std::lock_guard lock(record_mutex_);
   try {
     for (const QueuedTransfer& transfer : transfers) {
-      if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS) queued_transfers_.pop_front();  // nor is its record there
+      if (queued_transfers_.size() == NVRAR_FLIGHT_RECORDS)
+        queued_transfers_.pop_front();  // its record has been overwritten
       queued_transfers_.push_back(transfer);
     }
   } catch (const std::bad_alloc&) {
-    // They are enqueued, and their records say so for good.
+    // The transfers are enqueued; their records then stay in the state queued.
   }
 }
 
-// Those that were captured count on the device at each launch of their graph, and here once: then one that is still
-// queued may pass for done.
+// The device counts captured transfers at each launch of their graph, this function only once. So with graphs a
+// transfer that is still queued may be recorded as done.
 void CudaMember::record_transfers_done() noexcept {
   if (queued_transfers_.empty()) return;
   std::array<PairState, 2 * protocol::kMaxRanks> pairs;
@@ -200,7 +203,7 @@ void CudaMember::watch() noexcept {
   std::unique_lock lock(watch_mutex_);
   while (!watch_turns_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
     const bool looks = ending_ && !all_over_;
-    // Not under the lock: the driver may be busy for long, and who waits for this thread has a limit.
+    // Not under the lock: the driver may be busy for long, and threads that wait for the watcher have a time limit.
     lock.unlock();
     if (poisoned().status != NVRAR_OK && !stopped_.load(std::memory_order_acquire)) stop_kernels();
     if (looks) look_whether_all_is_over();
@@ -208,9 +211,9 @@ void CudaMember::watch() noexcept {
   }
 }
 
-// Kernels that wait look at the page, those that come at the state.
+// Tells all kernels to leave: waiting kernels poll the host page, later kernels read the device state.
 bool CudaMember::tell_kernels() noexcept {
-  // Before the driver is asked, which may be busy.
+  // Stored before the driver is called, which may be busy.
   __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
   const ContextScope scope(device_->context());
   const DeviceAddress poison = state_->get() + offsetof(DeviceState, poison);
@@ -223,12 +226,12 @@ void CudaMember::stop_kernels() noexcept {
   if (tell_kernels()) stopped_.store(true, std::memory_order_release);
 }
 
-// What the device has counted of the launches.
+// The device's counts of the launches.
 struct CudaMember::Seen {
   Result result = kSuccess;
-  uint64_t ended = 0;   // blocks of launches that the host has counted, too
-  uint64_t left = 0;    // of all launches
-  bool within = false;  // a launch is entered and not left
+  uint64_t ended = 0;   // blocks of launches that the host counts, too
+  uint64_t left = 0;    // blocks of all launches
+  bool within = false;  // a launch was entered and has not left
   uint64_t epoch = 0;
 };
 
@@ -252,32 +255,32 @@ CudaMember::Seen CudaMember::look_at_launches() noexcept {
   return seen;
 }
 
-// Counted, not waited for with the driver: it can wait for a stream, which the caller may have destroyed, or for the
-// whole context, which is refused while any stream of it captures, breaks that capture, and may take as long as the
-// caller's own work does.
+// Uses the counts instead of waiting with the driver. The driver can wait for a stream, which the caller may have
+// destroyed, or for the whole context, which is refused while any stream of it captures, breaks that capture, and may
+// take as long as the caller's own work.
 void CudaMember::look_whether_all_is_over() noexcept {
   const uint64_t launched = blocks_launched_;
   const bool captured = has_captured_;
   Seen before;
   bool dead = false;
-  // A block is gone a moment after its last word. Of what graphs launch nobody knows how much is to come: it is over
-  // when nothing has moved for a while.
+  // A block ends shortly after its last store. The number of launches of graphs is unknown: they count as over when
+  // nothing has changed for a while.
   const int looks = captured ? kLooksAtGraphs : kLooks;
   for (int i = 0; i < looks && (launched != 0 || captured); ++i) {
     const Seen seen = look_at_launches();
     dead = is_dead(seen.result);
-    if (dead) break;  // and nothing of the context runs any more
+    if (dead) break;  // then nothing in the context runs any more
     if (seen.result != kSuccess || seen.ended != launched) return;
     if (captured) {
       if (i != 0 && (seen.epoch != before.epoch || seen.left != before.left)) return;
-      // In a failed group blocks of one launch may have entered and others not.
+      // In a failed group, only some blocks of a launch may have entered.
       if (seen.within && !stopped_.load(std::memory_order_acquire)) return;
     }
     before = seen;
     if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
   }
   update_record();
-  // A graph that is launched nevertheless, or has been and has not begun, leaves at once.
+  // A graph that is launched after this, or was launched and has not started, leaves at once.
   if (captured && !dead) {
     LatestLaunch latest;
     if (!tell_kernels() || !peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest)) return;
@@ -288,7 +291,7 @@ void CudaMember::look_whether_all_is_over() noexcept {
 }
 
 bool CudaMember::quiet(uint64_t limit_ns) noexcept {
-  if (!watcher_.joinable()) return true;  // not connected: nothing was launched
+  if (!watcher_.joinable()) return true;  // not connected, so nothing was launched
   std::unique_lock lock(watch_mutex_);
   ending_ = true;
   return watch_turns_.wait_for(lock, std::chrono::nanoseconds(limit_ns), [&] { return all_over_; });

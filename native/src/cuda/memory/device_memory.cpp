@@ -9,7 +9,7 @@
 namespace nvrar::cuda {
 namespace {
 
-// The driver packs smaller allocations together, and a handle maps what they are packed in (cuIpcGetMemHandle).
+// The driver packs smaller allocations into one page, and an IPC handle maps the whole page (cuIpcGetMemHandle).
 constexpr uint64_t kPageBytes = 2 << 20;
 
 constexpr uint64_t id_offset(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
@@ -26,9 +26,9 @@ void require_link(DeviceHandle own, DeviceHandle peer, const std::string& own_pl
     throw Error(NVRAR_UNAVAILABLE, "the GPU of " + own_place + " cannot access the memory of the GPU of " + peer_place +
                                        ": there is no peer access between them (see nvidia-smi topo -p2p rw)");
   }
-  // A packet is one relaxed access of 16 bytes at system scope, and that it is never seen by halves is what the
-  // protocol rests on. Between GPUs such an access is atomic where their link carries atomics natively, as NVLink does;
-  // a bridge of PCIe may cut a store into several. The driver has no other question that tells the two links apart.
+  // A packet is one relaxed access of 16 bytes at system scope, and the protocol relies on it never being seen in
+  // halves. Between GPUs such an access is atomic if their link supports atomics natively, as NVLink does; a PCIe
+  // bridge may split a store. The driver has no other query that distinguishes the two links.
   int native_atomics = 0;
   check(driver().cuDeviceGetP2PAttribute(&native_atomics, kNativeAtomicsSupported, own, peer),
         "asking for the link between two GPUs");
@@ -54,7 +54,7 @@ std::optional<DeviceHandle> visible_device(const Uuid& uuid) {
   return std::nullopt;
 }
 
-// Also pairs of others: they would refuse, and this rank wait for them.
+// Pairs of other ranks are checked, too: those ranks would refuse, and this rank would wait for them.
 void require_links(const std::vector<MemoryBlob>& blobs) {
   std::vector<std::optional<DeviceHandle>> devices;
   for (const MemoryBlob& blob : blobs) devices.push_back(visible_device(blob.device));
@@ -81,7 +81,7 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64
 }
 
 DeviceMemory::~DeviceMemory() {
-  // In a broken context nothing can be freed any more; the process has to end.
+  // In a broken context nothing can be freed; the process has to end.
   if (const ContextScope scope(context_->get()); scope) (void)driver().cuMemFree_v2(address_);
 }
 

@@ -1,4 +1,4 @@
-// A block of device memory, and which devices can reach whose.
+// A block of device memory, and checks which devices can access each other's memory.
 #ifndef NVRAR_CUDA_MEMORY_DEVICE_MEMORY_H
 #define NVRAR_CUDA_MEMORY_DEVICE_MEMORY_H
 
@@ -14,17 +14,19 @@ namespace nvrar::cuda {
 
 struct MemoryBlob;
 
-// The device of that UUID if this process sees it; ordinals differ between processes with other CUDA_VISIBLE_DEVICES.
+// The device with that UUID, if this process sees it. Ordinals differ between processes with different
+// CUDA_VISIBLE_DEVICES.
 std::optional<DeviceHandle> visible_device(const Uuid& uuid);
 
-// Throws NVRAR_UNAVAILABLE unless kernels on each rank's device can access the memory of every other rank's, in packets
-// that arrive whole: as far as this process sees their devices, for of others the driver says nothing. Asked before
-// anything is mapped, so that all members that see the pair say the same.
+// Throws NVRAR_UNAVAILABLE unless kernels on each rank's device can access the memory of every other rank's device, in
+// packets that arrive whole. Only devices that this process sees can be checked; the driver gives no information about
+// others. Called before anything is mapped, so that all members that see the same pair report the same.
 void require_links(const std::vector<MemoryBlob>& blobs);
 
 class DeviceMemory {
  public:
-  // Whole pages of its own, so that a peer that maps the block sees nothing else. Its id stands behind the last byte.
+  // Allocates whole pages, so that a peer that maps the block sees nothing else. The block's id is stored behind its
+  // last byte.
   DeviceMemory(std::shared_ptr<const PrimaryContext> context, uint64_t bytes);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -36,7 +38,7 @@ class DeviceMemory {
   const PrimaryContext& context() const noexcept { return *context_; }
   IpcMemoryHandle ipc_handle() const;
 
-  // What stands behind a block's last byte, read by a peer that mapped it.
+  // Reads the id behind the last byte of a block that a peer has mapped.
   static uint64_t id_behind(DeviceAddress base, uint64_t bytes);
 
  private:

@@ -10,7 +10,7 @@
 namespace nvrar::cuda {
 namespace {
 
-// Ranks of one process on one GPU open the same handle, and the driver counts them: one at a time.
+// Ranks of one process on one GPU open the same handle, which the driver reference-counts; this mutex serializes them.
 std::mutex& opening() {
   static auto* const mutex = new std::mutex;  // never destroyed: members may outlive the process's static objects
   return *mutex;
@@ -24,7 +24,7 @@ OpenedBlock::OpenedBlock(std::shared_ptr<const PrimaryContext> context, const Bl
   const CurrentContext current(context_->get());
   const std::lock_guard lock(opening());
   check(driver().cuIpcOpenMemHandle_v2(&address_, block.handle, kIpcLazyEnablePeerAccess), doing.c_str());
-  // The first access to the peer is made here, where it can still be refused in words.
+  // The first access to the peer's memory is made here, where a failure can still be reported with a message.
   uint64_t id = 0;
   try {
     id = DeviceMemory::id_behind(address_, bytes);
@@ -39,7 +39,7 @@ OpenedBlock::OpenedBlock(std::shared_ptr<const PrimaryContext> context, const Bl
 
 OpenedBlock::~OpenedBlock() {
   const ContextScope scope(context_->get());
-  if (!scope) return;  // a broken context maps nothing any more
+  if (!scope) return;  // in a broken context nothing is mapped any more
   const std::lock_guard lock(opening());
   close();
 }
@@ -60,7 +60,8 @@ IpcMemory::IpcMemory(std::shared_ptr<const PrimaryContext> context, std::shared_
 IpcMemory::~IpcMemory() {
   const bool others_map_it =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.opened != nullptr; });
-  // A peer that was stopped and goes on later may still write here: the driver must not give these bytes to anybody.
+  // A peer that was stopped and continues later may still write here, so the driver must not allocate this memory
+  // again.
   if (others_map_it && end_ != GroupEnd::kOrderly) leave_behind(std::move(all_left_), std::move(block_));
 }
 
@@ -76,7 +77,7 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
   if (blob.home.pid_namespace != blob_.home.pid_namespace) {
     doing += ", from another PID namespace (containers need one --ipc and --pid namespace)";
   }
-  // Allowed, but then only the mapping tells of peer access.
+  // Allowed, but then only the mapping itself shows whether there is peer access.
   if (!visible_device(blob.device)) doing += ", whose GPU this process does not see";
   result.opened = std::make_unique<OpenedBlock>(context_, blob.block, blob.bytes, doing);
   result.address = result.opened->get();

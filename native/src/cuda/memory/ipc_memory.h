@@ -1,5 +1,5 @@
-// Memory of ranks that are processes of one host, mapped through CUDA IPC handles; ranks of one process among them find
-// each other as in local_memory.h, for a process cannot open its own handles.
+// Memory of ranks in processes of one host, mapped through CUDA IPC handles. Ranks of the same process find each other
+// as in local_memory.h, because a process cannot open its own handles.
 #ifndef NVRAR_CUDA_MEMORY_IPC_MEMORY_H
 #define NVRAR_CUDA_MEMORY_IPC_MEMORY_H
 
@@ -10,10 +10,10 @@
 
 namespace nvrar::cuda {
 
-// A peer's block, mapped in the context that was given.
+// A peer's block, mapped in the given context.
 class OpenedBlock {
  public:
-  // Throws Error; `doing` names both sides.
+  // Throws Error; `doing` begins its message and names both sides.
   OpenedBlock(std::shared_ptr<const PrimaryContext> context, const BlockPart& block, uint64_t bytes,
               const std::string& doing);
   ~OpenedBlock();
@@ -46,8 +46,8 @@ class IpcMemory final : public SymmetricMemory {
  private:
   struct Peer {
     DeviceAddress address = 0;
-    std::shared_ptr<DeviceMemory> local;  // a rank of this process
-    std::unique_ptr<OpenedBlock> opened;  // of another
+    std::shared_ptr<DeviceMemory> local;  // set for a rank of this process
+    std::unique_ptr<OpenedBlock> opened;  // set for a rank of another process
   };
   Peer reach(const std::vector<MemoryBlob>& blobs, uint32_t peer) const;
 

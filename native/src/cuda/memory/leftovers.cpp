@@ -21,14 +21,14 @@ struct Leftovers {
 };
 
 Leftovers& leftovers() {
-  static auto* const of_process = new Leftovers;  // never destroyed: what is in it must not be freed at the exit
+  static auto* const of_process = new Leftovers;  // never destroyed: its entries must not be freed at exit
   return *of_process;
 }
 
 bool still_in_reach(const Leftover& leftover) {
   try {
     return leftover.all_left == nullptr || !leftover.all_left();
-  } catch (const std::exception&) {  // who cannot tell may be there
+  } catch (const std::exception&) {  // unknown counts as still there
     return true;
   }
 }
@@ -48,7 +48,7 @@ void sweep_leftovers() {
     const std::lock_guard guard(kept.mutex);
     entries.swap(kept.entries);
   }
-  // Neither the questions nor what freeing does happens under the lock.
+  // The checks and the freeing run without the lock.
   entries.erase(std::partition(entries.begin(), entries.end(), still_in_reach), entries.end());
   const std::lock_guard guard(kept.mutex);
   std::move(entries.begin(), entries.end(), std::back_inserter(kept.entries));

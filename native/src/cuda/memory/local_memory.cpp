@@ -44,7 +44,8 @@ std::shared_ptr<DeviceMemory> local_block(const PrimaryContext& own, const std::
   const MemoryBlob& blob = blobs[peer];
   std::shared_ptr<DeviceMemory> block = find_block(blob.block.id, blob.bytes);
   if (block == nullptr) {
-    // Not the caller's mistake: a member of this process that fails while others still connect frees its memory.
+    // This is not the caller's mistake: a member of this process may fail, and free its memory, while others still
+    // connect.
     throw Error(NVRAR_SYSTEM, "the memory of rank " + std::to_string(peer) +
                                   " is gone: no member in this process has it, so that rank has failed or left");
   }

@@ -1,4 +1,4 @@
-// Memory of ranks that are threads of one process: a plain pointer of one is good for all.
+// Memory of ranks that are threads of one process: a plain pointer is valid for all of them.
 #ifndef NVRAR_CUDA_MEMORY_LOCAL_MEMORY_H
 #define NVRAR_CUDA_MEMORY_LOCAL_MEMORY_H
 
@@ -11,11 +11,11 @@
 
 namespace nvrar::cuda {
 
-// A block that other members of this process find by its id, for as long as one of them holds it.
+// Creates a block that other members of this process can look up by its id, for as long as one of them holds it.
 std::shared_ptr<DeviceMemory> make_block(std::shared_ptr<const PrimaryContext> context, uint64_t bytes);
 
-// The block of a peer in this process, reachable by kernels on the device of `own`. What the address says is not
-// believed: the block is looked up. Throws Error.
+// The block of a peer in this process, which kernels on the device of `own` can access. The peer's address is not
+// trusted: the block is looked up by its id. Throws Error.
 std::shared_ptr<DeviceMemory> local_block(const PrimaryContext& own, const std::vector<MemoryBlob>& blobs,
                                           uint32_t rank, uint32_t peer);
 

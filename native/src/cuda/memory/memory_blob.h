@@ -1,4 +1,4 @@
-// The bytes of a MemoryAddress, and what every reader checks of them whichever way the memory is shared.
+// The content of a MemoryAddress, and the checks that every reader makes, whichever way the memory is shared.
 #ifndef NVRAR_CUDA_MEMORY_MEMORY_BLOB_H
 #define NVRAR_CUDA_MEMORY_MEMORY_BLOB_H
 
@@ -12,12 +12,13 @@
 
 namespace nvrar::cuda {
 
-// Whose memory it is. A host's name is not enough: two hosts may share one, and containers of one host differ in it.
+// Identifies the process that owns the memory. A host name is not enough: two hosts may have the same name, and
+// containers of one host have different ones.
 struct Home {
   uint8_t boot_id[16];     // of the running kernel
-  uint32_t pid_namespace;  // its inode: a pid means another process in another one
+  uint32_t pid_namespace;  // inode of the namespace: a pid means another process in another namespace
   int32_t pid;
-  uint32_t host_name_hash;  // NVSHMEM goes by the name
+  uint32_t host_name_hash;  // NVSHMEM identifies hosts by name
 };
 
 // A block of device memory that this rank allocated.
@@ -50,15 +51,16 @@ inline bool same_process(const Home& a, const Home& b) noexcept {
   return same_host(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
 }
 
-// The fields that all providers fill alike.
+// Fills the fields that are the same for all providers.
 MemoryBlob make_blob(const MemoryConfig& config, const Uuid& device);
 MemoryAddress address_of(const MemoryBlob& blob) noexcept;
 
-// Throws Error for everything that differs between members, for members on other hosts, and for a GPU taken twice.
+// Throws Error if members differ in something that must be the same, if a member is on another host, or if two members
+// have the same GPU.
 std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const MemoryBlob& own, uint32_t rank,
                                        uint32_t world);
 
-std::string text_of(const Uuid& device);                      // as nvidia-smi has it
+std::string text_of(const Uuid& device);                      // in the format of nvidia-smi
 std::string place_of(uint32_t rank, const MemoryBlob& blob);  // "rank 1 (pid 77, GPU-...)"
 
 }  // namespace nvrar::cuda

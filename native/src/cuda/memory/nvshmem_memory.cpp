@@ -20,24 +20,25 @@ std::string state_text(const WorldPart& world) {
     case WorldState::kBusy:
       return "is making another group";
   }
-  return "is in a state that there is not";
+  return "is in an unknown state";
 }
 
-// Of every two members, what NVSHMEM would not bear.
+// Checks every pair of members for combinations that NVSHMEM does not support.
 void check_pairs(const std::vector<MemoryBlob>& blobs) {
   for (uint32_t b = 1; b < blobs.size(); ++b) {
     for (uint32_t a = 0; a < b; ++a) {
       const std::string both = place_of(a, blobs[a]) + " and " + place_of(b, blobs[b]);
       if (same_process(blobs[a].home, blobs[b].home)) {
-        throw Error(NVRAR_UNAVAILABLE, both + " are in one process: NVSHMEM knows one rank per process");
+        throw Error(NVRAR_UNAVAILABLE, both + " are in one process: NVSHMEM supports one rank per process");
       }
       if (std::memcmp(&blobs[a].device, &blobs[b].device, sizeof(Uuid)) == 0) {
         throw Error(NVRAR_UNAVAILABLE, both + " have the same GPU: NVSHMEM wants one of its own for every rank");
       }
       if (blobs[a].home.host_name_hash != blobs[b].home.host_name_hash) {
-        throw Error(NVRAR_UNAVAILABLE, both +
-                                           " are on one host that has another name for each: NVSHMEM goes by the "
-                                           "name (containers need one --uts or --hostname)");
+        throw Error(NVRAR_UNAVAILABLE,
+                    both +
+                        " are on one host but see different names of it: NVSHMEM identifies hosts by "
+                        "name (containers need one --uts or --hostname)");
       }
     }
   }
@@ -72,7 +73,7 @@ WorldPlan plan_world(const std::vector<MemoryBlob>& blobs, uint32_t rank) {
     for (uint32_t before = 0; before < r; ++before) {
       if (plan.pes[before] == pe) {
         throw Error(NVRAR_INVALID_ARGUMENT, "ranks " + std::to_string(before) + " and " + std::to_string(r) +
-                                                " say that they are the same PE of the NVSHMEM world");
+                                                " claim to be the same PE of the NVSHMEM world");
       }
     }
     if (!plan.create && pe >= own.size) {

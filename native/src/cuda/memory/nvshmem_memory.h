@@ -1,4 +1,4 @@
-// A slice of the NVSHMEM arena for one group.
+// Symmetric memory of one group, as a slice of the NVSHMEM arena.
 #ifndef NVRAR_CUDA_MEMORY_NVSHMEM_MEMORY_H
 #define NVRAR_CUDA_MEMORY_NVSHMEM_MEMORY_H
 
@@ -13,14 +13,15 @@
 
 namespace nvrar::cuda {
 
-// What all members of a group come to from the same addresses.
+// The plan that all members of a group derive from the same addresses.
 struct WorldPlan {
-  bool create = false;        // no member is in a world: this group makes it
+  bool create = false;        // no member is in a world: this group creates it
   std::vector<uint32_t> pes;  // by rank
   uint32_t first_unit = 0;
   uint32_t units = 0;
 };
-// Throws Error where the group cannot be one over NVSHMEM; a function of the addresses alone but for the words.
+// Throws Error if the group cannot use NVSHMEM. The outcome is a function of the addresses alone, except for the
+// message's text.
 WorldPlan plan_world(const std::vector<MemoryBlob>& blobs, uint32_t rank);
 
 class NvshmemMemory final : public SymmetricMemory {

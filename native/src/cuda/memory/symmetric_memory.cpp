@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kMaxBytes = 1ULL << 40;  // far beyond any GPU, and far from an overflow
 
-// Offers all that this rank has and becomes, once it sees what the others offer, the provider that all come to.
+// Offers every provider that this rank supports. In map(), when it knows the offers of all ranks, it chooses the
+// provider that all ranks choose.
 class AutomaticMemory final : public SymmetricMemory {
  public:
   explicit AutomaticMemory(const MemoryConfig& config)
@@ -51,8 +52,8 @@ class AutomaticMemory final : public SymmetricMemory {
       withdraw();
       chosen = std::make_unique<IpcMemory>(context_, block_, blob_, config_.rank, config_.world);
     }
-    // Where this fails the block stays until the member goes, which first tells why: ranks that connect meanwhile would
-    // find it gone, and that would be the reason that all hear.
+    // If this fails, the block is kept until the member is destroyed, after it has reported the reason: otherwise ranks
+    // that still connect would find the block missing, and would report that instead.
     chosen->map(of_ranks);
     chosen_ = std::move(chosen);
     block_ = nullptr;

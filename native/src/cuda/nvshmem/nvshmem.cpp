@@ -31,8 +31,8 @@ std::string dl_error() {
   return reason != nullptr ? reason : "cannot be opened";
 }
 
-// The major version of the CUDA toolkit that a build of NVIDIA's was made with; 0 if the file does not say. It says so
-// only in passing, in the paths of its sources.
+// The major version of the CUDA toolkit that an NVIDIA library was built with; 0 if it is not found. The file contains
+// it only as part of its source paths.
 int toolkit_of(const std::string& file) {
   constexpr std::string_view kMark = "/toolkit/r";
   const FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -52,14 +52,14 @@ int toolkit_of(const std::string& file) {
   return 0;
 }
 
-// Where the driver is older than the CUDA runtime inside NVSHMEM, its initialisation ends the process.
+// If the driver is older than the CUDA runtime inside NVSHMEM, initialising NVSHMEM ends the process.
 std::optional<std::string> too_new_for_driver(const void* symbol) {
   Dl_info info{};
   if (::dladdr(symbol, &info) == 0) return std::nullopt;
   int version = 0;
   try {
     check(driver().cuDriverGetVersion(&version), "reading the driver's version");
-  } catch (const Error&) {  // without a driver there will be no initialisation
+  } catch (const Error&) {  // without a driver NVSHMEM is never initialised
     return std::nullopt;
   }
   const int toolkit = toolkit_of(info.dli_fname);
@@ -69,7 +69,7 @@ std::optional<std::string> too_new_for_driver(const void* symbol) {
          std::to_string(version / 1000) + ")";
 }
 
-// Why the library at `path` is no good, or nothing and `out` is whole.
+// Returns why the library at `path` cannot be used, or nothing, and then `out` is filled.
 std::optional<std::string> try_open(const std::string& path, Nvshmem& out) {
   if (std::error_code ignored; path.find('/') != std::string::npos && !std::filesystem::exists(path, ignored))
     return "not there";
@@ -110,7 +110,7 @@ Nvshmem open_nvshmem(const NvshmemConfig& config) {
   for (const std::string& path : nvshmem_candidates(config)) {
     const std::optional<std::string> wrong = try_open(path, found);
     if (!wrong) return found;
-    // dlopen's text begins with the path, or with what the path needs.
+    // dlopen's message begins with the path, or with a dependency of it.
     tried += (tried.empty() ? "" : "; ") + (wrong->rfind(path, 0) == 0 ? *wrong : path + ": " + *wrong);
   }
   throw Error(NVRAR_UNAVAILABLE, std::string(kNeeded) + " is not here (pip install nvidia-nvshmem-cu13, or set " +

@@ -1,7 +1,7 @@
-// libnvshmem_host.so.3, opened at run time. The declarations are those of NVSHMEM's host ABI that we use, so that
-// nothing of NVIDIA's is needed to compile. Many of its functions end the process where they are called in the wrong
-// state (nvshmem_malloc before a whole initialisation, for one): only nvshmem_world.cpp calls them, and says why it
-// may.
+// libnvshmem_host.so.3, opened at run time. This header declares the part of NVSHMEM's host ABI that we use, so that
+// compiling needs nothing from NVIDIA. Many NVSHMEM functions end the process if they are called in the wrong state
+// (nvshmem_malloc before a complete initialisation, for example): only nvshmem_world.cpp calls them, and says why each
+// call is safe.
 #ifndef NVRAR_CUDA_NVSHMEM_NVSHMEM_H
 #define NVRAR_CUDA_NVSHMEM_NVSHMEM_H
 
@@ -17,8 +17,8 @@ namespace nvrar::cuda {
 constexpr char kNvshmemLibrary[] = "libnvshmem_host.so.3";
 
 // nvshmemx_uniqueid_t, nvshmemx_uniqueid_args_t, nvshmemx_init_args_t, nvshmemx_init_attr_t of 3.3.20 to 3.8.0. Their
-// version is (revision << 16) + size. Revision 2 of the last two, new in 3.5, gives four bytes that were padding to the
-// device; all else is the same.
+// version is (revision << 16) + size. Revision 2 of the last two, new in 3.5, uses four former padding bytes for the
+// device; everything else is the same.
 struct NvshmemUniqueId {
   int32_t version;
   uint8_t content[124];
@@ -27,7 +27,7 @@ static_assert(sizeof(NvshmemUniqueId) == kNvshmemIdBytes);
 
 struct NvshmemUniqueIdArguments {
   int32_t version;
-  const NvshmemUniqueId* id;  // kept by NVSHMEM as a pointer
+  const NvshmemUniqueId* id;  // NVSHMEM keeps the pointer
   int32_t rank;
   int32_t ranks;
 };
@@ -55,7 +55,7 @@ constexpr unsigned kNvshmemInitWithUniqueId = 1 << 3;
 // nvshmemx_init_status
 enum NvshmemStatus : int {
   kNvshmemNotInitialized = 0,
-  kNvshmemBootstrapped = 1,  // also what is left of an initialisation that failed, although it returned 0
+  kNvshmemBootstrapped = 1,  // also the state after a failed initialisation that returned 0
   kNvshmemInitialized = 2,
   kNvshmemLimitedSharing = 3,  // several ranks on one GPU
   kNvshmemFullSharing = 4,
@@ -89,19 +89,21 @@ struct Nvshmem {
   std::string path;
 };
 
-// Opened once per process, by whoever comes first: later configs find it open. Reads nothing of the environment that
-// NVSHMEM reads, and leaves NVSHMEM untouched but for its version. Throws NVRAR_UNAVAILABLE with every place that was
-// tried and what was wrong there; a failure is tried anew.
+// Opened once per process by the first caller; later calls get the same library, whatever their config. Does not
+// initialise NVSHMEM and does not make it read its environment; only the version is queried. Throws NVRAR_UNAVAILABLE
+// with every place that was tried and what was wrong there; the next call tries again.
 const Nvshmem& nvshmem(const NvshmemConfig& config);
 
-// The same for a place that the user names, "" for none. Throws NVRAR_UNAVAILABLE also where another one is open.
+// The same for a place that the user names, "" for none. Also throws NVRAR_UNAVAILABLE if a library at another place is
+// already open.
 const Nvshmem& find_nvshmem(const std::string& place);
 
-// Where libnvshmem_host.so.3 may be, in the order of trying. A bare name stands for the dynamic linker's own search.
+// The places where libnvshmem_host.so.3 may be, in the order in which they are tried. A bare name means the dynamic
+// linker's own search.
 std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config);
 
-// The site-packages that a command line speaks of, as a Ray worker's class path does: there Ray is, and perhaps
-// NVSHMEM.
+// The site-packages directories in a command line. A Ray worker's class path contains that of Ray, and NVSHMEM may be
+// installed beside Ray.
 std::vector<std::string> site_packages_in(const std::string& command_line);
 
 }  // namespace nvrar::cuda

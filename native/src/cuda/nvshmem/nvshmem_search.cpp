@@ -25,7 +25,7 @@ class Candidates {
     std::string text = file.string();
     if (std::find(files_.begin(), files_.end(), text) == files_.end()) files_.push_back(std::move(text));
   }
-  // The wheels nvidia-nvshmem-cu12 and -cu13 put it under site-packages (dist-packages on Debian) of a prefix.
+  // The wheels nvidia-nvshmem-cu12 and -cu13 install it under site-packages (dist-packages on Debian) of a prefix.
   void add_python_prefix(const fs::path& prefix) {
     std::error_code ignored;
     std::vector<fs::path> versions;
@@ -71,7 +71,7 @@ std::string command_line() {
 std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config) {
   Candidates candidates;
   std::error_code ignored;
-  if (!config.library.empty()) {  // who names one wants no other
+  if (!config.library.empty()) {  // a named library is the only candidate
     const fs::path named(config.library);
     const fs::path below = named / "lib" / kNvshmemLibrary;
     candidates.add(!fs::is_directory(named, ignored) ? named

@@ -17,7 +17,7 @@ namespace nvrar::cuda {
 namespace {
 
 constexpr uint64_t kUnitGranularityBytes = 4096;
-constexpr uint64_t kOwnHeapBytes = 64 << 20;  // what NVSHMEM needs beside the arena where its heap cannot grow
+constexpr uint64_t kOwnHeapBytes = 64 << 20;  // NVSHMEM's own need, in addition to the arena, if its heap cannot grow
 constexpr uint64_t kAddressAlignment = 256;
 
 constexpr int32_t revision(int32_t number, size_t bytes) { return (number << 16) + static_cast<int32_t>(bytes); }
@@ -31,7 +31,7 @@ std::string seconds_text(uint64_t ns) {
 struct Variable {
   const char* name;
   std::string value;
-  bool always = false;  // whatever the user set
+  bool always = false;  // overrides the user's setting
 };
 
 bool is_of(const char* entry, const Variable& variable) {
@@ -39,10 +39,10 @@ bool is_of(const char* entry, const Variable& variable) {
   return std::strncmp(entry, variable.name, length) == 0 && entry[length] == '=';
 }
 
-// Not by setenv: it frees or moves what other threads of a JVM may be reading at that moment, by a getenv of their own.
-// They find either the environment that was, which stays as it is for good, or a new one that is whole. Only a setenv
-// or unsetenv of somebody else at the same moment could take back what is set here, or this what it sets; the C library
-// has no lock for that which others could take.
+// setenv is not used, because it frees or moves memory that other threads of a JVM may be reading by getenv. With this
+// function they find either the old environment, which is never changed or freed, or a complete new one. Only a
+// concurrent setenv or unsetenv of other code could undo the settings made here, or be undone by them; the C library
+// has no lock that could prevent this.
 void add_to_environment(const std::vector<Variable>& variables) {
   std::vector<const Variable*> lacking;
   for (const Variable& variable : variables) {
@@ -63,29 +63,29 @@ void add_to_environment(const std::vector<Variable>& variables) {
     entries.push_back(std::strcpy(new char[entry.size() + 1], entry.c_str()));
   }
   entries.push_back(nullptr);
-  char** const whole = new char*[entries.size()];  // never freed, nor are its texts
+  char** const whole = new char*[entries.size()];  // never freed, and neither are its strings
   std::copy(entries.begin(), entries.end(), whole);
   __atomic_store_n(&environ, whole, __ATOMIC_RELEASE);
 }
 
-// NVSHMEM reads its environment once, at its first call, and takes these settings from nowhere else. What the user set
-// stays, but for multicast.
+// NVSHMEM reads its environment once, at its first call, and these settings cannot be passed in another way. The user's
+// own settings are kept, except for multicast.
 void set_environment(const NvshmemConfig& config) {
   add_to_environment({
-      // Multicast mappings are never wanted: the protocol does not use them, and making them has broken hosts.
+      // Multicast is always disabled: the protocol does not use multicast mappings, and creating them has broken hosts.
       {"NVSHMEM_DISABLE_NVLS", "1", true},
-      {"NVSHMEM_DISABLE_NCCL", "1"},  // else it makes NCCL communicators at its initialisation
+      {"NVSHMEM_DISABLE_NCCL", "1"},  // otherwise it creates NCCL communicators when it is initialised
       // Its proxy thread spins on a core. All ranks are on one host here, so no transport needs it either; and a
       // transport that fails ends the process.
       {"NVSHMEM_DISABLE_LOCAL_ONLY_PROXY", "1"},
       {"NVSHMEM_REMOTE_TRANSPORT", "none"},
-      {"NVSHMEM_MAX_TEAMS", "7"},                 // each costs heap; none is made beyond the predefined ones
+      {"NVSHMEM_MAX_TEAMS", "7"},                 // each team costs heap, and only the predefined ones are used
       {"NVSHMEM_CUMEM_GRANULARITY", "16777216"},  // the heap grows in such steps, 512 MiB by default
       {"NVSHMEM_SYMMETRIC_SIZE", std::to_string(NvshmemWorld::rounded_arena(config.arena_bytes) + kOwnHeapBytes)},
   });
 }
 
-// The status of a copy of NVSHMEM that somebody else loaded into this process; 0 if there is none.
+// The status of a copy of NVSHMEM that other code has loaded into this process; 0 if there is none.
 int status_of_other_copy() {
   void* const loaded = ::dlopen(kNvshmemLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return kNvshmemNotInitialized;
@@ -114,7 +114,7 @@ void NvshmemWorld::require_usable(const Nvshmem& library) const {
   if (made_) return;
   if (library.nvshmemx_init_status() != kNvshmemNotInitialized || status_of_other_copy() != kNvshmemNotInitialized) {
     throw Error(NVRAR_UNAVAILABLE,
-                "NVSHMEM was already initialised in this process by somebody else (PyTorch, perhaps), and it knows one "
+                "NVSHMEM was already initialised in this process by other code (perhaps PyTorch), and it supports one "
                 "world per process: use CUDA IPC, or another process");
   }
 }
@@ -135,7 +135,7 @@ NvshmemId NvshmemWorld::make_id(const NvshmemConfig& config) {
   made.version = revision(1, sizeof made);
   const int failed = library.nvshmemx_get_uniqueid(&made);
   if (failed != 0) {
-    throw Error(NVRAR_UNAVAILABLE, "NVSHMEM makes no unique id (error " + std::to_string(failed) +
+    throw Error(NVRAR_UNAVAILABLE, "NVSHMEM could not make a unique id (error " + std::to_string(failed) +
                                        "): it found no network interface to listen on; "
                                        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names one");
   }
@@ -151,7 +151,7 @@ void NvshmemWorld::put_back(const NvshmemId& id) noexcept {
   try {
     spare_ids_.push_back(id);
   } catch (const std::bad_alloc&) {
-    ids_.erase(std::find(ids_.begin(), ids_.end(), id));  // its socket stays open, no more than that
+    ids_.erase(std::find(ids_.begin(), ids_.end(), id));  // only its socket stays open
   }
 }
 
@@ -180,8 +180,9 @@ void NvshmemWorld::withdraw() noexcept {
   reserved_ = false;
 }
 
-// On the watched thread. Every call here is one that returns its failure in this state, by NVSHMEM's sources (3.4.5,
-// 3.5.1): hostlib_init_attr always; my_pe, n_pes, malloc and ptr once the status is 2.
+// Runs on the watched thread. In this state every call here returns its failure instead of ending the process,
+// according to NVSHMEM's sources (3.4.5, 3.5.1): hostlib_init_attr always; my_pe, n_pes, malloc and ptr once the status
+// is 2.
 NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitAttributes* attributes,
                                             const PrimaryContext& context, uint64_t arena_bytes) {
   const NvshmemUniqueIdArguments& own = attributes->arguments.unique_id;
@@ -199,7 +200,7 @@ NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitA
   }
   if (status != kNvshmemInitialized) {
     throw refused("NVSHMEM's initialisation on rank " + std::to_string(own.rank) +
-                  " met the others but not its GPU (status " + std::to_string(status) +
+                  " reached the other ranks but not its GPU (status " + std::to_string(status) +
                   " instead of 2; NVSHMEM_DEBUG=INFO lets it say more)");
   }
   if (library.nvshmem_my_pe() != own.rank || library.nvshmem_n_pes() != own.ranks) {
@@ -235,7 +236,8 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
   const uint64_t arena_bytes = rounded_arena(config.arena_bytes);
   if (!has_nvshmem_id(id)) {
     throw Error(NVRAR_UNAVAILABLE,
-                "the group's unique id holds none of NVSHMEM: its maker is in an NVSHMEM world already or has no "
+                "the group's unique id contains no NVSHMEM id: the process that made it is in an NVSHMEM world already "
+                "or has no "
                 "NVSHMEM, and no member is in a world");
   }
   {
@@ -243,7 +245,7 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
     require_usable(library);
     set_environment(config);
   }
-  // Never freed: NVSHMEM keeps pointers to both.
+  // Never freed, because NVSHMEM keeps pointers to both.
   auto* const unique_id = new NvshmemUniqueId;
   std::memcpy(unique_id, id.data(), sizeof *unique_id);
   auto* const attributes = new NvshmemInitAttributes{};
@@ -280,7 +282,7 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
 std::shared_ptr<ArenaSlice> NvshmemWorld::settle(uint32_t first_unit, uint32_t units) {
   auto slice = std::make_shared<ArenaSlice>(*this, first_unit, units);
   const std::lock_guard guard(mutex_);
-  if (!lost_.empty()) throw Error(NVRAR_UNAVAILABLE, lost_);  // by another group, while this one was made
+  if (!lost_.empty()) throw Error(NVRAR_UNAVAILABLE, lost_);  // lost by another group during this group's creation
   free_.take(first_unit, units);
   reserved_ = false;
   return slice;

@@ -1,6 +1,6 @@
-// The NVSHMEM world of this process. NVSHMEM knows one per process: it is made once, with the process's first group
-// over NVSHMEM, together with an arena of which every group takes a slice. It is never finalized (that waits for peers
-// that may be dead) and, once lost, never made again.
+// The NVSHMEM world of this process. NVSHMEM supports one world per process: it is created once, with the process's
+// first group over NVSHMEM, together with an arena of which every group gets a slice. It is never finalized (that would
+// wait for peers that may be dead) and, once lost, never created again.
 #ifndef NVRAR_CUDA_NVSHMEM_NVSHMEM_WORLD_H
 #define NVRAR_CUDA_NVSHMEM_NVSHMEM_WORLD_H
 
@@ -17,7 +17,7 @@ namespace nvrar::cuda {
 
 class NvshmemWorld;
 
-// A group's part of the arena, given back when it goes.
+// A group's part of the arena; the destructor returns it.
 class ArenaSlice {
  public:
   ArenaSlice(NvshmemWorld& world, uint32_t first_unit, uint32_t units) noexcept
@@ -36,23 +36,24 @@ class NvshmemWorld {
  public:
   static NvshmemWorld& of_process();
 
-  // Each has a socket of NVSHMEM's that nothing closes, so one that no group will use any more is put back.
+  // Every id has a socket of NVSHMEM that is never closed, so an id that its group does not use is put back and reused.
   NvshmemId make_id(const NvshmemConfig& config);
-  // Of a group that has come about without it. Nothing if it was made by another process.
+  // Returns the id of a group that did not need it. Does nothing if another process made the id.
   void put_back(const NvshmemId& id) noexcept;
 
-  // What a group that is being made tells its members. No other group of this process can be made over NVSHMEM until
-  // settle() or withdraw(): the members choose a slice from what all of them told, so it must stay true. Throws Error.
+  // The state that a new group announces to its members. No other group of this process can be created over NVSHMEM
+  // until settle() or withdraw(): the members choose a slice from the announced states, so these must stay valid.
+  // Throws Error.
   WorldPart reserve(const NvshmemConfig& config);
   void withdraw() noexcept;
 
-  // Initialises NVSHMEM with the group's ranks as its PEs, on a thread that is watched. Throws Error, and then there is
-  // no world in this process any more.
+  // Initialises NVSHMEM with the group's ranks as its PEs, on a thread with a deadline. If it throws Error, this
+  // process can have no world any more.
   void create(const NvshmemConfig& config, const NvshmemId& id, uint32_t rank, uint32_t ranks,
               std::shared_ptr<const PrimaryContext> context);
-  // The group that reserved takes its slice. Throws Error if the world was lost meanwhile.
+  // Ends the reservation by allocating the group's slice. Throws Error if the world was lost meanwhile.
   std::shared_ptr<ArenaSlice> settle(uint32_t first_unit, uint32_t units);
-  // A member died or aborted: nobody can say what its kernels still write, so no byte of the arena is used again.
+  // Called when a member died or aborted: its kernels may still write anywhere, so the arena is never reused.
   void lose(const char* why) noexcept;
 
   DeviceAddress address_of(uint32_t pe, uint32_t unit) const;
@@ -72,7 +73,7 @@ class NvshmemWorld {
 
   mutable std::mutex mutex_;
   // All guarded by mutex_.
-  std::string lost_;  // why there will be no world in this process; empty: nothing of that kind
+  std::string lost_;  // why this process can have no world any more; empty if it can
   bool reserved_ = false;
   bool made_ = false;
   uint64_t id_ = 0;
@@ -80,8 +81,8 @@ class NvshmemWorld {
   uint64_t arena_bytes_ = 0;
   std::vector<DeviceAddress> arenas_;
   UnitMap free_ = UnitMap::all_free();
-  std::vector<NvshmemId> ids_;        // made here
-  std::vector<NvshmemId> spare_ids_;  // of them
+  std::vector<NvshmemId> ids_;        // all ids made by this process
+  std::vector<NvshmemId> spare_ids_;  // those of ids_ that were put back
 };
 
 }  // namespace nvrar::cuda

@@ -1,5 +1,5 @@
-// Which units of an arena are free. It travels in addresses, so that members whose processes have different groups
-// agree on a place that is free for all of them.
+// The free units of an arena. Members exchange it in their addresses, so that members whose processes have different
+// groups agree on a slice that is free on all of them.
 #ifndef NVRAR_CUDA_NVSHMEM_UNIT_MAP_H
 #define NVRAR_CUDA_NVSHMEM_UNIT_MAP_H
 
@@ -26,8 +26,8 @@ struct UnitMap {
     for (uint32_t word = 0; word < kUnits / 64; ++word) words[word] &= other.words[word];
   }
 
-  // The first run of free units that is long enough, kNone if there is none. The same on all members, for they ask the
-  // same intersection.
+  // The first run of free units that is long enough, kNone if there is none. All members get the same result, because
+  // they compute it on the same intersection.
   uint32_t first_fit(uint32_t count) const noexcept {
     uint32_t run = 0;
     for (uint32_t unit = 0; unit < kUnits; ++unit) {

@@ -1,4 +1,4 @@
-// What a process tells the members of a group that is being made of its NVSHMEM world.
+// What a process tells the members of a new group about its NVSHMEM world.
 #ifndef NVRAR_CUDA_NVSHMEM_WORLD_PART_H
 #define NVRAR_CUDA_NVSHMEM_WORLD_PART_H
 
@@ -9,10 +9,10 @@
 namespace nvrar::cuda {
 
 enum class WorldState : uint32_t {
-  kUnusable = 0,  // no NVSHMEM here, or none any more
+  kUnusable = 0,  // no NVSHMEM in this process, or its world is lost
   kNone = 1,      // this process is in no world yet
-  kMember = 2,    // it is in one
-  kBusy = 3,      // another group of this process is being made
+  kMember = 2,    // this process is in a world
+  kBusy = 3,      // another group of this process is being created
 };
 
 // The NVSHMEM world of this rank's process.

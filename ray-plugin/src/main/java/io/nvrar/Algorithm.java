@@ -1,15 +1,20 @@
 package io.nvrar;
 
 /**
- * How an all-reduce is carried out. Every algorithm gives the same bits, so the choice is one of
- * speed alone.
+ * How an all-reduce runs. Every algorithm gives the same bits, so the choice affects speed alone.
  */
 public enum Algorithm {
-  /** The group's tuning table, then the built-in choice by size and topology. */
+  /**
+   * The first rule of the group's {@link TuningTable} that matches, else the built-in choice by
+   * size and topology.
+   */
   AUTO(0),
-  /** Every rank sends everything to every other and reduces by itself: fastest when small. */
+  /**
+   * Every rank sends all its data to every other rank and reduces by itself: fastest for small
+   * messages.
+   */
   ONE_SHOT(1),
-  /** Every rank reduces one slice and sends the result to all: less traffic when large. */
+  /** Every rank reduces one slice and sends the result to all: less traffic for large messages. */
   TWO_SHOT(2),
   /** Two-shot within each node, with an exchange of the slices between nodes. */
   HIERARCHICAL(3);

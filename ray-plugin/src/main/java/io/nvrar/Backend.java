@@ -1,13 +1,14 @@
 package io.nvrar;
 
-/** What a group's members compute and communicate on. */
+/** Where a group's buffers live and its collectives run. */
 public enum Backend {
   /**
-   * The best that is available: {@link #CUDA} where it can run on all members, else {@link #CPU}.
+   * The best backend that is available: {@link #CUDA} where it can run on all members, else {@link
+   * #CPU}.
    */
   AUTO,
-  /** Host memory; shared memory between the processes of a host. */
+  /** Buffers in host memory; the processes of one host communicate by shared memory. */
   CPU,
-  /** NVIDIA GPUs. */
+  /** Buffers and kernels on NVIDIA GPUs. */
   CUDA
 }

@@ -8,20 +8,20 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Stands for a cause where it may have to travel: Ray's serializer cannot carry all exceptions, not
- * even all of the JDK's, and where it cannot, the driver gets none of the chain. It has the
- * message, the stack trace, the causes and the suppressed exceptions of the other, and prints as
- * that does.
+ * A serializable copy of a cause. Ray's serializer cannot carry every exception, not even every one
+ * of the JDK's, and if one cause cannot be carried, the driver loses the whole chain. The copy has
+ * the message, the stack trace, the causes and the suppressed exceptions of the original, and
+ * prints as the original does.
  *
- * <p>The exceptions of this library take what led to them along in this form by themselves, when
- * they are serialized; {@link #of} is for those of an actor.
+ * <p>The exceptions of this library convert their causes into this form by themselves when they are
+ * serialized. {@link #of} is for exceptions that an actor throws on its own.
  */
 public final class CarriedCause extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   /**
-   * What travels as it is. Not what users derive: that has a form of its own to be serialized in,
-   * or none.
+   * The classes that are serialized unchanged. Classes that users derive from them are not listed:
+   * such a class serializes in a form of its own, or not at all.
    */
   private static final Set<Class<? extends Throwable>> TRAVELLING =
       Set.of(
@@ -40,7 +40,9 @@ public final class CarriedCause extends RuntimeException {
     this.text = text;
   }
 
-  /** What can travel in the place of an exception; the same where it is one of this library. */
+  /**
+   * A serializable stand-in for an exception: the exception itself if it is one of this library's.
+   */
   public static Throwable of(Throwable original) {
     Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
     seen.add(original);
@@ -48,9 +50,9 @@ public final class CarriedCause extends RuntimeException {
   }
 
   /**
-   * An exception of this library as it is to be serialized.
+   * The form in which an exception of this library is serialized.
    *
-   * @param bare makes one of the same class and the same fields
+   * @param bare creates an exception of the same class with the same fields and nothing else
    */
   static Object travelling(Throwable original, Supplier<? extends Throwable> bare) {
     Throwable cause = original.getCause();
@@ -60,7 +62,7 @@ public final class CarriedCause extends RuntimeException {
     }
     Throwable copy = bare.get();
     if (copy.getClass() != original.getClass()) {
-      return original; // of a class that somebody has derived, and looks after
+      return original; // a derived class serializes in its own way
     }
     Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
     seen.add(original);
@@ -78,7 +80,7 @@ public final class CarriedCause extends RuntimeException {
   private static CarriedCause carrier(Throwable original) {
     try {
       return new CarriedCause(original.getMessage(), original.toString());
-    } catch (RuntimeException e) { // it is made by whoever wrote that class
+    } catch (RuntimeException e) { // getMessage and toString may be overridden, and may throw
       return new CarriedCause(null, original.getClass().getName());
     }
   }
@@ -97,9 +99,9 @@ public final class CarriedCause extends RuntimeException {
     return to;
   }
 
-  /** As the exception that this stands for: its class and its message. */
+  /** The class and the message of the original exception. */
   @Override
-  @SuppressWarnings("OverrideThrowableToString") // the message is the other's, and so is the class
+  @SuppressWarnings("OverrideThrowableToString") // class and message are the original's
   public String toString() {
     return text;
   }

@@ -3,29 +3,29 @@ package io.nvrar;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A group failed. Final for that group on this member. All subclasses hold only simple serialisable
- * fields, and what led to them travels as a {@link CarriedCause}, so that an exception thrown in an
- * actor arrives at the driver whole.
+ * A group has failed. The failure is final for that group on this member. All subclasses hold only
+ * simple serializable fields, and their causes are serialized as {@link CarriedCause}, so that an
+ * exception thrown in an actor arrives at the driver complete.
  */
 public class CollectiveException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** With one sentence for the user. */
+  /** Creates one with a message of one sentence. */
   public CollectiveException(String message) {
     super(message);
   }
 
-  /** With one sentence for the user and what led to it. */
+  /** Creates one with a message of one sentence and its cause. */
   public CollectiveException(String message, @Nullable Throwable cause) {
     super(message, cause);
   }
 
-  /** One of the same class, with the same message and fields and nothing else. */
+  /** A copy of the same class, with the same message and fields and nothing else. */
   CollectiveException bare() {
     return new CollectiveException(String.valueOf(getMessage()));
   }
 
-  /** What serializers write in the place of this. */
+  /** The object that Java serialization writes instead of this one. */
   Object writeReplace() {
     return CarriedCause.travelling(this, this::bare);
   }

@@ -1,10 +1,10 @@
 package io.nvrar;
 
-/** This process can take part in no group any more and must end. */
+/** This process can no longer take part in any group. It must be restarted. */
 public final class CollectiveFatalException extends CollectiveException {
   private static final long serialVersionUID = 1L;
 
-  /** With one sentence that says why. */
+  /** Creates one with a message of one sentence that says why. */
   public CollectiveFatalException(String message) {
     super(message);
   }

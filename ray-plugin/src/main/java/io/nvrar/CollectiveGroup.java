@@ -7,32 +7,33 @@ import org.jspecify.annotations.Nullable;
  * One member of a group of ranks that communicate by collectives.
  *
  * <p><b>Calls.</b> Every member makes the same collective calls with the same counts, types,
- * operations and roots in the same order. Counts are elements. A call on a {@link DeviceStream} is
- * ordered on that stream. On a GPU it returns when it is enqueued, and its result is complete when
- * the stream has executed it; all calls of a group need one order there, by one stream or by events
- * between streams. On the CPU backend streams are immediate, so the call returns when this rank's
- * result is complete. A call made while the stream is capturing is recorded, not run. A difference
- * between the members' calls is a {@link GroupMismatchException} on all of them. A count of 0 moves
- * nothing and waits for nobody, but is a call in that order. No output of a failed call is a
- * result. {@link #send}, {@link #recv}, {@link #sendReceive} and {@link #batch} stand outside that
- * order: they concern the ranks that they name, and the sends from one rank to another meet that
- * rank's recvs in the order of both.
+ * operations and roots in the same order; a difference throws a {@link GroupMismatchException} on
+ * all members. Counts are in elements. A call on a {@link DeviceStream} runs in stream order. On a
+ * GPU it returns when it is enqueued, and its result is complete when the stream has executed it;
+ * the caller must order all calls of a group there, by using one stream or by events between
+ * streams. On the CPU backend streams are immediate, so the call returns when this rank's result is
+ * complete. A call made while the stream is capturing is recorded, not run. A call with count 0
+ * moves nothing and waits for no rank, but takes its place in the order. The output of a failed
+ * call is undefined. {@link #send}, {@link #recv}, {@link #sendReceive} and {@link #batch} are not
+ * part of this order: they involve only the ranks that they name, and the n-th send from one rank
+ * to another matches that rank's n-th recv from it.
  *
- * <p><b>Reductions</b> have one order of operands, which depends on the world size and {@link
- * GroupConfig#gpusPerNode} alone, so every rank and every {@link Algorithm} gives the same bits.
- * 16- and 32-bit floats are reduced in float32, float64 in float64, and rounded once; integers wrap
- * in their own width.
+ * <p><b>Reductions</b> combine the operands in one fixed order, which depends only on the world
+ * size and {@link GroupConfig#gpusPerNode}, so every rank and every {@link Algorithm} gives the
+ * same bits. 16- and 32-bit floats are accumulated in float32, float64 in float64, and the result
+ * is rounded once; integers wrap in their own width.
  *
- * <p><b>Threads.</b> Any thread may call; one call of a group runs at a time, and a second thread
- * that enters meanwhile gets an {@link IllegalStateException}. {@link #abort(String)}, {@link
- * #close}, {@link #failure}, {@link #throwIfFailed} and {@link #health} may be called at any time.
+ * <p><b>Threads.</b> Any thread may call. One call of a group runs at a time; a second thread that
+ * enters meanwhile gets an {@link IllegalStateException}. {@link #abort(String)}, {@link #close},
+ * {@link #failure}, {@link #throwIfFailed} and {@link #health} may be called at any time, by any
+ * thread.
  *
- * <p><b>Errors.</b> What fails on a GPU is thrown by the next call, and by whatever waits for the
- * stream ({@link DeviceStream}). A bad argument is an {@link IllegalArgumentException} and changes
- * nothing; a closed group is an {@link IllegalStateException}. {@link CollectiveException} and its
- * subclasses are final for the group: after one, every later call throws the same failure, and the
- * only useful call left is {@link #close}. {@link #split} and {@link #newGroup} alone may throw one
- * that is the new group's, and leave this one whole.
+ * <p><b>Errors.</b> A failure of enqueued GPU work is thrown by the next call, and by waits for the
+ * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and
+ * changes nothing. A call on a closed group throws an {@link IllegalStateException}. A {@link
+ * CollectiveException} or one of its subclasses is final for the group: every later call throws the
+ * same failure, and the only useful call left is {@link #close}. Only {@link #split} and {@link
+ * #newGroup} may also throw a failure that is the new group's and does not affect this one.
  */
 public interface CollectiveGroup extends AutoCloseable {
 
@@ -45,7 +46,7 @@ public interface CollectiveGroup extends AutoCloseable {
   /** The number of members. */
   int worldSize();
 
-  /** The backend that this group runs on; never {@link Backend#AUTO}. */
+  /** The backend that this group runs on, never {@link Backend#AUTO}. */
   Backend backend();
 
   /** The configuration that all members share. */
@@ -55,9 +56,9 @@ public interface CollectiveGroup extends AutoCloseable {
   Device device();
 
   /**
-   * The group's own stream, used by the calls that name none. {@link #close} closes it. So does the
-   * end of a group that its driver has destroyed, once all that was submitted there has been
-   * executed; waiting for the stream still throws what has failed there.
+   * The group's own stream, used by the calls without a stream argument. {@link #close} closes it.
+   * If the driver destroys the group, the stream is closed once everything submitted to it has been
+   * executed; waiting for the stream still throws failures of that work.
    */
   DeviceStream stream();
 
@@ -81,21 +82,21 @@ public interface CollectiveGroup extends AutoCloseable {
     allReduce(buffer, buffer, op, stream);
   }
 
-  /** All-reduce by the algorithm of the tuning table or the size. */
+  /** All-reduce with {@link Algorithm#AUTO}. */
   default void allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
     allReduce(send, recv, op, Algorithm.AUTO, stream);
   }
 
   /**
-   * Reduces {@code send} over all ranks, element by element, and gives every rank the result, the
-   * same bits on all.
+   * Reduces {@code send} over all ranks, element by element, and gives every rank the result, bit
+   * by bit the same.
    *
    * @param send this rank's values, {@code n} elements
    * @param recv the result, {@code n} elements of the same type; {@code send} itself or memory that
    *     does not overlap it
    * @param op the operation; {@link ReduceOp#AVG} for floats only
-   * @param algorithm the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a group of several
-   *     nodes
+   * @param algorithm how to run it, the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a
+   *     group of several nodes
    * @param stream a stream of {@link #device()}
    */
   void allReduce(
@@ -107,7 +108,7 @@ public interface CollectiveGroup extends AutoCloseable {
   }
 
   /**
-   * Reduce on the group's stream, in place: on other ranks than the root the buffer is only read.
+   * Reduce in place on the group's stream; on ranks other than the root the buffer is only read.
    */
   default void reduce(DeviceBuffer buffer, ReduceOp op, int root) {
     reduce(buffer, buffer, op, root, stream());
@@ -118,7 +119,7 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * @param send this rank's values, {@code n} elements
    * @param recv the result, {@code n} elements of the same type, on the root: {@code send} itself
-   *     or memory that does not overlap it. Not looked at elsewhere and may be null there
+   *     or memory that does not overlap it. Ignored on other ranks, where it may be null
    * @param op the operation; {@link ReduceOp#AVG} for floats only
    * @param root the rank that receives the result
    * @param stream a stream of {@link #device()}
@@ -140,8 +141,9 @@ public interface CollectiveGroup extends AutoCloseable {
    * Reduces {@code send} over all ranks, element by element, and gives every rank its part.
    *
    * @param send this rank's values, {@code worldSize() * n} elements
-   * @param recv {@code n} elements of the same type: rank r's are those of the result from {@code r
-   *     * n}. It may be this rank's own part of {@code send}, and may not overlap it otherwise
+   * @param recv {@code n} elements of the same type: rank r gets the elements of the result from
+   *     {@code r * n}. It may be this rank's own part of {@code send}, and may not overlap {@code
+   *     send} otherwise
    * @param op the operation; {@link ReduceOp#AVG} for floats only
    * @param stream a stream of {@link #device()}
    */
@@ -157,7 +159,8 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * @param send this rank's values, {@code n} elements
    * @param recv {@code worldSize() * n} elements of the same type; rank r's values begin at {@code
-   *     r * n}. {@code send} may be this rank's own part of it, and may not overlap it otherwise
+   *     r * n}. {@code send} may be this rank's own part of {@code recv}, and may not overlap it
+   *     otherwise
    * @param stream a stream of {@link #device()}
    */
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream);
@@ -173,11 +176,11 @@ public interface CollectiveGroup extends AutoCloseable {
   }
 
   /**
-   * Gives every rank a part of every rank's values.
+   * Sends a different part of every rank's values to every rank.
    *
    * @param send {@code worldSize() * n} elements; those from {@code r * n} go to rank r
-   * @param recv as many elements of the same type; those from {@code r * n} come from rank r.
-   *     {@code send} itself or memory that does not overlap it
+   * @param recv {@code worldSize() * n} elements of the same type; those from {@code r * n} come
+   *     from rank r; {@code send} itself or memory that does not overlap it
    * @param stream a stream of {@link #device()}
    */
   void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream);
@@ -188,7 +191,7 @@ public interface CollectiveGroup extends AutoCloseable {
   }
 
   /**
-   * Gives every rank the values of one.
+   * Sends the values of one rank to all ranks.
    *
    * @param send the values, {@code n} elements; read on the root only
    * @param recv {@code n} elements of the same type; {@code send} itself or memory that does not
@@ -198,53 +201,55 @@ public interface CollectiveGroup extends AutoCloseable {
    */
   void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream stream);
 
-  /** Waits on the group's stream until all ranks have entered. */
+  /** Barrier on the group's stream. */
   default void barrier() {
     barrier(stream());
   }
 
-  /** Completes, on a stream, when all ranks have entered. */
+  /** Enqueues a barrier, which completes in stream order once all ranks have entered it. */
   void barrier(DeviceStream stream);
 
-  /** Sends on the group's stream, or on the batch's. */
+  /** Sends on the group's stream; inside a {@link #batch}, on the batch's stream. */
   void send(DeviceBuffer buffer, int peer);
 
   /**
-   * Sends a buffer to one rank, which receives it. Completes when the buffer may be written again.
-   * A small buffer waits in the receiver's ring for its {@link #recv}, a larger one for the recv
-   * itself, so two ranks that first send to each other and then receive may wait in vain: {@link
-   * #sendReceive} and {@link #batch} never do.
+   * Sends a buffer to one rank, which must call {@link #recv}. Completes when the buffer may be
+   * written again. A small send completes once the data is in the receiver's ring; a larger one
+   * waits for the recv. Two ranks that first send to each other and then receive can therefore
+   * deadlock; {@link #sendReceive} and {@link #batch} cannot.
    *
-   * @param buffer the values, as many and of the type that the peer's {@link #recv} names: else it
-   *     is a {@link GroupMismatchException} on all ranks
-   * @param peer another rank; this rank itself only in a {@link #batch} that receives it too
+   * @param buffer the values; a count or a type that differs from the peer's {@link #recv} throws a
+   *     {@link GroupMismatchException} on all ranks
+   * @param peer another rank, or this rank itself in a {@link #batch} that also has the matching
+   *     recv
    * @param stream a stream of {@link #device()}; in a batch, that of the batch
    */
   void send(DeviceBuffer buffer, int peer, DeviceStream stream);
 
-  /** Receives on the group's stream, or on the batch's. */
+  /** Receives on the group's stream; inside a {@link #batch}, on the batch's stream. */
   void recv(DeviceBuffer buffer, int peer);
 
   /**
-   * Receives a buffer from one rank, which sends it.
+   * Receives a buffer from one rank, which must call {@link #send}.
    *
-   * @param buffer where the values go, as many and of the type that the peer's {@link #send} names:
-   *     else it is a {@link GroupMismatchException} on all ranks
-   * @param peer another rank; this rank itself only in a {@link #batch} that sends it too
+   * @param buffer where the values go; a count or a type that differs from the peer's {@link #send}
+   *     throws a {@link GroupMismatchException} on all ranks
+   * @param peer another rank, or this rank itself in a {@link #batch} that also has the matching
+   *     send
    * @param stream a stream of {@link #device()}; in a batch, that of the batch
    */
   void recv(DeviceBuffer buffer, int peer, DeviceStream stream);
 
-  /** Sends and receives on the group's stream, or on the batch's. */
+  /** Sends and receives on the group's stream; inside a {@link #batch}, on the batch's stream. */
   void sendReceive(DeviceBuffer send, int destination, DeviceBuffer recv, int source);
 
   /**
-   * Sends to one rank while it receives from one, such as in a ring, where each rank's {@link
-   * #send} followed by its {@link #recv} could wait for the other.
+   * Sends to one rank while receiving from another or the same rank. In a ring, for example, a
+   * {@link #send} followed by a {@link #recv} on every rank can deadlock; this call cannot.
    *
    * @param send the values for {@code destination}
-   * @param destination any rank; this rank itself only if {@code source} is too
-   * @param recv where the values of {@code source} go; may not overlap {@code send}
+   * @param destination any rank; this rank itself only if {@code source} is this rank too
+   * @param recv where the values from {@code source} go; may not overlap {@code send}
    * @param source any rank
    * @param stream a stream of {@link #device()}; in a batch, that of the batch
    */
@@ -257,114 +262,126 @@ public interface CollectiveGroup extends AutoCloseable {
   }
 
   /**
-   * Runs many transfers together: what {@code transfers} sends and receives on this thread is
-   * collected and run at its end, so that none waits for one that was named after it. Transfers to
-   * one peer, and from one peer, keep their order; nothing else is ordered. No buffer that is
-   * received into may overlap another of the batch.
+   * Runs many transfers together. The sends and recvs that {@code transfers} calls on this thread
+   * are collected and started together when it returns, so that no transfer waits for a later one
+   * of the batch. Transfers to one peer, and from one peer, keep their order; nothing else is
+   * ordered. A buffer that is received into may not overlap any other buffer of the batch.
    *
-   * @param transfers calls {@link #send}, {@link #recv} and {@link #sendReceive} of this group, and
-   *     no other, nor by a graph: they are an {@link IllegalStateException}. If it throws, nothing
-   *     is sent or received, and the exception goes on
+   * @param transfers calls {@link #send}, {@link #recv} and {@link #sendReceive} of this group. Any
+   *     other call of this group, direct or by launching a graph, throws an {@link
+   *     IllegalStateException}. If {@code transfers} throws, nothing is sent or received, and the
+   *     exception propagates
    * @param stream a stream of {@link #device()}; while it captures, the batch is recorded as one
+   *     call
    */
   void batch(Runnable transfers, DeviceStream stream);
 
   /**
-   * Makes new groups of this group's members: one of all that name the same color. Every member
-   * calls it, in the same order among the group's calls; blocks until the new group exists.
+   * Creates new groups from this group's members: one group of all members that pass the same
+   * color. Every member must call it, at the same point in the order of the group's calls. Blocks
+   * until the new group exists.
    *
-   * <p>The new group is named after this one and the color, {@code tp/0}; of a name that would have
-   * more than 128 characters the middle is left out, {@code ...}. It has this one's configuration,
-   * except that {@link GroupConfig#gpusPerNode} follows from where its members stand: where each of
-   * several nodes has one run of them, all of one length but for the last, which may be shorter, it
-   * is that length, else 0. It is closed by itself and lives on when this one is closed or fails.
-   * Only what the driver does to this group, and the loss of the driver or of this group's rank 0,
-   * ends it too.
+   * <p>The new group's name is this group's name and the color, such as {@code tp/0}; if that
+   * exceeds 128 characters, its middle is replaced by {@code ...}. The new group has this one's
+   * configuration, except for {@link GroupConfig#gpusPerNode}. That is the number of members per
+   * node if the new group spans several nodes, the members of each node have consecutive ranks in
+   * it, and all nodes have the same number of members (the last may have fewer); else 0. The new
+   * group has to be closed separately, and it survives the close or the failure of this one. It
+   * ends together with this group in three cases only: the driver aborts or destroys this group,
+   * the driver is lost, or this group's rank 0 is lost.
    *
-   * <p>Members that do not come within the join timeout, or come at different points of their
-   * calls, fail this group. What goes wrong later, as the new group is made, fails the split on its
-   * members and leaves this group whole: {@link #throwIfFailed} tells whether this one has failed.
+   * <p>This group fails if a member does not call within the join timeout, or if members call at
+   * different points of their order of calls. An error after that, while the new group is created,
+   * makes this method throw on the members of the new group and does not affect this group. {@link
+   * #throwIfFailed} tells whether this group has failed.
    *
    * @param color 0 or more; negative for a member that joins no new group
-   * @param key decides the ranks in the new group: ascending, equal keys by the rank in this one
-   * @return this member of the new group; null if {@code color} is negative
+   * @param key determines the ranks in the new group: ascending by key, equal keys by the rank in
+   *     this group
+   * @return this process's member of the new group; null if {@code color} is negative
    * @throws CollectiveTimeoutException if a member did not call split within the join timeout,
-   *     which fails this group; or did not join the new group within as much again, which does not
+   *     which fails this group; or if a member did not join the new group within another join
+   *     timeout, which does not
    * @throws GroupMismatchException if members call it at different points, which fails this group
-   * @throws CollectiveException if this group fails or has failed; or if the new one could not be
-   *     made, or lost a member while it was
-   * @throws IllegalStateException if this group is closed, or another split of it runs here
+   * @throws CollectiveException if this group fails or has failed; or if the new group could not be
+   *     created, or lost a member during its creation
+   * @throws IllegalStateException if this group is closed, or another split of it is running on
+   *     this member
    */
   @Nullable CollectiveGroup split(int color, int key);
 
   /**
-   * Makes a new group of some members of this one. Every member calls it with the same ranks, in
-   * the same order among the group's calls, also the members that are not named; blocks until the
-   * new group exists, or until all members have called it.
+   * Creates a new group of some members of this one. Every member must call it with the same ranks,
+   * at the same point in the order of the group's calls, including the members that are not listed.
+   * Blocks until the new group exists; on a member that is not listed, until all members have
+   * called it.
    *
-   * <p>It is a {@link #split}, and everything that is said there of the new group, its life and its
-   * failures holds here. It is named after this group and the ranks: {@code tp/3,1}.
+   * <p>This is a form of {@link #split}: its rules for the new group's configuration, lifetime and
+   * failures apply. The new group's name is this group's name and the ranks, such as {@code
+   * tp/3,1}.
    *
-   * @param ranks the members of the new group by their rank in this one: the first named is rank 0
-   *     there, the second rank 1, and so on
-   * @return this member of the new group; null if this rank is not named
-   * @throws IllegalArgumentException if no rank is named, or one twice, or one that this group does
-   *     not have; then nothing was begun, and this member may call again
-   * @throws GroupMismatchException if members name different ranks or call {@link #split} instead,
-   *     which fails this group
-   * @throws CollectiveException as {@link #split} throws it
-   * @throws IllegalStateException if this group is closed, or a split of it runs here
+   * @param ranks the members of the new group, by their ranks in this group: the first listed
+   *     becomes rank 0, the second rank 1, and so on
+   * @return this process's member of the new group; null if this rank is not listed
+   * @throws IllegalArgumentException if {@code ranks} is empty, lists a rank twice, or lists a rank
+   *     that this group does not have; nothing has happened then, and this member may call again
+   * @throws GroupMismatchException if members pass different ranks, or call {@link #split} instead;
+   *     this group then fails
+   * @throws CollectiveException under the same conditions as {@link #split}
+   * @throws IllegalStateException if this group is closed, or a split of it is running on this
+   *     member
    */
   @Nullable CollectiveGroup newGroup(int... ranks);
 
-  /** What this member knows of the group's ranks. Never blocks and asks nobody. */
+  /** What this member knows about the group's ranks. Never blocks and does not communicate. */
   GroupHealth health();
 
   /**
-   * Throws the failure of this group if there is one. It also reports failures of enqueued GPU
-   * work, and is needed after synchronizing a raw CUDA stream, which does not look.
+   * Throws the failure of this group if there is one. Also reports failures of enqueued GPU work;
+   * needed after synchronizing a raw CUDA stream.
    */
   void throwIfFailed();
 
   /**
-   * The failure of this group: the first one, which is final. A call that had returned and failed
-   * on a GPU afterwards counts, too. Never blocks.
+   * The failure of this group: the first one, which is final. It includes the failure of GPU work
+   * whose call had already returned. Never blocks.
    *
-   * <p>The result is a new exception each time, with the stack trace of this call. Its class and
-   * its message are those of the exceptions that later calls throw. The message names the flight
-   * record if that was written when it was first asked for.
+   * <p>Each call returns a new exception with the stack trace of that call. Its class and message
+   * are those of the exceptions that later calls of the group throw. The message names the flight
+   * record if that had been written when the failure was first requested.
    *
-   * @return null while this member knows of no failure, and after a close in order. Calls on a GPU
-   *     that a peer has ended may fail a moment before this member hears why; in that moment the
+   * @return null while this member knows of no failure, and after an orderly close. GPU calls that
+   *     a peer has ended may fail shortly before this member learns the reason; until then the
    *     result is null, too
    */
   @Nullable CollectiveException failure();
 
   /**
-   * Has {@code listener} called once if the group fails, with its {@link #failure}, whether or not
-   * anybody makes a call then. A group that closes in order never calls it.
+   * Registers a listener, which is called once with the {@link #failure} if the group fails, even
+   * if no call is made after that. A group that closes in order never calls it.
    *
-   * <p>If the group has failed already, the listener is called on the calling thread, before this
-   * method returns, and what it throws goes on to the caller. Otherwise it is called on a thread of
-   * its group's that does nothing else: one listener after another, in the order in which they were
-   * added, so one that blocks keeps only the others waiting. What it throws there is logged as an
-   * error, with the group's name, and harms neither the group nor the other listeners.
+   * <p>If the group has already failed, this method calls the listener on the calling thread before
+   * it returns, and an exception of the listener propagates to the caller. Otherwise a thread that
+   * the group dedicates to its listeners calls them one after another, in the order in which they
+   * were added, so a listener that blocks delays only the other listeners. An exception thrown
+   * there is logged as an error, with the group's name, and affects neither the group nor the other
+   * listeners.
    *
-   * <p>The listener is kept until it has been called, is removed, or the group has ended. One that
-   * refers to its own group keeps that from becoming garbage: if such a group is dropped without
-   * {@link #close}, the log does not report the leak.
+   * <p>The listener is kept until it has been called, is removed, or the group has ended. A
+   * listener that references its own group keeps the group reachable: if such a group is dropped
+   * without {@link #close}, the leak is not logged.
    */
   void addFailureListener(Consumer<CollectiveException> listener);
 
   /**
-   * Removes a listener, once if it was added several times. Does nothing if it is not there; one
-   * that is being called, or is about to be because the group has failed, is called all the same.
+   * Removes a listener; if it was added several times, one registration. Does nothing if the
+   * listener is not registered. A listener is still called if the group has already failed.
    */
   void removeFailureListener(Consumer<CollectiveException> listener);
 
   /**
-   * Ends the group for all members: running calls leave and throw, later ones throw at once. Never
-   * blocks; any thread.
+   * Aborts the group for all members: running calls end and throw, later calls throw at once. Never
+   * blocks. Any thread may call.
    *
    * @param reason one clause for the other members' messages
    */
@@ -372,11 +389,11 @@ public interface CollectiveGroup extends AutoCloseable {
 
   /**
    * {@link #abort(String)} with the class and the message of an exception as the reason, on one
-   * line of at most 500 characters. This member's own failure has the exception as its cause, if
-   * the group had not failed before; where it is serialized, a {@link CarriedCause} for it.
+   * line of at most 500 characters. If the group had not failed before, this member's failure has
+   * the exception as its cause; serialized, it has a {@link CarriedCause} instead.
    *
-   * <p>For the {@code catch} block of a member that cannot go on. Without it, the {@code close} of
-   * a try-with-resources statement is all that the peers hear of, as of any other close:
+   * <p>Call it in the {@code catch} block of a member that cannot continue. Without it, the peers
+   * see only the {@code close} of the try-with-resources statement, like any other close:
    *
    * <pre>{@code
    * try (CollectiveGroup tp = Groups.join(ticket, rank)) {
@@ -393,18 +410,18 @@ public interface CollectiveGroup extends AutoCloseable {
    */
   void abort(Throwable reason);
 
-  /** Whether {@link #close} was called on this member or the group was destroyed. */
+  /** Whether {@link #close} was called on this member, or the driver destroyed the group. */
   boolean isClosed();
 
   /**
-   * Leaves the group in order: waits, at most the join timeout, until all members close, and frees
-   * this member's resources. What has not ended by then is ended by force, which takes at most 12 s
-   * more; on rank 0, where the rendezvous ends too, 18 s. A failed group is freed without waiting.
-   * Idempotent; throws nothing of the group's failure.
+   * Leaves the group in order: waits until all members close, at most the join timeout, and frees
+   * this member's resources. Work that has not ended by then is aborted, which takes at most
+   * another 12 s, or 18 s on rank 0, which also ends the rendezvous. If the group has failed, its
+   * resources are freed without waiting. Idempotent. Does not throw the group's failure.
    *
-   * <p>To the peers it is a close in order, also where an exception leaves a try-with-resources
-   * statement: their next call fails because this rank "closed the group", without the reason. A
-   * member that has one to tell calls {@link #abort(Throwable)} first.
+   * <p>The peers see an orderly close even if an exception leaves a try-with-resources statement:
+   * their next call fails because this rank "closed the group", without the reason. To report the
+   * reason, call {@link #abort(Throwable)} first.
    */
   @Override
   void close();

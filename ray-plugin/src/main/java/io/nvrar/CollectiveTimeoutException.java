@@ -1,12 +1,12 @@
 package io.nvrar;
 
-/** A deadline passed while members were missing. */
+/** A deadline passed while other members were missing. */
 public final class CollectiveTimeoutException extends CollectiveException {
   private static final long serialVersionUID = 1L;
 
   private final int[] missingRanks;
 
-  /** With one sentence that says who is missing in which call, and the missing ranks. */
+  /** Creates one with the missing ranks and a message that says who is missing in which call. */
   public CollectiveTimeoutException(String message, int... missingRanks) {
     super(message);
     this.missingRanks = missingRanks.clone();
@@ -17,7 +17,7 @@ public final class CollectiveTimeoutException extends CollectiveException {
     return new CollectiveTimeoutException(String.valueOf(getMessage()), missingRanks);
   }
 
-  /** The ranks that were waited for, ascending; empty where that is unknown. */
+  /** The ranks that this member waited for, ascending; empty if they are unknown. */
   public int[] missingRanks() {
     return missingRanks.clone();
   }

@@ -27,7 +27,7 @@ public enum DataType {
     this.sizeBytes = sizeBytes;
   }
 
-  /** The code of this type in the native library, NCCL's. */
+  /** The code of this type in the native library; it is NCCL's. */
   public int code() {
     return code;
   }

@@ -1,9 +1,6 @@
 package io.nvrar;
 
-/**
- * Where a rank's buffers live and its streams run: a GPU, or the host. Safe for use by many
- * threads.
- */
+/** A GPU or the host: where a rank's buffers live and its streams run. Thread-safe. */
 public interface Device {
 
   /** {@link Backend#CPU} for the host, {@link Backend#CUDA} for a GPU. */
@@ -17,15 +14,20 @@ public interface Device {
    *
    * @param dataType the type of the elements
    * @param count the number of elements, 0 or more
+   * @throws IllegalArgumentException if {@code count} is negative
+   * @throws OutOfMemoryError if the device does not have that much free memory
    */
   DeviceBuffer allocate(DataType dataType, long count);
 
   /**
-   * Allocates uninitialised host memory that this device can copy from and to by itself, for {@link
-   * DeviceStream#copy}. To a group it is a buffer of the host. At most 2 GiB.
+   * Allocates uninitialised host memory that this device can access directly, for {@link
+   * DeviceStream#copy}. On a GPU it is page-locked (pinned), and at most 2 GiB. Groups treat it as
+   * a host buffer.
    *
    * @param dataType the type of the elements
    * @param count the number of elements, 0 or more
+   * @throws IllegalArgumentException if {@code count} is negative or the buffer is too large
+   * @throws OutOfMemoryError if the host does not have that much free memory
    */
   DeviceBuffer allocatePinned(DataType dataType, long count);
 
@@ -36,14 +38,14 @@ public interface Device {
   DeviceStream createStream();
 
   /**
-   * Runs {@code work} once while {@code stream} records what is submitted to it, by any thread,
+   * Runs {@code work} once. Meanwhile {@code stream} records whatever any thread submits to it,
    * instead of executing it.
    *
    * @param stream a stream of this device that is not capturing
    * @param work submits to {@code stream}; if it throws, the capture is dropped and the exception
-   *     goes on
-   * @return what was recorded; launch it as often as you like
-   * @throws IllegalArgumentException if the stream is one of another device
+   *     propagates
+   * @return the recorded work, which can be launched any number of times
+   * @throws IllegalArgumentException if the stream belongs to another device
    * @throws IllegalStateException if the stream is closed, is capturing already, or is closed
    *     before {@code work} returns
    */

@@ -3,27 +3,29 @@ package io.nvrar;
 import java.nio.ByteBuffer;
 
 /**
- * Elements of one type in a device's memory. Not safe for concurrent use of overlapping elements.
+ * An array of elements of one type in a device's memory. Concurrent access to overlapping elements
+ * is not thread-safe.
  *
- * <p>A copy to or from Java that is given a stream is made in the order of that stream, and waits
- * for the work of no other. One without a stream is simpler to use and blocks: it first waits for
- * everything that was submitted to any open stream of the device, except streams that capture, and
- * throws what has failed there. So it must not stand between calls that need each other: if a rank
- * enqueues a {@code recv}, then makes such a copy, and would only then enqueue the {@code send}
+ * <p>A copy to or from Java with a stream argument runs in the order of that stream and does not
+ * wait for other streams. A copy without a stream is simpler to use, but blocks: it first waits for
+ * everything submitted to any open stream of the device, except streams that capture, and throws
+ * failures of that work. It can therefore deadlock between calls that depend on each other: if a
+ * rank enqueues a {@code recv}, then makes such a copy, and only then enqueues the {@code send}
  * that its peer waits for, the copy waits until the group's timeout. {@link DeviceStream#copy}
- * copies between buffers, and waits for nothing.
+ * copies between buffers and never waits.
  *
- * <p>On a GPU, copies on streams pass through pinned memory, of which a device has some MiB from
- * its first stream on. A copy that finds no room there, because other copies have not been executed
- * yet, has more allocated, and for that the driver may wait until what runs on the GPU has ended:
- * also a call of a group, which may wait for what this rank does next. {@link DeviceStream#copy}
- * from or to a buffer of {@link Device#allocatePinned} that was allocated before never has to.
+ * <p>On a GPU, copies on streams pass through pinned staging memory, of which a device has some MiB
+ * from its first stream on. If that is full because earlier copies have not been executed yet, a
+ * copy allocates more. The driver may block such an allocation until the work running on the GPU
+ * has ended, including a collective that waits for what this rank does next. {@link
+ * DeviceStream#copy} from or to an existing buffer of {@link Device#allocatePinned} never
+ * allocates.
  *
- * <p>Each copy takes arrays of the Java type that holds the buffer's elements, {@link ByteBuffer}s
- * take any in the native byte order; another type, a range that does not fit, or a stream of
- * another device is an {@link IllegalArgumentException} and copies nothing. A closed buffer throws
- * {@link IllegalStateException}. A buffer that is dropped without {@link #close} is reported as a
- * leak in the log and not freed.
+ * <p>The arrays must have the Java type that holds the buffer's elements; a {@link ByteBuffer}
+ * holds elements of any type in the native byte order. Another type, a range that does not fit, or
+ * a stream of another device throws an {@link IllegalArgumentException}, and nothing is copied. The
+ * methods of a closed buffer throw an {@link IllegalStateException}. A buffer that becomes garbage
+ * without {@link #close} is logged as a leak and its memory is not freed.
  */
 public interface DeviceBuffer extends AutoCloseable {
 
@@ -45,8 +47,8 @@ public interface DeviceBuffer extends AutoCloseable {
   long address();
 
   /**
-   * A part of this buffer that shares its memory. The memory is freed with the buffer it was sliced
-   * from; closing a slice frees nothing.
+   * A view of a part of this buffer, sharing its memory. The memory is freed when the buffer that
+   * it was sliced from is closed; closing a slice frees nothing.
    *
    * @param offset the first element
    * @param count the number of elements
@@ -77,20 +79,20 @@ public interface DeviceBuffer extends AutoCloseable {
   }
 
   /**
-   * Copies floats into this buffer in the order of a stream: after what was submitted to it before,
-   * and before what is submitted to it later. Returns when {@code source} may be changed, which is
-   * before the copy has been executed on a GPU; this buffer must stay open until then. It waits
-   * only while several MiB that were copied on this stream in this way have not been executed yet;
-   * a larger copy thus waits for its own first parts, as long as {@link DeviceStream#synchronize}
-   * would wait for them.
+   * Copies floats into this buffer in stream order: after the work submitted to the stream before,
+   * and before the work submitted later. Returns when {@code source} may be changed; on a GPU that
+   * is before the copy has been executed, and this buffer must stay open until it has. The method
+   * blocks (back-pressure) only while several MiB of such copies on this stream are still in
+   * flight. A copy larger than that waits for its own first parts, as {@link
+   * DeviceStream#synchronize} would.
    *
    * @param source the values
    * @param sourceOffset the first value to copy
    * @param offset the first element to write
    * @param count the number of elements
    * @param stream a stream of this buffer's device
-   * @throws IllegalStateException if the stream is closed, or captures: a graph cannot record the
-   *     values of an array, and {@link DeviceStream#copy} records a copy from pinned memory
+   * @throws IllegalStateException if the stream is closed, or is capturing: a graph cannot record
+   *     the values of an array. Record a {@link DeviceStream#copy} from pinned memory instead
    */
   void copyFrom(float[] source, int sourceOffset, long offset, int count, DeviceStream stream);
 
@@ -118,10 +120,9 @@ public interface DeviceBuffer extends AutoCloseable {
   }
 
   /**
-   * Copies elements out as floats in the order of a stream: what was submitted to it before has
-   * been executed, and nothing else is waited for. Returns when {@code target} holds the values. It
-   * waits as {@link DeviceStream#synchronize} does and throws the same failures; if it throws, what
-   * {@code target} holds is undefined.
+   * Copies elements out as floats in stream order: after the work submitted to the stream before.
+   * Returns when {@code target} holds the values. It waits as {@link DeviceStream#synchronize} does
+   * and throws the same failures; if it throws, the content of {@code target} is undefined.
    *
    * @param offset the first element to read
    * @param target where the values go
@@ -129,7 +130,7 @@ public interface DeviceBuffer extends AutoCloseable {
    * @param count the number of elements
    * @param stream a stream of this buffer's device
    * @throws CollectiveException if a group whose calls were submitted to the stream has failed
-   * @throws IllegalStateException if the stream is closed, or captures
+   * @throws IllegalStateException if the stream is closed, or is capturing
    */
   void copyTo(long offset, float[] target, int targetOffset, int count, DeviceStream stream);
 
@@ -167,7 +168,7 @@ public interface DeviceBuffer extends AutoCloseable {
 
   /**
    * Copies the first {@code target.length} elements of this {@link DataType#INT8} or {@link
-   * DataType#UINT8} buffer out; {@link Byte#toUnsignedInt} gives the value of the latter's.
+   * DataType#UINT8} buffer out; {@link Byte#toUnsignedInt} gives the value of an unsigned element.
    */
   void copyTo(byte[] target);
 
@@ -234,7 +235,7 @@ public interface DeviceBuffer extends AutoCloseable {
    */
   void copyTo(ByteBuffer target, DeviceStream stream);
 
-  /** Frees the memory. Idempotent. Nothing submitted to a stream may still use it. */
+  /** Frees the memory. Idempotent. No work in flight on a stream may still use the buffer. */
   @Override
   void close();
 }

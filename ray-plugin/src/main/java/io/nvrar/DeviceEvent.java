@@ -4,11 +4,11 @@ import java.time.Duration;
 import java.util.concurrent.CompletionStage;
 
 /**
- * A place in the order of a stream: what was submitted before it has been executed when the event
- * has happened. On the host it happens at once. Any thread may use it; recording and asking at once
- * is not ordered.
+ * A point in stream order: once the event has happened, everything submitted to the stream before
+ * it has been executed. On the host it happens at once. Any thread may use it, but a {@link
+ * #record} is not ordered against a concurrent query.
  *
- * <p>A closed event throws {@link IllegalStateException}.
+ * <p>The methods of a closed event throw {@link IllegalStateException}.
  */
 public interface DeviceEvent extends AutoCloseable {
 
@@ -16,58 +16,59 @@ public interface DeviceEvent extends AutoCloseable {
   Device device();
 
   /**
-   * Places the event behind everything submitted to {@code stream} so far; it forgets its former
-   * place. While the stream captures, the event stands for a place in what is recorded: {@link
-   * DeviceStream#waitFor} takes it, everything else here is an {@link IllegalStateException} until
-   * it is recorded again.
+   * Places the event behind everything submitted to {@code stream} so far, and discards its former
+   * place. While the stream captures, the event marks a point of the recorded work: {@link
+   * DeviceStream#waitFor} accepts it, and every other method throws an {@link
+   * IllegalStateException} until the event is recorded again.
    *
-   * @throws IllegalArgumentException if the stream is one of another device
+   * @throws IllegalArgumentException if the stream belongs to another device
    */
   void record(DeviceStream stream);
 
-  /** Whether it has happened; true if it was never recorded. */
+  /** Whether the event has happened; true if it was never recorded. */
   boolean isDone();
 
   /**
-   * Waits until it has happened; returns at once if it was never recorded.
+   * Waits until the event has happened; returns at once if it was never recorded.
    *
-   * @throws CollectiveException as {@link DeviceStream#synchronize} of the stream that it was
-   *     recorded on
+   * @throws CollectiveException under the same conditions as {@link DeviceStream#synchronize} of
+   *     the stream that the event was recorded on
    */
   void synchronize();
 
   /**
-   * A stage that completes when what the event stands for at this moment has been executed. That
-   * the event is recorded again later, or that it or its stream is closed, does not matter to the
-   * stage. It is complete already if the event was never recorded, and on the host.
+   * A stage that completes when the work before the event's present place has been executed.
+   * Recording the event again, or closing it or its stream, does not affect the stage. The stage is
+   * already complete if the event was never recorded, and always on the host.
    *
-   * <p>It completes exceptionally with what {@link #synchronize} would throw by then: if a group
-   * whose calls were submitted to the stream has failed, or if the GPU can run nothing any more. To
-   * learn why a group has failed may take it as long as {@link GroupConfig#heartbeatLimit}; the
-   * stages of other streams do not wait for that. {@link #synchronize} and whatever else waits for
-   * the stream throw the same failure, whoever has taken it from here. The stage fails with an
-   * {@link IllegalStateException} if the process has no room for the thread that is to complete it.
+   * <p>The stage completes exceptionally with what {@link #synchronize} would then throw: if a
+   * group whose calls were submitted to the stream has failed, or if the GPU can no longer run
+   * anything. Finding out why a group has failed may delay the stage by up to {@link
+   * GroupConfig#heartbeatLimit}; the stages of other streams are not delayed. Reading the failure
+   * from the stage does not consume it: {@link #synchronize} and every other wait for the stream
+   * still throw it. The stage fails with an {@link IllegalStateException} if the process cannot
+   * start the thread that would complete it.
    *
    * <p>One daemon thread of the device completes the stages of all its events, about a millisecond
    * after they have happened. A dependent action whose method has no {@code Async} in its name runs
-   * on that thread, or, if the stage is complete already, on the thread that adds the action. On
-   * the device's thread it holds up all other stages of the device, so it must be short, and must
-   * not wait for one of them: take the {@code Async} methods for anything else.
+   * on that thread, or, if the stage is already complete, on the thread that adds the action. On
+   * the device's thread it delays all other stages of the device, so it must be short and must not
+   * wait for one of them. Use the {@code Async} methods for anything else.
    *
    * @throws IllegalStateException if the event is closed, or was recorded while its stream captured
    */
   CompletionStage<Void> whenDone();
 
   /**
-   * The time that the device counted between two events, to about half a microsecond; both have
-   * happened.
+   * The time that the device measured between two events, with a resolution of about half a
+   * microsecond. Both events must have happened.
    *
    * @param start an event of the same device
    * @throws IllegalStateException if one was never recorded or has not happened
    */
   Duration elapsedSince(DeviceEvent start);
 
-  /** Releases the event; whatever waits for it goes on waiting. Idempotent. */
+  /** Releases the event. Pending waits remain valid. Idempotent. */
   @Override
   void close();
 }

@@ -3,7 +3,7 @@ package io.nvrar;
 import java.time.Duration;
 import java.util.Objects;
 
-/** What the members of a group agree on. Immutable. */
+/** The configuration of a group, which is the same on all members. Immutable. */
 public final class GroupConfig {
   /** Default of {@link #timeout}. */
   public static final Duration TIMEOUT_DEFAULT = Duration.ofSeconds(30);
@@ -78,14 +78,16 @@ public final class GroupConfig {
   }
 
   /**
-   * The longest time that a call may make no progress. A large call makes progress with each part
-   * that passes through the rings, a batch with each transfer.
+   * The longest a call may make no progress. A large call makes progress with each part that passes
+   * through the rings, a batch with each transfer.
    */
   public Duration timeout() {
     return timeout;
   }
 
-  /** How long creating the group, and closing it, wait for the other members. */
+  /**
+   * How long a member waits for the others when the group is created, and again when it is closed.
+   */
   public Duration joinTimeout() {
     return joinTimeout;
   }
@@ -96,49 +98,52 @@ public final class GroupConfig {
   }
 
   /**
-   * Bytes of one receive area of a member, 0 for the backend's default (CPU: 1 MiB, CUDA: 16 MiB);
-   * at least 32 KiB where {@link #gpusPerNode} makes several nodes.
+   * The size in bytes of one receive area of a member; 0 for the backend's default (CPU: 1 MiB,
+   * CUDA: 16 MiB). At least 32 KiB if {@link #gpusPerNode} divides the group into several nodes.
    */
   public long ringBytes() {
     return ringBytes;
   }
 
-  /** The TCP port on which rank 0 waits for the others, 0 for any free one. */
+  /** The TCP port on which rank 0 listens for the other members; 0 for any free port. */
   public int rendezvousPort() {
     return rendezvousPort;
   }
 
   /**
-   * The members of one node, in rank order: ranks 0 to {@code gpusPerNode - 1} are the first node,
-   * and so on; the last may have fewer. 0 for all members in one node.
+   * The number of members in one node. Nodes are filled in rank order: ranks 0 to {@code
+   * gpusPerNode - 1} are the first node, and so on; the last node may have fewer. 0 if all members
+   * are in one node.
    */
   public int gpusPerNode() {
     return gpusPerNode;
   }
 
-  /** Which algorithm an all-reduce takes where the call leaves it open. */
+  /** Which algorithm an all-reduce with {@link Algorithm#AUTO} uses. */
   public TuningTable tuning() {
     return tuning;
   }
 
-  /** How members on GPUs reach each other's memory; the CPU backend has one way. */
+  /** How members on GPUs reach each other's memory. The CPU backend ignores it. */
   public MemoryProvider memory() {
     return memory;
   }
 
   /**
-   * How many groups may have calls on one GPU at the same time. The kernels of this one leave room
-   * for as many more: a kernel that waits for other members while it keeps theirs from starting
-   * would wait for ever. The CPU backend needs none.
+   * How many groups may have calls on one GPU at the same time. Each kernel of this group limits
+   * its resident blocks to its share of the GPU, so that the kernels of that many groups fit at
+   * once. Otherwise a kernel that waits for other members could occupy the GPU and keep the kernel
+   * they wait for from starting, which is a deadlock. The CPU backend ignores it.
    */
   public int concurrentGroups() {
     return concurrentGroups;
   }
 
   /**
-   * Bytes of GPU memory that each process gives to all its groups over {@link
-   * MemoryProvider#NVSHMEM} together, taken once, with the first of them; 0 for what that group
-   * needs. Of use where a process makes several such groups, whose members all name the same.
+   * Bytes of GPU memory that each process reserves for all its groups over {@link
+   * MemoryProvider#NVSHMEM} together. The memory is allocated once, with the first such group; 0
+   * for what that group needs. Set it if a process creates several such groups; all members must
+   * set the same value.
    */
   public long arenaBytes() {
     return arenaBytes;
@@ -193,7 +198,7 @@ public final class GroupConfig {
             arenaBytes);
   }
 
-  /** Sets what differs from the defaults. */
+  /** Builds a configuration; every option has a default. Not thread-safe. */
   public static final class Builder {
     private static final int GPUS_PER_NODE_MAX = 72;
     private static final int CONCURRENT_GROUPS_MAX = 64;
@@ -267,7 +272,9 @@ public final class GroupConfig {
       return this;
     }
 
-    /** See {@link GroupConfig#tuning()}; {@code io.nvrar.tuning.TuningFile} reads one. */
+    /**
+     * See {@link GroupConfig#tuning()}; {@code io.nvrar.tuning.TuningFile} reads one from a file.
+     */
     public Builder tuning(TuningTable value) {
       tuning = Objects.requireNonNull(value, "tuning");
       return this;

@@ -4,22 +4,20 @@ import java.io.Serializable;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/**
- * What one member knows about its group at one moment. Immutable; may be returned from a Ray task.
- */
+/** What one member knows about its group at one moment. Immutable. A Ray task may return it. */
 public final class GroupHealth implements Serializable {
   private static final long serialVersionUID = 1;
 
   private final @Nullable String failure;
 
-  // An array, because Ray's serializer does not bring Java's immutable lists back.
+  // An array, because Ray's serializer cannot deserialize Java's immutable lists.
   private final RankHealth[] ranks;
 
   /**
-   * What a member knows.
+   * Creates a snapshot.
    *
    * @param failure why the group has failed; null if it has not
-   * @param ranks in rank order
+   * @param ranks one entry for each rank, in rank order
    */
   public GroupHealth(@Nullable String failure, List<RankHealth> ranks) {
     this.failure = failure;
@@ -36,7 +34,7 @@ public final class GroupHealth implements Serializable {
     return failure;
   }
 
-  /** All ranks, in rank order; cannot be modified. */
+  /** One entry for each rank, in rank order; unmodifiable. */
   public List<RankHealth> ranks() {
     return List.of(ranks);
   }

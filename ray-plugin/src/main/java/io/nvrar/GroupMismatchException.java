@@ -1,13 +1,13 @@
 package io.nvrar;
 
 /**
- * Members differ in what must be the same: library build, world size, configuration, or the calls
- * they make.
+ * Members differ in something that must be the same on all: the library build, the world size, the
+ * configuration, or the calls they make.
  */
 public final class GroupMismatchException extends CollectiveException {
   private static final long serialVersionUID = 1L;
 
-  /** With one sentence that names both sides of the difference. */
+  /** Creates one with a message of one sentence that names both sides of the difference. */
   public GroupMismatchException(String message) {
     super(message);
   }

@@ -1,10 +1,10 @@
 package io.nvrar;
 
 /**
- * Conversions between float and the 16-bit types, whose values Java holds as {@code short}s of
- * their bits. Narrowing rounds to nearest, ties to even, and overflows to infinity; NaN stays NaN
- * with its sign and the upper bits of its payload. Widening is exact, so widening and narrowing
- * again gives every one of the 65,536 patterns back.
+ * Conversions between float and the 16-bit types, whose bits Java holds in a {@code short}.
+ * Narrowing rounds to nearest, ties to even, and overflows to infinity; NaN stays NaN with its sign
+ * and the upper bits of its payload. Widening is exact, so widening and then narrowing preserves
+ * each of the 65,536 bit patterns.
  */
 public final class HalfPrecision {
   private static final int FLOAT_INFINITY = 0x7F80_0000;

@@ -1,6 +1,6 @@
 package io.nvrar;
 
-/** A member's process ended, or no longer answers, before the group was closed. */
+/** A member's process ended, or stopped answering, before the group was closed. */
 public final class PeerLostException extends CollectiveException {
   private static final long serialVersionUID = 1L;
 
@@ -9,13 +9,13 @@ public final class PeerLostException extends CollectiveException {
   private final long pid;
 
   /**
-   * With one sentence for the user.
+   * Creates one with a message of one sentence.
    *
-   * @param message who was lost and in which call this member was
-   * @param lostRank the rank that was lost; -1 if it is no member of this group but of the one that
-   *     it was split from
-   * @param host the host it ran on
-   * @param pid its process id there
+   * @param message says who was lost and in which call this member was
+   * @param lostRank the rank that was lost; -1 if the lost process is not a member of this group
+   *     but of the group that this one was split from
+   * @param host the host that the process ran on
+   * @param pid the process id on that host
    */
   public PeerLostException(String message, int lostRank, String host, long pid) {
     super(message);
@@ -30,18 +30,19 @@ public final class PeerLostException extends CollectiveException {
   }
 
   /**
-   * The rank that was lost; -1 if it is no member of this group but of the one it was split from.
+   * The rank that was lost; -1 if the lost process is not a member of this group but of the group
+   * that this one was split from.
    */
   public int lostRank() {
     return lostRank;
   }
 
-  /** The host it ran on. */
+  /** The host that the lost process ran on. */
   public String host() {
     return host;
   }
 
-  /** Its process id on that host. */
+  /** The process id of the lost process on that host. */
   public long pid() {
     return pid;
   }

@@ -15,7 +15,7 @@ public final class RankHealth implements Serializable {
   private final long silentMillis;
 
   /**
-   * What a member knows.
+   * Creates a snapshot.
    *
    * @param rank see {@link #rank}
    * @param host see {@link #host}
@@ -47,35 +47,37 @@ public final class RankHealth implements Serializable {
     return rank;
   }
 
-  /** The name of its host. */
+  /** The name of the host that the rank runs on. */
   public String host() {
     return host;
   }
 
-  /** The number of its process on that host. */
+  /** The process id of the rank on that host. */
   public long pid() {
     return pid;
   }
 
   /**
-   * Its last call and what became of it, such as {@code allReduce #41 float32[1024] SUM (one-shot),
-   * running}; {@code no call yet} before its first.
+   * The rank's last call and its state, such as {@code allReduce #41 float32[1024] SUM (one-shot),
+   * running}; {@code no call yet} before its first call.
    */
   public String lastCall() {
     return lastCall;
   }
 
-  /** The number of the last collective that it has begun; 0 if none. */
+  /** The number of the last collective that the rank has begun; 0 if none. */
   public long sequence() {
     return sequence;
   }
 
-  /** Whether it is known to have closed the group. */
+  /** Whether the rank is known to have closed the group. */
   public boolean closed() {
     return closed;
   }
 
-  /** Milliseconds since this member last heard of it on the control channel; -1 if unknown. */
+  /**
+   * Milliseconds since this member last heard from the rank on the control channel; -1 if unknown.
+   */
   public long silentMillis() {
     return silentMillis;
   }

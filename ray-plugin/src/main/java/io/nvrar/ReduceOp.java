@@ -6,9 +6,9 @@ public enum ReduceOp {
   SUM(0),
   /** Product. */
   PRODUCT(1),
-  /** The larger; passes NaN on and orders -0 below +0. */
+  /** The larger value; a NaN operand gives NaN, and -0 is less than +0. */
   MAX(2),
-  /** The smaller; passes NaN on and orders -0 below +0. */
+  /** The smaller value; a NaN operand gives NaN, and -0 is less than +0. */
   MIN(3),
   /** The sum divided by the world size; for floats only. */
   AVG(4);
@@ -19,7 +19,7 @@ public enum ReduceOp {
     this.code = code;
   }
 
-  /** The code of this operation in the native library, NCCL's. */
+  /** The code of this operation in the native library; it is NCCL's. */
   public int code() {
     return code;
   }

@@ -5,11 +5,14 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which algorithm an all-reduce takes where the call leaves it open. The first rule that matches
- * wins; where none does, the built-in choice holds. Immutable.
+ * Which algorithm an all-reduce with {@link Algorithm#AUTO} uses. The first rule that matches wins;
+ * if none does, the built-in choice applies. Immutable.
  */
 public final class TuningTable {
-  /** The most rules of a table, which travels in the group's ticket. */
+  /**
+   * The largest number of rules in a table. It is limited because the group's ticket carries the
+   * table.
+   */
   public static final int MAX_RULES = 128;
 
   private static final TuningTable NONE = new TuningTable(List.of());
@@ -20,13 +23,13 @@ public final class TuningTable {
     this.rules = rules;
   }
 
-  /** The table without rules. */
+  /** The empty table. */
   public static TuningTable none() {
     return NONE;
   }
 
   /**
-   * A table of rules, the first to match first.
+   * A table of rules; an earlier rule takes precedence.
    *
    * @throws IllegalArgumentException if there are more than {@link #MAX_RULES}
    */
@@ -38,7 +41,7 @@ public final class TuningTable {
     return rules.isEmpty() ? NONE : new TuningTable(List.copyOf(rules));
   }
 
-  /** The rules, the first to match first; cannot be modified. */
+  /** The rules in order of precedence; unmodifiable. */
   public List<Rule> rules() {
     return rules;
   }
@@ -62,14 +65,14 @@ public final class TuningTable {
   }
 
   /**
-   * One line of a table: all-reduces that it matches, of at most {@code bytesMax} bytes, take the
-   * algorithm.
+   * One rule of a table: an all-reduce of at most {@code bytesMax} bytes whose type and group match
+   * uses the algorithm.
    *
    * @param dataType the type of the elements; null for any
    * @param worldSize the number of members; 0 for any
-   * @param gpusPerNode the ranks of one node as in {@link GroupConfig#gpusPerNode}, where a group
-   *     in one node has its world size; 0 for any
-   * @param bytesMax the most bytes of {@code send}, 1 or more
+   * @param gpusPerNode the ranks of one node as in {@link GroupConfig#gpusPerNode}; a group in one
+   *     node counts as having its world size here; 0 for any
+   * @param bytesMax the largest size of {@code send} in bytes, 1 or more
    * @param algorithm not {@link Algorithm#AUTO}
    */
   public record Rule(

@@ -10,7 +10,8 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * What the commands of the lessons on Ray have in common: a cluster, and how many actors on what.
+ * The common options of the lessons that use Ray: the cluster, the number of actors, and the
+ * backend.
  */
 public final class ClusterOptions {
 
@@ -46,7 +47,7 @@ public final class ClusterOptions {
     if (address != null) {
       System.setProperty("ray.address", address);
     }
-    // Without an address Ray would start a cluster, and at the end stop every one of this host.
+    // Without an address Ray would start a cluster, and at the end stop every cluster on this host.
     if (System.getProperty("ray.address", "").isEmpty()) {
       throw new ParameterException(
           spec.commandLine(),
@@ -56,12 +57,12 @@ public final class ClusterOptions {
     return Disconnection.ofDriver();
   }
 
-  /** The number of actors, of a connected driver. */
+  /** The number of actors. The driver must be connected. */
   public int ranks() {
     return ranks != null ? ranks : Math.max(1, Math.min(RANKS_DEFAULT, Nodes.mostGpus()));
   }
 
-  /** What the members agree on. */
+  /** The configuration of the group. */
   public GroupConfig config() {
     return GroupConfig.builder().backend(backend).build();
   }

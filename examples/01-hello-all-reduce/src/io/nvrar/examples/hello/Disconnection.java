@@ -8,12 +8,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * The end of a driver's connection to its cluster, which has a limit: Ray waits for the raylet
- * without one, also for a raylet that is stopped or stuck.
+ * Ends a driver's connection to its cluster, with a time limit: Ray itself waits for the raylet
+ * without one, even if the raylet is stopped or stuck.
  */
 public final class Disconnection implements AutoCloseable {
 
-  /** It takes less than a second where the cluster is well. */
+  /** With a healthy cluster it takes less than a second. */
   private static final int LIMIT_SECONDS = 15;
 
   private static final int FAILED = 1;
@@ -24,9 +24,9 @@ public final class Disconnection implements AutoCloseable {
   private Disconnection() {}
 
   /**
-   * Of this driver. From here on, until Ray has shut down, its process ends within 15 s also where
-   * a signal ends it, upon which Ray's own hook waits for the raylet; its exit code is 1 if that
-   * was too long.
+   * Creates one for this driver. From now on, until Ray has shut down, the process also ends within
+   * 15 s if a signal ends it, although Ray's own shutdown hook waits for the raylet; the exit code
+   * is 1 if the limit was reached.
    */
   public static Disconnection ofDriver() {
     Disconnection disconnection = new Disconnection();
@@ -38,14 +38,15 @@ public final class Disconnection implements AutoCloseable {
     if (givenUp) {
       Runtime.getRuntime().halt(FAILED);
     }
-    // The process waits for a hook, and so for Ray's, but not for what a hook has started.
+    // The process waits for shutdown hooks, and so for Ray's, but not for threads that a hook has
+    // started.
     Thread limit =
         new Thread(
             () -> {
               try {
                 TimeUnit.SECONDS.sleep(LIMIT_SECONDS);
               } catch (InterruptedException e) {
-                // Nobody does that; the end is near all the same.
+                // Never interrupted; the process ends soon in any case.
               }
               Runtime.getRuntime().halt(FAILED);
             },
@@ -57,8 +58,8 @@ public final class Disconnection implements AutoCloseable {
   /**
    * Calls {@code Ray.shutdown()}.
    *
-   * @throws CollectiveException if it has not returned within 15 s; the end of this process is then
-   *     at once
+   * @throws CollectiveException if it has not returned within 15 s; this process then ends without
+   *     waiting for Ray
    */
   @Override
   public void close() {
@@ -87,7 +88,7 @@ public final class Disconnection implements AutoCloseable {
     try {
       Runtime.getRuntime().removeShutdownHook(hook);
     } catch (IllegalStateException e) {
-      // The process ends already, and so soon enough.
+      // The process is already ending.
     }
   }
 }

@@ -9,7 +9,7 @@ import io.nvrar.ray.RayCollectives;
 /** One member: an ordinary Ray actor that is also a {@link CollectiveActor}. */
 public class Greeter implements CollectiveActor {
 
-  /** Contributes rank + 1 and says what all members contributed together. */
+  /** Contributes rank + 1 and returns a line with the sum over all members. */
   public String sum(String name) {
     CollectiveGroup group = RayCollectives.group(name);
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {

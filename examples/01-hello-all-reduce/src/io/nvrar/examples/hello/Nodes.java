@@ -4,14 +4,14 @@ import io.ray.api.Ray;
 import io.ray.api.runtimecontext.NodeInfo;
 
 /**
- * What the cluster has. By itself, because the command line looks at every method of {@link
- * ClusterOptions}, also where Ray's classes are not there and only the help is asked for.
+ * The resources of the cluster. A separate class, because the command line reflects on every method
+ * of {@link ClusterOptions}, even if Ray's classes are missing and only the help is printed.
  */
 final class Nodes {
 
   private Nodes() {}
 
-  /** The GPUs of the node that offers most. */
+  /** The number of GPUs of the node that has the most. */
   static int mostGpus() {
     int most = 0;
     for (NodeInfo node : Ray.getRuntimeContext().getAllNodeInfo()) {

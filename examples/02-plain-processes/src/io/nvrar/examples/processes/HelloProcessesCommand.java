@@ -86,7 +86,8 @@ public final class HelloProcessesCommand implements NvrarCommand {
         members.add(new MemberProcess(i, worldSize, backend));
       }
       String ticket = members.get(0).readLine();
-      // Whatever ends this process, the members then end too: an observer's loss ends the group.
+      // If this process ends in any way, so do the members: the loss of its observer fails the
+      // group.
       GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
       for (MemberProcess member : members) {
         member.give(ticket);

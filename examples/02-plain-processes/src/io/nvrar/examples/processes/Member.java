@@ -25,7 +25,10 @@ final class Member {
     this.backend = backend;
   }
 
-  /** Rank 0 makes the ticket, because the others will come to its process; then all join by it. */
+  /**
+   * Rank 0 creates the ticket, because the rendezvous is in its process; then all members join with
+   * it.
+   */
   void run(BufferedReader in, PrintWriter out) throws IOException {
     if (rank == 0) {
       GroupConfig config = GroupConfig.builder().backend(backend).build();
@@ -36,7 +39,7 @@ final class Member {
     if (line == null) {
       throw new CollectiveException("the launching process ended before rank " + rank + " joined");
     }
-    // On GPUs, rank r takes GPU r; the CPU is the same for all.
+    // On GPUs, rank r uses GPU r; on the CPU the ordinal is ignored.
     try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {rank + 1});

@@ -48,7 +48,8 @@ final class MemberProcess implements AutoCloseable {
   }
 
   /**
-   * Hands the ticket over. Not an argument of the command, which every user of the host can read.
+   * Sends the ticket by standard input, because every user of the host can read the arguments of a
+   * command.
    */
   void give(String ticket) throws IOException {
     try (BufferedWriter input =

@@ -18,7 +18,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The driver: makes a group of actors, and has each capture the same graph and replay it. */
+/** The driver: creates a group of actors, and lets each capture the same graph and replay it. */
 @Command(
     name = "graph",
     description = "Replay a captured graph of all-reduces on Ray actors.",
@@ -38,7 +38,7 @@ public final class GraphCommand implements NvrarCommand {
       names = "--count",
       paramLabel = "N",
       defaultValue = "4096",
-      description = "Numbers in each, float32 (default: ${DEFAULT-VALUE}).")
+      description = "Elements of each all-reduce, float32 (default: ${DEFAULT-VALUE}).")
   private int count;
 
   @Option(

@@ -18,21 +18,21 @@ public class Replayer implements CollectiveActor {
   /**
    * Runs the step both ways, on other numbers each time, and checks every sum.
    *
-   * @param name the group's
-   * @param calls all-reduces in the step
-   * @param count numbers in each
-   * @param times how often it is run, each way
-   * @return what came of it, a line
+   * @param name the group's name
+   * @param calls the number of all-reduces in the step
+   * @param count the number of elements of each
+   * @param times how often the step is run each way
+   * @return one line with the result
    */
   public String run(String name, int calls, int count, int times) {
     CollectiveGroup group = RayCollectives.group(name);
     try (Step step = new Step(group, calls, count)) {
-      // Once before the clock runs: what happens on a first call, happens here.
+      // Run once before the clock starts, for the one-time work of a first call.
       step.submit();
       step.await();
       double called = step.microsEach(times, step::submit);
       double replayed;
-      // Nothing runs here: the stream records what is submitted to it.
+      // Nothing is executed here: the stream records what is submitted to it.
       try (DeviceGraph graph = group.device().capture(step.stream, step::submit)) {
         replayed = step.microsEach(times, () -> graph.launch(step.stream));
       }
@@ -60,7 +60,9 @@ public class Replayer implements CollectiveActor {
     private final float[] numbers;
     private final DeviceStream stream;
 
-    /** Of the host, but the device copies from and to them by itself, so a graph can hold that. */
+    /**
+     * Pinned host memory, which the device can access directly, so a graph can contain the copies.
+     */
     private final DeviceBuffer given;
 
     private final DeviceBuffer result;
@@ -78,7 +80,7 @@ public class Replayer implements CollectiveActor {
       sums = group.device().allocate(DataType.FLOAT32, count);
     }
 
-    /** Returns at once on a GPU, and when all is done on the CPU. */
+    /** Returns at once on a GPU; on the CPU it returns when the work is done. */
     void submit() {
       stream.copy(given, own);
       for (int i = 0; i < calls; i++) {
@@ -92,7 +94,7 @@ public class Replayer implements CollectiveActor {
       group.throwIfFailed();
     }
 
-    /** Has the step run on other numbers each time; the microseconds of one of its all-reduces. */
+    /** Runs the step on different numbers each time; returns the microseconds of one all-reduce. */
     double microsEach(int times, Runnable run) {
       long nanos = 0;
       for (int time = 1; time <= times; time++) {

@@ -5,7 +5,10 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
 import io.nvrar.examples.llama.weights.Shard;
 
-/** How much heap an actor needs: without a limit each JVM would take a quarter of the machine. */
+/**
+ * Computes the heap of an actor: without a limit each JVM would use up to a quarter of the
+ * machine's memory.
+ */
 final class ActorHeap {
   private static final long MEBIBYTE = 1 << 20;
   // Ray's classes, its buffers, and activations, which are small against this.
@@ -30,7 +33,7 @@ final class ActorHeap {
     long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
     // Logits, their order and their weights while sampling: 4 + 8 + 8 bytes.
     long logits = rows * config.vocabularySize() * 20L;
-    // A quarter more: row headers, the collector's room to move things.
+    // A quarter more, for array headers and the garbage collector.
     long bytes = BASE_BYTES + (weights + cache + logits) / 4 * 5;
     return (bytes / MEBIBYTE + 1) + "m";
   }

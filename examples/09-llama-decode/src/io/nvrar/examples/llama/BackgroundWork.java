@@ -4,14 +4,14 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Work of an actor on a thread of its own, so that the actor's Ray thread stays free to answer how
- * far the work is. One piece of work runs at a time.
+ * Work of an actor on a thread of its own, so that the actor's Ray thread stays free to report
+ * progress. One piece of work runs at a time.
  */
 final class BackgroundWork {
   private @Nullable Thread thread;
   private @Nullable Throwable failure;
 
-  /** Starts work; what it throws is thrown by {@link #isDone}. */
+  /** Starts work; {@link #isDone} throws its exceptions. */
   synchronized void start(String name, Runnable work) {
     if (thread != null && thread.isAlive()) {
       throw new IllegalStateException(thread.getName() + " is still running");
@@ -27,12 +27,12 @@ final class BackgroundWork {
               }
             },
             name);
-    // An actor that is told to end does not wait for it.
+    // A daemon, so that an actor that is told to end does not wait for it.
     thread.setDaemon(true);
     thread.start();
   }
 
-  /** Waits at most some milliseconds; returns whether the work has ended well. */
+  /** Waits at most some milliseconds; returns whether the work has completed. */
   boolean isDone(long millis) throws InterruptedException {
     Thread running;
     synchronized (this) {

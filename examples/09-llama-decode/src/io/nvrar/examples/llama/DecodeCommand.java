@@ -24,7 +24,7 @@ import picocli.CommandLine.Spec;
 
 /**
  * The driver: checks the model and the prompts, starts the actors, prints what they decode. All
- * that can be wrong with the input is found before an actor starts.
+ * input is checked before an actor starts.
  */
 @Command(
     name = "decode",

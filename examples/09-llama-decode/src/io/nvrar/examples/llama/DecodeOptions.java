@@ -17,7 +17,7 @@ final class DecodeOptions {
   /** Where the shipped model lies below {@code nvrar.home}. */
   private static final String SHIPPED_MODEL = "examples/09-llama-decode/model/tiny-english";
 
-  /** In the manner of what the shipped model has read. */
+  /** In the style of the shipped model's training text. */
   private static final String DEFAULT_PROMPT = "Wickham walked into the room,";
 
   @Option(
@@ -45,13 +45,15 @@ final class DecodeOptions {
       names = "--prompt",
       paramLabel = "TEXT",
       description =
-          "What to go on from; repeat it for several at once (default: '" + DEFAULT_PROMPT + "').")
+          "The text to continue; repeat the option for several at once (default: '"
+              + DEFAULT_PROMPT
+              + "').")
   private List<String> prompts = new ArrayList<>();
 
   @Option(
       names = "--prompt-ids",
       paramLabel = "1,2,3",
-      description = "A prompt's tokens, taken as they are; needs no tokenizer. Repeatable.")
+      description = "A prompt as token ids, used unchanged; needs no tokenizer. Repeatable.")
   private List<String> promptIds = new ArrayList<>();
 
   @Option(
@@ -65,7 +67,8 @@ final class DecodeOptions {
       names = "--temperature",
       paramLabel = "T",
       defaultValue = "0",
-      description = "0 takes the likeliest token, more is more random (default: 0).")
+      description =
+          "0 always chooses the likeliest token, a larger value is more random (default: 0).")
   private double temperature;
 
   @Option(
@@ -85,7 +88,7 @@ final class DecodeOptions {
   @Option(
       names = "--seed",
       paramLabel = "N",
-      description = "What random choices start from (default: another each time).")
+      description = "The seed of random choices (default: another one each time).")
   private @Nullable Long seed;
 
   @Option(
@@ -97,14 +100,13 @@ final class DecodeOptions {
   @Option(names = "--print-ids", description = "Print the generated tokens' numbers, not text.")
   private boolean printIds;
 
-  @Option(names = "--ignore-eos", description = "Go on after an end token.")
+  @Option(names = "--ignore-eos", description = "Continue after an end token.")
   private boolean ignoreEnd;
 
   @Option(
       names = "--logits",
       paramLabel = "FILE.npy",
-      description =
-          "Write float32 logits: row i is what token i was chosen from. For a single prompt.")
+      description = "Write float32 logits; token i was chosen from row i. For a single prompt.")
   private @Nullable Path logits;
 
   @Option(names = "--json", description = "Print one JSON object and nothing else.")
@@ -128,7 +130,8 @@ final class DecodeOptions {
       throw new ModelException("Give either --prompt or --prompt-ids, not both.");
     }
     for (String prompt : prompts) {
-      // What Java makes of bytes that it cannot decode; another text would be gone on from.
+      // Java inserts this character for bytes that it cannot decode; the model would then continue
+      // a different text.
       if (prompt.indexOf('\uFFFD') >= 0) {
         throw new ModelException("--prompt '" + prompt + "' is not text in UTF-8.");
       }
@@ -162,12 +165,12 @@ final class DecodeOptions {
     return ranks;
   }
 
-  /** Texts to go on from; empty if tokens are given instead. */
+  /** The texts to continue; empty if tokens are given instead. */
   List<String> prompts() {
     return prompts.isEmpty() && promptIds.isEmpty() ? List.of(DEFAULT_PROMPT) : prompts;
   }
 
-  /** Prompts given as tokens. */
+  /** The prompts given as tokens. */
   List<int[]> promptIds() {
     List<int[]> parsed = new ArrayList<>();
     for (String ids : promptIds) {

@@ -25,7 +25,7 @@ final class DecodeSession implements AutoCloseable {
   private final RayActorGroup<LlamaActor> actors;
   private final RayCollectiveGroup group;
 
-  /** Hears of tokens in the order they were generated. */
+  /** Receives tokens in the order in which they were generated. */
   interface TokenListener {
     void onToken(int sequence, int token);
   }
@@ -66,7 +66,7 @@ final class DecodeSession implements AutoCloseable {
   /**
    * Loads the weights on all ranks.
    *
-   * @param progress hears how many bytes all ranks together have read
+   * @param progress receives the number of bytes that all ranks together have read
    */
   void load(Path directory, LongConsumer progress) {
     getAll(actors.callAll(LlamaActor::load, directory.toString(), GROUP));
@@ -110,7 +110,7 @@ final class DecodeSession implements AutoCloseable {
     return get(actors.handles().get(0).task(LlamaActor::takeLogits).remote());
   }
 
-  /** What {@link DecodeTimes#toArray} says, by rank. */
+  /** The result of {@link DecodeTimes#toArray} of each rank. */
   List<double[]> times() {
     return getAll(actors.callAll(LlamaActor::times));
   }

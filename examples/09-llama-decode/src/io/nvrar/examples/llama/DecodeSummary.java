@@ -4,13 +4,13 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * How fast it was.
+ * The speed of a run.
  *
  * @param startupSeconds from the command's start until the weights were loaded
  * @param firstTokenSeconds from the request to the first token at the driver
  * @param decodeSeconds from the request to the last token, on rank 0
- * @param generatedTokens of all prompts
- * @param tokensPerSecond of all prompts, after the first token of each
+ * @param generatedTokens the number of tokens of all prompts
+ * @param tokensPerSecond for all prompts, after the first token of each
  * @param collectiveShare part of the time spent in collectives, waiting for slower ranks included;
  *     the mean over the ranks
  */
@@ -22,7 +22,7 @@ record DecodeSummary(
     double tokensPerSecond,
     double collectiveShare) {
 
-  /** From what the ranks have measured, see {@link DecodeTimes#toArray}. */
+  /** Computes it from the ranks' measurements, see {@link DecodeTimes#toArray}. */
   static DecodeSummary of(
       double startupSeconds, double firstTokenSeconds, int sequences, List<double[]> ranks) {
     double[] first = ranks.get(0);

@@ -1,6 +1,8 @@
 package io.nvrar.examples.llama;
 
-/** When a rank began, had its first and its last token, and how long it was in collectives. */
+/**
+ * The times at which a rank began and had its first and last token, and its time in collectives.
+ */
 final class DecodeTimes {
   private static final double NANOS = 1e9;
 

@@ -5,17 +5,17 @@ import io.nvrar.ray.RayCollectiveGroup;
 import io.ray.api.exception.RayException;
 import java.util.concurrent.TimeUnit;
 
-/** What to show of a failed Ray call. */
+/** Chooses the exception to show for a failed Ray call. */
 final class Failures {
-  // A member's death is known to the group well within this.
+  // The group detects a member's death well within this time.
   private static final long GROUP_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long CHECK_MILLIS = 20;
 
   private Failures() {}
 
   /**
-   * What an actor has thrown; or, if the actor is gone and Ray knows no more than that, what the
-   * group says of it, which names the rank and its process.
+   * The exception of an actor; or, if the actor has died and Ray knows only that, the group's
+   * failure, which names the rank and its process.
    */
   static RuntimeException telling(RuntimeException seen, RayCollectiveGroup group) {
     RuntimeException inner = seen;

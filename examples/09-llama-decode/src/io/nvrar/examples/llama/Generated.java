@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** What has been generated for one prompt. */
+/** The generated text and tokens of one prompt. */
 final class Generated {
   private final @Nullable StreamingDetokenizer detokenizer;
   private final int maxTokens;
@@ -16,9 +16,9 @@ final class Generated {
   /**
    * For one prompt.
    *
-   * @param detokenizer none where no text is wanted
-   * @param maxTokens how many tokens end it
-   * @param endTokens which tokens end it
+   * @param detokenizer null if no text is wanted
+   * @param maxTokens the number of tokens after which it ends
+   * @param endTokens the tokens that end it
    */
   Generated(@Nullable StreamingDetokenizer detokenizer, int maxTokens, List<Integer> endTokens) {
     this.detokenizer = detokenizer;
@@ -26,7 +26,7 @@ final class Generated {
     this.endTokens = endTokens;
   }
 
-  /** Takes a token and returns the text that is new, all that is left if this was the last. */
+  /** Adds a token and returns the new text; after the last token, all remaining text. */
   String add(int token) {
     tokens.add(token);
     if (detokenizer == null) {
@@ -41,7 +41,7 @@ final class Generated {
     return tokens.size() == maxTokens || stopped();
   }
 
-  /** In the words of other servers: an end token, or the limit. */
+  /** Why it ended (an end token, or the limit), in the terms of other inference servers. */
   String finishReason() {
     return stopped() ? "stop" : "length";
   }

@@ -10,8 +10,8 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What rank 0 has generated and its driver has not fetched yet: the decode thread adds, the actor's
- * Ray thread takes.
+ * A queue of the tokens that rank 0 has generated and its driver has not fetched yet. The decode
+ * thread adds, the actor's Ray thread takes.
  */
 final class GeneratedTokens implements TokenSink {
   private final boolean keepLogits;
@@ -37,15 +37,15 @@ final class GeneratedTokens implements TokenSink {
     notifyAll();
   }
 
-  /** No more will come, for good or bad. */
+  /** Marks the end: no more tokens will come, whether decoding succeeded or failed. */
   synchronized void end() {
     ended = true;
     notifyAll();
   }
 
   /**
-   * What was added since the last call: 1 if no more will come, else 0; then sequence, token,
-   * sequence, token ... Waits at most some milliseconds for there to be anything.
+   * Returns the tokens added since the last call: first 1 if no more will come, else 0; then
+   * sequence, token, sequence, token ... Waits at most the given milliseconds for one.
    */
   synchronized int[] take(long millis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);

@@ -4,8 +4,8 @@ package io.nvrar.examples.llama;
  * Makes Ctrl-C end this process at once while it uses Ray.
  *
  * <p>Ray's own shutdown hook closes Ray's core under the main thread, which then dies with a
- * message of Ray's. Ending without a word does the same: a cluster ends the actors of a driver that
- * is gone, and the group's control channel tells them even sooner.
+ * message of Ray. Ending silently has the same effect: a cluster ends the actors of a driver that
+ * has died, and the group's control channel tells them even sooner.
  */
 final class Interruption implements AutoCloseable {
   private static final int CODE = 130;

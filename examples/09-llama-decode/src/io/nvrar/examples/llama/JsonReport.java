@@ -6,7 +6,7 @@ import io.nvrar.examples.llama.generate.DecodeRequest;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** One JSON object with everything a run has given. */
+/** The results of a run as one JSON object. */
 final class JsonReport {
   private final JsonObject root = new JsonObject();
   private final JsonArray outputs = new JsonArray();
@@ -50,7 +50,7 @@ final class JsonReport {
     root.add("statistics", statistics);
   }
 
-  /** In ASCII, so that no console's encoding can spoil it. */
+  /** In ASCII, so that it does not depend on the console's encoding. */
   @Override
   public String toString() {
     StringBuilder ascii = new StringBuilder();

@@ -17,13 +17,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * One rank of the model, in a process of its own.
  *
- * <p>A Ray call costs as much as many collectives, so no call belongs to a token: the decode loop
- * runs on a thread of the actor, in step with the other ranks by nothing but the collectives, and
- * the driver asks rank 0 for what has been generated since it asked last. Such a question waits in
- * the actor until there is something, and takes along all there is: text streams as it is
- * generated, however fast that is.
+ * <p>A Ray call costs as much as many collectives, so there is no Ray call per token: the decode
+ * loop runs on a thread of the actor, synchronized with the other ranks only by the collectives,
+ * and the driver polls rank 0 for the tokens generated since the last poll. A poll waits in the
+ * actor until there is a token, and returns all that there are, so text streams as fast as it is
+ * generated.
  *
- * <p>Methods return something because Ray drops what a void method throws.
+ * <p>All methods return a value, because Ray drops the exceptions of void methods.
  */
 public final class LlamaActor implements CollectiveActor {
   private static final long POLL_MILLIS = 100;
@@ -33,7 +33,7 @@ public final class LlamaActor implements CollectiveActor {
   private final AtomicLong loadedBytes = new AtomicLong();
   private final DecodeTimes times = new DecodeTimes();
   private @Nullable CollectiveGroup group;
-  // Written by the loading thread, whose end is awaited before anything reads it.
+  // Written by the loading thread; read only after that thread has ended.
   private volatile @Nullable LlamaEngine engine;
   private GeneratedTokens tokens = new GeneratedTokens(false);
 
@@ -53,7 +53,10 @@ public final class LlamaActor implements CollectiveActor {
     return true;
   }
 
-  /** How many bytes have been read; negative, less one, when all have. */
+  /**
+   * The number of bytes read so far; when all have been read, the negative of that number minus
+   * one.
+   */
   public long loaded() throws InterruptedException {
     boolean done = work.isDone(POLL_MILLIS);
     return done ? -1 - loadedBytes.get() : loadedBytes.get();
@@ -74,8 +77,9 @@ public final class LlamaActor implements CollectiveActor {
   }
 
   /**
-   * What was generated since the last call, see {@link GeneratedTokens#take}; on other ranks than 0
-   * nothing but whether decoding has ended. Waits a while for that. Throws what ended the decoding.
+   * The tokens generated since the last call, see {@link GeneratedTokens#take}; on ranks other than
+   * 0 only whether decoding has ended. Waits a while for that. Throws the exception that ended the
+   * decoding.
    */
   public int[] poll() throws InterruptedException {
     int[] taken = tokens.take(WAIT_MILLIS);
@@ -118,7 +122,7 @@ public final class LlamaActor implements CollectiveActor {
           });
       times.end(loaded.collectiveNanos());
     } catch (RuntimeException | Error e) {
-      // The others wait for this rank's part, and would until their time-out.
+      // The other ranks would wait for this rank until their timeout.
       member.abort("rank %d cannot go on: %s".formatted(member.rank(), e));
       throw e;
     } finally {

@@ -8,7 +8,7 @@ import me.tongfei.progressbar.ProgressBarBuilder;
 import me.tongfei.progressbar.ProgressBarStyle;
 import org.jspecify.annotations.Nullable;
 
-/** Shows on standard error how far loading is: a bar on a terminal, else a line at the end. */
+/** Shows the progress of loading on standard error: a bar on a terminal, else a line at the end. */
 final class LoadProgress implements AutoCloseable {
   private static final long MEGABYTE = 1_000_000;
 
@@ -25,7 +25,7 @@ final class LoadProgress implements AutoCloseable {
     bar =
         ErrorStream.isTerminal()
             ? new ProgressBarBuilder()
-                // Its own default is descriptor 2, whatever System.err is.
+                // The library's default is descriptor 2, even if System.err was redirected.
                 .setConsumer(new ConsoleProgressBarConsumer(System.err))
                 .setTaskName("Loading on " + ranks + " ranks")
                 .setInitialMax(totalBytes)

@@ -27,7 +27,7 @@ final class RayCluster implements AutoCloseable {
    */
   static RayCluster connect(@Nullable String address) {
     String target = address == null ? System.getProperty("ray.address", "") : address;
-    // Without an address Ray would start a cluster, and at the end stop every one of this host.
+    // Without an address Ray would start a cluster, and at the end stop every cluster on this host.
     if (target.isEmpty()) {
       throw new ModelException(
           "There is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one.");

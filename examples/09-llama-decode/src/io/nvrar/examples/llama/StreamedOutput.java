@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Prints several outputs that grow at once one after the other: the first that is unfinished as it
- * grows, those behind it when their turn has come.
+ * Prints several concurrently growing outputs one after the other: the first unfinished one as it
+ * grows, later ones when it is their turn.
  */
 final class StreamedOutput {
   private final PrintWriter out;
@@ -15,8 +15,8 @@ final class StreamedOutput {
   private int current;
 
   /**
-   * With what each output begins with, which is shown with the first text after it: on a terminal
-   * nothing stands there half done while messages about the start may still come.
+   * Takes the beginning of each output, which is printed together with the first text after it, so
+   * that no partial line is on the terminal while messages about the start may still come.
    */
   StreamedOutput(PrintWriter out, List<String> beginnings) {
     this.out = out;

@@ -21,12 +21,14 @@ import jcuda.driver.CUstream;
 import jcuda.driver.JCudaDriver;
 
 /**
- * Between this library and whoever else uses the GPU in this process: raw pointers and stream
- * handles, as JavaCPP and DJL have them, and JCuda's objects. Every call of this library on a GPU
- * leaves the GPU's primary context current on the calling thread.
+ * Interoperation with other code that uses the GPU in this process: wraps raw pointers and stream
+ * handles, as JavaCPP and DJL provide them, and JCuda's objects, and converts buffers and streams
+ * to them. Every call of this library on a GPU leaves the GPU's primary context current on the
+ * calling thread. Thread-safe.
  *
- * <p>What is wrapped stays its owner's: closing the wrapper frees nothing, and the owner must keep
- * it until the wrapper is closed and all work that was submitted with it has been executed.
+ * <p>A wrapper does not own what it wraps: closing the wrapper frees nothing. The owner must keep
+ * the memory or the stream until the wrapper is closed and all work submitted with it has been
+ * executed.
  */
 public final class CudaInterop {
   private static final int MEMORYTYPE_DEVICE = 2;
@@ -36,14 +38,14 @@ public final class CudaInterop {
   private CudaInterop() {}
 
   /**
-   * A buffer of device memory that somebody else has allocated.
+   * Wraps device memory that other code has allocated as a buffer.
    *
    * @param device the GPU whose memory it is, from a group or {@link io.nvrar.device.Devices}
-   * @param address of the first element, aligned to the element's size
+   * @param address the address of the first element, aligned to the element's size
    * @param dataType the type of the elements
    * @param count the number of elements, 0 or more
-   * @throws IllegalArgumentException if the device is no GPU, or the first or the last byte is not
-   *     memory of this GPU
+   * @throws IllegalArgumentException if the device is not a GPU, the address is not aligned, or the
+   *     first or the last byte is not memory of this GPU
    */
   public static DeviceBuffer wrap(Device device, long address, DataType dataType, long count) {
     CudaDevice gpu = require(device);
@@ -61,28 +63,28 @@ public final class CudaInterop {
     return CudaBuffer.foreign(gpu, dataType, count, address);
   }
 
-  /** The same for a pointer of JCuda. */
+  /** {@link #wrap(Device, long, DataType, long)} for a JCuda pointer. */
   public static DeviceBuffer wrap(
       Device device, CUdeviceptr pointer, DataType dataType, long count) {
     return wrap(device, Handles.address(pointer), dataType, count);
   }
 
   /**
-   * A stream that somebody else has created, by its handle ({@code CUstream}, which is {@code
-   * cudaStream_t} too). It can do all that a stream of {@link Device#createStream} can.
+   * Wraps a stream that other code has created, by its handle ({@code CUstream}, the same as {@code
+   * cudaStream_t}). It supports everything that a stream of {@link Device#createStream} does.
    *
-   * <p>If its owner captures it by the driver's own calls, what is submitted here becomes part of
-   * the owner's graph, and only the owner can end the capture. This library does not see when the
-   * owner launches that graph. So whoever launches it asks {@link
-   * io.nvrar.CollectiveGroup#throwIfFailed} whether its calls have failed, and does not launch it
-   * any more once a group whose calls it holds is closed.
+   * <p>If the owner captures the stream with the CUDA driver's API, work submitted here becomes
+   * part of the owner's graph, and only the owner can end the capture. This library does not see
+   * the launches of that graph. Whoever launches it must call {@link
+   * io.nvrar.CollectiveGroup#throwIfFailed} to learn whether its calls have failed, and must not
+   * launch it after a group with calls in it has been closed.
    *
-   * @param device the GPU that it belongs to
-   * @param handle of a live stream, which nobody can check; not that of a default stream: 0, 1
-   *     ({@code CU_STREAM_LEGACY}) or 2 ({@code CU_STREAM_PER_THREAD}), on which no group can
-   *     communicate
-   * @throws IllegalArgumentException if the device is no GPU, the handle is 0, 1 or 2, or the
-   *     stream is one of another device
+   * @param device the GPU that the stream belongs to
+   * @param handle the handle of a live stream; this cannot be checked. The default streams, 0, 1
+   *     ({@code CU_STREAM_LEGACY}) and 2 ({@code CU_STREAM_PER_THREAD}), are refused, because
+   *     groups cannot communicate on them
+   * @throws IllegalArgumentException if the device is not a GPU, the handle is 0, 1 or 2, or the
+   *     stream belongs to another device
    */
   public static DeviceStream wrapStream(Device device, long handle) {
     CudaDevice gpu = require(device);
@@ -90,21 +92,22 @@ public final class CudaInterop {
     return wrapped(gpu, Handles.stream(handle));
   }
 
-  /** The same for a stream of JCuda. */
+  /** {@link #wrapStream(Device, long)} for a JCuda stream. */
   public static DeviceStream wrapStream(Device device, CUstream stream) {
     return wrapStream(device, Handles.handle(stream));
   }
 
-  /** A buffer's address as JCuda has it; it keeps nothing alive. */
+  /** A buffer's address as a JCuda pointer. The pointer does not keep the buffer alive. */
   public static CUdeviceptr pointer(DeviceBuffer buffer) {
     require(buffer.device());
     return Handles.pointer(buffer.address());
   }
 
   /**
-   * A stream as JCuda has it, to be used until the stream is closed.
+   * A stream as a JCuda object, which is valid until the stream is closed.
    *
-   * @throws IllegalStateException if it is closed
+   * @throws IllegalArgumentException if the stream is not a GPU's
+   * @throws IllegalStateException if the stream is closed
    */
   public static CUstream stream(DeviceStream stream) {
     return require(stream.device())
@@ -112,12 +115,12 @@ public final class CudaInterop {
         .jcuda("CudaInterop.stream");
   }
 
-  /** The primary context of a GPU, which stays to the end of the process. */
+  /** The primary context of a GPU. It stays valid until the end of the process. */
   public static CUcontext context(Device device) {
     return require(device).context().handle();
   }
 
-  // The driver takes these numbers for streams of its own.
+  // The driver interprets these handles as its default streams.
   private static void refuseDefaultStream(long handle) {
     String which;
     if (handle == 0) {
@@ -176,7 +179,7 @@ public final class CudaInterop {
                         Pointer.to(value), attribute, Handles.pointer(address)));
     if (status == CUresult.CUDA_ERROR_INVALID_VALUE) {
       throw new IllegalArgumentException(
-          what + " is no memory that the driver has allocated, so none of " + gpu);
+          what + " was not allocated by the driver, so it is not memory of " + gpu);
     }
     if (status != CUresult.CUDA_SUCCESS) {
       throw DriverFailure.of("cuPointerGetAttribute", gpu, status);

@@ -1,6 +1,6 @@
 /**
- * Raw device pointers, stream handles and JCuda's objects for a program that has them: {@link
- * io.nvrar.cuda.CudaInterop} makes buffers and streams of them, and them of buffers and streams.
+ * Interoperation with other GPU code: {@link io.nvrar.cuda.CudaInterop} converts raw device
+ * pointers, stream handles and JCuda's objects to buffers and streams, and back.
  */
 @NullMarked
 package io.nvrar.cuda;

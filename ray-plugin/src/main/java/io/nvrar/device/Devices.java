@@ -8,14 +8,14 @@ import io.nvrar.internal.device.cuda.CudaDevices;
 import io.nvrar.internal.device.host.HostDevice;
 import org.jspecify.annotations.Nullable;
 
-/** Which backends can run in this process, and their devices. */
+/** The backends that can run in this process, and their devices. Thread-safe. */
 public final class Devices {
 
   private Devices() {}
 
   /**
-   * The backend that {@link Backend#AUTO} stands for in this process: {@link Backend#CUDA} where it
-   * can run, else {@link Backend#CPU}; any other is itself.
+   * The backend that {@link Backend#AUTO} stands for in this process: {@link Backend#CUDA} if it
+   * can run, else {@link Backend#CPU}. Any other backend is returned unchanged.
    */
   public static Backend resolve(Backend backend) {
     return switch (backend) {
@@ -25,10 +25,10 @@ public final class Devices {
   }
 
   /**
-   * A device of this process.
+   * Opens a device of this process.
    *
-   * @param backend AUTO is resolved first
-   * @param ordinal the device's number in this process; the host is one device and takes any
+   * @param backend the backend; AUTO is resolved first
+   * @param ordinal the device's ordinal in this process; ignored for the host, which is one device
    * @throws BackendUnavailableException if the backend cannot run here, or there is no such device
    */
   public static Device open(Backend backend, int ordinal) {
@@ -41,8 +41,8 @@ public final class Devices {
   }
 
   /**
-   * How many devices a backend has in this process: the GPUs that {@code CUDA_VISIBLE_DEVICES} lets
-   * it see, or the one host.
+   * The number of devices of a backend in this process: the GPUs visible through {@code
+   * CUDA_VISIBLE_DEVICES}, or 1 for the host.
    *
    * @param backend AUTO is resolved first
    * @throws BackendUnavailableException if the backend cannot run here
@@ -57,8 +57,8 @@ public final class Devices {
   }
 
   /**
-   * Why a backend cannot run in this process; null if it can. Nothing of CUDA is loaded unless it
-   * is asked for.
+   * Why a backend cannot run in this process; null if it can. Does not load CUDA unless asked about
+   * CUDA or AUTO.
    *
    * @param backend AUTO is resolved first
    */
@@ -69,7 +69,7 @@ public final class Devices {
     };
   }
 
-  // The native part first: where it has no CUDA, nothing of JCuda need be loaded.
+  // The native library is asked first: if it has no CUDA, JCuda is not loaded.
   private static @Nullable BackendUnavailableException cudaUnavailabilityCause() {
     BackendUnavailableException cause = nativeUnavailabilityCause(Backend.CUDA);
     return cause == null ? CudaDevices.unavailabilityCause() : cause;

@@ -2,7 +2,7 @@ package io.nvrar.internal;
 
 import java.util.regex.Pattern;
 
-/** Text that somebody else wrote, made fit for a message, a log or a terminal. */
+/** Makes untrusted text safe for a message, a log or a terminal. */
 public final class Printable {
   private static final Pattern CONTROL = Pattern.compile("\\p{Cc}");
 

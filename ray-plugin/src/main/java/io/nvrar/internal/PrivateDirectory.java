@@ -12,7 +12,10 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.nio.file.attribute.UserPrincipal;
 import java.util.Set;
 
-/** Directories that only this user can write, so that what is loaded from them is what we wrote. */
+/**
+ * Directories that only this user can write, so that files loaded from them are those that this
+ * user wrote.
+ */
 public final class PrivateDirectory {
   private static final Set<PosixFilePermission> OWNER_ONLY =
       PosixFilePermissions.fromString("rwx------");
@@ -20,7 +23,7 @@ public final class PrivateDirectory {
   private PrivateDirectory() {}
 
   /**
-   * Creates a directory with mode 0700, or accepts one that is there if it is this user's and
+   * Creates a directory with mode 0700, or accepts an existing one if it belongs to this user and
    * nobody else may write to it.
    *
    * @throws IOException if it cannot be created or written, or another user could put files into it
@@ -33,7 +36,7 @@ public final class PrivateDirectory {
     try {
       Files.createDirectory(directory, PosixFilePermissions.asFileAttribute(OWNER_ONLY));
     } catch (FileAlreadyExistsException e) {
-      // Many JVMs start at once: whoever came first made it, and the checks below are the same.
+      // Another JVM may have created it at the same time; the checks below apply to it as well.
     }
     PosixFileAttributes attributes =
         Files.readAttributes(directory, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
@@ -56,7 +59,7 @@ public final class PrivateDirectory {
     }
   }
 
-  // The owner of a file that we make: right also in a container whose user has no name.
+  // The owner of a file that we create. This also works in a container whose user has no name.
   private static UserPrincipal userWhoWrites(Path directory) throws IOException {
     Path probe = Files.createTempFile(directory, ".owner", NativeFiles.TEMP_SUFFIX);
     try {

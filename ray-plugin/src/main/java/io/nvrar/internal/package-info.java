@@ -1,4 +1,7 @@
-/** What this package and those below hold is for the library alone and may change at any time. */
+/**
+ * The implementation of the library. This package and those below are not public API and may change
+ * at any time.
+ */
 @NullMarked
 package io.nvrar.internal;
 

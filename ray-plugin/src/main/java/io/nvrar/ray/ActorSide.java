@@ -6,7 +6,9 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.ConfigCodec;
 import io.nvrar.standalone.Groups;
 
-/** What the tasks of {@link CollectiveActor} do in the actor's process. */
+/**
+ * The implementation of the tasks of {@link CollectiveActor}, which runs in the actor's process.
+ */
 final class ActorSide {
 
   private ActorSide() {}
@@ -17,7 +19,7 @@ final class ActorSide {
         name, worldSize, onTheActorsDevice(ConfigCodec.decode(config)), CurrentActor.nodeAddress());
   }
 
-  /** An actor to which Ray gave no GPU takes none by itself: it would be another actor's. */
+  /** An actor without a GPU from Ray must not use one: the GPU may belong to another actor. */
   private static GroupConfig onTheActorsDevice(GroupConfig config) {
     return config.backend() == Backend.AUTO && CurrentActor.gpu().isEmpty()
         ? config.toBuilder().backend(Backend.CPU).build()
@@ -43,8 +45,8 @@ final class ActorSide {
   }
 
   /**
-   * A restarted actor has lost its model and its groups; as a member it would compute nonsense or
-   * leave the others waiting.
+   * A restarted actor has lost its model and its groups. As a member it would compute wrong results
+   * or keep the others waiting.
    */
   private static void refuseRestarted(String name, int rank) {
     if (CurrentActor.wasRestarted()) {

@@ -1,8 +1,8 @@
 package io.nvrar.ray;
 
 /**
- * What an actor class implements so that its actors can be members of a group. All methods are
- * defaults that {@link RayCollectives} calls by Ray tasks; there is nothing to write.
+ * The interface of actor classes whose actors can be members of a group. All methods have default
+ * implementations, which {@link RayCollectives} calls by Ray tasks; there is nothing to implement.
  *
  * <pre>{@code
  * public class Shard implements CollectiveActor {
@@ -13,13 +13,14 @@ package io.nvrar.ray;
  * }
  * }</pre>
  *
- * <p>The methods begin with {@code nvrar} so that they cannot meet a method of yours, and each
- * returns a value, because Ray drops the exception of a task that returns none.
+ * <p>The method names begin with {@code nvrar} so that they do not collide with the actor's own
+ * methods. Each method returns a value, because Ray drops the exception of a task that returns
+ * none.
  */
 public interface CollectiveActor {
 
   /**
-   * Says that the actor runs: its constructor has returned.
+   * Shows that the actor is running: its constructor has returned.
    *
    * @return always true
    */
@@ -28,19 +29,20 @@ public interface CollectiveActor {
   }
 
   /**
-   * On rank 0: makes the ticket of a group and waits in the background for those who hold it.
+   * Runs on rank 0. Creates the ticket of a group and opens the rendezvous, which waits in the
+   * background for the members.
    *
    * @param name the group's name
    * @param worldSize the number of members
    * @param config the configuration as {@code ConfigCodec} encodes it
-   * @return the ticket, the argument of every {@link #nvrarJoin}
+   * @return the ticket, which is an argument of every {@link #nvrarJoin}
    */
   default byte[] nvrarCreateTicket(String name, int worldSize, byte[] config) {
     return ActorSide.createTicket(name, worldSize, config);
   }
 
   /**
-   * Joins the group of a ticket and keeps the member under the group's name.
+   * Joins the group of a ticket and registers this actor's member under the group's name.
    *
    * @param name the group's name
    * @param ticket what {@link #nvrarCreateTicket} of rank 0 returned
@@ -52,9 +54,8 @@ public interface CollectiveActor {
   }
 
   /**
-   * Takes back what {@link #nvrarCreateTicket} and {@link #nvrarJoin} did for a ticket, as far as
-   * they got, without waiting for other members and without effect on another group of the same
-   * name.
+   * Undoes {@link #nvrarCreateTicket} and {@link #nvrarJoin} for a ticket, as far as they got. It
+   * does not wait for other members and does not affect another group of the same name.
    *
    * @param name the group's name
    * @param ticket what {@link #nvrarCreateTicket} of rank 0 returned

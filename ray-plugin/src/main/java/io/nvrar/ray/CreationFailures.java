@@ -14,7 +14,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/** What went wrong while a group was created, by rank; picks the one that explains the others. */
+/**
+ * Collects the failures of one group creation by rank, and picks the failure that explains the
+ * others.
+ */
 final class CreationFailures {
 
   private final String name;
@@ -28,17 +31,22 @@ final class CreationFailures {
     return failures.isEmpty();
   }
 
-  /** A failure of the driver's own. */
+  /** Adds a failure of the driver itself. */
   void add(RuntimeException cause) {
     failures.add(new Failure("driver", cause));
   }
 
-  /** A task of a rank failed; {@code thrown} is what Ray threw for it. */
+  /**
+   * Adds the failure of a rank's task; {@code thrown} is the exception that Ray threw for the task.
+   */
   void add(int rank, RuntimeException thrown) {
     failures.add(new Failure("rank " + rank, unwrap(rank, thrown)));
   }
 
-  /** What the user should see, with the other ranks' failures suppressed where they differ. */
+  /**
+   * The failure to throw to the user. The other ranks' failures are added as suppressed exceptions
+   * if they differ.
+   */
   RuntimeException mostTelling() {
     List<Failure> sorted = new ArrayList<>(failures);
     sorted.sort(Comparator.comparingInt(failure -> severity(failure.cause)));
@@ -73,7 +81,10 @@ final class CreationFailures {
         "rank %d could not join group '%s': %s".formatted(rank, name, cause.getMessage()), cause);
   }
 
-  /** Smaller explains larger: a peer is lost because it could not load its library, and so on. */
+  /**
+   * A failure of smaller severity explains one of larger: a peer is lost because it could not load
+   * its library, for example.
+   */
   private static int severity(RuntimeException cause) {
     if (cause instanceof GroupMismatchException) {
       return 0;

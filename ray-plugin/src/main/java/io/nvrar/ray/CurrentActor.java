@@ -12,7 +12,10 @@ import java.util.OptionalInt;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** What Ray knows of the actor whose task runs on this thread. */
+/**
+ * The actor whose task runs on this thread, as Ray's runtime context reports it: its id, node and
+ * GPU.
+ */
 final class CurrentActor {
 
   /**
@@ -23,7 +26,7 @@ final class CurrentActor {
 
   private CurrentActor() {}
 
-  /** The actor's id; an {@link IllegalStateException} where no actor runs. */
+  /** The actor's id. Throws an {@link IllegalStateException} outside an actor. */
   static ActorId id() {
     if (Ray.isInitialized()) {
       try {
@@ -32,7 +35,7 @@ final class CurrentActor {
           return id;
         }
       } catch (IllegalStateException e) {
-        // What some versions of Ray throw for the driver, where others return nothing.
+        // Some versions of Ray throw this on the driver; others return null or the nil id.
         throw notAnActor(e);
       }
     }
@@ -41,18 +44,18 @@ final class CurrentActor {
 
   private static IllegalStateException notAnActor(@Nullable Throwable cause) {
     return new IllegalStateException(
-        "this is not an actor: RayCollectives.group and its kin are called in the methods of a CollectiveActor, the driver has the RayCollectiveGroup that createGroup returned",
+        "this is not an actor: RayCollectives.group and the other lookups are for the methods of a CollectiveActor; the driver uses the RayCollectiveGroup that createGroup returned",
         cause);
   }
 
-  /** Whether Ray started the actor's process anew after its first death. */
+  /** Whether Ray restarted the actor after its process died. */
   static boolean wasRestarted() {
     return Ray.getRuntimeContext().wasCurrentActorRestarted();
   }
 
   /**
-   * The address under which Ray's other nodes reach this one. Not asked of the operating system,
-   * whose host name may well stand for 127.0.0.1.
+   * The address at which Ray's other nodes reach this node. The operating system is not asked: its
+   * host name may resolve to 127.0.0.1.
    */
   static String nodeAddress() {
     if (Ray.getRuntimeContext().isLocalMode()) {
@@ -71,7 +74,9 @@ final class CurrentActor {
                         .formatted(nodes.size(), here)));
   }
 
-  /** The CUDA ordinal of the actor's first GPU; none if Ray gave it none, as in its local mode. */
+  /**
+   * The CUDA ordinal of the actor's first GPU; empty if Ray assigned none, as always in local mode.
+   */
   static OptionalInt gpu() {
     return Ray.getRuntimeContext().isLocalMode()
         ? OptionalInt.empty()

@@ -20,19 +20,23 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver's part of creating one group: a ticket from rank 0, whose {@link ObjectRef} is an
- * argument of every join, so that Ray carries it; then one wait for all tasks together, so that an
- * actor's death is seen at once although the others still wait for it.
+ * The driver's part of creating one group. Rank 0 creates a ticket, whose {@link ObjectRef} is an
+ * argument of every join task, so that Ray carries it to the members. The driver then waits for all
+ * tasks together, so that it notices the death of one actor at once although the others still wait
+ * for it.
  */
 final class GroupCreation {
 
-  /** What the tasks may take to reach their actors, on top of the join timeout. */
+  /** How long the tasks may take to reach their actors, in addition to the join timeout. */
   static final int MARGIN_SECONDS = 10;
 
-  /** How long a failed creation waits for its members to leave. Who hangs longer does it later. */
+  /**
+   * How long a failed creation waits for its members to leave. An actor that is busy longer leaves
+   * later.
+   */
   private static final int LEAVE_SECONDS = 5;
 
-  /** The same, and what closing the observer may take. */
+  /** {@link #LEAVE_SECONDS}, plus the time that closing the observer may take. */
   static final int UNDO_SECONDS = LEAVE_SECONDS + 2;
 
   private final String name;
@@ -40,7 +44,7 @@ final class GroupCreation {
   private final GroupConfig config;
   private final CreationFailures failures;
 
-  /** The driver's own; null until rank 0 has made a ticket. */
+  /** The driver's observer of the group; null until rank 0 has created a ticket. */
   private @Nullable GroupObserver observer;
 
   GroupCreation(
@@ -91,7 +95,7 @@ final class GroupCreation {
     throw failures.mostTelling();
   }
 
-  /** Waits for all tasks or the first failure; failures are in {@link #failures}. */
+  /** Waits until all tasks have ended or one has failed; adds failures to {@link #failures}. */
   private void await(ObjectRef<byte[]> ticket, List<ObjectRef<Object>> joins) {
     ObjectRef<Object> ticketTask = untyped(ticket);
     List<ObjectRef<Object>> pending = new ArrayList<>(joins);
@@ -123,7 +127,7 @@ final class GroupCreation {
     }
     if (isTicket) {
       try {
-        // From here on the driver can end the joins, and its own death does.
+        // From here on the driver can abort the joins, and its death ends them.
         observer =
             Groups.observe(
                 (byte[]) value, Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime())));
@@ -143,7 +147,7 @@ final class GroupCreation {
         missing);
   }
 
-  /** {@link #undo}, and whatever goes wrong there goes with what made it necessary. */
+  /** Calls {@link #undo} and adds its failure to {@code reason} as suppressed. */
   private void undoAfter(Throwable reason, ObjectRef<byte[]> ticket) {
     try {
       undo(ticket);
@@ -158,12 +162,12 @@ final class GroupCreation {
       observing.abort("the driver gave up creating the group");
       observing.close();
     }
-    // If there is no ticket the tasks fail on their argument, and there is nothing to undo.
+    // Without a ticket these tasks fail on their argument, and there is nothing to undo.
     List<ObjectRef<Boolean>> undone = MemberTasks.leave(actors, name, ticket);
     Ray.wait(undone, undone.size(), 1_000 * LEAVE_SECONDS);
   }
 
-  /** Adds the failures of the joins that have ended since the first failure. */
+  /** Adds the failures of the joins that have ended since the first failure was seen. */
   private void collect(List<ObjectRef<Object>> joins) {
     for (ObjectRef<Object> done : Ray.wait(joins, joins.size(), 0).getReady()) {
       try {
@@ -174,7 +178,10 @@ final class GroupCreation {
     }
   }
 
-  /** For one wait over tasks of different types; the values are only read. */
+  /**
+   * Gives tasks of different result types one type, for one wait over all of them; safe because the
+   * values are only read.
+   */
   @SuppressWarnings("unchecked")
   private static ObjectRef<Object> untyped(ObjectRef<?> ref) {
     return (ObjectRef<Object>) ref;

@@ -19,9 +19,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The groups of this process's actors, by (actor, name); it lives as long as the process. On a
- * cluster a process holds one actor; in Ray's local mode it holds all of them. Safe for use by many
- * threads.
+ * The groups of this process's actors, by (actor, name). The registry lives as long as the process.
+ * On a cluster a process holds one actor; in Ray's local mode it holds all of them. Thread-safe.
  */
 final class GroupRegistry {
 
@@ -29,16 +28,16 @@ final class GroupRegistry {
 
   static final GroupRegistry INSTANCE = new GroupRegistry();
 
-  /** So many failed groups of an actor are remembered, so that their calls throw the failure. */
+  /** How many failed groups of an actor are kept, so that their calls throw the failure. */
   static final int FAILED_KEPT = 8;
 
-  /** So many tickets are remembered whose members left before they had joined. */
+  /** How many tickets are kept in {@link #left}. */
   static final int LEFT_KEPT = 64;
 
   /** In the order of the joins. */
   private final Map<Key, Membership> memberships = new LinkedHashMap<>();
 
-  /** The tickets of members that have left before they had joined, oldest first. */
+  /** The tickets of members that were told to leave before they had joined, oldest first. */
   private final Set<LeftTicket> left = new LinkedHashSet<>();
 
   private final ThreadFactory closers;
@@ -48,7 +47,7 @@ final class GroupRegistry {
   }
 
   /**
-   * @param closers of the threads that close what is forgotten
+   * @param closers creates the threads that close forgotten groups
    */
   GroupRegistry(ThreadFactory closers) {
     this.closers = closers;
@@ -61,10 +60,10 @@ final class GroupRegistry {
   }
 
   /**
-   * Joins and keeps the member. A closed or failed group of the name makes room; a live one is an
-   * {@link IllegalStateException}.
+   * Joins and registers the member. A closed or failed group of the same name is replaced; a live
+   * one causes an {@link IllegalStateException}.
    *
-   * @param joiner blocks until the group stands, or throws
+   * @param joiner joins the group: blocks until it is complete, or throws
    * @throws CollectiveException if this member was told to leave before the join was over
    */
   void join(ActorId actor, String name, byte[] ticket, Supplier<CollectiveGroup> joiner) {
@@ -99,7 +98,10 @@ final class GroupRegistry {
     }
   }
 
-  /** Takes the place of the name; what had it and is to be closed. */
+  /**
+   * Reserves the name for {@code joining}. Returns the group that had the name, which the caller
+   * closes.
+   */
   private @Nullable CollectiveGroup reserve(Key key, Membership joining) {
     while (true) {
       Membership present;
@@ -113,7 +115,7 @@ final class GroupRegistry {
           return null;
         }
       }
-      // Without the lock: a group may wait to learn why its last call has failed.
+      // Not under the lock: makesRoom may block until the group knows why its last call has failed.
       if (!present.makesRoom()) {
         throw new IllegalStateException(
             "this actor is already a member of a group named '%s': destroy that one first or take another name"
@@ -129,8 +131,8 @@ final class GroupRegistry {
   }
 
   /**
-   * Forgets an actor's groups that are closed, as by the driver, and the oldest of those that have
-   * failed, or they would pile up.
+   * Forgets an actor's closed groups, which the driver may have closed, and the oldest of its
+   * failed groups. Otherwise they would accumulate.
    */
   private void forgetSpent(ActorId actor) {
     List<Membership> present = new ArrayList<>();
@@ -150,10 +152,10 @@ final class GroupRegistry {
       return;
     }
     try {
-      // Elsewhere: what a GPU still does for a failed group, nobody who joins another waits for.
+      // On a thread of its own, so that a join does not wait for GPU work of a failed group.
       closers.newThread(() -> spent.forEach(GroupRegistry::closeForgotten)).start();
-    } catch (OutOfMemoryError e) { // no room for a thread; the next join looks again
-      LOG.warn("{} groups that are over are not closed yet: {}", spent.size(), e.getMessage());
+    } catch (OutOfMemoryError e) { // no thread could be started; the next join tries again
+      LOG.warn("{} ended groups are not closed yet: {}", spent.size(), e.getMessage());
       return;
     }
     synchronized (this) {
@@ -165,18 +167,21 @@ final class GroupRegistry {
     try {
       spent.close();
     } catch (RuntimeException | Error e) {
-      LOG.warn("A group that is over could not be closed", e);
+      LOG.warn("An ended group could not be closed", e);
     }
   }
 
-  /** The member under a name, or null if there is none or it was closed. */
+  /** The actor's member of a group, or null if there is none or it was closed. */
   synchronized @Nullable CollectiveGroup find(ActorId actor, String name) {
     Membership membership = memberships.get(new Key(actor, name));
     CollectiveGroup group = membership == null ? null : membership.group;
     return group == null || group.isClosed() ? null : group;
   }
 
-  /** The member under a name; an {@link IllegalArgumentException} that lists the known names. */
+  /**
+   * The actor's member of a group. Throws an {@link IllegalArgumentException} that lists the known
+   * names if there is none.
+   */
   CollectiveGroup get(ActorId actor, String name) {
     CollectiveGroup group = find(actor, name);
     if (group == null) {
@@ -187,7 +192,7 @@ final class GroupRegistry {
     return group;
   }
 
-  /** Closes the member under a name and forgets it. */
+  /** Closes the actor's member of a group and forgets it. */
   void destroy(ActorId actor, String name) {
     CollectiveGroup group = get(actor, name);
     group.close();
@@ -201,10 +206,11 @@ final class GroupRegistry {
   }
 
   /**
-   * Ends the member that joined by this ticket. Where actors run several tasks at once this may
-   * come before the join, or in its midst: then the join fails when it is over.
+   * Aborts and closes the member that joined with this ticket. If an actor runs several tasks
+   * concurrently, this task may run before or during the join; the join then fails when it
+   * completes.
    *
-   * @return whether it had joined
+   * @return whether the member had joined
    */
   boolean leave(ActorId actor, String name, byte[] ticket) {
     CollectiveGroup group;
@@ -226,13 +232,13 @@ final class GroupRegistry {
   }
 
   private static void giveUp(CollectiveGroup group) {
-    group.abort("the driver gave the group up");
+    group.abort("the driver gave up the group");
     group.close();
   }
 
   private static CollectiveException gaveUp(String name) {
     return new CollectiveException(
-        "the driver gave group '%s' up before this actor had joined it".formatted(name));
+        "the driver gave up group '%s' before this actor had joined it".formatted(name));
   }
 
   private synchronized String names(ActorId actor) {
@@ -248,14 +254,17 @@ final class GroupRegistry {
 
   private record Key(ActorId actor, String name) {}
 
-  /** An actor's own: in Ray's local mode all actors of a group are in one process. */
+  /**
+   * The actor is part of the key because all actors of a group share one process in Ray's local
+   * mode.
+   */
   private record LeftTicket(ActorId actor, ByteBuffer ticket) {
     LeftTicket(ActorId actor, byte[] ticket) {
       this(actor, ByteBuffer.wrap(ticket));
     }
   }
 
-  /** A member, or the place of one that is about to join. */
+  /** A member, or the reservation of one that is joining. */
   private static final class Membership {
     final byte[] ticket;
 
@@ -271,7 +280,10 @@ final class GroupRegistry {
       return joined != null && joined.isClosed();
     }
 
-    /** Without waiting to learn why, and without what {@code failure()} would decide for others. */
+    /**
+     * Unlike {@code failure()}, this does not wait for the reason and does not fix the failure that
+     * other callers see.
+     */
     boolean hasFailed() {
       CollectiveGroup joined = group;
       return joined != null && !joined.isClosed() && !joined.health().healthy();
@@ -298,7 +310,7 @@ final class GroupRegistry {
       } catch (CollectiveException e) {
         return true;
       } catch (IllegalStateException e) {
-        return joined.isClosed(); // in this moment
+        return joined.isClosed(); // closed since the check above
       }
     }
   }

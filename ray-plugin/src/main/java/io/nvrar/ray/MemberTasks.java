@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The tasks of {@link CollectiveActor}, as the driver starts them. Each is a generic method,
- * because a method reference needs the actor's type by name.
+ * Starts the tasks of {@link CollectiveActor} from the driver. Each method is generic, because a
+ * method reference needs a name for the actor's type.
  */
 final class MemberTasks {
 
@@ -23,7 +23,7 @@ final class MemberTasks {
     return actor.task(A::nvrarJoin, name, ticket, rank).remote();
   }
 
-  /** Has all members leave; an actor that runs another task does so after that. */
+  /** Makes all members leave. An actor that is running another task leaves after it. */
   static List<ObjectRef<Boolean>> leave(
       List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder,
       String name,

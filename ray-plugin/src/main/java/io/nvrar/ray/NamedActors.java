@@ -13,24 +13,27 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
-/** The actors of a named {@link RayActorGroup}. */
+/**
+ * Looks up the actors of a named {@link RayActorGroup} and waits for their names to become free.
+ */
 final class NamedActors {
 
-  /** How long an actor may still be alive for Ray that a driver has just killed. */
+  /** How long Ray may still list an actor as alive after a driver has killed it. */
   private static final long KILLED_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
   private static final long POLL_MILLIS = 10;
   private static final long MOST_POLL_MILLIS = 500;
 
   /**
-   * What was found of this job's actors that may live. Ray counts a found handle as one of its
-   * maker's when it becomes garbage, and not when it is made: it would end an actor that is in use.
+   * Handles that were looked up of this job's own actors. They are kept alive on purpose: Ray does
+   * not count such a handle when it is created, but does when it becomes garbage, and so would end
+   * an actor that is in use.
    */
   private static final Queue<BaseActorHandle> FOUND = new ConcurrentLinkedQueue<>();
 
   private NamedActors() {}
 
-  /** The actor of a name, also one that Ray does not yet know to be dead. */
+  /** The actor of a name; it may be dead without Ray knowing yet. */
   static <T extends BaseActorHandle> Optional<T> get(String name) {
     Optional<T> actor = Ray.getActor(name);
     actor
@@ -39,7 +42,7 @@ final class NamedActors {
     return actor;
   }
 
-  /** From here on the actor is known to end: what was found of it is not kept. */
+  /** Drops the kept handles of an actor that is known to have ended. */
   static void forget(BaseActorHandle actor) {
     FOUND.removeIf(found -> found.getId().equals(actor.getId()));
   }
@@ -49,11 +52,11 @@ final class NamedActors {
   }
 
   /**
-   * Waits until no actor has any of the names: Ray frees those of killed actors a moment later, and
-   * a driver that has once found an actor remembers its name for another.
+   * Waits until no actor has any of the names. Ray frees the names of killed actors with a delay,
+   * and a driver that has looked up an actor caches its name for a while longer.
    *
-   * @throws IllegalStateException about the first name that an actor has which lives, or at the
-   *     deadline
+   * @throws IllegalStateException if a live actor has one of the names, or if a dead one still has
+   *     it at the deadline
    */
   static void awaitFree(String group, int count, long deadline) {
     for (int rank = 0; rank < count; rank++) {
@@ -95,7 +98,7 @@ final class NamedActors {
 
   private static IllegalStateException held(String group, int rank) {
     return new IllegalStateException(
-        "Ray still gives the name '%s' in %s to an actor that is dead: try again later, or take another name than '%s'"
+        "Ray still holds the name '%s' in %s for an actor that is dead: try again later, or take another name than '%s'"
             .formatted(name(group, rank), namespace(), group));
   }
 

@@ -16,10 +16,13 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** Room for a number of actors on one node. */
+/** Finds or reserves room for a number of actors on one node. */
 final class Placement {
 
-  /** Of a node's own resource, of which it has 1, so much that many actors can have it. */
+  /**
+   * The amount of a node's own resource, of which every node has 1, that each actor asks for: small
+   * enough for many actors.
+   */
   private static final double A_LITTLE = 0.001;
 
   private Placement() {}
@@ -28,7 +31,7 @@ final class Placement {
    * Reserves a bundle for each actor, all on one node.
    *
    * @throws IllegalStateException at once if no node is large enough, and after {@code timeout} if
-   *     the room stays taken; nothing is reserved then
+   *     the room stays occupied; nothing is reserved then
    */
   static PlacementGroup reserve(int actors, Map<String, Double> each, Duration timeout) {
     if (!Ray.getRuntimeContext().isLocalMode()) {
@@ -66,10 +69,11 @@ final class Placement {
   }
 
   /**
-   * Finds a node with room for a number of actors, for those that no placement group of this driver
-   * can hold, because it ends with the driver. Reserves nothing: others may take the room.
+   * Finds a node with room for a number of detached actors. They cannot be in a placement group of
+   * this driver, because that ends with the driver. Nothing is reserved, so others may occupy the
+   * room.
    *
-   * @return what each actor gets, with the resource that Ray gives every node for this
+   * @return the resources of each actor, including the resource that pins it to the node
    * @throws IllegalStateException as {@link #reserve} does
    */
   static Map<String, Double> onOneNode(int actors, Map<String, Double> each, Duration timeout) {
@@ -93,9 +97,9 @@ final class Placement {
   }
 
   /**
-   * Refuses a user's placement group that cannot hold the actors.
+   * Checks that a user's placement group can hold the actors.
    *
-   * @throws IllegalArgumentException with what it has and what is wanted
+   * @throws IllegalArgumentException if it cannot; the message says what it has and what is needed
    */
   static void check(PlacementGroup group, int actors, Map<String, Double> each) {
     List<Map<String, Double>> bundles = group.getBundles();

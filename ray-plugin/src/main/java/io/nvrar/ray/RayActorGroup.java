@@ -26,22 +26,25 @@ import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Actors of one class, side by side on one node, each in a process of its own with the JVM options
- * that Ray and this library need, and its own share of the node's resources. They live until {@link
- * #close}, or the end of the driver; {@link Options#detached() detached} ones until {@link #kill}.
- * A dead one is not restarted. Safe for use by many threads.
+ * Actors of one class on one node. Each has a process of its own, with the JVM options that Ray and
+ * this library need, and its own share of the node's resources. The actors live until {@link
+ * #close} or the end of the driver; {@link Options#detached() detached} actors live until {@link
+ * #kill}. A dead actor is not restarted. Thread-safe.
  *
  * @param <A> the actors' class
  */
 public final class RayActorGroup<A extends CollectiveActor> implements AutoCloseable {
 
-  /** What goes with the actors; null if it is the user's, or there is none. */
+  /**
+   * The placement group that is removed with the actors; null if it is the user's, or there is
+   * none.
+   */
   private final @Nullable PlacementGroup placement;
 
-  /** Whether the actors end when this driver has no more use for them. */
+  /** Whether {@link #close} kills the actors. */
   private final boolean owned;
 
-  /** Ray ends an actor when its last handle is garbage. */
+  /** Kept because Ray ends an actor when its last handle becomes garbage. */
   private final List<ActorHandle<A>> handles;
 
   // Guarded by this.
@@ -54,17 +57,18 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * Makes the actors and waits until their constructors have returned. On failure nothing stays
-   * behind.
+   * Creates the actors and waits until their constructors have returned. If it fails, it releases
+   * everything it created.
    *
-   * @param constructor a constructor reference such as {@code Shard::new}; Ray takes no lambda
+   * @param constructor a constructor reference such as {@code Shard::new}; Ray does not accept a
+   *     lambda
    * @param count the number of actors, 1 or more
    * @param options what each actor gets
    * @throws IllegalArgumentException if the options contradict each other or their placement group
-   * @throws IllegalStateException if the cluster has no room for them, naming what is wanted and
-   *     what is there; if they have not started in {@link Options#timeout}; or if there is an actor
-   *     of the same name
-   * @throws CollectiveException if an actor died as it started
+   * @throws IllegalStateException if the cluster has no room for the actors, with the wanted and
+   *     the available resources in the message; if they have not started within {@link
+   *     Options#timeout}; or if there is an actor of the same name
+   * @throws CollectiveException if an actor died while it started
    */
   public static <A extends CollectiveActor> RayActorGroup<A> create(
       RayFunc0<A> constructor, int count, Options options) {
@@ -95,17 +99,17 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * {@link #create(RayFunc0, int, Options)} of actors that differ, such as by their rank:
+   * {@link #create(RayFunc0, int, Options)} for actors that differ, for example by their rank:
    *
    * <pre>{@code
    * RayActorGroup.createByRank(rank -> Ray.actor(Shard::new, rank, model), 4, Options.gpus(1))
    * }</pre>
    *
-   * @param creator called in this process, with each rank once; may set what {@link Options} lacks,
-   *     such as {@code setMaxConcurrency}. Its JVM options and restarts are overridden, and so are
-   *     the resources that the options name; what it asks for of others is not reserved. Its name,
-   *     lifetime and placement group are overridden only where the options set them, or a placement
-   *     group is made here because they set neither that nor {@link Options#detached}
+   * @param creator called in this process, once for each rank. It may set what {@link Options}
+   *     lacks, such as {@code setMaxConcurrency}. The JVM options, the restarts, and the resources
+   *     that the options name are overridden; other resources that it requests are not reserved.
+   *     Its name and lifetime are overridden only if the options set them. Its placement group is
+   *     overridden unless {@link Options#detached} is set without {@link Options#placementGroup}
    */
   public static <A extends CollectiveActor> RayActorGroup<A> createByRank(
       IntFunction<ActorCreator<A>> creator, int count, Options options) {
@@ -149,12 +153,12 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * The actors that this or another driver made under a {@link Options#name name}; {@link #close}
-   * leaves them alive.
+   * Finds the actors that this or another driver created under a {@link Options#name name}. {@link
+   * #close} of the result leaves them alive.
    *
-   * @param name what {@link Options#name} was given
+   * @param name the value that {@link Options#name} was called with
    * @param count the number of actors, as they were created
-   * @throws IllegalStateException if one of them does not exist, or not in this driver's namespace
+   * @throws IllegalStateException if one of them does not exist in this driver's namespace
    */
   public static <A extends CollectiveActor> RayActorGroup<A> find(String name, int count) {
     if (count < 1) {
@@ -163,7 +167,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     return new RayActorGroup<>(null, false, NamedActors.find(name, count));
   }
 
-  /** The actors; index is the rank that {@link RayCollectives#createGroup} gives them. */
+  /** The actors; an actor's index is the rank that {@link RayCollectives#createGroup} gives it. */
   public List<ActorHandle<A>> handles() {
     return handles;
   }
@@ -178,7 +182,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     return onEach(actor -> actor.task(method, argument).remote());
   }
 
-  /** Starts a task on every actor with an argument from the object store, sent once to a node. */
+  /**
+   * Starts a task on every actor with an argument from the object store, which Ray sends once to
+   * each node.
+   */
   public <T0, R> List<ObjectRef<R>> callAll(RayFunc2<A, T0, R> method, ObjectRef<T0> argument) {
     return onEach(actor -> actor.task(method, argument).remote());
   }
@@ -194,9 +201,9 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * Ends the use of the actors: kills them and gives their room back, unless they are detached or
-   * were {@link #find found}, which live on. Idempotent; does not wait for their processes. After
-   * {@code Ray.shutdown()}, which ends them too, it does nothing.
+   * Kills the actors and releases their resources. Detached actors, and actors from {@link #find},
+   * are left alive. Idempotent; does not wait for their processes to end. After {@code
+   * Ray.shutdown()}, which also ends the actors, it does nothing.
    */
   @Override
   public void close() {
@@ -206,11 +213,12 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   /**
-   * Kills the actors, also those that {@link #close} would leave alive, and gives their room back.
-   * Idempotent, and can be called again after it has failed; does not wait for their processes.
+   * Kills the actors, including those that {@link #close} leaves alive, and releases their
+   * resources. Idempotent; may be called again after a failure; does not wait for their processes
+   * to end.
    *
-   * @throws IllegalStateException if Ray is not initialised in this process and the actors live on:
-   *     detached ones, or those that were {@link #find found}
+   * @throws IllegalStateException if Ray is not initialised in this process and the actors are
+   *     detached or come from {@link #find}
    */
   public synchronized void kill() {
     if (killed) {
@@ -229,7 +237,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       return actor.remote();
     } catch (IllegalArgumentException e) {
       if (name != null && NamedActors.get(NamedActors.name(name, rank)).isPresent()) {
-        throw NamedActors.taken(name, rank, e); // another driver's, made since we looked
+        throw NamedActors.taken(name, rank, e); // another driver created it since awaitFree
       }
       throw e;
     }
@@ -263,7 +271,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       @Nullable PlacementGroup placement,
       List<? extends ActorHandle<? extends CollectiveActor>> handles) {
     if (!Ray.isInitialized()) {
-      return; // they have gone with their job
+      return; // Ray.shutdown has ended the actors
     }
     List<Runnable> steps = new ArrayList<>();
     if (!Ray.getRuntimeContext().isLocalMode()) {
@@ -281,7 +289,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     runAll(steps);
   }
 
-  /** Runs every step, then throws what the first that failed threw, the others' suppressed. */
+  /** Runs every step, then throws the first failure, with the others suppressed. */
   static void runAll(List<Runnable> steps) {
     Throwable first = null;
     for (Runnable step : steps) {
@@ -303,13 +311,16 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
   }
 
-  /** What each actor of a {@link RayActorGroup} gets. Immutable; the setters return a copy. */
+  /** The options of each actor of a {@link RayActorGroup}. Immutable; the setters return a copy. */
   public static final class Options {
 
     /** Default of {@link #timeout(Duration)}. */
     public static final Duration TIMEOUT_DEFAULT = Duration.ofSeconds(60);
 
-    /** Ray's serializer opens six packages; without them an exception ends the actor's process. */
+    /**
+     * Ray's serializer reflects on six JDK packages; unless they are opened, an exception ends the
+     * actor's process.
+     */
     private static final List<String> JVM_OPTIONS =
         List.of(
             "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -319,9 +330,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
             "--add-opens=java.base/java.net=ALL-UNNAMED",
             "--add-opens=java.base/java.text=ALL-UNNAMED",
             "--enable-native-access=ALL-UNNAMED",
-            // Kryo without sun.misc.Unsafe, which newer JDKs warn about.
+            // Keeps Kryo from using sun.misc.Unsafe, which newer JDKs warn about.
             "-Dkryo.unsafe=false",
-            // Several JVMs share the node's cores: the fewest collector threads, the fastest start.
+            // Several JVMs share the node's cores; the serial collector has the fewest threads and
+            // starts fastest.
             "-XX:+UseSerialGC");
 
     private final Map<String, Double> resources;
@@ -351,22 +363,22 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
 
     /**
-     * This many GPUs for each actor, more than 0. Its member of a group is on the first of them;
-     * two actors that share one cannot be in one group there.
+     * Gives each actor this many GPUs, more than 0. An actor's member of a group uses the first of
+     * them. Two actors that share a GPU cannot be in one group on GPUs.
      */
     public static Options gpus(double count) {
       return defaults().resource("GPU", count);
     }
 
     /**
-     * This many CPUs and no GPU for each actor, more than 0. Their groups run on the CPU, unless
-     * {@link io.nvrar.GroupConfig#backend()} says otherwise.
+     * Gives each actor this many CPUs, more than 0, and no GPU. Its groups run on the CPU unless
+     * {@link io.nvrar.GroupConfig#backend()} is {@link io.nvrar.Backend#CUDA}.
      */
     public static Options cpus(double count) {
       return defaults().resource("CPU", count);
     }
 
-    /** Also this much of a resource of Ray's for each actor, more than 0. */
+    /** Gives each actor also this amount of a Ray resource, more than 0. */
     public Options resource(String name, double amount) {
       if (!(amount > 0) || Double.isInfinite(amount)) {
         throw new IllegalArgumentException(
@@ -377,7 +389,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       return new Options(more, jvmOptions, timeout, this.name, detached, placement);
     }
 
-    /** The largest heap of each actor's JVM, as {@code -Xmx} takes it, such as {@code "2g"}. */
+    /**
+     * Sets the maximum heap of each actor's JVM, in the format of {@code -Xmx}, such as {@code
+     * "2g"}.
+     */
     public Options heap(String size) {
       if (!size.matches("[1-9][0-9]*[kKmMgG]?")) {
         throw new IllegalArgumentException(
@@ -386,14 +401,17 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       return jvmOption("-Xmx" + size);
     }
 
-    /** One more option for each actor's JVM, after those that this library needs. */
+    /** Adds an option for each actor's JVM, after those that this library needs. */
     public Options jvmOption(String option) {
       List<String> more = new ArrayList<>(jvmOptions);
       more.add(Objects.requireNonNull(option, "option"));
       return new Options(resources, List.copyOf(more), timeout, name, detached, placement);
     }
 
-    /** How long creating the actors waits for names, room and their start; 1 s to 1 day. */
+    /**
+     * Sets how long creating the actors may wait for names, for resources and for their start; 1 s
+     * to 1 day.
+     */
     public Options timeout(Duration value) {
       if (value.compareTo(Duration.ofSeconds(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
         throw new IllegalArgumentException("timeout is " + value + ", must be 1 s to 1 day");
@@ -403,8 +421,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
     /**
      * Names the actors {@code <name>-0}, {@code <name>-1} and so on in the namespace of this driver
-     * ({@code ray.job.namespace}), so that {@link RayActorGroup#find} finds them there. Where Ray
-     * still gives a name to an actor that is dead, creating the next waits until it does not.
+     * ({@code ray.job.namespace}), so that {@link RayActorGroup#find} finds them there. If Ray
+     * still holds a name for a dead actor, creating the actors waits until the name is free.
      *
      * @param value not blank
      */
@@ -416,25 +434,26 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
 
     /**
-     * The actors outlive the driver, and {@link RayActorGroup#close}, until {@link
-     * RayActorGroup#kill}. They need a {@link #name}, which they have in the namespace of the
-     * driver that makes them: a later driver finds them only if both were started with the same
-     * {@code ray.job.namespace}. A driver that sets none is alone in a namespace that Ray makes up
-     * for it.
+     * Makes the actors outlive the driver and {@link RayActorGroup#close}, until {@link
+     * RayActorGroup#kill}. They need a {@link #name}. Names belong to the namespace of the driver
+     * that creates the actors: a later driver finds them only if both drivers were started with the
+     * same {@code ray.job.namespace}. Ray gives a driver without that setting an anonymous
+     * namespace of its own.
      *
-     * <p>Ray ends the actors of a placement group with it, and a Java driver's with the driver. So
-     * detached actors have none of their own: they start on a node that has room for all, which is
-     * not reserved for them. One given by {@link #placementGroup} must live as long as they do.
+     * <p>Ray ends the actors of a placement group with the group, and removes a Java driver's
+     * placement groups with the driver. So none is created for detached actors: they start on a
+     * node that has room for all of them, but that room is not reserved. A placement group set by
+     * {@link #placementGroup} must live as long as the actors.
      */
     public Options detached() {
       return new Options(resources, jvmOptions, timeout, name, true, placement);
     }
 
     /**
-     * Places actor {@code i} into bundle {@code i} of a placement group that somebody has made. It
-     * is not removed with the actors, but they end when it is. There must be a bundle for each
-     * actor, with all that an actor gets; and the bundles should be on one node, for only actors of
-     * one node can be members of one group.
+     * Places actor {@code i} into bundle {@code i} of an existing placement group. The placement
+     * group is not removed with the actors, but removing it ends the actors. It must have a bundle
+     * for each actor, with all resources of an actor. The bundles should be on one node, because
+     * only actors of one node can be members of one group.
      */
     public Options placementGroup(PlacementGroup value) {
       return new Options(

@@ -10,20 +10,20 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver's handle of a group of actors. It speaks to the members by the group's control
- * channel, not by Ray tasks, which would queue behind an actor that waits in a collective. Safe for
- * use by many threads.
+ * The driver's handle of a group of actors. It communicates with the members over the group's
+ * control channel, not by Ray tasks, which would queue behind an actor that waits in a collective.
+ * Thread-safe.
  *
- * <p>If the driver's process dies, the members' calls end with a {@link CollectiveException}.
+ * <p>If the driver's process dies, the members' calls throw a {@link CollectiveException}.
  */
 public final class RayCollectiveGroup implements AutoCloseable {
 
-  /** How long closing a failed group waits; a member that is busy leaves it when it is not. */
+  /** How long closing a failed group waits for the members to leave. A busy member leaves later. */
   private static final int LEAVE_MILLIS = 1_000;
 
   private final GroupObserver observer;
 
-  /** Ray ends an actor when its last handle is garbage. */
+  /** Kept because Ray ends an actor when its last handle becomes garbage. */
   private final List<ActorHandle<? extends CollectiveActor>> actors;
 
   private final ObjectRef<byte[]> ticket;
@@ -53,13 +53,13 @@ public final class RayCollectiveGroup implements AutoCloseable {
     return actors;
   }
 
-  /** What ended the group before its time, or null. */
+  /** Why the group failed; null if it has not, or has ended in order. */
   public @Nullable CollectiveException failure() {
     return observer.failure();
   }
 
   /**
-   * Ends the group at once for all members: running calls leave and throw. Does not block.
+   * Aborts the group for all members: running calls end and throw. Does not block.
    *
    * @param reason one clause for the members' messages
    */
@@ -68,16 +68,17 @@ public final class RayCollectiveGroup implements AutoCloseable {
   }
 
   /**
-   * Destroys the group: all members close in order. Works while actors wait in a collective, and
-   * takes at most the group's join timeout, and 5 s more where members or connections do not end by
-   * themselves. Idempotent. The actors live on.
+   * Destroys the group: all members close in order. Works while actors wait in a collective. Takes
+   * at most the group's join timeout, plus 5 s if members or connections do not end by themselves.
+   * Idempotent. The actors stay alive.
    */
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
       observer.destroy();
       if (observer.failure() != null && Ray.isInitialized()) {
-        // A failed group hears nothing any more; its members give their memory back by a task.
+        // A failed group receives no messages any more, so its members free their memory by a Ray
+        // task.
         List<ObjectRef<Boolean>> left = MemberTasks.leave(actors, name(), ticket);
         Ray.wait(left, left.size(), LEAVE_MILLIS);
       }

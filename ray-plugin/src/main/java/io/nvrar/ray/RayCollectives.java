@@ -6,29 +6,31 @@ import io.ray.api.ActorHandle;
 import java.util.List;
 
 /**
- * Groups of Ray actors by name, after Python's {@code ray.util.collective}. The driver calls {@link
- * #createGroup}; the other methods are for the methods of the actors. Safe for use by many threads.
+ * Named groups of Ray actors, modelled on Python's {@code ray.util.collective}. The driver calls
+ * {@link #createGroup}; the actors call the other methods. Thread-safe.
  *
- * <p>An actor knows itself by the thread that Ray runs its task on. On a cluster other threads of
- * its process do as well; in Ray's local mode only the task's own.
+ * <p>The calling actor is found by the calling thread. On a cluster any thread of the actor's
+ * process may call; in Ray's local mode only the thread that runs the actor's task may.
  */
 public final class RayCollectives {
 
   private RayCollectives() {}
 
   /**
-   * Makes a group of actors and waits until all have joined. On failure nothing stays behind, and
-   * the name can be used again.
+   * Creates a group of actors and waits until all have joined. If it fails, it undoes what it did,
+   * and the name can be used again.
    *
-   * @param name the group's name, not blank; an actor has at most one live group of a name
-   * @param actorsInRankOrder the members, 1 to 8 different actors; index is rank
-   * @param config what the members agree on; {@link GroupConfig#joinTimeout} bounds the joins. This
-   *     call takes at most {@value GroupCreation#MARGIN_SECONDS} s more, for tasks to reach their
-   *     actors; if it fails, another {@value GroupCreation#UNDO_SECONDS} s, to undo what was done
+   * @param name the group's name, not blank; an actor is in at most one live group of a name
+   * @param actorsInRankOrder the members, 1 to 8 different actors; an actor's index is its rank
+   * @param config the configuration of all members. This call takes at most {@link
+   *     GroupConfig#joinTimeout} plus {@value GroupCreation#MARGIN_SECONDS} s for tasks to reach
+   *     their actors, and if it fails, another {@value GroupCreation#UNDO_SECONDS} s to undo what
+   *     was done
    * @return the driver's handle; close it to destroy the group
-   * @throws io.nvrar.CollectiveException what went wrong in the actors: the most telling of their
-   *     failures, with the others suppressed
-   * @throws IllegalArgumentException for a bad name or list of actors
+   * @throws io.nvrar.CollectiveException if an actor could not join: the failure that best explains
+   *     the others, with the others suppressed
+   * @throws IllegalArgumentException if the name is blank, or the list of actors is empty, too
+   *     long, or contains an actor twice
    */
   public static RayCollectiveGroup createGroup(
       String name,
@@ -37,20 +39,20 @@ public final class RayCollectives {
     return new GroupCreation(name, actorsInRankOrder, config).run();
   }
 
-  /** As {@link #createGroup(String, List, GroupConfig)} with every default. */
+  /** {@link #createGroup(String, List, GroupConfig)} with the default configuration. */
   public static RayCollectiveGroup createGroup(
       String name, List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder) {
     return createGroup(name, actorsInRankOrder, GroupConfig.defaults());
   }
 
   /**
-   * The calling actor's member of a group. Keep the result in a variable where nanoseconds count.
+   * The calling actor's member of a group. The lookup is not free: keep the result in a variable in
+   * a hot loop.
    *
-   * <p>A group that has failed is still found, and its calls throw the failure, until the driver
-   * closes it or the actor joins another of its name. If the driver is lost, the member frees its
-   * memory by itself. Of groups that have failed and were not closed an actor remembers the last
-   * {@value GroupRegistry#FAILED_KEPT} that it joined: when it joins another group, older ones are
-   * closed and forgotten.
+   * <p>A failed group is still found, and its calls throw the failure, until the driver closes it
+   * or the actor joins another group of the same name. If the driver is lost, the member frees its
+   * memory by itself. An actor keeps the last {@value GroupRegistry#FAILED_KEPT} failed groups that
+   * were not closed: when it joins another group, older ones are closed and forgotten.
    *
    * @throws IllegalArgumentException if the actor is in no group of that name; the message lists
    *     those it is in
@@ -60,18 +62,24 @@ public final class RayCollectives {
     return GroupRegistry.INSTANCE.get(CurrentActor.id(), name);
   }
 
-  /** Whether the calling actor is a member of a group of that name that was not destroyed. */
+  /**
+   * Whether the calling actor is a member of a group of that name which was not closed or
+   * destroyed.
+   */
   public static boolean isGroupInitialized(String name) {
     return GroupRegistry.INSTANCE.find(CurrentActor.id(), name) != null;
   }
 
-  /** The calling actor's rank in a group, -1 if it is in none of that name. */
+  /** The calling actor's rank in a group; -1 if the actor is in no group of that name. */
   public static int rank(String name) {
     CollectiveGroup group = GroupRegistry.INSTANCE.find(CurrentActor.id(), name);
     return group == null ? -1 : group.rank();
   }
 
-  /** The number of members of a group of the calling actor, -1 if it is in none of that name. */
+  /**
+   * The number of members of a group of the calling actor; -1 if the actor is in no group of that
+   * name.
+   */
   public static int worldSize(String name) {
     CollectiveGroup group = GroupRegistry.INSTANCE.find(CurrentActor.id(), name);
     return group == null ? -1 : group.worldSize();

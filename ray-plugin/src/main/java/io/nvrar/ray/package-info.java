@@ -1,7 +1,7 @@
 /**
- * Groups of Ray actors. The driver makes actors with {@link io.nvrar.ray.RayActorGroup} (or by
- * itself) and a group of them with {@link io.nvrar.ray.RayCollectives#createGroup}; an actor is a
- * {@link io.nvrar.ray.CollectiveActor} and takes its member with {@link
+ * Groups of Ray actors. The driver creates actors with {@link io.nvrar.ray.RayActorGroup} or with
+ * Ray's API, and groups them with {@link io.nvrar.ray.RayCollectives#createGroup}. An actor
+ * implements {@link io.nvrar.ray.CollectiveActor} and gets its member of a group from {@link
  * io.nvrar.ray.RayCollectives#group}.
  */
 @NullMarked

@@ -16,7 +16,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/** An observer's state. */
+/**
+ * The implementation of {@link GroupObserver}: an observer's connection to the rendezvous, and what
+ * it has received about the group.
+ */
 final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private static final long FOREVER = Long.MAX_VALUE;
   private static final long END_NANOS = TimeUnit.SECONDS.toNanos(2);
@@ -83,7 +86,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     if (!await(() -> groupEnded || failure != null || disconnected || ended, joinNanos)) {
       abort("it was not closed within " + Phrases.seconds(ticket.config().joinTimeout()));
     }
-    // Rank 0 ends the channel when it has left; then the name and the port are free.
+    // Rank 0 closes the channel when it has left; from then on the port can be used again.
     await(() -> disconnected || ended, END_NANOS);
     close();
   }
@@ -94,7 +97,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     await(() -> ended, END_NANOS);
   }
 
-  /** Waits on the monitor. False if the time is over or the caller was interrupted. */
+  /** Waits on the monitor. Returns false on a timeout or if the thread was interrupted. */
   private boolean await(BooleanSupplier condition, long nanos) {
     try {
       return monitor.await(condition, System.nanoTime() + nanos);
@@ -129,7 +132,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
           });
     } else if (message instanceof Message.AllClosed
         || (message instanceof Message.Closing closing && closing.rank() == 0)) {
-      // Without rank 0 there is nothing left to observe.
+      // Rank 0 runs the rendezvous, so there is nothing to observe without it.
       monitor.update(
           () -> {
             groupEnded |= message instanceof Message.AllClosed;
@@ -149,7 +152,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     record(loss);
   }
 
-  /** Under the monitor. */
+  /** Called under the monitor. */
   private Failure loss(String why) {
     ProcessIdentity rankZero = ProcessIdentity.ofRankZero(ticket, members);
     String lastSeen =

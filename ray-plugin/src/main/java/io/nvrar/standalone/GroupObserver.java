@@ -4,12 +4,12 @@ import io.nvrar.CollectiveException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The view of a group from a process that is no member, such as a Ray driver: it learns of failures
- * and can end the group, also while the members are blocked in a collective. Safe for use by many
- * threads.
+ * Observes a group from a process that is not a member, such as a Ray driver. It learns of failures
+ * and can abort or destroy the group, even while the members are blocked in a collective.
+ * Thread-safe.
  *
- * <p>A process that ends without {@link #close} or {@link #destroy} takes the group with it: the
- * members' calls end with a {@link CollectiveException} that names the lost driver.
+ * <p>If the observer's process ends without {@link #close} or {@link #destroy}, the group fails:
+ * the members' calls throw a {@link CollectiveException} that names the lost driver.
  */
 public interface GroupObserver extends AutoCloseable {
 
@@ -22,12 +22,13 @@ public interface GroupObserver extends AutoCloseable {
   /**
    * Why the group failed.
    *
-   * @return a new exception at each call; null while nothing failed and after an orderly end
+   * @return a new exception at each call; null while the group has not failed, and after an orderly
+   *     end
    */
   @Nullable CollectiveException failure();
 
   /**
-   * Ends the group for all members: running calls leave and throw, later ones throw at once. Never
+   * Aborts the group for all members: running calls end and throw, later calls throw at once. Never
    * blocks.
    *
    * @param reason one clause for the members' messages
@@ -35,14 +36,14 @@ public interface GroupObserver extends AutoCloseable {
   void abort(String reason);
 
   /**
-   * Asks all members to close in order and waits, at most the join timeout, until they have. A call
-   * that all members have entered still completes. A group that cannot be closed in that time is
-   * aborted. Ending the connection takes at most 4 s more. Idempotent; members may still call
+   * Asks all members to close in order and waits until they have, at most the join timeout. A call
+   * that all members have entered still completes. A group that does not close in that time is
+   * aborted. Closing the connection takes at most another 4 s. Idempotent. Members may still call
    * {@code close()}, which then does nothing.
    */
   void destroy();
 
-  /** Stops observing, in at most 2 s; the group goes on. Idempotent. */
+  /** Stops observing, within 2 s. The group is not affected. Idempotent. */
   @Override
   void close();
 }

@@ -18,7 +18,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Groups of plain JVM processes, or threads: one makes a ticket, all join with it.
+ * Groups of plain JVM processes or threads. One process creates a ticket, and all members join with
+ * it.
  *
  * <pre>{@code
  * byte[] ticket = Groups.createTicket("tp", 4, GroupConfig.defaults(), "10.0.0.1");  // rank 0's process
@@ -27,36 +28,38 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>A ticket holds a secret: whoever has it can join or end the group while the group lives. It is
- * good for one group. All methods may be called by any thread.
+ * <p>A ticket holds a secret: whoever has it can join or abort the group while the group lives. A
+ * ticket is valid for one group only. Any thread may call any method.
  */
 public final class Groups {
 
-  /** The most members of a group: in this version all share one host's memory. */
+  /**
+   * The largest number of members of a group. In this version all members share one host's memory.
+   */
   public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
 
-  /** The smallest {@code ringBytes} of a group of several nodes, but for 0. */
+  /** The smallest nonzero {@code ringBytes} of a group of several nodes. */
   public static final int MIN_RING_BYTES_OF_NODES = Rendezvous.MIN_RING_BYTES_OF_NODES;
 
   /**
-   * The open rendezvous that rank 0 of this process has not joined yet: it is what ties a ticket,
-   * which is bytes, to the socket that waits for its members. An entry goes when rank 0 joins, when
-   * the ticket is discarded, or by itself after the join timeout.
+   * The open rendezvous of this process that rank 0 has not joined yet. The map connects a ticket,
+   * which is only bytes, to the socket that waits for its members. An entry is removed when rank 0
+   * joins, when the ticket is discarded, or after the join timeout.
    */
   private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
 
   private Groups() {}
 
   /**
-   * Opens the rendezvous of a new group and returns the ticket to give to its members. Called in
-   * the process that will join as rank 0. The rendezvous closes by itself if no member has come
-   * within the join timeout.
+   * Opens the rendezvous of a new group and returns the ticket to give to its members. Call it in
+   * the process that will join as rank 0. The rendezvous closes by itself if no member has
+   * connected within the join timeout.
    *
-   * @param name the group's name for messages, 1 to 128 characters
+   * @param name the group's name, used in messages, 1 to 128 characters
    * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
-   * @param config what all members agree on
-   * @param host an address of this machine that all members can reach; the rendezvous listens there
-   *     only
+   * @param config the configuration of all members
+   * @param host an address of this machine that all members can reach; the rendezvous listens only
+   *     on that address
    * @return the ticket, under 4 KiB
    * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
    *     for several nodes, or the host cannot be resolved
@@ -74,10 +77,10 @@ public final class Groups {
   }
 
   /**
-   * Closes the rendezvous of a ticket made by this process that rank 0 has not used; members that
-   * wait there fail. Does nothing for any other ticket.
+   * Closes the rendezvous of a ticket that this process created and rank 0 has not used. Members
+   * waiting there fail. Does nothing for any other ticket.
    *
-   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws IllegalArgumentException if these bytes are not a ticket
    */
   public static void discardTicket(byte[] ticket) {
     Ticket decoded = TicketCodec.decode(ticket);
@@ -94,17 +97,17 @@ public final class Groups {
   }
 
   /**
-   * Becomes one member of a group. Returns when all members have joined; if one cannot, all fail
-   * with the reason.
+   * Joins a group as one member. Returns when all members have joined; if one cannot join, the call
+   * throws on all members, with the reason.
    *
    * @param ticket from {@link #createTicket}
-   * @param rank this member's rank, each taken once; rank 0 joins in the process that made the
-   *     ticket
+   * @param rank this member's rank, different for every member; rank 0 must join in the process
+   *     that created the ticket
    * @param deviceOrdinal the device of this process to compute on; the CPU backend ignores it
-   * @throws IllegalArgumentException if these bytes are no ticket or the group has no such rank
-   * @throws io.nvrar.CollectiveTimeoutException if members are missing after the join timeout
-   * @throws GroupMismatchException if members differ in library, world size or configuration, or
-   *     two claim one rank
+   * @throws IllegalArgumentException if these bytes are not a ticket, or the group has no such rank
+   * @throws io.nvrar.CollectiveTimeoutException if members are missing when the join timeout ends
+   * @throws GroupMismatchException if members differ in the library build, the world size or the
+   *     configuration, or if two members have the same rank
    * @throws BackendUnavailableException if the group's backend cannot run in this process
    * @throws CollectiveException if this or another member cannot join
    */
@@ -123,12 +126,12 @@ public final class Groups {
   }
 
   /**
-   * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. When
-   * such a group has failed and its observer has aborted it or is lost, or rank 0 is, this member
-   * frees what it holds by itself, as do those of the groups split from it. Its calls go on to
-   * throw the failure, and {@link CollectiveGroup#close} works as ever. Where rank 0 joins in this
-   * way, an observer that has not come within twice the join timeout and 15 s after all have joined
-   * is lost, too.
+   * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. Once
+   * such a group has failed, and its observer has aborted it or was lost, or rank 0 was lost, this
+   * member and the members of groups split from it free their resources by themselves. Calls still
+   * throw the failure, and {@link CollectiveGroup#close} works as usual. If rank 0 joins in this
+   * way, an observer that has not connected within twice the join timeout plus 15 s after all
+   * members have joined counts as lost.
    */
   public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
     MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);
@@ -147,11 +150,11 @@ public final class Groups {
   }
 
   /**
-   * Observes a group from a process that is no member. May be called before, while and after the
-   * members join (of a group whose rank 0 has {@link #joinObserved joined as observed}, in time).
-   * Tries to reach the rendezvous for at most the join timeout.
+   * Observes a group from a process that is not a member. May be called before, while or after the
+   * members join; if rank 0 joined with {@link #joinObserved}, within the time limit described
+   * there. Tries to reach the rendezvous for at most the join timeout.
    *
-   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws IllegalArgumentException if these bytes are not a ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(byte[] ticket) {
@@ -160,10 +163,10 @@ public final class Groups {
   }
 
   /**
-   * {@link #observe(byte[])} in another time than the join timeout.
+   * {@link #observe(byte[])} with a time limit other than the join timeout.
    *
    * @param limit how long to try to reach the rendezvous
-   * @throws IllegalArgumentException if these bytes are no ticket
+   * @throws IllegalArgumentException if these bytes are not a ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(byte[] ticket, Duration limit) {

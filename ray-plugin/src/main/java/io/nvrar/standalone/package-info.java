@@ -1,6 +1,6 @@
 /**
- * Groups of plain Java processes, without Ray: {@link io.nvrar.standalone.Groups} makes a ticket
- * and joins by it.
+ * Groups of plain Java processes, without Ray: {@link io.nvrar.standalone.Groups} creates tickets
+ * and joins groups with them.
  */
 @NullMarked
 package io.nvrar.standalone;

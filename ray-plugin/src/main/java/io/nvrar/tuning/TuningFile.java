@@ -26,7 +26,7 @@ import java.util.Locale;
 import java.util.Set;
 
 /**
- * A {@link TuningTable} as a JSON file:
+ * Reads a {@link TuningTable} from a JSON file such as:
  *
  * <pre>{@code
  * {
@@ -38,9 +38,9 @@ import java.util.Set;
  * }
  * }</pre>
  *
- * <p>A rule's {@code bytesMax} and {@code algorithm} must be there; what else is left out matches
- * anything. Nothing else may stand in the file, so that a misspelt name is an error and not a rule
- * that says less.
+ * <p>A rule must have {@code bytesMax} and {@code algorithm}; each other field is optional and
+ * matches anything if it is left out. Unknown fields are refused, so that a misspelt name is an
+ * error and not a rule that matches more than intended.
  */
 public final class TuningFile {
   private static final int VERSION = 1;
@@ -52,14 +52,14 @@ public final class TuningFile {
   /**
    * Reads a table.
    *
-   * @throws IllegalArgumentException if the file is no tuning table; one sentence with the path,
-   *     the line and the column
+   * @throws IllegalArgumentException if the file is not a tuning table; the message is one sentence
+   *     with the path, the line and the column
    * @throws UncheckedIOException if the file cannot be read
    */
   public static TuningTable read(Path file) {
     String text = text(file);
-    // The default strictness refuses comments and the like; a stricter one came with Gson 2.11,
-    // which the workers of older Ray clusters do not have.
+    // Gson's default strictness already refuses comments and similar extensions. The stricter mode
+    // came with Gson 2.11, which the workers of older Ray clusters do not have.
     JsonReader json = new JsonReader(new StringReader(text));
     try {
       return table(json);
@@ -223,20 +223,20 @@ public final class TuningFile {
 
   private static void requireFirst(String name, boolean again) {
     if (again) {
-      throw new IllegalArgumentException("'%s' stands there twice".formatted(name));
+      throw new IllegalArgumentException("'%s' appears twice".formatted(name));
     }
   }
 
   private static IllegalArgumentException unknown(String name, String known) {
     return new IllegalArgumentException(
-        "there is no '%s' but only %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
+        "unknown field '%s', known are %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
   }
 
   private static void expect(JsonReader json, JsonToken wanted) throws IOException {
     JsonToken found = json.peek();
     if (found != wanted) {
       throw new IllegalArgumentException(
-          "%s stands where %s belongs".formatted(name(found), name(wanted)));
+          "found %s where %s is required".formatted(name(found), name(wanted)));
     }
   }
 
@@ -259,14 +259,14 @@ public final class TuningFile {
   }
 
   private static long integer(JsonReader json) throws IOException {
-    // Not nextLong, which takes strings and 1.0 for integers too.
+    // nextLong would also accept strings and 1.0.
     expect(json, JsonToken.NUMBER);
     String digits = json.nextString();
     try {
       return Long.parseLong(digits);
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException(
-          "%s is no integer of 64 bits".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
+          "%s is not a 64-bit integer".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
     }
   }
 
@@ -279,7 +279,7 @@ public final class TuningFile {
       }
     }
     throw new IllegalArgumentException(
-        "'%s' is none of %s"
+        "'%s' is not one of %s"
             .formatted(
                 Printable.of(name, MAX_QUOTED_CHARS), Arrays.toString(type.getEnumConstants())));
   }

@@ -1,4 +1,4 @@
-/** Tuned parameters of collectives, as files. */
+/** Reads tuning tables from files. */
 @NullMarked
 package io.nvrar.tuning;
 

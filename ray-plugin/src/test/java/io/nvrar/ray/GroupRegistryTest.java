@@ -112,7 +112,7 @@ class GroupRegistryTest {
     assertThat(registry.leave(actor, "tp", ticket)).isFalse();
     assertThatThrownBy(() -> join(actor, "tp", ticket))
         .isInstanceOf(CollectiveException.class)
-        .hasMessage("the driver gave group 'tp' up before this actor had joined it");
+        .hasMessage("the driver gave up group 'tp' before this actor had joined it");
     assertThat(registry.find(actor, "tp")).isNull();
     join(actor, "tp");
   }
@@ -143,7 +143,7 @@ class GroupRegistryTest {
     assertThatThrownBy(() -> join.get(10, TimeUnit.SECONDS))
         .cause()
         .isInstanceOf(CollectiveException.class)
-        .hasMessage("the driver gave group 'tp' up before this actor had joined it");
+        .hasMessage("the driver gave up group 'tp' before this actor had joined it");
     assertThat(Objects.requireNonNull(made.get()).isClosed()).isTrue();
     assertThat(registry.find(actor, "tp")).isNull();
     join(actor, "tp");

@@ -183,7 +183,7 @@ class FailedProcessesTest {
     assertThat(fault.ranks()).containsExactly(2);
     assertThat(fault.sentence())
         .isEqualTo(
-            "rank 2 did not come to allReduce #4 float32[1024] SUM (one-shot); it had finished allReduce #3 float32[1024] SUM (one-shot)");
+            "rank 2 did not enter allReduce #4 float32[1024] SUM (one-shot); it had finished allReduce #3 float32[1024] SUM (one-shot)");
   }
 
   @Test

@@ -14,27 +14,31 @@ import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
 /**
- * The way by which a JVM that a command has started answers: a pipe of its own. Standard output
- * does not do, because the JVM itself writes there when an option such as {@code -Xlog:gc} asks it
- * to, also one of {@code JAVA_TOOL_OPTIONS}; nor does standard error.
+ * A pipe on which a JVM that a command has started sends its answers. Standard output and standard
+ * error cannot be used, because the JVM itself writes there if an option such as {@code -Xlog:gc}
+ * asks for it, possibly by {@code JAVA_TOOL_OPTIONS}.
  */
 public final class AnswerPipe {
   private static final String DESCRIPTOR = "/proc/self/fd/3";
 
-  /** Says that descriptor 3 is the pipe: else a JVM has a file of the JDK's there, or anything. */
+  /**
+   * The property that marks descriptor 3 as the pipe; otherwise it may be a file of the JDK, or
+   * anything else.
+   */
   private static final String PROPERTY = "nvrar.answers";
 
   private AnswerPipe() {}
 
   /**
-   * How to start a JVM that answers. The process's input stream here is what it {@linkplain #open
-   * answers}; what it writes to standard output and standard error goes to this process's standard
-   * error.
+   * Prepares the start of a JVM with such a pipe. The process's input stream here is what it
+   * {@linkplain #open answers}; what it writes to standard output and standard error goes to this
+   * process's standard error.
    *
    * @param command the JVM's program and its arguments
    */
   public static ProcessBuilder starting(List<String> command) {
-    // ProcessBuilder hands three descriptors over; the shell makes the fourth and is gone then.
+    // ProcessBuilder passes three descriptors; the shell opens the fourth and replaces itself by
+    // the JVM.
     List<String> words =
         new ArrayList<>(List.of("/bin/sh", "-c", "exec \"$@\" 3>&1 >&2", "nvrar-answers"));
     words.add(command.get(0));
@@ -44,9 +48,9 @@ public final class AnswerPipe {
   }
 
   /**
-   * Where a JVM that was started so writes its answers; a line is sent as soon as it is whole.
+   * Opens the pipe in a JVM that was started this way; a line is sent as soon as it is complete.
    *
-   * @throws IOException if this process was not started so
+   * @throws IOException if this process was not started this way
    */
   public static PrintWriter open() throws IOException {
     if (System.getProperty(PROPERTY) == null
@@ -57,9 +61,9 @@ public final class AnswerPipe {
   }
 
   /**
-   * {@link #open()} for a command that its user may have told to be a member.
+   * {@link #open()} for a command that a user may have started with an internal option.
    *
-   * @throws ParameterException if this process was not started so
+   * @throws ParameterException if this process was not started this way
    */
   public static PrintWriter open(CommandLine command) {
     try {
@@ -67,7 +71,7 @@ public final class AnswerPipe {
     } catch (IOException e) {
       throw new ParameterException(
           command,
-          "the command itself starts its members: there is no pipe for this one's answers",
+          "this option is for processes that the command starts by itself: there is no pipe for the answers",
           e);
     }
   }

@@ -11,8 +11,8 @@ import jcuda.driver.CUdevice_attribute;
 import jcuda.driver.JCudaDriver;
 
 /**
- * The GPUs that this process sees, in words, for {@code doctor}. Opens none of them. To be asked
- * where {@link io.nvrar.internal.device.cuda.CudaDevices#unavailabilityCause} is null.
+ * Describes the GPUs that this process sees, for {@code doctor}, without opening them. May be used
+ * only if {@link io.nvrar.internal.device.cuda.CudaDevices#unavailabilityCause} is null.
  */
 public final class CudaReport {
   private static final int NAME_BYTES = 256;
@@ -41,7 +41,10 @@ public final class CudaReport {
   enum Link {
     /** One of them cannot access the other's memory: they cannot be in one group. */
     NO_ACCESS,
-    /** They can, but not over NVLink: a packet may not arrive whole, so neither can these. */
+    /**
+     * They can access each other's memory, but not over NVLink: a packet may not arrive whole, so
+     * they cannot be in one group either.
+     */
     NO_NVLINK,
     /** They can be in one group. */
     NVLINK
@@ -110,7 +113,7 @@ public final class CudaReport {
     return can[0] != 0;
   }
 
-  // What the native library asks for the same reason (require_links in device_memory.h).
+  // The same query as require_links in the native library's device_memory.h.
   private static boolean hasNativeAtomics(int ordinal, int peer) {
     int[] supported = new int[1];
     DriverCall.check(

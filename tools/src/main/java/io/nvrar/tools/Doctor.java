@@ -16,9 +16,9 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
 /**
- * Says what this JVM finds: its own version, the native library, the backends, GPUs and NVSHMEM.
+ * Prints what this JVM finds: its own version, the native library, the backends, GPUs and NVSHMEM.
  * The exit code is 0 if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and
- * its tools before.
+ * its tools before that.
  */
 @Command(
     name = "doctor",
@@ -102,7 +102,7 @@ public final class Doctor implements NvrarCommand {
     }
   }
 
-  // By the search that a group makes, so that it is the one that a group would find.
+  // Uses the same search as a group, so that it finds the library that a group would use.
   private static void nvshmem(PrintWriter out) {
     try {
       line(out, "ok", "NVSHMEM", NativeReport.nvshmem());
@@ -116,7 +116,7 @@ public final class Doctor implements NvrarCommand {
     optional(out, what, libraries.find(name), "no " + name + " in " + libraries.places());
   }
 
-  /** What only GPUs need: its absence is no fault. */
+  /** Reports something that only GPUs need; its absence is not an error. */
   private static void optional(
       PrintWriter out, String what, Optional<String> found, String absence) {
     line(

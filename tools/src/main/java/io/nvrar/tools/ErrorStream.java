@@ -11,35 +11,35 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Where messages for the user go. Ray's native code and its logger write to descriptor 2 whatever
- * they are told, so the launcher filters that one and names another place for ours.
+ * Redirects messages for the user. Ray's native code and its logger always write to descriptor 2,
+ * so the launcher filters that descriptor and names another file for our messages.
  */
 public final class ErrorStream {
-  /** The place, such as {@code /dev/pts/0}; set by {@code bin/nvrar}. */
+  /** The property with the file, such as {@code /dev/pts/0}; set by {@code bin/nvrar}. */
   static final String PROPERTY = "nvrar.cli.stderr";
 
   private static final String DESCRIPTOR = "/proc/self/fd/2";
 
   private ErrorStream() {}
 
-  /** Moves {@code System.err} to the place that the launcher names, if it does. */
+  /** Redirects {@code System.err} to the file that the launcher names, if it names one. */
   static void install() {
     String path = System.getProperty(PROPERTY);
     if (path == null) {
       return;
     }
-    // A logger that is made first keeps the stream that it finds.
+    // A logger keeps the stream that it finds when it is created.
     Logger log = LoggerFactory.getLogger(ErrorStream.class);
     try {
       System.setErr(new PrintStream(new FileOutputStream(path, true), true, UTF_8));
     } catch (FileNotFoundException e) {
-      // Another user's terminal, say. Then both share descriptor 2.
+      // For example another user's terminal. Then both use descriptor 2.
       System.clearProperty(PROPERTY);
       log.debug("{} cannot be opened", path, e);
     }
   }
 
-  /** Whether {@code System.err} is a terminal, where a line can be written over. */
+  /** Whether {@code System.err} is a terminal, on which a line can be overwritten. */
   public static boolean isTerminal() {
     return isTerminal(System.getProperty(PROPERTY, DESCRIPTOR));
   }
@@ -50,7 +50,7 @@ public final class ErrorStream {
       String target = Path.of(path).toRealPath().toString();
       return target.startsWith("/dev/pts/") || target.startsWith("/dev/tty");
     } catch (IOException e) {
-      // A pipe or a socket: what the link of a descriptor says is no path.
+      // A pipe or a socket: the link of the descriptor is not a path.
       return false;
     }
   }

@@ -30,8 +30,8 @@ public final class Main implements Runnable {
   static final int WRONG_USAGE = 2;
 
   /**
-   * Where the logs of a private cluster are kept that is gone when its user reads where to look;
-   * set by {@code bin/nvrar}.
+   * The property with the directory to which the logs of a private cluster are copied before the
+   * cluster is removed; set by {@code bin/nvrar}.
    */
   static final String KEPT_LOGS_PROPERTY = "nvrar.cli.ray.logs";
 
@@ -48,7 +48,7 @@ public final class Main implements Runnable {
 
   private final CommandLine commandLine = new CommandLine(this);
 
-  /** Why a command that is installed cannot be offered, one clause each. */
+  /** Why installed commands cannot be offered, one clause each. */
   private final List<String> unusable = new ArrayList<>();
 
   private Main() {
@@ -73,7 +73,7 @@ public final class Main implements Runnable {
             new PrintWriter(System.out, true, UTF_8),
             new PrintWriter(System.err, true, UTF_8),
             args);
-    // Ray and the tokenizer leave threads behind that would keep the process.
+    // Ray and the tokenizer leave threads behind that would keep the process alive.
     System.exit(code);
   }
 
@@ -99,7 +99,7 @@ public final class Main implements Runnable {
     PrintWriter err = command.getErr();
     err.println("nvrar: " + Sentence.of(exception));
     if (command.getParent() == null) {
-      // A command whose classes are incomplete is unknown here; its name does not say why.
+      // A command with missing classes is unknown here, so the reasons are printed as well.
       unusable.forEach(reason -> err.println("nvrar: not available: " + reason));
     }
     err.println("nvrar: " + command.getCommandSpec().qualifiedName() + " --help lists the options");

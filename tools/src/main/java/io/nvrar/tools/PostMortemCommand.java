@@ -17,7 +17,10 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** Says what each rank of a failed group did last, and which rank and call are at fault. */
+/**
+ * {@code nvrar post-mortem}: prints what each rank of a failed group did last, and which rank and
+ * call are at fault.
+ */
 @Command(
     name = "post-mortem",
     mixinStandardHelpOptions = true,

@@ -4,14 +4,14 @@ import java.util.Locale;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/** The one sentence that a user reads of a failure. */
+/** Reduces a failure to the one sentence that is shown to the user. */
 final class Sentence {
   private Sentence() {}
 
   /**
-   * The message that says most: of the outermost exception, or, where that one only wraps another
-   * (Ray's task errors, execution exceptions), of what it wraps. Only the first line, without the
-   * stack trace that Ray puts into its messages.
+   * The most informative message: that of the outermost exception, or, if it only wraps another
+   * (Ray's task errors, execution exceptions), that of the wrapped one. Only the first line,
+   * without the stack trace that Ray puts into its messages.
    */
   static String of(Throwable failure) {
     Throwable telling = failure;
@@ -24,8 +24,8 @@ final class Sentence {
       return name;
     }
     String line = message.strip().lines().findFirst().orElseThrow();
-    // Of a foreign exception the class says what the message leaves out: a NoSuchFileException's
-    // message is a bare path.
+    // For other exceptions the class name is added, because the message alone may say too little:
+    // that of a NoSuchFileException is a bare path.
     return telling.getClass().getName().startsWith("io.nvrar.") || line.contains(" ")
         ? line
         : name + ": " + line;

@@ -10,8 +10,8 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the dynamic linker would look for a library, without loading it: a driver's library starts
- * threads, and a report should change nothing.
+ * Finds a library as the dynamic linker would, without loading it: a driver's library starts
+ * threads, and a report should have no side effects.
  */
 record SharedLibraries(List<Path> directories) {
   private static final List<String> USUAL_DIRECTORIES =
@@ -40,7 +40,7 @@ record SharedLibraries(List<Path> directories) {
     return new SharedLibraries(directories);
   }
 
-  /** The first file of that name, with what its links lead to. */
+  /** The first file of that name, with its links resolved. */
   Optional<String> find(String name) {
     for (Path directory : directories) {
       Path file = directory.resolve(name);
@@ -51,7 +51,7 @@ record SharedLibraries(List<Path> directories) {
     return Optional.empty();
   }
 
-  /** Where {@link #find} looks, for a sentence. */
+  /** The places that {@link #find} searches, for a message. */
   String places() {
     return directories.stream().map(Path::toString).collect(Collectors.joining(", "));
   }

@@ -50,7 +50,7 @@ class AnswerPipeTest {
   void whatAJvmHasAsDescriptorThreeIsLeftAloneWhereNobodyListens() throws Exception {
     String refused =
         """
-        2: nvrar: the command itself starts its members: there is no pipe for this one's answers
+        2: nvrar: this option is for processes that the command starts by itself: there is no pipe for the answers
         nvrar: nvrar bench --help lists the options
         """;
     // Never without any descriptor 3, which then is a file of the JDK.

@@ -43,7 +43,7 @@ class PostMortemCommandTest {
         .containsPattern(
             "1 +node +12 +done +8\\.000 ms +allReduce #1 float32\\[8\\] SUM \\(one-shot\\)")
         .contains(
-            "at fault: rank 1 did not come to allReduce #2 float32[8] SUM (two-shot, 3 launches); it had finished allReduce #1 float32[8] SUM (one-shot)");
+            "at fault: rank 1 did not enter allReduce #2 float32[8] SUM (two-shot, 3 launches); it had finished allReduce #1 float32[8] SUM (one-shot)");
   }
 
   @Test

@@ -44,7 +44,9 @@ public final class CpuEngine implements LlamaEngine {
   private float[][] headRows = {};
   private float[][] logitsPart = {};
 
-  /** With a rank's weights and its membership of the group, which stays the caller's to close. */
+  /**
+   * Creates an engine from a rank's weights and its member of the group, which the caller closes.
+   */
   public CpuEngine(LlamaWeights weights, CollectiveGroup group) {
     this.weights = weights;
     config = weights.config();

@@ -4,9 +4,9 @@ import io.nvrar.examples.llama.weights.LinearWeights;
 import java.util.Arrays;
 
 /**
- * The loops that take the time. All are of one form, {@code y[o] += x[i] * w[i][o]} with the inner
- * loop over o: neighbouring outputs do not depend on each other and all arrays have the same index,
- * so C2 turns it into vector instructions, which it may not do for a sum along the loop.
+ * The hot loops. All are of one form, {@code y[o] += x[i] * w[i][o]} with the inner loop over o:
+ * neighbouring outputs do not depend on each other and all arrays have the same index, so C2 turns
+ * it into vector instructions, which it may not do for a sum along the loop.
  */
 final class Kernels {
   // Outputs of a block stay in the first-level cache while all inputs pass: 2 KiB.

@@ -15,9 +15,9 @@ public interface LlamaEngine extends AutoCloseable {
   int maxRows();
 
   /**
-   * Forgets all sequences and makes room for new ones.
+   * Drops all sequences and makes room for new ones.
    *
-   * @param capacities the most tokens that each sequence may get
+   * @param capacities the largest number of tokens of each sequence
    */
   void begin(int[] capacities);
 

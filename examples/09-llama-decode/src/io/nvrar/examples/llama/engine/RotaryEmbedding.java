@@ -31,7 +31,7 @@ final class RotaryEmbedding {
     for (int position = 0; position < positions; position++) {
       for (int i = 0; i < half; i++) {
         // The product is rounded to float32 as transformers does: its error grows with the
-        // position, and a better angle would be another model's.
+        // position, but a more precise angle would give a different model.
         float angle = position * frequencies[i];
         cosines[position][i] = (float) Math.cos(angle);
         sines[position][i] = (float) Math.sin(angle);

@@ -6,8 +6,9 @@ import io.nvrar.DeviceBuffer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the ranks' parts meet: rows of floats through the group's collectives, and the time that
- * takes. Buffers and slices are made before the first collective of their size and kept.
+ * The communication of the engine: passes rows of floats through the group's collectives, and
+ * measures the time. Buffers and slices are created before the first collective of their size and
+ * kept.
  */
 final class TensorParallel implements AutoCloseable {
   private final CollectiveGroup group;
@@ -28,7 +29,7 @@ final class TensorParallel implements AutoCloseable {
     this.partSize = partSize;
   }
 
-  /** Makes room, and sets the time to 0. */
+  /** Allocates buffers, and resets the time to 0. */
   void reserve(int reduceRows, int gatherRows) {
     close();
     buffers = new Buffers(group, (long) hiddenSize, (long) partSize, reduceRows, gatherRows);
@@ -105,7 +106,7 @@ final class TensorParallel implements AutoCloseable {
       recvRows = slices(recv, part * group.worldSize(), gatherCount);
     }
 
-    // What pads a short part of the vocabulary travels too, and is best a number.
+    // The padding of a short part of the vocabulary is sent, too, so it must be a valid number.
     private static DeviceBuffer zeroed(CollectiveGroup group, long count) {
       DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, count);
       float[] zeros = new float[(int) Math.min(count, 1 << 16)];

@@ -4,9 +4,9 @@ import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 
 /**
- * Prefill, then a token for each unfinished sequence at a time. Runs on every rank alike; a rank
- * learns the next tokens by choosing them itself (see {@link Sampler}), so that nothing but the
- * engine's collectives passes between the ranks.
+ * The decode loop: prefill, then one token per step for each unfinished sequence. It runs
+ * identically on every rank; each rank chooses the next tokens itself (see {@link Sampler}), so the
+ * ranks communicate only by the engine's collectives.
  */
 public final class DecodeLoop {
   private final LlamaEngine engine;

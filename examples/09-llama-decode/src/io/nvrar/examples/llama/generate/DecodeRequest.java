@@ -4,7 +4,7 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.io.Serializable;
 
-/** Prompts to go on from, and until when. The same for all ranks. */
+/** A request: the prompts to continue, and when to stop. The same on all ranks. */
 public final class DecodeRequest implements Serializable {
   private static final long serialVersionUID = 1L;
 
@@ -18,8 +18,8 @@ public final class DecodeRequest implements Serializable {
    * With all settings.
    *
    * @param prompts the tokens of each sequence's prompt
-   * @param maxTokens the most tokens to generate for each
-   * @param ignoreEnd whether a sequence goes on after an end token
+   * @param maxTokens the largest number of tokens to generate for each
+   * @param ignoreEnd whether a sequence continues after an end token
    * @param keepLogits whether rank 0 keeps the logits of the first sequence
    * @param sampling how tokens are chosen
    */
@@ -35,7 +35,7 @@ public final class DecodeRequest implements Serializable {
   /**
    * Checks that a model can take this.
    *
-   * @throws ModelException if a prompt is empty or too long, or has a token that is none
+   * @throws ModelException if a prompt is empty or too long, or contains an invalid token
    */
   public void check(LlamaConfig config) {
     if (maxTokens < 1) {
@@ -72,12 +72,12 @@ public final class DecodeRequest implements Serializable {
     return prompts[sequence];
   }
 
-  /** The most tokens to generate for each sequence. */
+  /** The largest number of tokens to generate for each sequence. */
   public int maxTokens() {
     return maxTokens;
   }
 
-  /** Whether a sequence goes on after an end token. */
+  /** Whether a sequence continues after an end token. */
   public boolean ignoreEnd() {
     return ignoreEnd;
   }

@@ -7,9 +7,9 @@ import java.util.SplittableRandom;
 /**
  * Chooses the tokens of one sequence.
  *
- * <p>Every rank chooses for itself, and all choose the same without telling each other: the
- * gathered logits have the same bits on all ranks, the random numbers come from the same seed, and
- * the arithmetic between them is the same on every machine (StrictMath: the exponential function of
+ * <p>Every rank chooses independently, and all choose the same without communicating: the gathered
+ * logits have the same bits on all ranks, the random numbers come from the same seed, and the
+ * arithmetic between them is the same on every machine (StrictMath: the exponential function of
  * Math may differ in its last bit between processors). Nothing here may depend on the rank.
  */
 public final class Sampler {

@@ -18,10 +18,10 @@ public final class Sampling implements Serializable {
   /**
    * With all settings.
    *
-   * @param temperature what logits are divided by; 0 takes the greatest
+   * @param temperature the divisor of the logits; 0 chooses the greatest
    * @param topK how many of the likeliest tokens may be chosen; 0 for all
    * @param topP the least total probability of the tokens that may be chosen, above 0; 1 for all
-   * @param seed what the random numbers start from
+   * @param seed the seed of the random numbers
    */
   public Sampling(double temperature, int topK, double topP, long seed) {
     if (!(temperature >= 0) || Double.isInfinite(temperature)) {
@@ -39,7 +39,7 @@ public final class Sampling implements Serializable {
     this.seed = seed;
   }
 
-  /** The greatest logit, always. */
+  /** Always chooses the greatest logit. */
   public static Sampling greedy() {
     return new Sampling(0, 0, 1, 0);
   }

@@ -1,22 +1,21 @@
 package io.nvrar.internal.binding;
 
 /**
- * What a rank was doing, as it wrote it itself.
+ * A call in a rank's flight record, as the rank recorded it.
  *
- * @param state what became of that call
+ * @param state the state of the call
  * @param collective {@code NVRAR_ALL_REDUCE} and so on
- * @param sequence the number of a collective in its communicator, or of a send or recv among those
- *     from its sender to its receiver; the first is 1, 0 if there was none
- * @param description for messages, such as {@code allReduce #41 float32[1024] SUM}
- * @param algorithm what an all-reduce runs by, {@link io.nvrar.Algorithm#code}; 0 where there is no
- *     choice
- * @param launches in how many launches it runs
- * @param groupSequence the number of the last collective that the rank has begun, whatever this
- *     call is
+ * @param sequence the number of a collective in its communicator, or of a send or recv among the
+ *     transfers from its sender to its receiver; the first is 1; 0 if there was no call
+ * @param description the text used in messages, such as {@code allReduce #41 float32[1024] SUM}
+ * @param algorithm the {@link io.nvrar.Algorithm#code} of an all-reduce; 0 if there is no choice
+ * @param launches the number of launches of the call
+ * @param groupSequence the number of the last collective that the rank has begun, also if this call
+ *     is a transfer
  * @param peer the other rank of a send or recv, else -1
- * @param transfers of the batch that this send or recv belongs to; 0 for collectives
+ * @param transfers the number of transfers in the batch of this send or recv; 0 for collectives
  * @param beginNanos CLOCK_MONOTONIC of the host; 0 if unknown
- * @param endNanos the same; 0 while it runs
+ * @param endNanos CLOCK_MONOTONIC of the host; 0 while the call runs
  */
 public record CallRecord(
     State state,
@@ -31,7 +30,7 @@ public record CallRecord(
     long beginNanos,
     long endNanos) {
 
-  /** Of a rank that has made no call yet. */
+  /** The record of a rank that has made no call yet. */
   public static final CallRecord NONE =
       new CallRecord(State.NONE, 0, 0, "no collective", 0, 0, 0, -1, 0, 0, 0);
 
@@ -45,7 +44,7 @@ public record CallRecord(
     return collective == NativeStructs.SEND;
   }
 
-  /** What became of a call. */
+  /** The state of a call. */
   public enum State {
     /** No call was made yet. */
     NONE,
@@ -55,7 +54,7 @@ public record CallRecord(
     DONE,
     /** The call has failed. */
     FAILED,
-    /** The call is on a stream: it may have begun or ended since. */
+    /** The call is enqueued on a stream; it may have begun or ended since. */
     QUEUED
   }
 }

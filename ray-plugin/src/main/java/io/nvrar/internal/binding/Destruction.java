@@ -7,14 +7,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Frees a native member, and where something of it has not ended in the library's time, goes on
- * trying on a thread of its own: work of the caller's that a call is queued behind on a GPU may
- * take minutes, and what the member holds there is large.
+ * Frees a native member. If its work does not end within the library's time limit, it retries on a
+ * thread of its own: work of the user that a call is queued behind on a GPU may take minutes, and
+ * the member holds a lot of GPU memory.
  */
 final class Destruction implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Destruction.class);
 
-  /** Of some 10 s each, the library's own limit. */
+  /** Each try takes up to about 10 s, the library's own limit. */
   private static final int TRIES = 60;
 
   private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -25,8 +25,8 @@ final class Destruction implements Runnable {
   private final long pauseNanos;
 
   /**
-   * @param what for the log
-   * @param destroy {@code nvrar_destroy}; its status
+   * @param what the name of the member in the log
+   * @param destroy calls {@code nvrar_destroy} and returns its status
    */
   Destruction(String what, IntSupplier destroy) {
     this(what, destroy, TRIES, PAUSE_NANOS);
@@ -39,7 +39,7 @@ final class Destruction implements Runnable {
     this.pauseNanos = pauseNanos;
   }
 
-  /** Tries once; whatever follows, follows elsewhere. */
+  /** Tries once; further tries are made on another thread. */
   @Override
   public void run() {
     int status = destroy.getAsInt();
@@ -54,7 +54,7 @@ final class Destruction implements Runnable {
     thread.setDaemon(true);
     try {
       thread.start();
-    } catch (OutOfMemoryError e) { // no room for a thread
+    } catch (OutOfMemoryError e) { // no thread can be started
       LOG.warn("{} stays until this process ends: {}", what, e.getMessage());
     }
   }

@@ -6,26 +6,26 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * How the calling thread's processor rounds, and what it makes of denormals: the word that {@code
- * fesetround} and libraries linked with {@code -ffast-math} change. The JVM expects {@link
- * #DEFAULT} and computes otherwise while a thread has another word, so whoever sets one sets it
- * back soon. For the soak and the tests, which make calls under foreign words; Linux on x86-64
- * only.
+ * Reads and sets the calling thread's rounding and denormal modes (MXCSR), which {@code fesetround}
+ * and libraries linked with {@code -ffast-math} change. The JVM expects {@link #DEFAULT} and
+ * computes differently with another word, so a caller that sets one must restore it soon. Used by
+ * the soak and the tests, which make calls under other words. Linux on x86-64 only.
  */
 public final class FloatControl {
-  /** To the nearest, denormals kept, no exception a signal. */
+  /** Round to nearest, keep denormals, mask all floating-point exceptions. */
   public static final int DEFAULT = 0x1F80;
 
-  /** To be added to {@link #DEFAULT}: results and inputs that are denormal become 0. */
+  /** Added to {@link #DEFAULT}: denormal results and inputs become 0. */
   public static final int NO_DENORMALS = 0x8040;
 
-  /** To be added to {@link #DEFAULT}: rounds down. */
+  /** Added to {@link #DEFAULT}: round down. */
   public static final int DOWN = 0x2000;
 
-  /** To be added to {@link #DEFAULT}: rounds up. */
+  /** Added to {@link #DEFAULT}: round up. */
   public static final int UP = 0x4000;
 
-  // glibc's fenv_t: 28 bytes of the x87's, then MXCSR, whose lowest six bits say what happened.
+  // glibc's fenv_t: 28 bytes of the x87's, then MXCSR, whose lowest six bits are the exception
+  // flags.
   private static final int ENVIRONMENT_BYTES = 32;
   private static final int WORD_AT = 28;
   private static final int FLAGS = 0x3F;
@@ -36,12 +36,12 @@ public final class FloatControl {
 
   private FloatControl() {}
 
-  /** The calling thread's word, without the flags that computations leave in it. */
+  /** The calling thread's word, without the exception flags. */
   public static int get() {
     return words(environment()).getInt(WORD_AT) & ~FLAGS;
   }
 
-  /** Gives the calling thread another word. */
+  /** Sets the calling thread's word. */
   public static void set(int word) {
     byte[] environment = environment();
     words(environment).putInt(WORD_AT, word);

@@ -6,11 +6,11 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What of groups on GPUs each process has for itself.
+ * The settings of groups on GPUs that apply to a process, not to a group.
  *
- * @param nvshmemHome {@code -Dnvrar.nvshmem.home}: the library of NVSHMEM, or where it lies; null:
- *     it is looked for
- * @param sharedDevices {@code -Dnvrar.sharedDevices}: whether several members may be on one GPU;
+ * @param nvshmemHome {@code -Dnvrar.nvshmem.home}: NVSHMEM's library or its directory; null: it is
+ *     searched for
+ * @param sharedDevices {@code -Dnvrar.sharedDevices}: whether several members may share one GPU;
  *     for tests
  */
 record GpuSettings(@Nullable String nvshmemHome, boolean sharedDevices) {
@@ -19,7 +19,7 @@ record GpuSettings(@Nullable String nvshmemHome, boolean sharedDevices) {
 
   private static final int TEXT_BYTES = 4096;
 
-  /** Those of this process. */
+  /** The settings of this process. */
   static GpuSettings ofProcess() {
     return of(System.getProperties());
   }
@@ -32,10 +32,10 @@ record GpuSettings(@Nullable String nvshmemHome, boolean sharedDevices) {
   }
 
   /**
-   * Has the native library open the NVSHMEM that is named, before a group of the backend looks for
-   * one.
+   * Makes the native library open the configured NVSHMEM, before a group of the backend searches
+   * for one.
    *
-   * @throws io.nvrar.BackendUnavailableException if there is none that is of use
+   * @throws io.nvrar.BackendUnavailableException if it cannot be used
    */
   void apply(Backend backend) {
     if (backend == Backend.CUDA && nvshmemHome != null) {
@@ -46,8 +46,8 @@ record GpuSettings(@Nullable String nvshmemHome, boolean sharedDevices) {
   /**
    * The NVSHMEM that groups of this process use, such as {@code 3.4.5, /usr/lib/...}.
    *
-   * @throws io.nvrar.BackendUnavailableException if there is none that is of use, with every place
-   *     that was tried
+   * @throws io.nvrar.BackendUnavailableException if none can be used, with every place that was
+   *     tried
    */
   String findNvshmem() {
     NativeLibraries.ensureAvailable();

@@ -10,16 +10,15 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One member of a native communicator: {@code nvrar_comm} with a life cycle that Java threads
- * cannot break. Statuses arrive as the exceptions of {@code io.nvrar}. One collective runs at a
- * time, a second gets an {@link IllegalStateException}; {@link #abort}, {@link #call}, {@link
- * #failure} and {@link #close} are safe from any thread at any time.
+ * One member of a native communicator: a {@code nvrar_comm} that is safe against concurrent use and
+ * close by Java threads. Statuses become the exceptions of {@code io.nvrar}. One collective runs at
+ * a time; a second one throws an {@link IllegalStateException}; {@link #abort}, {@link #call},
+ * {@link #failure} and {@link #close} are safe from any thread at any time.
  *
- * <p>Addresses must be those of live memory of the communicator's backend: nothing here can check
- * them.
+ * <p>Addresses must belong to live memory of the communicator's backend; they are not checked here.
  */
 public final class NativeCommunicator implements AutoCloseable {
-  /** As many calls as a rank's record holds. */
+  /** The number of calls that a rank's flight record holds. */
   public static final int FLIGHT_RECORDS = NvrarBinding.FLIGHT_RECORDS;
 
   private final int rank;
@@ -35,7 +34,7 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * The build id of the loaded library; members with different ones may not meet.
+   * The build id of the loaded library; members with different ones cannot join one group.
    *
    * @throws io.nvrar.BackendUnavailableException if the library cannot be loaded
    */
@@ -45,7 +44,7 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * Does nothing where the library is loaded and the backend can run on this machine.
+   * Throws unless the library can be loaded and the backend can run on this machine.
    *
    * @param backend not AUTO
    * @throws io.nvrar.BackendUnavailableException otherwise, with what is missing
@@ -57,7 +56,7 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * A new group's unique id. This process must stay alive until all members have connected.
+   * Creates a new group's unique id. This process must stay alive until all members have connected.
    *
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
    */
@@ -74,15 +73,16 @@ public final class NativeCommunicator implements AutoCloseable {
    * Reserves this member's memory; {@link #connect} follows when all members' descriptors are
    * known.
    *
-   * @param group how messages call it, such as {@code group 'tp'}
+   * @param group the group's name in messages, such as {@code group 'tp'}
    * @param backend not AUTO
    * @param deviceOrdinal ignored by the CPU backend
    * @param rank 0 to {@code worldSize - 1}
    * @param worldSize the number of members
    * @param uniqueId the same on all members, from {@link #uniqueId}
-   * @param config its ring, time limits, nodes, tuning table and GPU memory
+   * @param config the group's configuration
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
-   * @throws io.nvrar.CollectiveException if the machine has no room; nothing stays behind
+   * @throws io.nvrar.CollectiveException if the machine has not enough memory; everything is freed
+   *     then
    */
   public static NativeCommunicator prepare(
       String group,
@@ -112,7 +112,7 @@ public final class NativeCommunicator implements AutoCloseable {
     return new NativeCommunicator(comm, group, rank, worldSize, descriptor);
   }
 
-  /** What the other members need to reach this one. */
+  /** The descriptor that the other members need to map this member. */
   public byte[] descriptor() {
     return descriptor.clone();
   }
@@ -282,8 +282,8 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * Makes the running call and all later ones end with a {@link io.nvrar.CollectiveException}, here
-   * and on every peer that shares memory with this member. Never blocks and allocates nothing; does
+   * Ends the running call and all later ones with a {@link io.nvrar.CollectiveException}, on this
+   * member and on every peer that shares memory with it. Never blocks and allocates nothing; does
    * nothing after {@link #close}.
    */
   public void abort() {
@@ -291,8 +291,8 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * The last call of a rank, as that rank wrote it; also after {@link #abort} and after the rank's
-   * death. After {@link #close}, what it was at that time.
+   * The last call of a rank, as that rank recorded it. Available after {@link #abort} and after the
+   * rank's death. After {@link #close}, the state at the time of the close.
    */
   public CallRecord call(int ofRank) {
     return member.call(ofRank);
@@ -304,25 +304,26 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank wrote them;
-   * also after {@link #abort} and after the rank's death. Empty before {@link #connect} and after
-   * {@link #close}.
+   * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank recorded them.
+   * Available after {@link #abort} and after the rank's death. Empty before {@link #connect} and
+   * after {@link #close}.
    */
   public List<CallRecord> flightRecord(int ofRank) {
     return member.flightRecord(ofRank);
   }
 
   /**
-   * Why this member is poisoned, null if it is not. After {@link #close}, what it was at that time.
+   * Why this member is poisoned; null if it is not. After {@link #close}, the state at the time of
+   * the close.
    */
   public @Nullable CollectiveException failure() {
     return member.failure();
   }
 
   /**
-   * Ends a running call as {@link #abort} does, and frees this member's resources when it has left:
-   * before this returns, unless the call's thread gets no CPU for 10 seconds. Idempotent; throws
-   * nothing.
+   * Ends a running call as {@link #abort} does, and frees this member's resources when it has left.
+   * That happens before this method returns, unless the call's thread gets no CPU for 10 seconds.
+   * Idempotent; throws nothing.
    */
   @Override
   public void close() {

@@ -24,9 +24,9 @@ import org.slf4j.LoggerFactory;
  * <p>With {@code -Dnvrar.native.dir=DIR} it is {@code DIR/libnvrar.so} and nothing else. Otherwise
  * the one in the jar is extracted to a private directory, {@code <cache>/<version>-<content
  * hash>/}, where {@code <cache>} is {@code -Dnvrar.native.cache}, or {@code nvrar} under {@code
- * $XDG_CACHE_HOME} or {@code ~/.cache}; where that cannot be written or executed, {@code
- * nvrar-<user>} under {@code java.io.tmpdir}. JNA's own library goes through the same directory
- * ({@link JnaStart}).
+ * $XDG_CACHE_HOME} or {@code ~/.cache}; if that cannot be written or executed, {@code nvrar-<user>}
+ * under {@code java.io.tmpdir}. JNA's own library is unpacked into the same directory ({@link
+ * JnaStart}).
  */
 public final class NativeLibraries {
   private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
@@ -37,8 +37,8 @@ public final class NativeLibraries {
   private static final String WHAT = "the native library " + FILE_NAME + " cannot be loaded";
 
   /**
-   * RTLD_NOW without RTLD_GLOBAL: a missing symbol fails here, not in a call, and our symbols meet
-   * nobody else's.
+   * RTLD_NOW without RTLD_GLOBAL: a missing symbol fails here and not in a call, and our symbols
+   * cannot collide with others.
    */
   private static final Map<String, Integer> OPEN_OPTIONS = Map.of(Library.OPTION_OPEN_FLAGS, 2);
 
@@ -69,7 +69,7 @@ public final class NativeLibraries {
         : new BackendUnavailableException(problem, Loaded.OUTCOME.cause());
   }
 
-  /** Opens the library that the settings lead to and checks that it is ours. */
+  /** Opens the library according to the settings and checks that it is ours. */
   static NativeLibrary open(LoaderSettings settings, ClassLoader resources) {
     LoadAttempts attempts = new LoadAttempts();
     JnaStart.Problem jna = JnaStart.problem();

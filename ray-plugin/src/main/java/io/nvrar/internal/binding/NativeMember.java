@@ -10,8 +10,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The life of a native member: lets one call at a time in, and frees the member when it is closed
- * and no call is inside.
+ * The life cycle of a native member: admits one call at a time, and frees the member when it is
+ * closed and no call is inside.
  */
 final class NativeMember {
   private static final Logger LOG = LoggerFactory.getLogger(NativeMember.class);
@@ -19,8 +19,8 @@ final class NativeMember {
   /** An aborted call leaves within microseconds; this covers a machine that is out of CPUs. */
   private static final long CLOSE_WAIT_NANOS = TimeUnit.SECONDS.toNanos(10);
 
-  // The states of the one-call-at-a-time rule. Whoever leaves CLOSING or takes IDLE to CLOSED frees
-  // the native member, so a running call never sees its memory go.
+  // The states that enforce one call at a time. The thread that leaves CLOSING, or changes IDLE to
+  // CLOSED, frees the native member, so a running call's memory is never freed.
   private static final int IDLE = 0;
   private static final int RUNNING = 1;
   private static final int CLOSING = 2;
@@ -32,18 +32,18 @@ final class NativeMember {
   private final int worldSize;
   private final AtomicInteger state = new AtomicInteger(IDLE);
 
-  /** Of the call that is inside. */
+  /** The transfers of the call that is inside. */
   private final TransferBlock transfers = new TransferBlock();
 
-  // Keeps the cold calls, which may overlap a collective, apart from nvrar_destroy. Held for a
-  // native call that does not block.
+  // Synchronizes the non-collective calls, which may overlap a collective, with nvrar_destroy. Held
+  // only for native calls that do not block.
   private final Object lifecycle = new Object();
   private boolean released;
   private boolean destroyed;
   private final CallRecord[] callsAtClose;
   private @Nullable CollectiveException failureAtClose;
 
-  // What the first call that failed has thrown: it knows more than the library remembers.
+  // The exception of the first call that failed: it says more than the library remembers.
   private volatile @Nullable CollectiveException firstFailure;
 
   NativeMember(long comm, String group, int rank, int worldSize) {
@@ -60,7 +60,7 @@ final class NativeMember {
     return comm;
   }
 
-  /** Where the call that is inside writes its transfers. */
+  /** The block into which the call that is inside writes its transfers. */
   TransferBlock transfers() {
     return transfers;
   }
@@ -106,7 +106,7 @@ final class NativeMember {
 
   /** {@link NativeCommunicator#lastCollective}. */
   long lastCollective() {
-    // Not of the call that the rank is in, behind which others may be queued.
+    // The newest record, because the call that the rank is in may have others queued behind it.
     List<CallRecord> newest = newest(rank, 1);
     return newest.isEmpty() ? callsAtClose[rank].groupSequence() : newest.get(0).groupSequence();
   }
@@ -152,7 +152,7 @@ final class NativeMember {
     }
   }
 
-  /** Ends a call, and the member if it was closed meanwhile. */
+  /** Ends a call, and frees the member if it was closed meanwhile. */
   void leave() {
     if (!state.compareAndSet(RUNNING, IDLE)) {
       state.set(CLOSED);
@@ -171,8 +171,8 @@ final class NativeMember {
   }
 
   /**
-   * Throws what the call's status stands for, unless it is OK. Called before {@link #leave}, so
-   * that the communicator is there to say who was missing.
+   * Throws the exception of the call's status, unless it is OK. Must be called before {@link
+   * #leave}, while the communicator can still be asked for the missing ranks.
    */
   void checkCall(int status) {
     if (status == NativeStatus.OK) {
@@ -192,7 +192,7 @@ final class NativeMember {
         : CallRecord.NONE;
   }
 
-  // Before connect there is nobody to read from yet: no call was made.
+  // Before connect no peer is mapped, and no call was made.
   private static boolean isReadable(int status) {
     if (status != NativeStatus.INVALID_USAGE) {
       NativeStatus.check(status);
@@ -224,7 +224,7 @@ final class NativeMember {
       released = true;
     }
     transfers.free();
-    // Outside the lock: abort may not wait for memory to be unmapped.
+    // Outside the lock, because abort must not wait until memory is unmapped.
     new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
     synchronized (lifecycle) {
       destroyed = true;

@@ -7,10 +7,7 @@ import io.nvrar.internal.loading.JnaStart;
 import io.nvrar.internal.loading.LoadAttempts;
 import java.nio.ByteBuffer;
 
-/**
- * The C heap, because a direct ByteBuffer can neither be freed at a time of our choosing nor exceed
- * 2 GiB.
- */
+/** Memory of the C heap. A direct ByteBuffer could not be freed explicitly, nor exceed 2 GiB. */
 public final class NativeMemory {
 
   private NativeMemory() {}

@@ -9,7 +9,7 @@ import java.security.CodeSource;
 import java.util.Objects;
 import java.util.stream.Stream;
 
-/** What of the native side this process has really loaded, in words, for {@code doctor}. */
+/** Describes the native libraries that this process has actually loaded, for {@code doctor}. */
 public final class NativeReport {
   private NativeReport() {}
 
@@ -33,9 +33,10 @@ public final class NativeReport {
     return GpuSettings.ofProcess().findNvshmem();
   }
 
-  /** JNA's version and the jar it comes from: in a worker that is Ray's copy, not ours. */
+  /** JNA's version and the jar it comes from: in a Ray worker it is Ray's copy, not ours. */
   public static String jna() {
-    // Not Native.VERSION: the compiler would copy the constant of the version that we compile with.
+    // Not Native.VERSION, because the compiler would inline the constant of the version that we
+    // compile with.
     String version = Native.class.getPackage().getImplementationVersion();
     CodeSource source = Native.class.getProtectionDomain().getCodeSource();
     return Objects.requireNonNullElse(version, "unknown version")
@@ -43,7 +44,7 @@ public final class NativeReport {
   }
 
   private static String mappedFile() {
-    // The kernel knows which of the places that the loader may try it was.
+    // The kernel's map shows from which place the loader has loaded it.
     try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
       return maps.filter(line -> line.endsWith("/" + NativeLibraries.FILE_NAME))
           .map(line -> line.substring(line.indexOf('/')))

@@ -6,7 +6,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
 
-/** {@code nvrar_status}, and the one place where a status becomes an exception. */
+/** The codes of {@code nvrar_status}. Only this class turns a status into an exception. */
 final class NativeStatus {
   static final int OK = 0;
   static final int INVALID_USAGE = 2;
@@ -31,8 +31,8 @@ final class NativeStatus {
   }
 
   /**
-   * The exception for what this thread's last call returned; nothing of the library may be called
-   * between the two.
+   * The exception for the status of this thread's last call. No other function of the library may
+   * be called in between.
    *
    * @param comm asked for the missing ranks after a time-out; 0 if there is none
    */

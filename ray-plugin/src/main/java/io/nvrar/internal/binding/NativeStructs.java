@@ -12,7 +12,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.IntStream;
 
-/** The structs of {@code nvrar.h} as bytes, field by field in the header's order. */
+/**
+ * Encodes and decodes the structs of {@code nvrar.h} as bytes, field by field in the header's
+ * order.
+ */
 final class NativeStructs {
   static final int CALL_BYTES = 80;
   static final int FAILURE_BYTES = 32;
@@ -70,7 +73,7 @@ final class NativeStructs {
     return out.array();
   }
 
-  /** Writes an {@code nvrar_transfer} to its place in an array of them. Allocates nothing. */
+  /** Writes an {@code nvrar_transfer} into an array of them. Allocates nothing. */
   static void putTransfer(
       ByteBuffer array, int index, int kind, int peer, long address, long count, int dataType) {
     int at = index * TRANSFER_BYTES;
@@ -89,7 +92,8 @@ final class NativeStructs {
   }
 
   /**
-   * An array of {@code nvrar_call} for the library to fill; the first one says how large each is.
+   * Makes an array of {@code nvrar_call} for the library to fill; the first element has the size of
+   * each.
    */
   static byte[] emptyCalls(int count) {
     ByteBuffer array = ByteBuffer.allocate(count * CALL_BYTES).order(ByteOrder.nativeOrder());
@@ -99,12 +103,12 @@ final class NativeStructs {
     return array.array();
   }
 
-  /** What an {@code nvrar_call} says. */
+  /** Decodes an {@code nvrar_call}. */
   static CallRecord call(byte[] struct) {
     return call(read(struct));
   }
 
-  /** What the first {@code count} of an array of {@code nvrar_call} say. */
+  /** Decodes the first {@code count} entries of an array of {@code nvrar_call}. */
   static List<CallRecord> calls(byte[] array, int count) {
     List<CallRecord> calls = new ArrayList<>(count);
     for (int i = 0; i < count; i++) {
@@ -117,7 +121,7 @@ final class NativeStructs {
     return calls;
   }
 
-  /** The {@code uint32_t} in these four bytes, which is small. */
+  /** Decodes a small {@code uint32_t}. */
   static int count(byte[] bytes) {
     return ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).getInt();
   }
@@ -154,7 +158,7 @@ final class NativeStructs {
         endNanos);
   }
 
-  /** The ranks that an {@code nvrar_failure} names, ascending. */
+  /** The ranks in an {@code nvrar_failure}, ascending. */
   static int[] missingRanks(byte[] struct) {
     ByteBuffer in = read(struct);
     in.getInt();
@@ -165,7 +169,7 @@ final class NativeStructs {
         .toArray();
   }
 
-  // Spelt as the native library's own messages spell a call.
+  // In the format of the native library's own messages.
   private static String describe(
       int collective,
       long sequence,

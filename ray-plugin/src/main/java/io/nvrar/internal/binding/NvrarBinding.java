@@ -1,9 +1,10 @@
 package io.nvrar.internal.binding;
 
 /**
- * {@code nvrar.h}, function by function, mapped directly: only primitives and byte arrays cross,
- * because direct mapping with {@code long}s costs a tenth of JNA's interface mapping. {@link
- * NativeLibraries} registers it; until then every method is an UnsatisfiedLinkError.
+ * {@code nvrar.h}, function by function, mapped directly: only primitives and byte arrays are
+ * passed, because direct mapping with {@code long}s costs a tenth of JNA's interface mapping.
+ * {@link NativeLibraries} registers this class; before that every method throws an
+ * UnsatisfiedLinkError.
  */
 @SuppressWarnings("MemberName") // JNA finds a function by its method's name.
 public final class NvrarBinding {

@@ -3,8 +3,8 @@ package io.nvrar.internal.binding;
 import java.nio.ByteBuffer;
 
 /**
- * An array of {@code nvrar_transfer} outside the Java heap, written anew by each call that needs
- * one; it grows to the largest batch and stays there. Of one thread at a time.
+ * An array of {@code nvrar_transfer} outside the Java heap, which each call overwrites. It grows to
+ * the size of the largest batch and is kept. Used by one thread at a time.
  */
 final class TransferBlock {
   private static final int CAPACITY_MIN = 16;
@@ -14,7 +14,7 @@ final class TransferBlock {
   private int size;
   private ByteBuffer structs = ByteBuffer.allocate(0);
 
-  /** Makes room for so many, and holds none. */
+  /** Empties the block and makes room for this many transfers. */
   void clear(int transfers) {
     if (transfers > capacity) {
       int wanted = Math.max(CAPACITY_MIN, Math.max(transfers, 2 * capacity));

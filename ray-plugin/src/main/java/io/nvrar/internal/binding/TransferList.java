@@ -6,8 +6,8 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends and recvs of a batch in the order in which they were named. Adding allocates only where the
- * list was never so long before. Not thread-safe.
+ * The sends and recvs of a batch, in the order of the calls. Adding allocates only if the list was
+ * never this long before. Not thread-safe.
  */
 public final class TransferList {
   private static final int CAPACITY_MIN = 16;
@@ -71,13 +71,13 @@ public final class TransferList {
     return peers[index];
   }
 
-  /** Empties the list; it keeps no buffer reachable. */
+  /** Empties the list and drops the references to the buffers. */
   public void clear() {
     Arrays.fill(buffers, 0, size, null);
     size = 0;
   }
 
-  /** A list of the same transfers, which lives by itself. */
+  /** An independent copy of this list. */
   public TransferList copy() {
     TransferList copy = new TransferList(Math.max(1, size));
     System.arraycopy(buffers, 0, copy.buffers, 0, size);

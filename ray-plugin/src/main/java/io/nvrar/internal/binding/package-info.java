@@ -1,5 +1,6 @@
 /**
- * The C ABI of libnvrar in Java: its calls by JNA, its structs, a member's life, off-heap memory.
+ * The Java binding of libnvrar's C ABI: its functions by JNA, its structs, a member's life cycle,
+ * off-heap memory.
  */
 @NullMarked
 package io.nvrar.internal.binding;

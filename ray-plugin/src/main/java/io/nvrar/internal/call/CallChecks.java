@@ -8,8 +8,8 @@ import io.nvrar.ReduceOp;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What must be true of a collective's arguments. Every complaint names both sides. Allocates
- * nothing unless it complains.
+ * Checks the arguments of collectives. Every message names both sides. Allocates nothing unless a
+ * check fails.
  */
 public final class CallChecks {
   private final DeviceChecks device;
@@ -47,7 +47,7 @@ public final class CallChecks {
       DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream stream) {
     checkRoot(root);
     if (rank != root) {
-      // recv is written on the root only; elsewhere it may be anything.
+      // recv is written on the root only; other ranks may pass anything.
       device.checkBuffer("send", send);
       device.checkStream(stream);
       checkOp("reduce", op, send.dataType());
@@ -92,7 +92,7 @@ public final class CallChecks {
     checkSameCount(send, recv);
     if (send.count() % worldSize != 0) {
       throw new IllegalArgumentException(
-          "send holds %d elements, which are no equal parts for %d ranks"
+          "send holds %d elements, which cannot be divided equally among %d ranks"
               .formatted(send.count(), worldSize));
     }
     DeviceChecks.checkApart("send", send, "recv", recv, true);
@@ -101,7 +101,7 @@ public final class CallChecks {
   public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream stream) {
     checkRoot(root);
     if (rank != root) {
-      // send is read on the root only; elsewhere it may be anything.
+      // send is read on the root only; other ranks may pass anything.
       device.checkBuffer("recv", recv);
       device.checkStream(stream);
       return;
@@ -115,7 +115,7 @@ public final class CallChecks {
     device.checkStream(stream);
   }
 
-  /** Returns {@code recv}, which is a buffer. */
+  /** Checks a pair of buffers; returns {@code recv}, which is not null. */
   private DeviceBuffer checkPair(
       @Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, @Nullable DeviceStream stream) {
     DeviceBuffer source = device.checkBuffer("send", send);

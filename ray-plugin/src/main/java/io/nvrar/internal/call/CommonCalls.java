@@ -8,30 +8,30 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which calls of a group can still complete when ranks have closed it: collectives up to the lowest
- * number that a closed rank has made, and transfers that their peer has made or can still make.
- * {@link #closed} and {@link #obstacle(NativeCommunicator, long)} are for the channel's thread, the
- * rest for any.
+ * Determines which calls of a group can still complete after ranks have closed it: collectives up
+ * to the last one that all closed ranks have made, and transfers that the peer has made or can
+ * still make. {@link #closed} and {@link #obstacle(NativeCommunicator, long)} are for the channel's
+ * thread; any thread may call the other methods.
  */
 public final class CommonCalls {
   private static final long ALL = Long.MAX_VALUE;
 
   /**
-   * How long a transfer with a closed rank may run before it is looked at: what that rank has sent
-   * lies in this member's memory, and is read sooner than that.
+   * How long a transfer with a closed rank may run before it is checked. Data that the rank has
+   * sent is already in this member's memory, and is read sooner than that.
    */
   private static final long TRANSFER_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
   /**
-   * The same, where the closed rank's record no longer shows whether it has made its part: a thread
-   * that gets no CPU for that long has other troubles.
+   * The same limit if the closed rank's flight record no longer shows whether it has made its part.
+   * It is longer, because the transfer's thread may get no CPU for a while.
    */
   private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private final int rank;
   private final int worldSize;
 
-  /** The lowest number of a last collective of a rank that has closed. */
+  /** The number of the last collective that all closed ranks have made. */
   private volatile long last = ALL;
 
   private volatile int lastRank = -1;
@@ -39,7 +39,8 @@ public final class CommonCalls {
   /** Guarded by itself. */
   private final BitSet closedRanks = new BitSet();
 
-  // The transfer that runs, and since when it was seen to; of the channel's thread.
+  // The running transfer, and since when it has been seen running. Used by the channel's thread
+  // only.
   private @Nullable CallRecord transfer;
   private long transferSinceNanos;
   private long nextLookNanos;
@@ -56,7 +57,7 @@ public final class CommonCalls {
     this.worldSize = worldSize;
   }
 
-  /** A rank makes no collective after this number, and no transfer. */
+  /** Records that a rank makes no collective after this number, and no further transfer. */
   public void closed(int peer, long sequence) {
     synchronized (closedRanks) {
       closedRanks.set(peer);
@@ -78,33 +79,37 @@ public final class CommonCalls {
     return last == ALL;
   }
 
-  /** Whether this member's next collective is one that a closed rank does not take part in. */
+  /** Whether a closed rank takes no part in this member's next collective. */
   public boolean isNextBeyond(NativeCommunicator comm) {
     return last != ALL && comm.lastCollective() >= last;
   }
 
-  /** Whether the collective that has failed here is one that a closed rank takes no part in. */
+  /** Whether a closed rank takes no part in the collective that has failed on this member. */
   public boolean isFailedBeyond(NativeCommunicator comm) {
     if (last == ALL) {
       return false;
     }
     CallRecord own = comm.call(rank);
-    // The library refuses a call at its entry, without a number, when a peer has ended the group.
+    // If a peer has ended the group, the library refuses a call at its entry, and the call has no
+    // number.
     boolean refused = own.state() == CallRecord.State.DONE || own.state() == CallRecord.State.NONE;
     return own.groupSequence() + (refused ? 1 : 0) > last;
   }
 
-  /** What keeps the next collective from completing. */
+  /** Why the next collective cannot complete. */
   public Obstacle obstacle() {
     return new Obstacle(
         lastRank, "rank %d closed the group after its call #%d".formatted(lastRank, last));
   }
 
-  /** Why the call that runs here cannot complete; null if there is none, or it may, or not yet. */
+  /**
+   * Why the running call cannot complete; null if no call is running, it can complete, or it is too
+   * early to tell.
+   */
   public @Nullable Obstacle obstacle(NativeCommunicator comm, long nowNanos) {
     CallRecord own = comm.call(rank);
     boolean isRunning = isUnderWay(own);
-    // The last to begin of a batch may be done before the others.
+    // The last transfer of a batch may be done before the others.
     if (own.isTransfer() && (isRunning || own.transfers() > 1)) {
       return transferObstacle(comm, own, nowNanos);
     }
@@ -112,11 +117,13 @@ public final class CommonCalls {
     if (!isRunning) {
       return null;
     }
-    // An abort would reach members that still run a call all have made: let those finish first.
+    // An abort would also end a call of other members that all ranks have made, so it waits until
+    // they have finished it.
     return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
   }
 
-  // On a GPU also a call that has not begun: it waits behind others, and no abort is sooner.
+  // On a GPU this includes a call that has not begun: it waits behind others, and an abort would
+  // not end it sooner.
   static boolean isUnderWay(CallRecord call) {
     return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
   }
@@ -125,7 +132,7 @@ public final class CommonCalls {
     for (int r = 0; r < worldSize; r++) {
       CallRecord call = comm.call(r);
       if (call.groupSequence() < last
-          || call.state() == CallRecord.State.QUEUED // behind a call that may not have begun
+          || call.state() == CallRecord.State.QUEUED // queued behind a call that may not have begun
           || (call.groupSequence() == last && isUnderWay(call))) {
         return false;
       }
@@ -143,7 +150,7 @@ public final class CommonCalls {
     if (nowNanos - nextLookNanos < 0) {
       return null;
     }
-    nextLookNanos = nowNanos + TRANSFER_NANOS; // it reads two whole records
+    nextLookNanos = nowNanos + TRANSFER_NANOS; // the check reads two whole records
     boolean patienceIsOver = nowNanos - transferSinceNanos > UNSURE_TRANSFER_NANOS;
     for (CallRecord call : comm.flightRecord(rank)) {
       if (isUnderWay(call)
@@ -159,7 +166,7 @@ public final class CommonCalls {
     return null;
   }
 
-  // Not by its times, which are converted anew at each reading.
+  // Does not compare the times, because they are converted again at each reading.
   private static boolean isSame(CallRecord one, CallRecord other) {
     return one.collective() == other.collective()
         && one.peer() == other.peer()

@@ -7,14 +7,12 @@ import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.device.host.HostStream;
 import org.jspecify.annotations.Nullable;
 
-/**
- * What must be true of the buffers and streams of any call. Allocates nothing unless it complains.
- */
+/** Checks the buffers and streams of any call. Allocates nothing unless a check fails. */
 public final class DeviceChecks {
   private final Device device;
 
   /**
-   * @param device on which the group computes
+   * @param device the group's device
    */
   public DeviceChecks(Device device) {
     this.device = device;
@@ -41,7 +39,7 @@ public final class DeviceChecks {
     return stream instanceof AsyncStream async && async.isClosed();
   }
 
-  /** Returns {@code buffer}, which is none of another device. */
+  /** Checks that {@code buffer} is one of the group's device, and returns it. */
   DeviceBuffer checkBuffer(String name, @Nullable DeviceBuffer buffer) {
     if (buffer == null) {
       throw new IllegalArgumentException(name + " is null, a call needs a buffer");

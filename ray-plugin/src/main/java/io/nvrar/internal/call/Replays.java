@@ -5,15 +5,15 @@ import java.util.Arrays;
 import java.util.stream.Stream;
 
 /**
- * On which streams graphs with calls of a group were launched. Neither the group nor the device
- * counts launches of graphs that have not begun; whether a stream is through can be asked. Safe for
- * use by many threads.
+ * The streams on which graphs with calls of a group were launched. Neither the group nor the device
+ * counts launches of graphs that have not begun, but a stream can be asked whether it has executed
+ * everything. Thread-safe.
  */
 final class Replays {
-  /** Never changed, but replaced under the lock. */
+  /** Copy-on-write: the array is never changed, but replaced under the lock. */
   private volatile AsyncStream[] streams = {};
 
-  /** A graph is about to be launched there. Allocates nothing for a stream that is known. */
+  /** Called before a graph is launched on a stream. Allocates nothing for a known stream. */
   void on(AsyncStream stream) {
     for (AsyncStream known : streams) {
       if (known == stream) {
@@ -29,7 +29,7 @@ final class Replays {
     }
   }
 
-  /** Whether all that was launched so far has been executed. Never blocks. */
+  /** Whether everything launched so far has been executed. Never blocks. */
   boolean areOver() {
     for (AsyncStream stream : streams) {
       if (!stream.isIdle()) {

@@ -6,8 +6,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What runs on a member: which threads of this process are in its calls, and what a device still
- * executes of calls that have returned. Any thread; allocates nothing.
+ * The running calls of a member: threads of this process that are inside its calls, and enqueued
+ * work that a device still executes. Thread-safe; allocates nothing.
  */
 public final class RunningCalls {
   private final int rank;
@@ -21,9 +21,9 @@ public final class RunningCalls {
   }
 
   /**
-   * From here on there can be calls.
+   * From now on calls can be made.
    *
-   * @param async whether they fail after they have returned
+   * @param async whether calls may fail after they have returned
    */
   public void own(NativeCommunicator prepared, boolean async) {
     isAsync = async;
@@ -35,7 +35,7 @@ public final class RunningCalls {
     return communicator;
   }
 
-  /** Whether calls fail after they have returned, so that somebody must look. */
+  /** Whether calls may fail after they have returned, so that failures must be polled. */
   public boolean isAsync() {
     return isAsync;
   }
@@ -49,7 +49,7 @@ public final class RunningCalls {
     callers.decrementAndGet();
   }
 
-  /** A graph is about to be launched: of the numbers of what it replays nobody keeps count. */
+  /** Called before a graph is launched; the calls that it replays are not counted. */
   public void replay(AsyncStream on) {
     replays.on(on);
   }
@@ -59,13 +59,13 @@ public final class RunningCalls {
     return callers.get() > 0;
   }
 
-  /** Whether a call runs; on a device also after it has returned. */
+  /** Whether a call is running, including enqueued work of calls that have returned. */
   public boolean areAny() {
     NativeCommunicator comm = communicator;
     return haveCaller() || (isAsync && comm != null && isUnderWay(comm));
   }
 
-  /** Whether a device has executed all that was enqueued, graphs too. */
+  /** Whether the device has executed all enqueued work, including graphs. */
   public boolean areExecuted(NativeCommunicator comm) {
     return !isUnderWay(comm) && replays.areOver();
   }

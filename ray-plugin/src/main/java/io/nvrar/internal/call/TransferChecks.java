@@ -5,9 +5,9 @@ import io.nvrar.DeviceStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What must be true of the arguments of sends and recvs. Every complaint names both sides.
- * Allocates nothing unless it complains. What the transfers of a batch owe each other the native
- * library looks at, before it moves any.
+ * Checks the arguments of sends and recvs. Every message names both sides. Allocates nothing unless
+ * a check fails. The native library checks the transfers of a batch against each other before it
+ * moves any data.
  */
 public final class TransferChecks {
   private final DeviceChecks device;
@@ -24,7 +24,7 @@ public final class TransferChecks {
     device.checkStream(stream);
   }
 
-  /** A send or recv that stands alone. */
+  /** Checks a send or recv outside a batch. */
   public void alone(String call, DeviceBuffer buffer, int peer, DeviceStream stream) {
     collected("buffer", buffer, "peer", peer);
     device.checkStream(stream);
@@ -42,7 +42,7 @@ public final class TransferChecks {
     device.checkStream(stream);
     if ((destination == rank) != (source == rank)) {
       throw new IllegalArgumentException(
-          "destination is %d and source is %d, but this rank, %d, sends itself what it receives from itself"
+          "destination is %d and source is %d; if one of them is this rank, %d, the other must be too"
               .formatted(destination, source, rank));
     }
     if (destination == rank
@@ -54,9 +54,9 @@ public final class TransferChecks {
     DeviceChecks.checkApart("send", send, "recv", recv, false);
   }
 
-  /** A buffer and a rank that may become part of a batch. */
+  /** Checks a buffer and a rank that will become part of a batch. */
   public void collected(String bufferName, DeviceBuffer buffer, String peerName, int peer) {
-    // Looks whether it is open, too: later would be too late to say which call it was.
+    // Also checks that the buffer is open: a later check could not tell which call it belongs to.
     long unused = device.checkBuffer(bufferName, buffer).address();
     if (peer < 0 || peer >= worldSize) {
       throw new IllegalArgumentException(

@@ -1,4 +1,4 @@
-/** What is checked of a call before it is made, and which calls are under way. */
+/** The checks of a call before it is made, and the bookkeeping of running calls. */
 @NullMarked
 package io.nvrar.internal.call;
 

@@ -27,8 +27,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Flight records in a directory: one file for a group and host, written by whichever member comes
- * first. The oldest go when there are more than {@link #MAX_FILES}.
+ * Flight records in a directory: one file for a group and host, written by the first member to get
+ * there. If there are more than {@link #MAX_FILES}, the oldest are deleted.
  */
 public final class FlightFile {
   /** The system property that names the directory. */
@@ -45,7 +45,10 @@ public final class FlightFile {
   private static final int MAX_NAME_CHARS = 64;
   private static final long MAX_BYTES = 256L << 20;
 
-  /** How long the first member has before another does its work: it may have been killed. */
+  /**
+   * How long the first member may take before another one writes instead, because it may have been
+   * killed.
+   */
   private static final long CLAIM_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private static final long POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
@@ -54,13 +57,13 @@ public final class FlightFile {
   private final Path directory;
   private final String name;
 
-  /** The file of a group on a host; nothing is touched yet. */
+  /** The file of a group on a host. Does not access the file system. */
   public FlightFile(Path directory, String group, String groupId, String host) {
     this.directory = directory;
     name = safe(group) + "-" + safe(groupId) + "-" + safe(host) + SUFFIX;
   }
 
-  /** Where this process writes. */
+  /** The directory of this process. */
   public static Path directoryOfProcess() {
     String set = System.getProperty(DIRECTORY_PROPERTY, "");
     return set.isEmpty()
@@ -76,15 +79,15 @@ public final class FlightFile {
     return safe.length() > MAX_NAME_CHARS ? safe.substring(0, MAX_NAME_CHARS) : safe;
   }
 
-  /** Where the file is, or will be. */
+  /** The path of the file, which may not exist yet. */
   public Path path() {
     return directory.resolve(name);
   }
 
   /**
-   * Writes the file, unless another member has or does. It appears whole or not at all.
+   * Writes the file, unless another member has written or is writing it. It appears atomically.
    *
-   * @param record asked for only if this member is the one to write
+   * @param record called only if this member writes the file
    * @throws IOException if the directory is not private or cannot be written
    */
   public void write(Supplier<FlightRecord> record) throws IOException {
@@ -99,14 +102,14 @@ public final class FlightFile {
       try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
         FlightJson.write(record.get(), out);
       }
-      AtomicFiles.publish(temp, path()); // if another was faster after all, what it saw is as good
+      AtomicFiles.publish(temp, path()); // if another member was faster, its record is as good
     } finally {
       Files.deleteIfExists(temp);
       Files.deleteIfExists(claim);
     }
     try {
       prune();
-    } catch (IOException | UncheckedIOException e) { // what was written is there all the same
+    } catch (IOException | UncheckedIOException e) { // the file has been written nevertheless
       LOG.debug("{} could not be searched for old flight records", directory, e);
     }
   }
@@ -117,7 +120,7 @@ public final class FlightFile {
       if (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)) {
         return true;
       }
-      Files.deleteIfExists(claim); // a member that has finished has withdrawn its own
+      Files.deleteIfExists(claim); // a member that has finished has deleted its own claim
       return false;
     } catch (FileAlreadyExistsException e) {
       return false;
@@ -145,7 +148,7 @@ public final class FlightFile {
           records.put(file, modified(file)); // once: another process may touch or delete it
         } else if ((fileName.endsWith(CLAIM_SUFFIX) || fileName.endsWith(TEMP_SUFFIX))
             && modified(file).toInstant().isBefore(leftover)) {
-          drop(file); // of a member that was killed as it wrote
+          drop(file); // left by a member that was killed while writing
         }
       }
     }
@@ -155,7 +158,7 @@ public final class FlightFile {
         .forEach(oldest -> drop(oldest.getKey()));
   }
 
-  /** What cannot go keeps nothing else from going. */
+  /** Deletes a file; a failure must not keep other files from being deleted. */
   private static void drop(Path file) {
     try {
       Files.deleteIfExists(file);
@@ -175,8 +178,8 @@ public final class FlightFile {
   /**
    * Reads a file.
    *
-   * @throws IllegalArgumentException with one sentence if there is no such file or it is no flight
-   *     record
+   * @throws IllegalArgumentException if there is no such file or it is not a flight record; the
+   *     message is one sentence
    */
   public static FlightRecord read(Path file) {
     try {

@@ -18,7 +18,7 @@ import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A flight record as text: JSON, an object a line. The first is the header, then each rank is
+ * The JSON encoding of a flight record, one object per line: first the header, then each rank
  * followed by its calls.
  */
 final class FlightJson {
@@ -34,7 +34,7 @@ final class FlightJson {
   private FlightJson() {}
 
   static void write(FlightRecord record, Writer out) throws IOException {
-    // A writer is good for one object.
+    // A JsonWriter writes one object only.
     writeHeader(new JsonWriter(out), record.header());
     out.write('\n');
     for (FlightRecord.Rank rank : record.ranks()) {
@@ -99,7 +99,8 @@ final class FlightJson {
   /**
    * Reads what {@link #write} wrote.
    *
-   * @throws IllegalArgumentException with a clause that says why this is no flight record
+   * @throws IllegalArgumentException if this is not a flight record; the message is a clause that
+   *     says why
    */
   static FlightRecord read(Reader text) throws IOException {
     Lines lines = new Lines(new BufferedReader(text));
@@ -207,7 +208,7 @@ final class FlightJson {
     throw new IllegalArgumentException("line %d has no call state".formatted(number));
   }
 
-  /** Who has a file printed has its terminal written to. */
+  /** The text may be printed to a terminal, so it is made printable. */
   private static String text(JsonObject line, String name) {
     return Printable.of(value(line, name).getAsString());
   }
@@ -224,7 +225,7 @@ final class FlightJson {
     return value;
   }
 
-  /** Objects, one a line. */
+  /** Reads objects, one per line. */
   private static final class Lines {
     private final BufferedReader text;
     private int number;
@@ -233,7 +234,7 @@ final class FlightJson {
       this.text = text;
     }
 
-    /** Null at the end. */
+    /** Returns null at the end. */
     @Nullable JsonObject next() throws IOException {
       StringBuilder line = new StringBuilder();
       int c = text.read();
@@ -258,7 +259,10 @@ final class FlightJson {
       throw new IllegalArgumentException("line %d is no JSON object".formatted(number));
     }
 
-    /** Gson asks a list of one element by asking that element, which may be as deep as it likes. */
+    /**
+     * Refuses nested lists: for a list of one element Gson recurses into that element, which may be
+     * nested arbitrarily deep.
+     */
     private JsonObject requireFlat(JsonObject line) {
       for (String name : line.keySet()) {
         JsonElement value = line.get(name);

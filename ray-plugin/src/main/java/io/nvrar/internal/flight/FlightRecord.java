@@ -8,7 +8,7 @@ import java.util.Objects;
  * What the ranks of one host were doing when their group failed.
  *
  * @param header the group and its failure
- * @param ranks in rank order; all of the group
+ * @param ranks all ranks of the group, in rank order
  */
 public record FlightRecord(Header header, List<Rank> ranks) {
   /** With copies of its lists. */
@@ -20,18 +20,18 @@ public record FlightRecord(Header header, List<Rank> ranks) {
    * The group and its failure.
    *
    * @param group its name
-   * @param groupId differs between groups of one name; no secret
+   * @param groupId differs between groups of the same name; not a secret
    * @param worldSize the number of its ranks
-   * @param backend what it ran on
-   * @param build of the native library
+   * @param backend the backend of the group
+   * @param build the build id of the native library
    * @param time when this was written, ISO 8601 in UTC
-   * @param nanos the same by the clock of {@link CallRecord#beginNanos()}
+   * @param nanos the same moment by the clock of {@link CallRecord#beginNanos()}
    * @param host where this was written
    * @param writer the rank that wrote it
-   * @param kind what sort of failure, such as {@code TIMEOUT}
-   * @param message what the user was told
-   * @param failedRank the rank that was lost or that ended the group; -1 if it was none
-   * @param missing the ranks that were waited for
+   * @param kind the kind of failure, such as {@code TIMEOUT}
+   * @param message the message of the exception
+   * @param failedRank the rank that was lost or that ended the group; -1 if there is none
+   * @param missing the ranks that were missing
    */
   public record Header(
       String group,
@@ -76,7 +76,7 @@ public record FlightRecord(Header header, List<Rank> ranks) {
       calls = List.copyOf(calls);
     }
 
-    /** What it did last. */
+    /** The rank's last call. */
     public CallRecord last() {
       return calls.isEmpty() ? CallRecord.NONE : calls.get(calls.size() - 1);
     }

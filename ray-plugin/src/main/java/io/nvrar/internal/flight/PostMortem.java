@@ -13,11 +13,14 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** Who made a group fail, and in which call, as far as its flight record shows. */
+/**
+ * Determines from a flight record which ranks made a group fail, and in which call, as far as the
+ * record shows.
+ */
 public final class PostMortem {
   private static final Pattern SPLIT = Pattern.compile("split #\\d+");
 
-  /** "float32[1024]", of a call's description. */
+  /** The type and count in a call's description, such as "float32[1024]". */
   private static final Pattern PAYLOAD = Pattern.compile("\\w+\\[\\d+\\]");
 
   private final FlightRecord record;
@@ -27,9 +30,10 @@ public final class PostMortem {
   }
 
   /**
-   * What was found.
+   * The result.
    *
-   * @param ranks at fault; empty if the file does not show it, or if it was no member
+   * @param ranks the ranks at fault; empty if the file does not show it, or if no member is at
+   *     fault
    * @param sentence names them and the call
    */
   public record Fault(List<Integer> ranks, String sentence) {
@@ -39,7 +43,7 @@ public final class PostMortem {
     }
   }
 
-  /** Looks into a record. */
+  /** Analyses a record. */
   public static Fault of(FlightRecord record) {
     PostMortem examination = new PostMortem(record);
     return switch (record.header().kind()) {
@@ -56,7 +60,8 @@ public final class PostMortem {
     int rank = record.header().failedRank();
     return rank < 0
         ? new Fault(
-            List.of(), "a process was lost that is no member of this group but of one above it")
+            List.of(),
+            "a process was lost that is not a member of this group but of a group it was split from")
         : new Fault(List.of(rank), "rank %d was lost; it %s".formatted(rank, doing(rank)));
   }
 
@@ -100,7 +105,7 @@ public final class PostMortem {
         ? unknown()
         : new Fault(
             stuck,
-            "%s entered %s but did not go on in it (stopped, or without a processor)"
+            "%s entered %s but made no progress in it (stopped, or without a processor)"
                 .formatted(names(stuck), call.description()));
   }
 
@@ -115,7 +120,7 @@ public final class PostMortem {
               .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
         return new Fault(
             List.of(call.peer()),
-            "rank %d did not come to %s of rank %d; it %s"
+            "rank %d did not enter %s of rank %d; it %s"
                 .formatted(call.peer(), call.description(), waiting.rank(), doing(call.peer())));
       }
     }
@@ -134,7 +139,7 @@ public final class PostMortem {
         ? unknown()
         : new Fault(
             ranks,
-            "%s did not come to %s; %s"
+            "%s did not enter %s; %s"
                 .formatted(
                     names(ranks),
                     call,
@@ -172,7 +177,7 @@ public final class PostMortem {
     return transfersDiffered();
   }
 
-  /** Those in the minority, if there is one. */
+  /** The ranks whose call is in the minority, if there is a minority. */
   private static Fault odd(Map<String, List<Integer>> ranksByCall) {
     int most = ranksByCall.values().stream().mapToInt(List::size).max().orElseThrow();
     boolean hasMajority =

@@ -1,6 +1,6 @@
 /**
- * The flight record: the last calls of every rank of a failed group as a file, and what can be read
- * from it. Not for users but by {@code nvrar post-mortem}.
+ * The flight record of a failed group: the file with the last calls of every rank, and its
+ * analysis. Users read it with {@code nvrar post-mortem}.
  */
 @NullMarked
 package io.nvrar.internal.flight;

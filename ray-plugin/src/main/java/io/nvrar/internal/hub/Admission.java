@@ -21,23 +21,27 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How strangers become peers of the hub, and how many of both there can be. For the hub's thread.
+ * Admits connections: turns strangers that pass the handshake into peers of the hub, and limits the
+ * number of both. Used by the hub's thread only.
  *
  * <p>A stranger costs a socket and {@link PendingPeer}'s few bytes for at most {@link
- * #HANDSHAKE_NANOS}; there are at most {@link #MAX_PENDING} of them, the oldest makes room. A
- * member that is pushed out that way tries again. A peer costs a buffer of {@link Wire#MAX_BYTES}
- * and more; there are at most {@link #maxPeers}, and the oldest that has no place in the group
- * makes room.
+ * #HANDSHAKE_NANOS}; there are at most {@link #MAX_PENDING} of them, and the oldest is dropped for
+ * a new one. A member that is dropped this way tries again. A peer costs at least a buffer of
+ * {@link Wire#MAX_BYTES}; there are at most {@link #maxPeers}, and the oldest without a place in
+ * the group is dropped for a new one.
  */
 final class Admission {
   static final int MAX_PENDING = 64;
 
-  /** How many connections the hub takes before it looks after its members again. */
+  /** How many connections the hub accepts before it serves its members again. */
   static final int MAX_ACCEPTS = 32;
 
   static final long HANDSHAKE_NANOS = TimeUnit.SECONDS.toNanos(5);
 
-  /** Observers, of which a group has fewer, and those who are sent away. */
+  /**
+   * The number of other peers: observers, of which a group has fewer, and peers that are being
+   * rejected.
+   */
   private static final int OTHER_PEERS = 16;
 
   private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
@@ -57,22 +61,23 @@ final class Admission {
     handshake = new Handshake(ticket);
   }
 
-  /** Room for each member, for as many that have to be sent away, and for others. */
+  /** The limit of peers: each member, as many that have to be rejected, and others. */
   static int maxPeers(int worldSize) {
     return 2 * worldSize + OTHER_PEERS;
   }
 
-  /** Takes those who knock. */
+  /** Accepts new connections. */
   void accept(SelectionKey acceptKey, long now) {
-    // The rest waits in the backlog, so that a storm of strangers neither keeps the members
-    // waiting nor piles up sockets: that of a stranger who was dropped goes with the next select.
+    // Further connections wait in the backlog, so that a storm of strangers neither delays the
+    // members nor accumulates sockets: the socket of a dropped stranger is only closed by the next
+    // select.
     for (int i = 0; i < MAX_ACCEPTS; i++) {
       SocketChannel channel;
       try {
         channel = server.accept();
       } catch (IOException e) {
-        // Out of file descriptors: the connection stays in the backlog, and asking for it in a
-        // loop would starve the members.
+        // The process is out of file descriptors. The connection stays in the backlog, and retrying
+        // in a loop would starve the members.
         LOG.debug("the hub of {} cannot accept", ticket.label(), e);
         acceptKey.interestOps(0);
         isExhausted = true;
@@ -102,7 +107,7 @@ final class Admission {
     }
   }
 
-  /** Once a turn: listens again a tick after it could not accept. */
+  /** Called once a turn: accepts again one tick after accepting failed. */
   void acceptAgain(SelectionKey acceptKey, long now) {
     if (isExhausted && now - exhaustedNanos >= Rendezvous.TICK_MAX_NANOS && acceptKey.isValid()) {
       isExhausted = false;
@@ -111,10 +116,10 @@ final class Admission {
   }
 
   /**
-   * Reads what a stranger has sent.
+   * Reads the data that a stranger has sent.
    *
-   * @return the peer that it has proved to be, whose key this is now; null if it is none yet, or
-   *     none at all
+   * @return the authenticated peer, to which the key is now attached; null if the handshake is not
+   *     complete, or has failed
    */
   @Nullable Peer admit(PendingPeer stranger, SelectionKey key, long now) {
     try {
@@ -130,7 +135,8 @@ final class Admission {
       key.attach(peer);
       return peer;
     } catch (IOException e) {
-      // Whoever it was did not know the secret or went away: no member is concerned.
+      // The stranger did not know the secret or closed the connection; this does not affect any
+      // member.
       LOG.debug("the hub of {} refused a connection: {}", ticket.label(), e.getMessage());
       pending.remove(stranger);
       drop(stranger);
@@ -139,8 +145,8 @@ final class Admission {
   }
 
   /**
-   * Which of the peers has to go, since they are too many; null if they are not. Who holds the
-   * ticket can push out a member that has not greeted, but none that has.
+   * The peer that has to be dropped because there are too many; null if there are not. A holder of
+   * the ticket can so push out a member that has not sent its greeting, but never one that has.
    */
   @Nullable Peer tooMuch(Set<SelectionKey> keys) {
     List<Peer> peers =
@@ -153,7 +159,7 @@ final class Admission {
     if (peers.size() <= maxPeers(ticket.worldSize())) {
       return null;
     }
-    // The newest has not greeted yet, so there is one.
+    // There is one, because the newest has not sent its greeting yet.
     return peers.stream()
         .filter(peer -> peer.greeting == null || peer.isDismissed)
         .min(Comparator.comparingLong(peer -> peer.sinceNanos))
@@ -161,21 +167,21 @@ final class Admission {
   }
 
   /**
-   * Whether a peer should have greeted. Between its proof and its greeting a member loads the
-   * native library and looks for devices, so it has as long as there is to join.
+   * Whether a peer's greeting is overdue. Between its proof and its greeting a member loads the
+   * native library and looks for devices, so the limit is the join timeout.
    */
   boolean isOverdue(Peer peer, long now) {
     return peer.greeting == null && now - peer.sinceNanos > ticket.config().joinTimeout().toNanos();
   }
 
-  /** Drops those who take too long to prove anything. */
+  /** Drops strangers that take too long to authenticate. */
   void sweep(long now) {
     while (!pending.isEmpty() && now - pending.getFirst().sinceNanos() > HANDSHAKE_NANOS) {
       drop(pending.removeFirst());
     }
   }
 
-  /** Drops all who have proved nothing. */
+  /** Drops all strangers that have not authenticated. */
   void close() {
     pending.forEach(Admission::drop);
     pending.clear();

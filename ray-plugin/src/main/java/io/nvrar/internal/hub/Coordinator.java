@@ -18,17 +18,18 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the hub decides: who has a place, when the group is complete, when it has failed, when it is
- * closed. Knows no sockets but through {@link Peer#send}. For the hub's thread.
+ * The hub's state machine. It decides which peer has a place in the group, and when the group is
+ * complete, has failed, or is closed. It uses sockets only through {@link Peer#send}. Used by the
+ * hub's thread only.
  *
  * <p>A group goes through GATHERING (until every rank has sent its descriptor), CONNECTING (until
  * every rank has mapped the others) and RUNNING, and ends in CLOSED or FAILED.
  */
 final class Coordinator {
-  /** What the tasks of a driver may take beside the two waits of creating a group. */
+  /** How long the tasks of a driver may take in addition to the two waits of creating a group. */
   static final Duration DRIVER_MARGIN = Duration.ofSeconds(15);
 
-  /** How long the late members of a failed join still hear why. */
+  /** For how long late members of a failed join are still told the reason. */
   private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   private enum Phase {
@@ -45,10 +46,13 @@ final class Coordinator {
   private final Observers observers;
   private final BitSet closing = new BitSet();
 
-  /** Those that have spoken, and so know that they were admitted, but not yet said who they are. */
+  /**
+   * The peers that have sent data, and so know that they were admitted, but have not sent their
+   * greeting.
+   */
   private final Set<Peer> coming = new HashSet<>();
 
-  /** The ranks that have heard why the join failed. */
+  /** The ranks that have been told why the join failed. */
   private final BitSet told = new BitSet();
 
   private Phase phase = Phase.GATHERING;
@@ -75,7 +79,7 @@ final class Coordinator {
     splits = new SplitBoard(ticket, this::sendTo);
   }
 
-  /** Takes a message from an authenticated peer. */
+  /** Handles a message from an authenticated peer. */
   void received(Peer peer, Message message, long nowNanos) {
     if (peer.greeting == null && !peer.isDismissed) {
       coming.add(peer);
@@ -102,7 +106,7 @@ final class Coordinator {
       peer.isConnected = true;
       startAll();
     } else if (peer != members[clamp(peer.claim.rank())]) {
-      return; // what follows is a member's to say, not an observer's
+      return; // only members may send the messages below
     } else if (message instanceof Message.Closing closingCall) {
       closes(peer, closingCall, nowNanos);
     } else if (phase == Phase.RUNNING) {
@@ -130,7 +134,7 @@ final class Coordinator {
           phase == Phase.CLOSED ? new Message.AllClosed() : failure,
           nowNanos);
     } else {
-      peer.broken = "it greets in another role than it proved";
+      peer.broken = "it sent a greeting for a role other than the authenticated one";
     }
   }
 
@@ -138,7 +142,8 @@ final class Coordinator {
     int rank = peer.claim.rank();
     if (!anyMemberCame) {
       anyMemberCame = true;
-      // The members start together; a ticket may lie about for a while before that.
+      // The deadline starts with the first member: the members start together, but a ticket may be
+      // kept for a while before that.
       deadlineNanos = nowNanos + config.joinTimeout().toNanos();
     }
     if (failure != null) {
@@ -222,8 +227,8 @@ final class Coordinator {
     if (placed == null) {
       told.set(rank);
     }
-    // One that failed before it greeted has no place: if the group waits for nobody in its place,
-    // its failure is its own.
+    // A member that failed before its greeting has no place. If the group does not wait for a
+    // member in its place, the failure does not affect the group.
     if (placed == peer || (placed == null && phase == Phase.GATHERING)) {
       told.set(rank);
       fail(reported, nowNanos);
@@ -255,7 +260,7 @@ final class Coordinator {
   private void destroys(Peer observer, long nowNanos) {
     if (wasFormed) {
       splits.end();
-      sendToMembers(new Message.Destroy()); // frees the members of a failed group, too
+      sendToMembers(new Message.Destroy()); // also frees the members of a failed group
     } else if (phase != Phase.CLOSED) {
       fail(
           Failure.of(
@@ -266,7 +271,7 @@ final class Coordinator {
     }
   }
 
-  /** Takes note that a peer's connection has ended. */
+  /** Handles the end of a peer's connection. */
   void gone(Peer peer, String why, long nowNanos) {
     boolean wasObserver = observers.remove(peer);
     boolean wasComing = coming.remove(peer);
@@ -302,7 +307,10 @@ final class Coordinator {
     }
   }
 
-  /** Whether it was to be a member, and nobody else has come who would be this one. */
+  /**
+   * Whether the peer was going to be a member, and no other peer has come that could be that
+   * member.
+   */
   private boolean isAwaited(Peer peer) {
     int rank = peer.claim.rank();
     return phase == Phase.GATHERING
@@ -319,10 +327,10 @@ final class Coordinator {
   }
 
   /**
-   * Looks for the driver, of a group that nobody else closes. Called once a turn; fails the group
-   * for all if none has come in a time in which everybody would have.
+   * Checks that the driver has come, if the group is one that only its driver closes. Called once a
+   * turn; fails the group for all members if no observer has come within the time limit.
    *
-   * @param hasPaused whether this process has stood still, so that one may have come unnoticed
+   * @param hasPaused whether this process was paused, so that an observer may have come unnoticed
    */
   void seekDriver(long nowNanos, boolean hasPaused) {
     if (!wasFormed || phase == Phase.CLOSED || observers.hadAny() || isDriverMissed) {
@@ -342,7 +350,7 @@ final class Coordinator {
     }
   }
 
-  /** Looks at the clock. */
+  /** Checks the deadlines. */
   void tick(long nowNanos) {
     if (phase == Phase.RUNNING) {
       failIf(splits.tick(nowNanos), nowNanos);
@@ -373,7 +381,10 @@ final class Coordinator {
         nowNanos);
   }
 
-  /** The driver's word reaches the members of a failed group too: groups split from it may live. */
+  /**
+   * The driver's decision is also sent to the members of a failed group, because groups split from
+   * it may still be alive.
+   */
   private void failFromDriver(Failure reason, long nowNanos) {
     if (phase == Phase.FAILED && wasFormed) {
       sendToMembers(reason);
@@ -388,7 +399,7 @@ final class Coordinator {
     }
   }
 
-  /** Fails the group for all; the first reason stands. */
+  /** Fails the group for all members; the first reason is kept. */
   void fail(Failure first, long nowNanos) {
     if (phase == Phase.FAILED || phase == Phase.CLOSED) {
       return;
@@ -414,12 +425,12 @@ final class Coordinator {
     }
   }
 
-  /** Whether the peer's silence still matters. */
+  /** Whether the peer's silence still counts as a loss. */
   boolean watches(Peer peer) {
-    return !peer.isDismissed; // also at the end, which waits for those who can still leave
+    return !peer.isDismissed; // also at the end, which waits for the members that can still leave
   }
 
-  /** Whether there is nothing left to do for this group. */
+  /** Whether the hub has nothing left to do for this group. */
   boolean isFinished(long nowNanos) {
     if (wasFormed) {
       return left.cardinality() == members.length;
@@ -432,7 +443,10 @@ final class Coordinator {
         || nowNanos > deadlineNanos;
   }
 
-  /** Whether anybody else may still come, if only to hear why the group was not formed. */
+  /**
+   * Whether connections are still accepted, if only to tell late members why the group was not
+   * formed.
+   */
   boolean isOpen() {
     return !left.get(0) || (phase == Phase.FAILED && !wasFormed);
   }

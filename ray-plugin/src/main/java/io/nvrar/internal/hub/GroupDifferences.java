@@ -4,14 +4,16 @@ import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
 import org.jspecify.annotations.Nullable;
 
-/** What must be the same on all members of a group, compared as they greet. */
+/**
+ * Compares the properties that must be the same on all members, when a member's greeting arrives.
+ */
 final class GroupDifferences {
   private GroupDifferences() {}
 
   /**
-   * How {@code hello} differs from what the ticket or another member says, or null.
+   * How {@code hello} differs from the ticket or from another member's, or null.
    *
-   * @param members by rank, with that of {@code rank} or without
+   * @param members by rank; may include that of {@code rank}
    */
   static @Nullable String first(
       Ticket ticket, int rank, Message.Hello hello, @Nullable Peer[] members) {

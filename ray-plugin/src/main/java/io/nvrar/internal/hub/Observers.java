@@ -9,20 +9,23 @@ import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** Those who watch a group without being members of it. For the hub's thread. */
+/** The peers that observe a group without being members. Used by the hub's thread only. */
 final class Observers {
   private static final int MAX = 8;
 
   private final Ticket ticket;
 
-  /** What each rank is doing, as rank 0's member sees it: an observer shares no memory with it. */
+  /**
+   * Describes what each rank is doing, as rank 0's member sees it in shared memory, which observers
+   * cannot read.
+   */
   private final Supplier<String> activities;
 
   private final List<Peer> peers = new ArrayList<>();
   private boolean hadAny;
 
   /**
-   * @param activities begins with "; ", or is "" while nobody knows; never blocks
+   * @param activities its result begins with "; ", or is "" while it is unknown; never blocks
    */
   Observers(Ticket ticket, Supplier<String> activities) {
     this.ticket = ticket;
@@ -30,9 +33,9 @@ final class Observers {
   }
 
   /**
-   * Takes one more, or sends it away.
+   * Adds an observer, or rejects it.
    *
-   * @param introduced who the members are, once that is known
+   * @param introduced the members, once they are known
    * @param outcome how the group has ended, if it has
    */
   void greet(
@@ -53,14 +56,14 @@ final class Observers {
     peers.add(peer);
     hadAny = true;
     if (introduced != null) {
-      peer.send(introduced); // who rank 0 is, in case it goes without a word
+      peer.send(introduced); // identifies rank 0, in case it dies without a message
     }
     if (outcome != null) {
       peer.send(outcome);
     }
   }
 
-  /** Whether one has ever come. */
+  /** Whether any observer has ever come. */
   boolean hadAny() {
     return hadAny;
   }
@@ -77,12 +80,15 @@ final class Observers {
     peers.forEach(peer -> peer.send(message));
   }
 
-  /** {@code reason} with what each rank was doing. */
+  /** Adds to {@code reason} what each rank was doing. */
   Failure asSeen(Failure reason) {
     return reason.namesCalls() ? reason : reason.withMessage(reason.message() + activities.get());
   }
 
-  /** Says what could not be asked any more once rank 0 is lost. */
+  /**
+   * Sends the observers what each rank is doing, because they can no longer ask once rank 0 is
+   * lost.
+   */
   void tellActivities() {
     if (!peers.isEmpty()) {
       send(new Message.Activity(activities.get()));

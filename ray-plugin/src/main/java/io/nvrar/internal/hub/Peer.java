@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.nio.channels.SelectionKey;
 import org.jspecify.annotations.Nullable;
 
-/** The hub's view of one authenticated connection. For the hub's thread. */
+/** The hub's view of one authenticated connection. Used by the hub's thread only. */
 final class Peer {
   final FramedChannel channel;
   final SelectionKey key;
@@ -19,21 +19,21 @@ final class Peer {
 
   long lastHeardNanos;
 
-  /** Null until the peer has said who it is; it has no place in the group before. */
+  /** Null until the peer has sent its greeting; before that it has no place in the group. */
   Message.@Nullable Greeting greeting;
 
   byte @Nullable [] descriptor;
   boolean isConnected;
 
-  /** From here on the end of the connection is no loss. */
+  /** Set once the end of the connection no longer counts as a loss. */
   boolean isLeaving;
 
-  /** Set when the hub has said its last word to this peer. */
+  /** The time when the hub sent its last message to this peer. */
   long dismissedNanos;
 
   boolean isDismissed;
 
-  /** Why nothing can be sent to it any more. */
+  /** Why the connection is broken; null if it is not. */
   @Nullable String broken;
 
   Peer(FramedChannel channel, SelectionKey key, Handshake.Claim claim, long nowNanos) {
@@ -56,7 +56,7 @@ final class Peer {
     }
   }
 
-  /** Says a last word and expects the peer to close. */
+  /** Sends a last message and expects the peer to close the connection. */
   void dismiss(Failure reason, long nowNanos) {
     send(reason);
     isLeaving = true;

@@ -7,7 +7,7 @@ import java.nio.channels.SocketChannel;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/** A connection that has not proved anything yet: the hub's half of the {@link Handshake}. */
+/** A connection that is not authenticated yet: the hub's half of the {@link Handshake}. */
 final class PendingPeer {
   private static final int BYTES = Handshake.CLIENT_HELLO_BYTES + Handshake.CLIENT_PROOF_BYTES;
 
@@ -40,10 +40,10 @@ final class PendingPeer {
   }
 
   /**
-   * Reads what has come.
+   * Reads the bytes that have arrived.
    *
-   * @return who it is, proven; null while bytes are missing
-   * @throws IOException if it is nobody of this group
+   * @return the verified claim; null while bytes are missing
+   * @throws IOException if the peer does not belong to this group
    */
   Handshake.@Nullable Claim advance() throws IOException {
     if (!fill()) {
@@ -58,7 +58,8 @@ final class PendingPeer {
       serverHello = handshake.serverHello(clientHello);
       write(serverHello);
       if (claim == null) {
-        // Its ticket is another group's, which had this port before; the answer tells it so.
+        // Its ticket belongs to another group, which may have had this port before. The answer
+        // shows that.
         throw new IOException("not a member of this group");
       }
       in.limit(BYTES);
@@ -74,7 +75,8 @@ final class PendingPeer {
     return claim;
   }
 
-  // The socket is fresh and its send buffer empty: a short write means a hostile window.
+  // The socket is new and its send buffer empty, so a short write means that the peer set a hostile
+  // window.
   private void write(byte[] answer) throws IOException {
     if (channel.write(ByteBuffer.wrap(answer)) != answer.length) {
       throw new IOException("reads nothing");

@@ -31,21 +31,27 @@ import org.slf4j.LoggerFactory;
 /**
  * The hub of a group, in rank 0's process: one thread that lets members in ({@link Admission}),
  * carries messages between {@link Peer}s and the {@link Coordinator}, and watches for silence. It
- * never blocks but in select, and no peer can hold up another.
+ * never blocks except in select, and no peer can delay another.
  */
 public final class Rendezvous {
   private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
   private static final int BACKLOG = 256;
 
-  /** Of {@code ringBytes}: {@code kMinRingBytesOfNodes} of the native library. */
+  /**
+   * The minimum of {@code ringBytes} with several nodes, {@code kMinRingBytesOfNodes} of the native
+   * library.
+   */
   public static final int MIN_RING_BYTES_OF_NODES = 32768;
 
   static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
-  /** Of one that has gone: far more than a member says in the longest pause of the hub. */
+  /**
+   * How many turns the remaining data of a closed connection is read: far more than a member can
+   * send in the longest pause of the hub.
+   */
   private static final int LAST_TURNS = 32;
 
-  /** How long the end waits for last words to be read. */
+  /** How long the end waits until the last messages have been sent. */
   private static final long FAREWELL_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final Ticket ticket;
@@ -70,9 +76,9 @@ public final class Rendezvous {
   }
 
   /**
-   * A rendezvous with its ticket, not yet started.
+   * Opens a rendezvous and creates its ticket. Does not start the thread.
    *
-   * @param secretFor the new group's secret, from its unique id
+   * @param secretFor computes the new group's secret from its unique id
    */
   public static Rendezvous open(
       String name,
@@ -88,7 +94,7 @@ public final class Rendezvous {
     if (unavailable != null) {
       throw unavailable;
     }
-    // Members whose machines differ must not make different things of AUTO.
+    // AUTO is resolved here, because different machines could resolve it differently.
     GroupConfig agreed = config.toBuilder().backend(backend).build();
     byte[] uniqueId = NativeCommunicator.uniqueId(backend);
     byte[] secret = secretFor.apply(uniqueId);
@@ -98,19 +104,19 @@ public final class Rendezvous {
         port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
   }
 
-  /** What the configuration alone cannot check. */
+  /** Checks ringBytes against the world size, which the configuration alone does not know. */
   private static void checkRing(int worldSize, GroupConfig config) {
     boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
     if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
       throw new IllegalArgumentException(
-          "ringBytes is %d, must be 0 or at least %d for several nodes, which %d members are with %d to a node"
+          "ringBytes is %d, must be 0 or at least %d for several nodes (%d members, %d per node)"
               .formatted(
                   config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
     }
   }
 
   /**
-   * Opens a rendezvous; members may come, and are attended to from {@link #start} on.
+   * Opens a rendezvous. Members may connect from now on, and are served after {@link #start}.
    *
    * @param host the address to bind to
    * @param port the port, 0 for any free one
@@ -163,21 +169,21 @@ public final class Rendezvous {
   /**
    * Starts the hub's thread.
    *
-   * @param onEnd runs on it when everything is closed
+   * @param onEnd runs on that thread when everything is closed
    */
   public void start(Runnable onEnd) {
     Thread thread = new Thread(() -> run(onEnd), "nvrar-" + ticket.name() + "-hub");
     thread.setDaemon(true);
     try {
       thread.start();
-    } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
+    } catch (RuntimeException | Error e) { // for example, no thread could be started
       end(onEnd);
       throw e;
     }
   }
 
   /**
-   * Has the hub say to observers what each rank is doing.
+   * Sets how the hub describes to observers what each rank is doing.
    *
    * @param sentence begins with "; "; never blocks
    */
@@ -185,18 +191,18 @@ public final class Rendezvous {
     activities = sentence;
   }
 
-  /** From here on a group that no observer comes to close has lost it. */
+  /** From now on the group counts as having lost its driver if no observer comes. */
   public void setDriven() {
     isDriven = true;
   }
 
-  /** Ends the rendezvous for everybody, with this reason. Does not wait. */
+  /** Ends the rendezvous for all peers, with this reason. Does not wait. */
   public void discard(String reason) {
     discarded = Failure.of(Failure.Kind.ABORTED, reason);
     selector.wakeup();
   }
 
-  /** Waits until nobody can come any more and the port is free. */
+  /** Waits until no connection is accepted any more and the port is free. */
   public boolean awaitShut(long nanos) throws InterruptedException {
     return shut.await(nanos, TimeUnit.NANOSECONDS);
   }
@@ -229,20 +235,20 @@ public final class Rendezvous {
           lastBeatNanos = now;
           beat();
         }
-        // After a pause of its own the hub must read before it may call anybody silent.
+        // After a pause of this process the hub must read before it may consider a peer silent.
         sweep(now, !hasPaused);
         lastTurnNanos = now;
         if (coordinator.isOpen()) {
           admission.acceptAgain(acceptKey, now);
         } else if (server.isOpen()) {
-          shut(); // the port can be used again while the others still work or leave
+          shut(); // frees the port while other members still work or leave
         }
         if (discard != null || coordinator.isFinished(now)) {
           return;
         }
       }
     } catch (IOException | RuntimeException e) {
-      // Without a selector nobody can be told; the members see their connections close.
+      // Without a selector no peer can be told; the members see their connections close.
       LOG.error("the hub of {} failed", ticket.label(), e);
     } finally {
       end(onEnd);
@@ -307,7 +313,7 @@ public final class Rendezvous {
     }
   }
 
-  /** Everything that no event announces: silence, broken connections, unfinished handshakes. */
+  /** Handles conditions without an event: silence, broken connections, unfinished handshakes. */
   private void sweep(long now, boolean mayExpel) {
     admission.sweep(now);
     for (SelectionKey key : selector.keys().toArray(new SelectionKey[0])) {
@@ -343,7 +349,10 @@ public final class Rendezvous {
     }
   }
 
-  /** Nothing can be sent to it any more, but what it said before it left may have come since. */
+  /**
+   * Ends a broken connection. Nothing can be sent to the peer any more, but data that it sent
+   * before may still have to be read.
+   */
   private void breakOff(Peer peer, String why, long now) {
     for (int turn = 0; turn < LAST_TURNS && peer.key.isValid(); turn++) {
       receive(peer, now);
@@ -353,7 +362,10 @@ public final class Rendezvous {
     }
   }
 
-  /** A member that was only paused reads this when it wakes, and must not come back. */
+  /**
+   * Expels a silent member. If it was only paused, it reads the reason when it resumes, and must
+   * not come back.
+   */
   private void expel(Peer peer, long now) {
     String silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
     coordinator.gone(peer, silence, now);
@@ -375,13 +387,13 @@ public final class Rendezvous {
 
   private void shut() throws IOException {
     CloseHelper.closeQuietly(server);
-    selector.selectNow(); // only now is the server socket of a cancelled key really closed
+    selector.selectNow(); // the server socket of a cancelled key is closed only here
     shut.countDown();
   }
 
   private void end(Runnable onEnd) {
     try {
-      shut(); // first the port, so that it can be used again; then the last words
+      shut(); // the port first, so that it can be used again; then the last messages
       admission.close();
       farewell();
     } catch (IOException e) {
@@ -397,7 +409,7 @@ public final class Rendezvous {
     }
   }
 
-  /** Closes what has been written out, and gives the rest a moment. */
+  /** Closes the connections whose data has been sent, and waits a moment for the others. */
   private void farewell() {
     long deadline = System.nanoTime() + FAREWELL_NANOS;
     boolean unsent = true;

@@ -16,17 +16,18 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The hub's part of {@code split}: who waits, where each goes, and where the new groups meet. For
- * the hub's thread. A method that returns a failure leaves it to the caller to fail the group.
+ * The hub's part of {@code split}: records which members wait, assigns them to the new groups, and
+ * forwards the new groups' addresses. Used by the hub's thread only. If a method returns a failure,
+ * the caller must fail the group.
  */
 final class SplitBoard {
   private final Ticket ticket;
   private final BiConsumer<Integer, Message> send;
 
-  /** By rank; null where that rank has not come yet. */
+  /** By rank; null if that rank has not called split yet. */
   private final Message.@Nullable Split[] waiting;
 
-  /** Of the last split that was complete; their members may still have to meet. */
+  /** The groups of the last complete split; their members may still have to be told the address. */
   private List<int[]> groups = List.of();
 
   private int number = 1;
@@ -35,7 +36,7 @@ final class SplitBoard {
   private long deadlineNanos;
 
   /**
-   * @param send to the member of a rank
+   * @param send sends a message to the member of a rank
    */
   SplitBoard(Ticket ticket, BiConsumer<Integer, Message> send) {
     this.ticket = ticket;
@@ -43,7 +44,7 @@ final class SplitBoard {
     waiting = new Message.Split[ticket.worldSize()];
   }
 
-  /** A member calls the next split. */
+  /** Handles a member's call of the next split. */
   @Nullable Failure called(int rank, Message.Split split, long nowNanos) {
     int first =
         IntStream.range(0, waiting.length).filter(r -> waiting[r] != null).findFirst().orElse(-1);
@@ -109,7 +110,7 @@ final class SplitBoard {
     return Objects.requireNonNull(waiting[rank]);
   }
 
-  /** A new group's rank 0 says where its members meet. */
+  /** Handles the rendezvous address of a new group, sent by its rank 0. */
   void meets(int rank, Message.SplitRendezvous rendezvous) {
     if (rendezvous.number() != number - 1) {
       return;
@@ -121,12 +122,15 @@ final class SplitBoard {
     }
   }
 
-  /** The driver has all close: who waits hears that, not that another has closed. */
+  /**
+   * Called when the driver destroys the group: waiting members are told that, and not that another
+   * member has closed.
+   */
   void end() {
     isOver = true;
   }
 
-  /** A member makes no more calls. */
+  /** Handles a member that makes no more calls. */
   @Nullable Failure closed(int rank) {
     closedRank = rank;
     int[] present = present();
@@ -138,7 +142,7 @@ final class SplitBoard {
                 .formatted(rank, ticket.label(), number, Phrases.ranks(present)));
   }
 
-  /** Looks at the clock. */
+  /** Checks the deadline. */
   @Nullable Failure tick(long nowNanos) {
     int[] present = present();
     if (present.length == 0 || nowNanos < deadlineNanos) {
@@ -156,7 +160,9 @@ final class SplitBoard {
         missing);
   }
 
-  /** {@code reason}, and who waits in a split, which no rank's last call shows. */
+  /**
+   * Adds to {@code reason} the ranks that wait in a split, which the flight records do not show.
+   */
   Failure withWaiting(Failure reason) {
     int[] present = present();
     return present.length == 0 || reason.message().contains("split #" + number)

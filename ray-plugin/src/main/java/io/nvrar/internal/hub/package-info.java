@@ -1,6 +1,6 @@
 /**
- * The rendezvous in rank 0's process: lets members in, gathers them, carries messages, notices who
- * is lost.
+ * The rendezvous in rank 0's process: admits members, gathers them, forwards messages, and detects
+ * lost members.
  */
 @NullMarked
 package io.nvrar.internal.hub;

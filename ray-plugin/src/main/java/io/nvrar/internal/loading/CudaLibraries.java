@@ -9,14 +9,14 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Makes sure that JCuda can be loaded before it is: JCuda extracts its library to one name in
- * {@code java.io.tmpdir} that all JVMs write at once, and a function that the driver lacks ends the
- * process at its first call.
+ * Checks that JCuda can be loaded safely, before it is. By itself JCuda extracts its library to one
+ * name in {@code java.io.tmpdir}, which all JVMs write concurrently, and the first call of a
+ * function that the driver lacks would end the process.
  */
 public final class CudaLibraries {
   public static final String DRIVER = "libcuda.so.1";
 
-  /** CUDA 12.0, as {@code cuDriverGetVersion} writes it; what JCuda is linked against. */
+  /** CUDA 12.0, in the format of {@code cuDriverGetVersion}; JCuda is linked against it. */
   static final int MIN_DRIVER_VERSION = 12000;
 
   private static final String WHAT = "the CUDA backend cannot run here";
@@ -28,10 +28,10 @@ public final class CudaLibraries {
   /**
    * Opens NVIDIA's driver library and, from a private directory, JCuda's, and binds every function.
    *
-   * @param label of the directory, with JCuda's version
-   * @param fileName of JCuda's library
-   * @return the directory where it stands
-   * @throws BackendUnavailableException with what is missing and what was tried
+   * @param label the label of the directory, with JCuda's version
+   * @param fileName the name of JCuda's library
+   * @return the directory of the library
+   * @throws BackendUnavailableException if something is missing, with what was tried
    */
   public static Path open(String label, String fileName, ClassLoader resources) {
     return open(LoaderSettings.ofProcess(), label, fileName, resources);
@@ -100,12 +100,12 @@ public final class CudaLibraries {
       throw new UnsatisfiedLinkError(DRIVER + " has no cuDriverGetVersion");
     }
     IntByReference version = new IntByReference();
-    // It needs no cuInit; the only error is a null argument.
+    // cuDriverGetVersion needs no cuInit; its only error is a null argument.
     function.invokeInt(new Object[] {version});
     return version.getValue();
   }
 
-  // Another directory would not help: it is the driver that lacks something.
+  // Another directory would not help, because the driver lacks the function.
   private static void requireAllFunctions(UnsatisfiedLinkError error) {
     String message = String.valueOf(error.getMessage());
     int at = message.indexOf("undefined symbol: ");

@@ -7,8 +7,9 @@ import com.sun.jna.Pointer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The dynamic linker, asked before others are: a library that it cannot bind is an exception here,
- * where a call of a function that is not there ends the process. What is opened stays open.
+ * Opens libraries with dlopen before others load them: a library that cannot be bound is an
+ * exception here, whereas a later call of a missing function would end the process. Opened
+ * libraries are never closed.
  */
 final class DynamicLinker {
   /** RTLD_NOW without RTLD_GLOBAL: every function is bound at once. */
@@ -17,12 +18,12 @@ final class DynamicLinker {
   private DynamicLinker() {}
 
   /**
-   * Opens a library and binds all that it needs.
+   * Opens a library and binds all of its symbols.
    *
-   * @param name a path, or a name that is looked for as in any program, {@code LD_LIBRARY_PATH}
-   *     included
+   * @param name a path, or a name that the linker searches for, including in {@code
+   *     LD_LIBRARY_PATH}
    * @return its handle
-   * @throws UnsatisfiedLinkError with the linker's own words
+   * @throws UnsatisfiedLinkError with the linker's message
    */
   static Pointer open(String name) {
     NativeLibrary process = NativeLibrary.getProcess();
@@ -35,7 +36,7 @@ final class DynamicLinker {
     return handle;
   }
 
-  /** A function of a library that is open; null if it has none of that name. */
+  /** A function of an open library; null if it has none of that name. */
   static @Nullable Function find(Pointer library, String function) {
     Pointer address =
         NativeLibrary.getProcess()
@@ -44,8 +45,8 @@ final class DynamicLinker {
     return address == null ? null : Function.getFunction(address);
   }
 
-  // The JVM asks the linker for each native method of JNA when it is first called, which
-  // overwrites the error before it is read.
+  // Calls JNA's methods for reading the error once in advance: at its first call the JVM looks each
+  // native method up in the linker, which would overwrite the error.
   private static void linkWhatReadsTheError() {
     Memory empty = new Memory(1);
     empty.setByte(0, (byte) 0);

@@ -12,16 +12,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Starts JNA, which unpacks a library of its own: by itself below {@code $XDG_CACHE_HOME}, wherever
- * ours goes. It is given the directory that ours is unpacked below, unless the user names one by
- * {@code -Djna.tmpdir}, or somebody else in this process has started it before.
+ * Starts JNA, which unpacks a library of its own. By default it would do so below {@code
+ * $XDG_CACHE_HOME}; here it gets the directory in which ours is unpacked, unless the user sets
+ * {@code -Djna.tmpdir}, or other code in this process has already started JNA.
  */
 public final class JnaStart {
   private static final Logger LOG = LoggerFactory.getLogger(JnaStart.class);
 
   private static final String DIRECTORY_PROPERTY = "jna.tmpdir";
 
-  /** More than JNA's library has. */
+  /** Larger than JNA's library. */
   private static final int PROBE_BYTES = 1 << 18;
 
   private JnaStart() {}
@@ -29,11 +29,11 @@ public final class JnaStart {
   /**
    * Why JNA cannot run in this process.
    *
-   * @param directory where it was to unpack its library
-   * @param cause what it said
+   * @param directory the directory in which JNA should unpack its library
+   * @param cause JNA's error
    */
   public record Problem(String directory, Error cause) {
-    /** For the message. */
+    /** Adds this problem to a message. */
     public void addTo(LoadAttempts attempts) {
       attempts.failed(
           directory, "JNA cannot unpack and load its own library in this directory", cause);
@@ -71,7 +71,7 @@ public final class JnaStart {
             e);
       } finally {
         if (ours != null) {
-          System.clearProperty(DIRECTORY_PROPERTY); // others keep their own rules
+          System.clearProperty(DIRECTORY_PROPERTY); // set for JNA's start only
         }
       }
     }
@@ -92,13 +92,14 @@ public final class JnaStart {
     return null;
   }
 
-  // JNA's start fails once and for all, so what it would fail at is looked for before.
+  // If JNA's start fails, it cannot be repeated, so the directory is checked beforehand.
   private static boolean mayExecute(Path directory) throws IOException {
     Path probe = Files.createTempFile(directory, ".execute", NativeFiles.TEMP_SUFFIX);
     try {
-      Files.write(probe, new byte[PROBE_BYTES]); // a full volume has room for a name
+      // Not empty, because an empty file could be created even on a full volume.
+      Files.write(probe, new byte[PROBE_BYTES]);
       Files.setPosixFilePermissions(probe, PosixFilePermissions.fromString("r-x------"));
-      return Files.isExecutable(probe); // not on a volume mounted noexec
+      return Files.isExecutable(probe); // false on a volume mounted noexec
     } finally {
       Files.deleteIfExists(probe);
     }

@@ -12,25 +12,19 @@ import java.util.Objects;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/**
- * Everything that was tried to load a library and why it failed, for one error text that hides
- * nothing.
- */
+/** Collects every attempt to load a library, and why it failed, for one complete error message. */
 public final class LoadAttempts {
   private final List<String> lines = new ArrayList<>();
   private String lastReason = "nothing was tried";
   private @Nullable Throwable firstCause;
 
-  /** Notes a path that cannot be used. */
+  /** Adds a path that cannot be used. */
   public void failed(String path, String reason) {
     lastReason = reason + ": " + path;
     lines.add("tried " + path + ": " + reason);
   }
 
-  /**
-   * Notes a path that failed with an exception, whose causes and suppressed exceptions are all
-   * written out.
-   */
+  /** Adds a path that failed with an exception, with all causes and suppressed exceptions. */
   public void failed(String path, String reason, Throwable cause) {
     failed(path, reason);
     if (firstCause == null) {
@@ -44,7 +38,7 @@ public final class LoadAttempts {
   }
 
   /**
-   * Notes a file of the class path that could not be read.
+   * Adds a file of the class path that could not be read.
    *
    * @param missing the reason if it is not there
    */
@@ -56,7 +50,7 @@ public final class LoadAttempts {
     failed(path, reason, cause);
   }
 
-  /** Says what to do about the latest failure. */
+  /** Adds advice on the latest failure. */
   void advise(String advice) {
     lastReason += "; " + advice;
   }
@@ -75,7 +69,7 @@ public final class LoadAttempts {
     return new BackendUnavailableException(message.toString(), firstCause);
   }
 
-  // JNA puts the true reason among the suppressed exceptions and repeats it in the outer message.
+  // JNA puts the real reason into a suppressed exception, and repeats it in the outer message.
   private static void collect(
       Throwable error, String role, Set<String> texts, Set<Throwable> visited) {
     if (!visited.add(error)) {
@@ -85,7 +79,7 @@ public final class LoadAttempts {
     String prefix = role + error.getClass().getSimpleName() + ": ";
     for (String line : message.lines().toList()) {
       if (!line.isBlank()) {
-        // JNA's last resort is the class path, which it writes out whole.
+        // JNA tries the class path last, and its message contains the whole path.
         String text = line.strip().replaceFirst("in resource path \\(.*\\)$", "in the class path");
         texts.add(prefix + text);
         prefix = "  ";
@@ -100,10 +94,10 @@ public final class LoadAttempts {
     }
   }
 
-  /** Why the dynamic linker refused a library, in words. */
+  /** The reason why the dynamic linker refused a library. */
   public static String reason(Error error) {
     String message = String.valueOf(error.getMessage());
-    // What mmap answers for an executable mapping of a file on such a volume.
+    // The error of mmap for an executable mapping of a file on a noexec volume.
     boolean refused =
         message.contains("failed to map segment") || message.contains("Operation not permitted");
     return refused

@@ -8,13 +8,13 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What decides where the native library is looked for.
+ * The settings that determine where the native library is searched.
  *
  * @param nativeDir {@code -Dnvrar.native.dir}: only this directory, nothing is extracted
  * @param cacheDir {@code -Dnvrar.native.cache}: where to extract, first choice
  * @param userCacheDir {@code $XDG_CACHE_HOME} or {@code ~/.cache}; null if there is neither
  * @param tempDir {@code java.io.tmpdir}
- * @param userName for the directory under {@code tempDir}
+ * @param userName part of the name of the directory under {@code tempDir}
  * @param platform the resource folder, such as {@code linux-x86_64}
  */
 public record LoaderSettings(
@@ -28,7 +28,7 @@ public record LoaderSettings(
   public static final String NATIVE_DIR_PROPERTY = "nvrar.native.dir";
   public static final String CACHE_DIR_PROPERTY = "nvrar.native.cache";
 
-  /** Those of this process. */
+  /** The settings of this process. */
   public static LoaderSettings ofProcess() {
     return of(System.getProperties(), System.getenv());
   }
@@ -62,7 +62,7 @@ public record LoaderSettings(
     if (xdgCacheHome != null && Path.of(xdgCacheHome).isAbsolute()) {
       return Path.of(xdgCacheHome);
     }
-    // "?" is what the JVM says for a user without an entry in the password file.
+    // The JVM reports "?" for a user without an entry in the password file.
     return home == null || home.equals("?") ? null : Path.of(home).resolve(".cache");
   }
 

@@ -31,12 +31,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A set of files from the class path that must stand side by side in one directory to be loaded: a
- * library and what it finds through {@code $ORIGIN}, or the JNI library of a third party that would
- * else extract it unsafely.
+ * A set of files from the class path that must be in one directory to be loaded: a library and
+ * those that it finds through {@code $ORIGIN}, or the JNI library of a third party that would
+ * otherwise be extracted unsafely.
  *
- * <p>The directory's name holds the hash of the contents, so builds never meet, and any number of
- * JVMs may extract at once: each file appears whole, by an atomic rename, or not at all.
+ * <p>The directory's name holds the hash of the contents, so different builds do not collide, and
+ * any number of JVMs may extract concurrently: each file appears atomically, by a rename.
  */
 public final class NativeFiles {
   public static final String TEMP_SUFFIX = ".tmp";
@@ -46,14 +46,14 @@ public final class NativeFiles {
   /** Hex digits of the SHA-256 in the directory's name. */
   private static final int HASH_DIGITS = 16;
 
-  /** A temporary file this old was left by a JVM that was killed. */
+  /** A temporary file older than this was left by a JVM that was killed. */
   private static final Duration TEMP_MAX_AGE = Duration.ofHours(1);
 
   private final String label;
   private final SortedMap<String, byte[]> contents;
 
   /**
-   * Of contents by file name.
+   * Creates a set from contents by file name.
    *
    * @param label the first part of the directory's name, such as a version
    */
@@ -67,7 +67,8 @@ public final class NativeFiles {
    *
    * @param folder their folder, without a leading slash
    * @throws NoSuchFileException if one of them is not on the class path
-   * @throws IOException if they cannot be read, as by a process that can open no file any more
+   * @throws IOException if they cannot be read, for example because the process has no free file
+   *     descriptor
    */
   public static NativeFiles fromClassPath(
       ClassLoader loader, String label, String folder, List<String> names) throws IOException {
@@ -76,7 +77,7 @@ public final class NativeFiles {
       String resource = folder + "/" + name;
       URL found = loader.getResource(resource);
       if (found == null) {
-        // A loader skips a jar that it cannot open, and says nothing of it.
+        // A class loader silently skips a jar that it cannot open.
         Files.newByteChannel(Path.of("/dev/null")).close();
         throw new NoSuchFileException(resource, null, "not on the class path");
       }
@@ -99,8 +100,8 @@ public final class NativeFiles {
   }
 
   /**
-   * Makes sure that all files stand in {@code root/directoryName()} with the right contents, byte
-   * by byte. Afterwards they stay.
+   * Makes sure that all files exist in {@code root/directoryName()} with exactly the right
+   * contents. The files are not deleted afterwards.
    *
    * @return that directory
    * @throws IOException if it cannot be written, or other users could write to it
@@ -137,8 +138,8 @@ public final class NativeFiles {
     return false;
   }
 
-  // A rename, not a write in place: a process that has mapped the old file keeps it, and none sees
-  // half of the new one.
+  // By a rename, not by writing in place: a process that has mapped the old file keeps it, and no
+  // process sees a partial file.
   private static void write(Path target, byte[] bytes) throws IOException {
     Path directory = target.resolveSibling("");
     Path temporary = Files.createTempFile(directory, "." + target.getFileName(), TEMP_SUFFIX);

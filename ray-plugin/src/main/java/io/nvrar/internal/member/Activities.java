@@ -12,20 +12,23 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * What the ranks were doing when a group failed, in words. Read from the memory that the ranks of
- * one host share, so it needs nobody's answer and holds the dead, too.
+ * Describes what the ranks were doing when a group failed. The information comes from the memory
+ * that the ranks of one host share, so no rank has to answer, and dead ranks are included.
  */
 final class Activities {
   private Activities() {}
 
-  /** Of all ranks, this member first: a clause for the end of a sentence, beginning with "; ". */
+  /**
+   * Describes all ranks, this member first, as a clause for the end of a sentence, beginning with
+   * "; ".
+   */
   static String seenBy(NativeCommunicator comm, int rank, int worldSize) {
     String own = "; this member (rank %d) %s".formatted(rank, ofMember(comm.call(rank)));
     String others = ofRanks(comm, IntStream.range(0, worldSize).filter(r -> r != rank).toArray());
     return others.isEmpty() ? own : own + "; " + others;
   }
 
-  /** Of all ranks: a clause for the end of a sentence, beginning with "; ". */
+  /** Describes all ranks as a clause for the end of a sentence, beginning with "; ". */
   static String ofAll(NativeCommunicator comm, int worldSize) {
     return "; " + ofRanks(comm, IntStream.range(0, worldSize).toArray());
   }
@@ -44,7 +47,7 @@ final class Activities {
     for (int rank : ranks) {
       byDoing.computeIfAbsent(doing(comm.call(rank)), doing -> new ArrayList<>()).add(rank);
     }
-    // The odd one out comes first: it is what the reader looks for.
+    // The smallest set of ranks comes first: it is what the reader looks for.
     return byDoing.entrySet().stream()
         .sorted(Comparator.comparingInt(entry -> entry.getValue().size()))
         .map(entry -> clause(entry.getValue(), entry.getKey()))

@@ -13,8 +13,9 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a member's callers are thrown when its group has failed or is closed: before a call, for
- * what the native library throws in one, and for what a device has met since. Any thread.
+ * Creates and throws the exceptions of a member's calls when its group has failed or is closed:
+ * before a call, for errors of the native library during a call, and for failures of enqueued work.
+ * Thread-safe.
  */
 final class CallErrors {
   private final Ticket ticket;
@@ -27,7 +28,9 @@ final class CallErrors {
   private final CommonCalls common;
   private final Supplier<Message.@Nullable Members> members;
 
-  /** Since when it is known that calls have failed, and not why; 0 where it is not so. */
+  /**
+   * Since when calls are known to have failed for an unknown reason; 0 if there is no such failure.
+   */
   private volatile long unexplainedNanos;
 
   /**
@@ -57,7 +60,8 @@ final class CallErrors {
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
     if (life.isClosedFirst()) {
-      throw closed(); // what others make of that close is news to them, and not to who closed
+      // Not the peers' failure that followed from this close.
+      throw closed();
     }
     failure.throwIfAny();
     if (life.isClosing()) {
@@ -69,8 +73,8 @@ final class CallErrors {
   void checkCallable(NativeCommunicator comm) {
     checkTransferable();
     if (common.isNextBeyond(comm)) {
-      // Recorded here only: the others may still be in calls that all have made, and each of them
-      // comes to the same end by itself.
+      // Recorded on this member only: the others may still be in calls that all ranks have made,
+      // and each of them detects the same failure by itself.
       failure.note(closedBy(common.obstacle()));
       failure.throwIfAny();
     }
@@ -85,7 +89,7 @@ final class CallErrors {
             : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
   }
 
-  /** Why a call cannot complete in which a rank takes no part. */
+  /** The failure of a call that cannot complete because a rank takes no part in it. */
   Failure closedBy(CommonCalls.Obstacle obstacle) {
     if (driver.isAnyDestroyed()) {
       return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
@@ -100,18 +104,20 @@ final class CallErrors {
   }
 
   /**
-   * What to throw for what the native library has thrown.
+   * The exception to throw for an exception of the native library.
    *
-   * @param inCollective of a transfer a rank that has closed may have made its part
+   * @param inCollective false for a transfer, of which a rank that has closed may have made its
+   *     part
    */
   RuntimeException callFailed(CollectiveException e, boolean inCollective) {
     if (explainsItself(e)) {
-      // The library's sentence names every rank's call: nothing to add.
+      // The library's message already names every rank's call.
       failure.noteAndReport(e);
     } else if (!hasFailed() && !isEndedFromOutside()) {
       failure.noteAndReport(e);
     } else if (!hasFailed()) {
-      // Whoever ended the group tells the hub why, which may take it as long as a silence.
+      // The member that ended the group reports the reason through the hub, which may take up to
+      // the heartbeat limit.
       try {
         monitor.await(
             () -> hasFailed() || life.isEnded() || (inCollective && isFailedBeyond()),
@@ -123,7 +129,7 @@ final class CallErrors {
         return closed();
       }
       if (inCollective && isFailedBeyond()) {
-        // Who is in a transfer cannot tell by itself.
+        // A member in a transfer does not detect this by itself.
         failure.fail(closedBy(common.obstacle()), true);
       }
       failure.noteOwn(e);
@@ -145,13 +151,16 @@ final class CallErrors {
     return comm != null && common.isFailedBeyond(comm);
   }
 
-  /** Whether a poison has ended the call, and not something that went wrong in it. */
+  /**
+   * Whether the call was ended by poison from another member or thread, and not by an error of its
+   * own.
+   */
   private boolean isEndedFromOutside() {
     NativeCommunicator comm = running.communicator();
     return comm != null && comm.failure() != null;
   }
 
-  /** {@link FirstFailure#throwIfAny}, also for what a call on a device has met. */
+  /** {@link FirstFailure#throwIfAny}, including failures of enqueued work. */
   void throwIfFailed(NativeCommunicator comm) {
     failure.throwIfAny();
     if (life.isCutShort()) {
@@ -164,8 +173,8 @@ final class CallErrors {
   }
 
   /**
-   * Whether {@link #throwIfFailed} would wait: to hear why it has failed, or for the flight record
-   * that it names.
+   * Whether {@link #throwIfFailed} would block: until the reason of the failure is known, or the
+   * flight record that it names is written.
    */
   boolean awaitsReason(NativeCommunicator comm) {
     return awaitsExplanation(comm) || failure.awaitsMention();
@@ -192,10 +201,10 @@ final class CallErrors {
     return false;
   }
 
-  /** What {@link #throwIfFailed} would throw; null where it would wait. */
+  /** The exception that {@link #throwIfFailed} would throw; null if it would block. */
   @Nullable RuntimeException failure(NativeCommunicator comm) {
     if (failure.awaitsMention()) {
-      return null; // it has failed since its calls were asked for, and not by them
+      return null; // it has failed since its calls were checked, and not because of them
     }
     CollectiveException known = failure.known();
     if (known != null) {
@@ -206,7 +215,7 @@ final class CallErrors {
     return life.isCutShort() || isAfterEnd ? closed() : null;
   }
 
-  /** Notes a failure that a call on a device has met, where nobody waits for its stream. */
+  /** Records a failure of enqueued work even if no thread waits for its stream. */
   void lookAtDevice() {
     NativeCommunicator comm = running.communicator();
     if (running.isAsync() && comm != null && !hasFailed()) {
@@ -215,8 +224,8 @@ final class CallErrors {
   }
 
   /**
-   * The same of a group that has not failed. Who aborts says why through the hub; who runs out of
-   * time, or differs, may be in no call that could.
+   * Does that for a group that has not failed. An aborting member reports the reason through the
+   * hub; a member whose call timed out or differed may be in no call that could report it.
    */
   void noteFailureOnDevice(NativeCommunicator comm) {
     CollectiveException e = comm.failure();

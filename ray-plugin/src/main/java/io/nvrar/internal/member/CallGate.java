@@ -13,16 +13,16 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The way into and out of the native library that every call takes: looks whether the group still
- * makes calls and this thread makes no batch, and keeps the buffers and the stream, whoever closes
- * them. Allocates nothing.
+ * Every call enters and leaves the native library through this gate. It checks that the group still
+ * accepts calls and that this thread is not collecting a batch, and keeps the buffers and the
+ * stream open while the call uses them. Allocates nothing.
  */
 final class CallGate implements EnqueuedCalls {
   private final Member member;
   private final CallErrors errors;
   private final NativeCommunicator communicator;
 
-  /** The thread that has a batch; the next field is its own. */
+  /** The thread that makes a batch. Only that thread uses the next field. */
   private final AtomicReference<@Nullable Thread> batcher = new AtomicReference<>();
 
   private boolean collects;
@@ -37,7 +37,10 @@ final class CallGate implements EnqueuedCalls {
     return communicator;
   }
 
-  /** Makes this thread the one that has a batch, and collects; false if another is. */
+  /**
+   * Makes this thread the one that makes a batch, and begins to collect; returns false if another
+   * thread is.
+   */
   boolean beginBatch() {
     if (!batcher.compareAndSet(null, Thread.currentThread())) {
       return false;
@@ -46,7 +49,7 @@ final class CallGate implements EnqueuedCalls {
     return true;
   }
 
-  /** From here on this thread's batch may run. */
+  /** Ends collecting; this thread's batch may run from now on. */
   void endCollecting() {
     collects = false;
   }
@@ -61,7 +64,7 @@ final class CallGate implements EnqueuedCalls {
     return batcher.get() == Thread.currentThread() && collects;
   }
 
-  /** Throws if this thread collects a batch, in which {@code call} has no place. */
+  /** Throws if this thread collects a batch, in which {@code call} is not allowed. */
   void refuseInBatch(String call) {
     if (isCollecting()) {
       throw misplaced(call + " was called");
@@ -73,7 +76,7 @@ final class CallGate implements EnqueuedCalls {
         what + " inside a batch, which takes send, recv and sendReceive only");
   }
 
-  /** Throws if no further collective can be made, or none here. */
+  /** Throws if no further collective can be made, or none on this thread. */
   void checkCallable(String call) {
     refuseInBatch(call);
     errors.checkCallable(communicator);
@@ -129,7 +132,8 @@ final class CallGate implements EnqueuedCalls {
     return member.isClosing();
   }
 
-  // What is called has been refused before it comes here; what a graph has recorded has not.
+  // Direct calls inside a batch have been refused earlier; calls replayed by a graph are refused
+  // here.
   private void refuseReplayInBatch() {
     if (isCollecting()) {
       throw misplaced("a graph with calls of this group was launched");
@@ -193,24 +197,25 @@ final class CallGate implements EnqueuedCalls {
     }
   }
 
-  /** What to throw for what the native library has thrown in a collective. */
+  /** The exception to throw for an exception of the native library in a collective. */
   RuntimeException failed(CollectiveException e) {
     return errors.callFailed(e, true);
   }
 
-  /** The same in a transfer or a batch. */
+  /** The exception to throw for one in a transfer or a batch. */
   RuntimeException transferFailed(CollectiveException e) {
     return errors.callFailed(e, false);
   }
 
   /**
-   * Whether a call is to be recorded: a GPU's driver records what is launched, the host nothing.
+   * Whether this library must record a call by itself. A GPU's driver records launches; on the host
+   * nothing else does.
    */
   static boolean records(DeviceStream on) {
     return on instanceof HostStream host && host.isCapturing();
   }
 
-  /** Has a stream that {@link #records} record a call. */
+  /** Records a call on a stream for which {@link #records} is true. */
   static void record(DeviceStream on, Runnable call) {
     ((HostStream) on).submit(call);
   }

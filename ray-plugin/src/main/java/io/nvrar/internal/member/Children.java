@@ -7,14 +7,14 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The members of this process that were split from one of its members, while they live. The driver
- * knows only the first group of such a tree: what it does, and that it can be heard no more, goes
- * on to them. Any thread.
+ * The live members of this process that were split from one of its members. The driver knows only
+ * the first group of such a tree, so its actions, and its loss, are propagated to these members.
+ * Thread-safe.
  */
 final class Children {
   private final Ticket parent;
 
-  /** With the new group's members by their rank in the parent. Guarded by this object. */
+  /** Each child with its group's members by their rank in the parent. Guarded by this object. */
   private final Map<Member, int[]> alive = new HashMap<>();
 
   private @Nullable Failure end;
@@ -28,7 +28,7 @@ final class Children {
   }
 
   /**
-   * Takes care of a child from its join on.
+   * Adds a child, from its join on.
    *
    * @param ranks its group's members by their rank in the parent, in the order of their new ranks
    */
@@ -53,7 +53,10 @@ final class Children {
     alive.remove(child);
   }
 
-  /** Fails all, now and later: the parent's driver has said so or cannot be heard any more. */
+  /**
+   * Fails all present and future children: the parent's driver has ended the group or cannot be
+   * reached any more.
+   */
   synchronized void end(Failure reason) {
     if (end == null) {
       end = reason;
@@ -62,8 +65,9 @@ final class Children {
   }
 
   /**
-   * The parent has failed. A group that is still being created ends with it, now and later, because
-   * a member that heard of the failure first does not come; one that exists goes on.
+   * Handles the failure of the parent. Groups that are still being created, now or later, fail with
+   * it, because a member that learned of the failure first does not join; groups that exist are not
+   * affected.
    */
   synchronized void parentFailed(Failure reason) {
     if (parentFailure == null) {
@@ -80,24 +84,26 @@ final class Children {
 
   private void end(Member child, int[] ranks, Failure reason) {
     child.endWithParent(
-        reason.among(
+        reason.forGroup(
             ranks,
             "%s ended with %s: %s".formatted(child.label(), parent.label(), reason.message())));
   }
 
-  /** {@link Member#setDriven} for all, now and later. */
+  /** {@link Member#setDriven} for all present and future children. */
   synchronized void setDriven() {
     isDriven = true;
     alive.keySet().forEach(Member::setDriven);
   }
 
-  /** {@link Member#unheard} for all, now and later: they go on, unless they fail. */
+  /**
+   * {@link Member#unheard} for all present and future children: they stay alive unless they fail.
+   */
   synchronized void unheard() {
     isUnheard = true;
     alive.keySet().forEach(Member::unheard);
   }
 
-  /** Has all close in order, now and later. */
+  /** Makes all present and future children close in order. */
   synchronized void destroy() {
     destroyed = true;
     Map.copyOf(alive).keySet().forEach(Member::destroy);

@@ -18,31 +18,31 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A member's or an observer's end of the control channel: one thread that reads, sends heartbeats
- * and watches for the hub's silence. It waits for nothing but the socket.
+ * and detects the hub's silence. It never blocks on anything except the socket.
  */
 public final class ControlChannel {
   private static final Logger LOG = LoggerFactory.getLogger(ControlChannel.class);
   private static final long TURN_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
-  /** How long {@link #leave} waits for the socket to take the last messages. */
+  /** How long {@link #leave} waits until the last messages are written. */
   private static final long FAREWELL_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
-  /** Called on the channel's thread. */
+  /** Its methods are called on the channel's thread. */
   public interface Listener {
-    /** The hub said something; heartbeats are not passed on. */
+    /** A message of the hub, other than a heartbeat. */
     void received(Message message);
 
     /** The connection has ended or the hub is silent; called at most once. */
     void lost(String why);
 
     /**
-     * Once a turn.
+     * Called once a turn.
      *
-     * @return after how many nanoseconds the next turn should come at the latest
+     * @return the longest time until the next turn, in nanoseconds
      */
     long tick();
 
-    /** The thread ends; called once, last. */
+    /** Called once, last, when the thread ends. */
     void ended();
   }
 
@@ -54,11 +54,11 @@ public final class ControlChannel {
   private volatile boolean leaving;
   private volatile long lastHeardNanos = System.nanoTime();
 
-  // Of the thread alone.
+  // Used by the thread only.
   private boolean connected = true;
   private long lastSentNanos;
 
-  /** Takes over {@code framed}, also if this fails. */
+  /** Takes ownership of {@code framed}, even if this fails. */
   public ControlChannel(FramedChannel framed, Ticket ticket) {
     this.framed = framed;
     heartbeats = new Heartbeats(ticket.config());
@@ -80,7 +80,7 @@ public final class ControlChannel {
     thread.setDaemon(true);
     try {
       thread.start();
-    } catch (RuntimeException | Error e) { // such as no room for a thread: nobody else frees this
+    } catch (RuntimeException | Error e) { // for example, no thread could be started
       CloseHelper.closeQuietly(framed);
       CloseHelper.closeQuietly(selector);
       listener.ended();
@@ -93,18 +93,21 @@ public final class ControlChannel {
     return System.nanoTime() - lastHeardNanos;
   }
 
-  /** Has the thread take a turn soon. Any thread. */
+  /** Wakes the thread for a turn. Any thread may call. */
   void wake() {
     selector.wakeup();
   }
 
-  /** Sends soon; never waits. Any thread. */
+  /** Queues a message; never blocks. Any thread may call. */
   public void send(Message message) {
     outbox.add(message);
     selector.wakeup();
   }
 
-  /** Sends what is queued, says goodbye and ends the thread. Does not wait. Any thread. */
+  /**
+   * Makes the thread send the queued messages, say goodbye and end. Does not wait. Any thread may
+   * call.
+   */
   public void leave() {
     outbox.add(new Message.Goodbye());
     leaving = true;
@@ -113,7 +116,8 @@ public final class ControlChannel {
 
   private void run(Listener listener) {
     lastHeardNanos = System.nanoTime();
-    // The hub hears at once that somebody is there; what a member greets with takes it some time.
+    // The first heartbeat is due at once, so that the hub knows that this process is alive; a
+    // member needs some time until its greeting.
     lastSentNanos = System.nanoTime() - heartbeats.intervalNanos();
     long leaveNanos = 0;
     try {
@@ -148,13 +152,14 @@ public final class ControlChannel {
   }
 
   private void turn(Listener listener) {
-    // Before it reads: if this process is paused in between, what came meanwhile is read first.
+    // Taken before reading: if this process is paused in between, data that has arrived meanwhile
+    // is read first.
     long now = System.nanoTime();
     String why = read(listener);
     try {
       sendQueued();
     } catch (IOException e) {
-      // What the hub said before it went may have come since.
+      // Messages that the hub sent before it went away may still have arrived.
       String end = why == null ? read(listener) : why;
       why = end == null ? FramedChannel.reason(e) : end;
     }
@@ -167,7 +172,7 @@ public final class ControlChannel {
     }
   }
 
-  /** Takes in what has arrived; returns why the connection has ended, or null. */
+  /** Reads the data that has arrived; returns why the connection has ended, or null. */
   private @Nullable String read(Listener listener) {
     try {
       return !connected || framed.receive(message -> heard(message, listener))
@@ -211,7 +216,7 @@ public final class ControlChannel {
 
   private void disconnect() {
     try {
-      sendQueued(); // what the listener had to say about the loss, if anyone still reads it
+      sendQueued(); // the listener's messages about the loss, in case the hub still reads them
     } catch (IOException e) {
       LOG.debug("nobody reads the last words", e);
     }

@@ -21,9 +21,9 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Reaches the rendezvous and proves to it, and has it prove, that both hold the same ticket. Tries
- * again until the limit: a rendezvous under attack drops the oldest of its unproven connections,
- * and that may be this one.
+ * Connects to the rendezvous; both sides prove that they hold the same ticket. Tries again until
+ * the limit, because a rendezvous under attack drops its oldest unauthenticated connection, which
+ * may be this one.
  */
 public final class Dialer {
   private static final long ATTEMPT_NANOS = TimeUnit.SECONDS.toNanos(5);
@@ -35,7 +35,7 @@ public final class Dialer {
   private final Handshake.Role role;
   private final int rank;
 
-  /** The other end answered, but not as the maker of this ticket would. */
+  /** The other end answered, but is not the rendezvous of this ticket. */
   private static final class StrangerException extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -59,14 +59,14 @@ public final class Dialer {
       try {
         return attempt(System.nanoTime() + Math.max(1, Math.min(left, ATTEMPT_NANOS)));
       } catch (ConnectException e) {
-        // The ticket was made by an open rendezvous, so a closed port will not open again.
+        // The rendezvous was open when it created the ticket, so a closed port will not open again.
         throw new CollectiveException(
             "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended"
                 .formatted(ticket.label(), where(), e.getMessage()),
             e);
       } catch (StrangerException e) {
         throw new CollectiveException(
-            "at %s there is not the rendezvous of this ticket for %s: %s"
+            "what answers at %s is not the rendezvous of this ticket for %s: %s"
                 .formatted(where(), ticket.label(), e.getMessage()),
             e);
       } catch (UnknownHostException e) {

@@ -12,8 +12,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whom a member's user wants to be told of the group's failure: once, on a thread of their own, as
- * the channel's must not wait for what users do there.
+ * The failure listeners of a group's user. Each is called once, on a separate thread, because the
+ * channel's thread must not wait for user code.
  */
 final class FailureListeners {
   private static final Logger LOG = LoggerFactory.getLogger(FailureListeners.class);
@@ -29,8 +29,9 @@ final class FailureListeners {
   private boolean isOver;
 
   /**
-   * @param failure null while there is none; does not wait
-   * @param awaitedFailure the same once there is one; may wait for what it names
+   * @param failure returns null while there is no failure; does not block
+   * @param awaitedFailure returns the failure once there is one; may block until the flight record
+   *     that it names is written
    */
   FailureListeners(
       Ticket ticket,
@@ -45,7 +46,7 @@ final class FailureListeners {
     this.awaitedFailure = awaitedFailure;
   }
 
-  /** Has a listener told later, or tells it now if the group has failed. */
+  /** Adds a listener, or calls it at once if the group has failed. */
   void add(Consumer<CollectiveException> listener) {
     Objects.requireNonNull(listener, "listener");
     CollectiveException known =
@@ -66,13 +67,13 @@ final class FailureListeners {
     monitor.update(() -> waiting.remove(listener));
   }
 
-  /** There will be no failure any more; under the monitor. */
-  void over() {
+  /** There can be no failure any more. Called under the monitor. */
+  void noMoreFailures() {
     isOver = true;
     waiting.clear();
   }
 
-  /** There is a failure; under the monitor. */
+  /** The group has failed. Called under the monitor. */
   void failed() {
     if (waiting.isEmpty()) {
       return;
@@ -84,7 +85,7 @@ final class FailureListeners {
     thread.setDaemon(true);
     try {
       thread.start();
-    } catch (OutOfMemoryError e) { // no room for a thread; the failure itself matters more
+    } catch (OutOfMemoryError e) { // no thread can be started; the failure itself matters more
       LOG.error(
           "The failure listeners of {} on rank {} are not called: {}",
           ticket.label(),

@@ -12,8 +12,9 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Why a member's group has failed: noted once, with what every rank was doing and in a flight
- * record, told to the others, and thrown at every later call. Any thread.
+ * The first failure of a member's group. It is recorded once, with what every rank was doing,
+ * written to a flight record, reported to the other members, and thrown by every later call.
+ * Thread-safe.
  */
 final class FirstFailure {
   private final Ticket ticket;
@@ -28,10 +29,13 @@ final class FirstFailure {
   /** Written once, under the monitor. */
   private volatile @Nullable Failure failure;
 
-  /** What led to it, where that is an exception of this process; written before it. */
+  /** The cause, if it is an exception of this process; written before {@code failure}. */
   private volatile @Nullable Throwable cause;
 
-  /** The end of every message: the first that is made decides it. Guarded by the monitor. */
+  /**
+   * The clause on the flight record at the end of every message; fixed by the first message that is
+   * built. Guarded by the monitor.
+   */
   private @Nullable String flightClause;
 
   private volatile @Nullable NativeCommunicator communicator;
@@ -54,27 +58,27 @@ final class FirstFailure {
     listeners = new FailureListeners(ticket, rank, monitor, this::known, this::awaited);
   }
 
-  /** From here on a failure ends the calls of this member. */
+  /** From now on a failure aborts the calls of this member. */
   void own(NativeCommunicator comm) {
     communicator = comm;
   }
 
-  /** From here on the ranks' calls can be seen; under the monitor. */
+  /** From now on the ranks' calls can be read. Called under the monitor. */
   void formed(Message.Members members) {
     formed = members;
   }
 
-  /** From here on nothing is a failure; under the monitor. */
-  void over() {
+  /** From now on nothing counts as a failure. Called under the monitor. */
+  void noMoreFailures() {
     isOver = true;
-    listeners.over();
+    listeners.noMoreFailures();
   }
 
   FailureListeners listeners() {
     return listeners;
   }
 
-  /** From here on an end is what the driver wants and nothing that needs a record. */
+  /** From now on the end of the group is intended by the driver and needs no flight record. */
   void expectEnd() {
     flight.disable();
   }
@@ -90,24 +94,29 @@ final class FirstFailure {
     }
   }
 
-  /** With a stack of the caller's, and where the flight record lies. */
+  /** An exception with the caller's stack trace, which names the flight record. */
   CollectiveException exception(Failure reason) {
     flight.awaitMention();
     return withoutWaiting(reason);
   }
 
-  /** The same, once there is a failure. */
+  /** Such an exception, when there is a failure. */
   private CollectiveException awaited() {
     return exception(Objects.requireNonNull(failure));
   }
 
-  /** The same, null if there is no failure; does not wait until the flight record is written. */
+  /**
+   * Such an exception, or null if there is no failure; does not wait until the flight record is
+   * written.
+   */
   @Nullable CollectiveException known() {
     Failure reason = failure;
     return reason == null ? null : withoutWaiting(reason);
   }
 
-  /** Whether {@link #exception} would wait now; {@link #known} would name no flight record. */
+  /**
+   * Whether {@link #exception} would block now; {@link #known} would then name no flight record.
+   */
   boolean awaitsMention() {
     return flight.awaitsMention();
   }
@@ -131,7 +140,7 @@ final class FirstFailure {
     return e;
   }
 
-  /** Waits until the flight record has read what the native member holds. */
+  /** Waits until the flight recorder has read the native member's calls. */
   void awaitRecord() {
     flight.await();
   }
@@ -140,12 +149,13 @@ final class FirstFailure {
   void fail(Failure reason, boolean report) {
     NativeCommunicator comm = communicator;
     if (comm != null) {
-      comm.abort(); // first: what follows allocates, and so may wait for the garbage collector
+      // First, because the code below allocates and may so wait for the garbage collector.
+      comm.abort();
     }
     note(reason, report ? reason : null, null);
   }
 
-  /** Fails the group on all members for a reason of this one's user. */
+  /** Fails the group on all members, for a reason given by this member's user. */
   void abort(Failure reason, @Nullable Throwable ledTo) {
     NativeCommunicator comm = communicator;
     if (comm != null) {
@@ -154,7 +164,7 @@ final class FirstFailure {
     note(reason, reason, ledTo);
   }
 
-  /** Notes the failure with what each rank was doing. */
+  /** Records the failure with what each rank was doing. */
   void note(Failure reason) {
     note(reason, null, null);
   }
@@ -171,12 +181,12 @@ final class FirstFailure {
         ledTo);
   }
 
-  /** Notes what the native library has thrown here. */
+  /** Records an exception of the native library. */
   void noteOwn(CollectiveException e) {
     noteAsIs(of(e), null, null);
   }
 
-  /** Notes what the native library has thrown here, and tells the others. */
+  /** Records an exception of the native library, and reports it to the other members. */
   void noteAndReport(CollectiveException e) {
     Failure own = of(e);
     noteAsIs(
@@ -201,13 +211,14 @@ final class FirstFailure {
           }
           Message.Members members = formed;
           if (comm != null && members != null) {
-            // Before anyone can see the failure and ask for the file.
+            // Before any thread can see the failure and ask for the file.
             flight.start(comm, members, reason);
           }
           cause = ledTo;
           failure = reason;
           if (toOthers != null) {
-            // Before anyone here learns of the failure and leaves: nothing follows the goodbye.
+            // Before any thread of this process learns of the failure and leaves: nothing can be
+            // sent after the goodbye.
             channel.send(toOthers);
           }
           onFailure.run();

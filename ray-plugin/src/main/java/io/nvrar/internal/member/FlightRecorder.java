@@ -23,16 +23,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Has the last calls of all ranks written to a file when a member's group fails, on a thread of its
- * own: whoever ends the group must not wait for a disk.
+ * Writes the last calls of all ranks to a file when a member's group fails. It uses a separate
+ * thread, because failing the group must not wait for a disk.
  */
 final class FlightRecorder {
   private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
 
-  /** How long the first exception waits for the file, to name it: a slow disk has time for that. */
+  /**
+   * How long the first exception waits for the file, so that it can name it. This allows for a slow
+   * disk.
+   */
   private static final long MENTION_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-  /** How long the end of the member waits until all is read and written. */
+  /** How long the end of the member waits until the record is read and written. */
   private static final long END_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private static final int ID_BYTES = 4;
@@ -43,7 +46,7 @@ final class FlightRecorder {
   private volatile boolean disabled;
   private volatile boolean started;
 
-  /** When it was; written before that. */
+  /** The time of the start; written before it. */
   private volatile long startNanos;
 
   private volatile boolean mentioned;
@@ -54,12 +57,12 @@ final class FlightRecorder {
     this.rank = rank;
   }
 
-  /** From here on nothing is recorded. */
+  /** Disables recording from now on. */
   void disable() {
     disabled = true;
   }
 
-  /** Begins to write; called once at most. */
+  /** Starts writing; called at most once. */
   void start(NativeCommunicator comm, Message.Members members, Failure reason) {
     if (disabled) {
       return;
@@ -76,7 +79,7 @@ final class FlightRecorder {
     started = true;
     try {
       thread.start();
-    } catch (OutOfMemoryError e) { // no room for a thread; the failure itself matters more
+    } catch (OutOfMemoryError e) { // no thread can be started; the failure itself matters more
       started = false;
       LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.getMessage());
     }
@@ -118,20 +121,23 @@ final class FlightRecorder {
     return new FlightRecord(header, ranks);
   }
 
-  // Also outside the group, where the unique id itself should not lie about.
+  // The file can be read outside the group, so it contains a digest and not the unique id itself.
   private String id() {
     byte[] digest = Crypto.sha256().digest(ticket.uniqueId());
     return HexFormat.of().formatHex(Arrays.copyOf(digest, ID_BYTES));
   }
 
-  /** Waits, not for long, until the file is written, unless what is said of it was said before. */
+  /**
+   * Waits for a short time until the file is written, unless an earlier exception has already fixed
+   * what is said about it.
+   */
   void awaitMention() {
     if (started && !mentioned) {
       await(MENTION_NANOS);
     }
   }
 
-  /** Whether {@link #awaitMention} would wait now; false after as long as that would. */
+  /** Whether {@link #awaitMention} would block now; false once its time limit is over. */
   boolean awaitsMention() {
     return started
         && !mentioned
@@ -139,7 +145,9 @@ final class FlightRecorder {
         && System.nanoTime() - startNanos < MENTION_NANOS;
   }
 
-  /** Where the file lies: the end of a sentence, "" if it was not written, or not yet. */
+  /**
+   * A clause that names the file, for the end of a sentence; "" if it was not written, or not yet.
+   */
   String clause() {
     mentioned = true;
     Path file = written;

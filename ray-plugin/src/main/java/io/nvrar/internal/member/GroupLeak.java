@@ -5,8 +5,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Says in the log that a group was dropped without {@code close()}. It frees nothing: the other
- * members may be in a call with this one, and a leak is a mistake to be found, not to be hidden.
+ * Logs that a group was dropped without {@code close()}. It frees nothing: the other members may be
+ * in a call with this one, and a leak is a mistake that should be found, not hidden.
  */
 final class GroupLeak implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(GroupLeak.class);
@@ -20,7 +20,10 @@ final class GroupLeak implements Runnable {
     this.member = member;
   }
 
-  /** Reports when {@code group} is unreachable and not closed. {@code member} must not reach it. */
+  /**
+   * Logs a leak if {@code group} becomes unreachable without being closed. {@code member} must not
+   * reference it.
+   */
   static void watch(MemberGroup group, Member member) {
     CLEANER.register(group, new GroupLeak(group.toString(), member));
   }

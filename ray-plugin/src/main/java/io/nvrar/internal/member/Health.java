@@ -13,17 +13,18 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
 
-/** What a member can say of its group without asking anybody. */
+/** Builds the health report that a member can give without communicating. */
 final class Health {
   private Health() {}
 
   /**
-   * What a member knows.
+   * The health of the group as this member knows it.
    *
-   * @param rank the member's
+   * @param rank the rank of this member
    * @param failure why its group has failed; null if it has not
    * @param hasClosed whether a rank is known to have closed
-   * @param hubSilentNanos since when nothing was heard of rank 0, the only one it hears of itself
+   * @param hubSilentNanos how long rank 0 has been silent, the only rank with which this member has
+   *     a connection
    */
   static GroupHealth of(
       NativeCommunicator comm,

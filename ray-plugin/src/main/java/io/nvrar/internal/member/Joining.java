@@ -27,21 +27,24 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One member's way into a group: reach the rendezvous, say who it is, prepare, exchange
- * descriptors, connect, wait for all. Whatever fails here is told to the others and leaves nothing
- * behind.
+ * Joins one member to a group: connect to the rendezvous, send the greeting, prepare, exchange
+ * descriptors, connect, wait for all members. A failure is reported to the others, and frees
+ * everything.
  */
 public final class Joining {
-  /** The rendezvous keeps the deadline and knows who is missing; this is for when it is stuck. */
+  /**
+   * The rendezvous enforces the deadline and knows who is missing; this additional time is for the
+   * case that it hangs.
+   */
   private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
 
-  /** How soon a member that has died is heard of, where the machine has time. */
+  /** How soon the death of a member is reported, unless the machine is overloaded. */
   private static final long LOSS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
-  /** The hub has little to do at its end, on a machine that may have more. */
+  /** How long to wait for the hub's end. It needs little time, but the machine may be busy. */
   private static final long HUB_END_NANOS = TimeUnit.SECONDS.toNanos(5);
 
-  /** How long the close of rank 0 waits for the others, who leave when it does. */
+  /** How long the close of rank 0 waits for the other members, which leave at the same time. */
   private static final long OTHERS_END_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final Ticket ticket;
@@ -53,9 +56,9 @@ public final class Joining {
   private boolean spans;
 
   /**
-   * The group from which one is split.
+   * The group that the new one is split from.
    *
-   * @param children of this process's member there
+   * @param children the children of this process's member there
    * @param ranks the new group's members by their rank there, in the order of their new ranks
    */
   @SuppressWarnings("ArrayRecordComponent") // never changed
@@ -63,7 +66,7 @@ public final class Joining {
 
   /**
    * @param hub the group's rendezvous if this is rank 0; closed with the group
-   * @param parent null for a group that is split from none
+   * @param parent null for a group that is not split from another
    */
   public Joining(
       Ticket ticket,
@@ -103,7 +106,7 @@ public final class Joining {
         member.leave();
         member.awaitFreed(0);
       }
-      // Of any other port the hub ends by itself: it stays a moment for those who come late.
+      // With any other port the hub ends by itself, after it has waited a moment for late members.
       if (member == null || config.rendezvousPort() != 0) {
         endHub(hub, ticket);
       }
@@ -113,7 +116,7 @@ public final class Joining {
 
   private MemberGroup join(Member member, long deadline) {
     GroupConfig config = ticket.config();
-    Backend backend = config.backend(); // whoever made the ticket has resolved AUTO
+    Backend backend = config.backend(); // AUTO was resolved when the ticket was created
     member.send(
         new Message.Hello(
             self,
@@ -144,7 +147,10 @@ public final class Joining {
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
   }
 
-  /** A peer that cannot be mapped may have died or left, and why says more and is heard of soon. */
+  /**
+   * Waits a moment if a peer cannot be mapped: it may have died or left, and that reason, which
+   * arrives soon, says more.
+   */
   private static void awaitLoss(Member member) {
     try {
       member.<Object>await(() -> null, System.nanoTime() + LOSS_NANOS);
@@ -190,8 +196,8 @@ public final class Joining {
       communicator.connect(
           Arrays.stream(members).map(Message.MemberInfo::descriptor).toArray(byte[][]::new));
     } catch (CollectiveException | BackendUnavailableException e) {
-      // Only now, because names prove nothing: containers of one host may differ in theirs and
-      // still share memory.
+      // Checked only now, because host names prove nothing: containers of one host may have
+      // different names and still share memory.
       String span = span(members);
       if (span != null) {
         spans = true;
@@ -199,7 +205,7 @@ public final class Joining {
       }
       CollectiveException ended = communicator.failure();
       if (ended != null) {
-        // The library knows that the group was ended, the member why.
+        // The library knows only that the group was ended; the member knows the reason.
         throw member.errors().callFailed(e instanceof CollectiveException own ? own : ended, false);
       }
       awaitLoss(member);
@@ -240,13 +246,13 @@ public final class Joining {
   private void tellOthers(Member member, Throwable e) {
     String sentence = e instanceof Error ? e.toString() : String.valueOf(e.getMessage());
     if (spans) {
-      // Says it all, and the same on every member.
+      // The message is complete, and the same on every member.
       member.fail(Failure.of(Failure.Kind.ABORTED, sentence), true);
       return;
     }
     String told =
         "rank %d (%s) could not join %s: %s".formatted(rank, self, ticket.label(), sentence);
-    // If the others told it, it is recorded already and not told again.
+    // If another member reported it, it is already recorded and not reported again.
     member.fail(
         e instanceof CollectiveException known
             ? Failure.like(known, told).forOthers(told)
@@ -259,8 +265,8 @@ public final class Joining {
   }
 
   /**
-   * Waits until the port of a group that rank 0 has left is free, and, if all have closed, until
-   * they have left too. The hub goes on for those that have not.
+   * Waits until the port of a group that rank 0 has left is free, and, if all members have closed,
+   * until they have left, too. Otherwise the hub keeps running for the others.
    */
   static void awaitHub(Rendezvous hub, boolean allClosed) {
     try {
@@ -269,12 +275,13 @@ public final class Joining {
         hub.awaitEnd(OTHERS_END_NANOS);
       }
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt(); // whoever interrupts wants no patience
+      Thread.currentThread().interrupt(); // an interrupt ends the wait
     }
   }
 
   /**
-   * Gives the rendezvous of a group that was never formed time for its last words, then ends it.
+   * Gives the rendezvous of a group that was never formed time to send its last messages, then ends
+   * it.
    */
   public static void endHub(@Nullable Rendezvous hub, Ticket ticket) {
     if (hub == null) {

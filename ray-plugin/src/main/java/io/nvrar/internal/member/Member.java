@@ -19,19 +19,21 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One member, from the join to the end: takes what the control channel's thread learns to where it
- * belongs, and is what {@link MemberGroup} calls.
+ * One member, from the join to the end. It dispatches the messages of the control channel, and
+ * implements the operations of {@link MemberGroup}.
  */
 public final class Member implements ControlChannel.Listener {
   private static final long FOREVER = Long.MAX_VALUE;
 
-  /** How often a member that is to close looks whether its running call has ended. */
+  /** How often a closing member checks whether its running call has ended. */
   private static final long CALL_END_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
-  /** How often a member that waits for one that has left looks whether the others are done. */
+  /**
+   * How often a member that waits for a rank that has left checks whether the other ranks are done.
+   */
   private static final long CLOSED_PEER_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
-  /** How often a member whose calls fail after they have returned looks whether one has. */
+  /** How often a member with asynchronous calls checks whether one has failed. */
   private static final long DEVICE_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
   private final Ticket ticket;
@@ -55,8 +57,9 @@ public final class Member implements ControlChannel.Listener {
   private Message.@Nullable Members members;
 
   /**
-   * @param localHost the address of this machine by which others may reach it
-   * @param siblings among whom the parent keeps this member; null for a group split from none
+   * @param localHost the address of this machine at which other members can reach it
+   * @param siblings the set in which the parent keeps this member; null for a group that is not
+   *     split from another
    */
   Member(
       Ticket ticket,
@@ -88,9 +91,9 @@ public final class Member implements ControlChannel.Listener {
   }
 
   /**
-   * From here on the end of the channel's thread frees {@code prepared}.
+   * From now on the channel's thread frees {@code prepared} when it ends.
    *
-   * @param async whether its calls fail after they have returned
+   * @param async whether calls may fail after they have returned
    */
   void own(NativeCommunicator prepared, boolean async) {
     failure.own(prepared);
@@ -106,10 +109,10 @@ public final class Member implements ControlChannel.Listener {
   }
 
   /**
-   * Waits for what the hub or another member has to say.
+   * Waits for a message of the hub or another member.
    *
-   * @param answer looked at under the lock
-   * @return null if the group has failed or closes, or the time is over before
+   * @param answer evaluated under the lock
+   * @return null if the group fails or closes first, or the time is over
    */
   <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
       throws InterruptedException {
@@ -117,12 +120,12 @@ public final class Member implements ControlChannel.Listener {
     return monitor.locked(answer);
   }
 
-  /** Under the lock of what the channel's thread learns. */
+  /** Runs {@code work} under the lock that guards the state received by the channel's thread. */
   <T extends @Nullable Object> T locked(Supplier<T> work) {
     return monitor.locked(work);
   }
 
-  // What the channel's thread learns.
+  // Called by the channel's thread.
 
   @Override
   public void received(Message message) {
@@ -160,8 +163,8 @@ public final class Member implements ControlChannel.Listener {
     boolean orderly = calls.hasClosed(0);
     boolean hadFailed = hasFailed();
     close.hubIsGone(orderly);
-    // Rank 0 goes with a failed group, too, and the groups that were split from it do not: unless
-    // they have a driver, which cannot be heard any more.
+    // Rank 0 also leaves after a failure. Groups split from this one survive that, unless they have
+    // a driver, which can then no longer be reached.
     if (orderly || (hadFailed && (life.isClosing() || !driver.isDriven()))) {
       children.unheard();
       return;
@@ -182,7 +185,7 @@ public final class Member implements ControlChannel.Listener {
     children.end(reason);
   }
 
-  /** All members, once they are known. */
+  /** All members; null until they are known. */
   Message.@Nullable Members members() {
     return monitor.locked(() -> members);
   }
@@ -215,13 +218,14 @@ public final class Member implements ControlChannel.Listener {
     }
     CommonCalls.Obstacle obstacle = calls.obstacle(comm, System.nanoTime());
     if (obstacle != null) {
-      // This ends the transfers of the others, too, and they would not know why.
+      // Reported, because this also ends the transfers of the other members, which would not know
+      // the reason.
       fail(errors.closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
   }
 
-  /** Whether nobody is left from whom this member could hear that it is to close. */
+  /** Whether nobody is left who could tell this member to close. */
   private boolean isForsaken() {
     return driver.hasEnded() || close.isHubGone();
   }
@@ -235,15 +239,15 @@ public final class Member implements ControlChannel.Listener {
     close.free();
   }
 
-  // What callers do.
+  // Called by user threads.
 
   /**
-   * Begins a collective: until {@link #leaveCall} this member does not close in order. Throws, and
-   * has not begun, if no further one can be made.
+   * Begins a collective: this member does not close in order before {@link #leaveCall}. If no
+   * further collective can be made, it throws and nothing has begun.
    */
   void enterCall(NativeCommunicator comm) {
-    // Before the look at closing, which a close sets before anyone looks at the callers: either
-    // this call is refused or the others hear of a number that includes it.
+    // Before the check for closing. A close sets its flag before it counts the callers, so either
+    // this call is refused, or the number that the others are told includes it.
     running.begin();
     try {
       errors.checkCallable(comm);
@@ -253,7 +257,7 @@ public final class Member implements ControlChannel.Listener {
     }
   }
 
-  /** {@link #enterCall} for point-to-point transfers, which concern no closed third. */
+  /** {@link #enterCall} for point-to-point transfers, which a closed third rank does not affect. */
   void enterTransfer() {
     running.begin();
     try {
@@ -274,7 +278,7 @@ public final class Member implements ControlChannel.Listener {
     running.end();
   }
 
-  /** What its callers are thrown. */
+  /** The source of the exceptions of its calls. */
   CallErrors errors() {
     return errors;
   }
@@ -301,19 +305,19 @@ public final class Member implements ControlChannel.Listener {
     failure.fail(reason, report);
   }
 
-  /** Fails the group on all members by their user's wish. */
+  /** Fails the group on all members at the user's request. */
   void abort(String reason) {
     abort(reason, null);
   }
 
-  /** The same for a reason that this member's own failure keeps as its cause. */
+  /** Does that for an exception, which this member's own failure keeps as its cause. */
   void abort(Throwable reason) {
     abort(Phrases.clause(reason), reason);
   }
 
   private void abort(String reason, @Nullable Throwable cause) {
-    // As a call, so that a close in another thread does not tell the others of itself first: it
-    // would be the reason that they hear for the end of their calls.
+    // Counted as a call, so that a concurrent close does not announce itself to the others first:
+    // they would then get the close as the reason.
     running.begin();
     try {
       failure.abort(Failure.abortedHere(rank, "aborted " + ticket.label() + ": " + reason), cause);
@@ -323,28 +327,29 @@ public final class Member implements ControlChannel.Listener {
   }
 
   /**
-   * From here on it frees itself when its group has failed and its driver will not have it close.
+   * From now on this member frees itself when its group has failed and its driver will not close
+   * it.
    */
   void setDriven() {
     driver.drives();
     children.setDriven();
   }
 
-  /** Fails with the group that this one was split from, and on all members. */
+  /** Fails this group on all members, together with the group that it was split from. */
   void endWithParent(Failure reason) {
     driver.ended();
     fail(reason, true);
     children.end(reason);
   }
 
-  /** From here on nobody can say that the driver wants it closed. */
+  /** From now on the driver can no longer reach this member. */
   void unheard() {
     driver.ended();
     children.unheard();
     channel.wake();
   }
 
-  /** Closes in order, and so do the groups split from this one: the driver wants it. */
+  /** Closes this group and the groups split from it in order, at the driver's request. */
   void destroy() {
     driver.destroys();
     failure.expectEnd();
@@ -356,17 +361,17 @@ public final class Member implements ControlChannel.Listener {
     return life.isClosing();
   }
 
-  /** Whether its user, or the driver, has it close. */
+  /** Whether its user or the driver has closed it. */
   boolean isClosed() {
     return life.isClosed();
   }
 
-  /** Whether the driver has all close. */
+  /** Whether the driver has destroyed the group. */
   boolean isDestroyed() {
     return driver.isDestroyed();
   }
 
-  /** How it closes. */
+  /** The close of this member. */
   MemberClose closing() {
     return close;
   }

@@ -9,9 +9,9 @@ import io.nvrar.internal.call.CallChecks;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A member's collectives: each checks its arguments, then runs, or is recorded where its stream
- * captures. What is recorded comes to the second half of its call at every launch of the graph,
- * when the group may have failed or a buffer may be closed.
+ * A member's collectives. Each checks its arguments, then runs, or is recorded if its stream
+ * captures. A recorded call runs the second half of its method at every launch of the graph, when
+ * the group may have failed or a buffer may be closed.
  */
 final class MemberCalls {
   private static final long NO_ADDRESS = 0;

@@ -13,20 +13,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A member's close: it makes no more calls, tells the others when the last has ended, leaves when
- * all have done so or the group has failed, and frees what it holds when the channel's thread ends,
- * whatever made it end.
+ * A member's close. The member accepts no more calls, announces its close when the last call has
+ * ended, leaves when all members have done so or the group has failed, and frees its resources when
+ * the channel's thread ends, for whatever reason.
  */
 final class MemberClose {
   private static final Logger LOG = LoggerFactory.getLogger(MemberClose.class);
 
-  /** How long a forced end may take: the native member's own limit and a little more. */
+  /** How long a forced end may take: the native member's own limit plus a margin. */
   private static final long FORCED_END_NANOS = TimeUnit.SECONDS.toNanos(12);
 
-  /** How long one that ends in order lets a device execute what was enqueued. */
+  /** How long an orderly close waits until a device has executed enqueued work. */
   private static final long ENQUEUED_NANOS = TimeUnit.SECONDS.toNanos(8);
 
-  /** How often it looks whether what was enqueued is executed. */
+  /** How often it checks whether enqueued work has been executed. */
   private static final long ENQUEUED_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
   private final Ticket ticket;
@@ -38,15 +38,15 @@ final class MemberClose {
   private final FirstFailure failure;
   private final RunningCalls running;
 
-  // Guarded by the monitor. What the hub says, or that it is gone, comes in any phase, and counts
-  // to the end; the stream is its user's to close until the end.
+  // Guarded by the monitor. The hub's messages and its loss may come in any phase and stay valid;
+  // the user may close the stream until the end.
   private boolean allClosed;
   private boolean hubGone;
   private @Nullable AsyncStream ownStream;
 
   /**
-   * Whether the others know this member's last call; of the channel's thread alone. No phase: all
-   * can still turn out to be connected after that.
+   * Whether the other members know this member's last call. Used by the channel's thread only. It
+   * is not a phase, because the last member may still connect after that.
    */
   private boolean saidClosing;
 
@@ -69,17 +69,20 @@ final class MemberClose {
     this.running = running;
   }
 
-  // How it begins.
+  // Beginning the close.
 
   /**
-   * Makes no more calls, and has the channel's thread tell so when a running one has ended; returns
-   * at once.
+   * Refuses further calls, and makes the channel's thread announce the close when a running call
+   * has ended. Returns at once.
    */
   void begin() {
     endCalls(false);
   }
 
-  /** The same for a failed group that nobody will close; for its user it is not closed. */
+  /**
+   * Begins the close of a failed group that nobody will close; for its user the group is not
+   * closed.
+   */
   void beginByItself() {
     endCalls(true);
   }
@@ -95,7 +98,7 @@ final class MemberClose {
     return failure.get() != null;
   }
 
-  /** The group has failed; under the monitor. */
+  /** The group has failed. Called under the monitor. */
   void failed() {
     if (life.isClosing()) {
       leaveFailed();
@@ -103,9 +106,9 @@ final class MemberClose {
   }
 
   /**
-   * Leaves a group that has failed here. It may have failed here alone, beyond the last call of one
-   * that closed: so that the others need not wait for this member to close, and that rank 0 is not
-   * taken for lost, it says that it does.
+   * Leaves a group that has failed on this member. It may have failed on this member alone, after
+   * the last call of a member that closed. Therefore the member announces its close, so that the
+   * others need not wait for it, and rank 0 is not considered lost.
    */
   private void leaveFailed() {
     NativeCommunicator comm = running.communicator();
@@ -122,18 +125,17 @@ final class MemberClose {
   // On the channel's thread.
 
   /**
-   * Tells the others that it closes, if it does and no call runs any more.
+   * Announces the close to the other members, if this member closes and no call is running.
    *
-   * @param comm null before there is one: then there is nothing to say, but there may be in a
-   *     moment
-   * @return whether it still has to
+   * @param comm null before there is one: then there is nothing to announce yet
+   * @return whether the close still has to be announced
    */
   boolean mustStillSay(@Nullable NativeCommunicator comm) {
     boolean mustSay = life.isClosing() && !saidClosing;
     if (!mustSay || comm == null || running.haveCaller()) {
       return mustSay;
     }
-    // No call runs here, and none can begin: the number of the last one is final.
+    // No call is running, and none can begin, so the number of the last call is final.
     saidClosing = true;
     sayLastCall(comm);
     if (monitor.locked(() -> hasFailed() || hubGone)) {
@@ -142,7 +144,7 @@ final class MemberClose {
     return false;
   }
 
-  /** The hub says that all have closed. */
+  /** The hub reports that all members have closed. */
   void allHaveClosed() {
     monitor.update(() -> allClosed = true);
     channel.leave();
@@ -151,7 +153,7 @@ final class MemberClose {
   /**
    * The hub is gone.
    *
-   * @param orderly whether rank 0 has closed before
+   * @param orderly whether rank 0 had closed before
    */
   void hubIsGone(boolean orderly) {
     boolean mayLeave =
@@ -169,29 +171,30 @@ final class MemberClose {
     return monitor.locked(() -> hubGone);
   }
 
-  /** The channel's thread ends: from here on nothing is a failure; {@link #free} follows. */
+  /** The channel's thread ends: from now on nothing counts as a failure; {@link #free} follows. */
   void end() {
     monitor.update(
         () -> {
           life.ended();
-          failure.over();
+          failure.noMoreFailures();
         });
   }
 
   void free() {
     NativeCommunicator comm = running.communicator();
     if (comm != null) {
-      failure.awaitRecord(); // it reads what is about to be freed
+      failure.awaitRecord(); // the recorder reads memory that is freed next
       awaitEnqueued(comm);
       comm.close();
     }
     life.freed();
-    retireStream(); // last: it waits for whatever else its user has submitted there
+    // Last, because it waits for other work that the user has submitted to the stream.
+    retireStream();
   }
 
   /**
-   * Of a group that ends in order, what was enqueued before is still executed; the native member
-   * would end it soon. Where it takes too long, whoever waits for its stream hears of that.
+   * Waits until the enqueued work of a group that ends in order has been executed, which the native
+   * member would abort soon. If it takes too long, waits for the stream throw that.
    */
   private void awaitEnqueued(NativeCommunicator comm) {
     if (!running.isAsync() || !isAllClosed()) {
@@ -210,8 +213,8 @@ final class MemberClose {
   }
 
   /**
-   * From here on the end of the channel's thread closes the group's own stream, unless its user
-   * does: nobody else closes what the driver destroys.
+   * From now on the channel's thread closes the group's own stream when it ends, unless the user
+   * does: nobody else closes it if the driver destroys the group.
    */
   void own(AsyncStream stream) {
     boolean late =
@@ -248,27 +251,27 @@ final class MemberClose {
     }
   }
 
-  // Of whoever closes.
+  // Called by the closing thread.
 
-  /** Leaves, whatever the others do; returns at once. */
+  /** Leaves without waiting for the others; returns at once. */
   void leave() {
     channel.leave();
   }
 
-  /** Waits until all is freed: in order for so long, then by leaving. */
+  /** Waits until everything is freed: for this long in order, then by leaving. */
   void awaitFreed(long orderlyNanos) {
     try {
       if (monitor.await(life::isFreed, System.nanoTime() + orderlyNanos)) {
         return;
       }
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt(); // whoever interrupts wants no patience; freeing goes on
+      Thread.currentThread().interrupt(); // an interrupt ends the wait; freeing continues
     }
     if (running.areAny() && !hasFailed()) {
-      // The call is about to be aborted, and with it its peers', who wait to hear why. For this
-      // member it is a close, also when the hub is quick to say it to all.
+      // The call is about to be aborted, and with it those of the peers, which need a reason. For
+      // this member it counts as a close, even if the hub reports the abort before that.
       life.cutShort();
-      monitor.update(failure::over);
+      monitor.update(failure::noMoreFailures);
       channel.send(
           Failure.abortedHere(rank, "closed " + ticket.label() + " while its last call ran"));
     }
@@ -276,7 +279,7 @@ final class MemberClose {
     monitor.awaitUninterruptibly(life::isFreed, System.nanoTime() + FORCED_END_NANOS);
   }
 
-  /** Whether the group has come to its end in order, on all members. */
+  /** Whether the group has ended in order on all members. */
   boolean isAllClosed() {
     return monitor.locked(() -> allClosed);
   }

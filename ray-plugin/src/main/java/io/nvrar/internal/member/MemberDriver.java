@@ -1,8 +1,9 @@
 package io.nvrar.internal.member;
 
 /**
- * What a member knows of its group's driver. None of it is a phase of the member: each can be
- * learnt in any phase and without the others, and is never taken back. Any thread.
+ * A member's knowledge about its group's driver, as independent flags. They are not phases of the
+ * member: each can be set in any phase, independently of the others, and is never reset.
+ * Thread-safe.
  */
 final class MemberDriver {
   private volatile boolean isDriven;
@@ -10,7 +11,7 @@ final class MemberDriver {
   private volatile boolean isDestroyed;
   private volatile boolean isAnotherDestroyed;
 
-  /** It is the driver that has this member close. */
+  /** Records that the driver closes this member. */
   void drives() {
     isDriven = true;
   }
@@ -19,7 +20,7 @@ final class MemberDriver {
     return isDriven;
   }
 
-  /** The driver has ended the group, is lost, or cannot be heard any more. */
+  /** Records that the driver has ended the group, is lost, or cannot be reached any more. */
   void ended() {
     hasEnded = true;
   }
@@ -28,7 +29,9 @@ final class MemberDriver {
     return hasEnded;
   }
 
-  /** The driver has all close, and this member has heard of it; its user may have closed it. */
+  /**
+   * Records that the driver has destroyed the group. The user may already have closed this member.
+   */
   void destroys() {
     isDestroyed = true;
   }
@@ -37,12 +40,12 @@ final class MemberDriver {
     return isDestroyed;
   }
 
-  /** Another member has closed because the driver wants it of all. */
+  /** Records that another member has closed because the driver destroyed the group. */
   void destroysAnother() {
     isAnotherDestroyed = true;
   }
 
-  /** Whether this member or another is destroyed. */
+  /** Whether the driver has destroyed this member or another. */
   boolean isAnyDestroyed() {
     return isDestroyed || isAnotherDestroyed;
   }

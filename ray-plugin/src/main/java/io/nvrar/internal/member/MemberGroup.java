@@ -20,7 +20,10 @@ import io.nvrar.internal.wire.Ticket;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** A member as its user sees it: its life; {@link MemberCalls} and {@link MemberTransfers}. */
+/**
+ * The {@link CollectiveGroup} of a member. It implements the life cycle itself and delegates calls
+ * to {@link MemberCalls} and {@link MemberTransfers}.
+ */
 public final class MemberGroup implements CollectiveGroup {
   private final Ticket ticket;
   private final int rank;
@@ -34,7 +37,7 @@ public final class MemberGroup implements CollectiveGroup {
   private final @Nullable Rendezvous hub;
 
   /**
-   * @param hub ends with this member; null but on rank 0
+   * @param hub the rendezvous, which ends with this member; null except on rank 0
    */
   MemberGroup(
       Ticket ticket,
@@ -211,7 +214,7 @@ public final class MemberGroup implements CollectiveGroup {
     member.removeFailureListener(listener);
   }
 
-  /** For tests: what its streams ask. */
+  /** For tests: the calls that its streams check. */
   CallGate gate() {
     return gate;
   }
@@ -249,7 +252,8 @@ public final class MemberGroup implements CollectiveGroup {
     closing.awaitFreed(ticket.config().joinTimeout().toNanos());
     stream.close();
     if (hub != null) {
-      hub.describeActivitiesBy(() -> ""); // this member remembers the calls it saw before its end
+      // After its end this member would only report the calls that it saw before.
+      hub.describeActivitiesBy(() -> "");
       Joining.awaitHub(hub, closing.isAllClosed());
     }
   }

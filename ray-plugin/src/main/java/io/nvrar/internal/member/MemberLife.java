@@ -3,13 +3,14 @@ package io.nvrar.internal.member;
 import java.util.function.BooleanSupplier;
 
 /**
- * In which phase of its life a member is, and in what manner it closes. Both change under the
- * monitor, and whoever waits there looks again; every call reads them without it.
+ * The phase of a member's life, and the manner of its close. Both change under the monitor, which
+ * wakes the waiting threads; calls read them without the monitor.
  */
 final class MemberLife {
 
   /**
-   * How far it is. What leads on, and where to; at a dash nothing changes, and no way leads back:
+   * The phases. The table shows the next phase for each event; a dash means no change, and there is
+   * no way back:
    *
    * <pre>
    *            all have    its calls   its channel's   all is
@@ -22,21 +23,24 @@ final class MemberLife {
    * FREED      -           -           -               -
    * </pre>
    *
-   * A failure is no phase: it can come in each before ENDED and moves none on, and {@link
-   * FirstFailure} knows it.
+   * A failure is not a phase: it can occur in any phase before ENDED and does not change the phase.
+   * {@link FirstFailure} holds it.
    */
   private enum Phase {
     /** Not all members are connected. */
     JOINING,
-    /** Calls can be made. */
+    /** Calls are accepted. */
     OPEN,
-    /** It closes before all were connected, of which the others may know nothing yet. */
+    /** The member closes before all were connected; the other members may not know that yet. */
     GIVEN_UP,
-    /** No further call can be made; the channel's thread tells so and waits for the others. */
+    /**
+     * No further call is accepted; the channel's thread announces the close and waits for the
+     * others.
+     */
     CLOSING,
-    /** The channel's thread has ended, for whatever reason, and frees what the member holds. */
+    /** The channel's thread has ended, for whatever reason, and frees the member's resources. */
     ENDED,
-    /** It holds nothing any more. */
+    /** All resources are freed. */
     FREED;
 
     private boolean isReady() {
@@ -61,9 +65,9 @@ final class MemberLife {
   }
 
   /**
-   * In what manner it closes. No phase, because it is still decided when the member has ended: one
-   * that has left by itself is freed long before its user closes it, and what a close cuts short
-   * may be what a device executes at the end.
+   * The manner of the close. It is separate from the phase, because it may still be decided after
+   * the member has ended: a member that left by itself is freed long before its user closes it, and
+   * a close may cut short work that a device executes at the end.
    *
    * <pre>
    *                it leaves   it is closed,   it is closed    a call is
@@ -77,15 +81,15 @@ final class MemberLife {
    * </pre>
    */
   private enum Manner {
-    /** Nobody has closed it; if it has ended, its channel has. */
+    /** Nobody has closed the member; if it has ended, its channel has ended. */
     UNDECIDED,
-    /** It has left a failed group by itself; for its user it is not closed. */
+    /** The member has left a failed group by itself; for its user it is not closed. */
     BY_ITSELF,
-    /** It had failed when its user or its driver closed it. */
+    /** The group had failed when the user or the driver closed the member. */
     AFTER_FAILURE,
-    /** It had not; it may have failed since. */
+    /** The group had not failed when the member was closed; it may have failed since. */
     IN_ORDER,
-    /** The same, and its close has ended a call. */
+    /** As IN_ORDER, and the close has aborted a call. */
     CUT_SHORT;
 
     private boolean isWithoutFailure() {
@@ -106,17 +110,17 @@ final class MemberLife {
   }
 
   /**
-   * No further call is made.
+   * Refuses further calls.
    *
-   * @param byItself because the group has failed, and nobody will close it
-   * @param hasFailed looked at under the lock
+   * @param byItself whether this is because the group has failed and nobody will close it
+   * @param hasFailed evaluated under the lock
    * @return whether it has
    */
   boolean endCalls(boolean byItself, BooleanSupplier hasFailed) {
     return monitor.locked(
         () -> {
           boolean failed = hasFailed.getAsBoolean();
-          // Before the phase: whoever sees that it closes sees in what manner.
+          // Before the phase, so that a thread that sees the close also sees its manner.
           if (byItself) {
             manner = isClosing() ? manner : Manner.BY_ITSELF;
           } else if (!manner.isWithoutFailure()) {
@@ -127,12 +131,12 @@ final class MemberLife {
         });
   }
 
-  /** Its close ends a call. */
+  /** The close aborts a call. */
   void cutShort() {
     monitor.update(() -> manner = Manner.CUT_SHORT);
   }
 
-  /** The channel's thread is over. */
+  /** The channel's thread has ended. */
   void ended() {
     monitor.update(() -> phase = Phase.ENDED);
   }
@@ -141,17 +145,17 @@ final class MemberLife {
     monitor.update(() -> phase = Phase.FREED);
   }
 
-  /** Whether every member is connected; of one that has ended it matters no more. */
+  /** Whether every member is connected; meaningless after the end. */
   boolean isReady() {
     return phase.isReady();
   }
 
-  /** Whether no further call can be made. */
+  /** Whether further calls are refused. */
   boolean isClosing() {
     return phase.isClosing();
   }
 
-  /** Whether the channel's thread is over. */
+  /** Whether the channel's thread has ended. */
   boolean isEnded() {
     return phase.isEnded();
   }
@@ -160,17 +164,17 @@ final class MemberLife {
     return phase == Phase.FREED;
   }
 
-  /** Whether its user, or the driver, has it close. */
+  /** Whether its user or the driver has closed it. */
   boolean isClosed() {
     return isClosing() && manner != Manner.BY_ITSELF;
   }
 
-  /** Whether it was still without a failure when it was closed. */
+  /** Whether it was closed before the group failed. */
   boolean isClosedFirst() {
     return manner.isWithoutFailure();
   }
 
-  /** Whether its close has ended a call. */
+  /** Whether its close has aborted a call. */
   boolean isCutShort() {
     return manner == Manner.CUT_SHORT;
   }

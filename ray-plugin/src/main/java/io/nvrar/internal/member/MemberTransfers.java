@@ -7,13 +7,13 @@ import io.nvrar.internal.binding.TransferList;
 import io.nvrar.internal.call.TransferChecks;
 import org.jspecify.annotations.Nullable;
 
-/** A member's sends and recvs: each at once, or collected by the thread that makes a batch. */
+/** A member's sends and recvs. Each runs at once, or is collected if its thread makes a batch. */
 final class MemberTransfers {
   private final CallGate gate;
   private final TransferChecks checks;
   private final DeviceStream ownStream;
 
-  // Of the thread that has the batch.
+  // Used only by the thread that makes the batch.
   private final TransferList collected = new TransferList();
   private @Nullable DeviceStream batchStream;
 
@@ -23,7 +23,7 @@ final class MemberTransfers {
     this.ownStream = ownStream;
   }
 
-  /** What a transfer runs on whose caller names no stream. */
+  /** The stream of a transfer whose caller passes none. */
   DeviceStream defaultStream() {
     DeviceStream ofBatch = gate.isCollecting() ? batchStream : null;
     return ofBatch == null ? ownStream : ofBatch;
@@ -45,7 +45,7 @@ final class MemberTransfers {
     }
   }
 
-  // A graph comes here at every launch, when the group may have failed or a buffer may be closed.
+  // Called by a graph at every launch, when the group may have failed or a buffer may be closed.
   private void sendNow(DeviceBuffer buffer, int peer, DeviceStream on) {
     gate.enterTransfer(buffer, null, on);
     try {
@@ -123,7 +123,7 @@ final class MemberTransfers {
     checks.checkStream(on);
     if (transfers == null) {
       throw new IllegalArgumentException(
-          "transfers is null, batch needs a Runnable that names them");
+          "transfers is null, batch needs a Runnable that calls them");
     }
     if (!gate.beginBatch()) {
       throw new IllegalStateException(
@@ -160,7 +160,7 @@ final class MemberTransfers {
   private void checkBatchStream(String call, DeviceStream on) {
     if (on != batchStream) {
       throw new IllegalArgumentException(
-          call + " names a stream, but stands in a batch that runs on another one");
+          call + " names a stream, but is inside a batch that runs on another stream");
     }
   }
 }

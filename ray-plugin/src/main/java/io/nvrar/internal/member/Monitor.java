@@ -5,18 +5,21 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** A lock that guards what a channel's thread learns, and on which others wait to learn it too. */
+/**
+ * The lock that guards the state received by a channel's thread, and on which other threads wait
+ * for changes.
+ */
 public final class Monitor {
   private final Object lock = new Object();
 
-  /** Under the lock. */
+  /** Runs {@code work} under the lock. */
   public <T extends @Nullable Object> T locked(Supplier<T> work) {
     synchronized (lock) {
       return work.get();
     }
   }
 
-  /** Under the lock; whoever waits looks again. */
+  /** Runs {@code work} under the lock, then wakes the waiting threads. */
   public void update(Runnable work) {
     synchronized (lock) {
       work.run();
@@ -25,10 +28,10 @@ public final class Monitor {
   }
 
   /**
-   * Waits.
+   * Waits for a condition.
    *
-   * @param condition looked at under the lock
-   * @return whether it is true; false if the time was over before
+   * @param condition evaluated under the lock
+   * @return whether it is true; false if the time was over first
    */
   public boolean await(BooleanSupplier condition, long deadlineNanos) throws InterruptedException {
     synchronized (lock) {
@@ -43,9 +46,7 @@ public final class Monitor {
     }
   }
 
-  /**
-   * {@link #await} for what must have happened, whoever interrupts; the thread stays interrupted.
-   */
+  /** {@link #await} without being interruptible; the thread's interrupt flag is kept. */
   void awaitUninterruptibly(BooleanSupplier condition, long deadlineNanos) {
     boolean interrupted = false;
     while (true) {

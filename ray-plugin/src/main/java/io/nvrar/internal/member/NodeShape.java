@@ -2,17 +2,20 @@ package io.nvrar.internal.member;
 
 import java.util.BitSet;
 
-/** How many ranks of a new group stand in each node, from where its members stood before. */
+/**
+ * Computes the {@code gpusPerNode} of a new group from the nodes of its members in the old group.
+ */
 final class NodeShape {
   private NodeShape() {}
 
   /**
-   * The {@code gpusPerNode} of a group that is split from another: nodes are runs of so many ranks,
-   * of which only the last may be shorter.
+   * The {@code gpusPerNode} of a group that is split from another: each node has this many
+   * consecutive ranks; only the last may have fewer.
    *
    * @param ranks the new group's members by their old rank, in the order of their new ranks
-   * @param gpusPerNode the old group's; 0 if it is one node
-   * @return 0, one node, if they are in one, and also if they are in several but not in such runs
+   * @param gpusPerNode that of the old group; 0 if it is one node
+   * @return 0, for one node, if the members are in one node, or are in several nodes but not in
+   *     such runs
    */
   static int of(int[] ranks, int gpusPerNode) {
     if (gpusPerNode == 0) {

@@ -19,12 +19,15 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A member's part of {@code split}: says where it wants to go, hears with whom, meets them and
- * joins. The new group has a rendezvous and a control channel of its own, so that its life is its
- * own too.
+ * A member's part of {@code split}: sends its color, receives its new group's members, meets them
+ * at their rendezvous and joins. The new group has its own rendezvous and control channel, and so
+ * an independent life.
  */
 public final class Splitting {
-  /** The hub keeps the deadline and knows who is missing; this is for when it is stuck. */
+  /**
+   * The hub enforces the deadline and knows who is missing; this additional time is for the case
+   * that it hangs.
+   */
   private static final long GRACE_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   private static final String ELLIPSIS = "...";
@@ -47,7 +50,7 @@ public final class Splitting {
     this.member = member;
   }
 
-  /** What the hub says; on the channel's thread, under the member's lock. */
+  /** Handles a message of the hub. Called on the channel's thread, under the member's lock. */
   void received(Message message) {
     if (message instanceof Message.SplitPlaces all && all.number() == number) {
       places = all;
@@ -103,7 +106,7 @@ public final class Splitting {
     }
   }
 
-  /** Throws unless these are ranks of this group, each named once. */
+  /** Throws unless these are ranks of this group, each listed once. */
   void checkRanks(int... ranks) {
     if (ranks == null || ranks.length == 0) {
       throw new IllegalArgumentException(
@@ -148,14 +151,14 @@ public final class Splitting {
               child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
           .join();
     } catch (CollectiveException | BackendUnavailableException e) {
-      member.throwIfFailed(); // which is why the others do not come, and says more
+      member.throwIfFailed(); // a failure is why the others do not come, and says more
       throw e;
     }
   }
 
   /**
-   * The name of a group that is split from {@code parent}. Where it would be too long, its middle
-   * goes: a name is for messages only, and no reason for a split to fail.
+   * The name of a group that is split from {@code parent}. If it would be too long, its middle is
+   * cut out: a name is for messages only, and must not make a split fail.
    */
   public static String childName(String parent, String own) {
     String name = parent + "/" + own;
@@ -212,14 +215,15 @@ public final class Splitting {
         config);
   }
 
-  // Frames are authenticated, not encrypted, so no secret may travel in one; every member of the
-  // parent can make the child's. The unique id is random, so no two children share a secret.
+  // Frames are authenticated but not encrypted, so no secret may be sent; every member of the
+  // parent can derive the child's secret. The unique id is random, so no two children have the same
+  // secret.
   private byte[] secret(String name, byte[] uniqueId) {
     return Crypto.derive(ticket.secret(), "split", name, uniqueId);
   }
 
   private GroupConfig childConfig(int... ranks) {
-    // The parent has its port.
+    // The parent occupies its port.
     return ticket.config().toBuilder()
         .rendezvousPort(0)
         .gpusPerNode(NodeShape.of(ranks, ticket.config().gpusPerNode()))
@@ -238,14 +242,17 @@ public final class Splitting {
     return "split #%d of %s".formatted(split, ticket.label());
   }
 
-  /** Waits for what the hub or another member has to say; whatever comes instead is thrown. */
+  /**
+   * Waits for a message of the hub or another member; throws if a failure or the deadline comes
+   * first.
+   */
   private <T> T await(Supplier<? extends @Nullable T> answer, String what) {
     T given;
     try {
       given = member.await(answer, deadlineNanos());
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      // The others wait for what this member would have done next.
+      // The others wait for this member's next step.
       member.fail(Failure.abortedHere(rank, "was interrupted in " + what), true);
       throw new CollectiveException("rank " + rank + " was interrupted in " + what, e);
     }
@@ -254,8 +261,8 @@ public final class Splitting {
     }
     member.throwIfFailed();
     if (member.isClosing()) {
-      // The others wait for what this member would have done next, unless the driver has all close.
-      // For itself it is a close.
+      // The others wait for this member's next step, unless the driver has destroyed the group. For
+      // this member it counts as a close.
       if (!member.isDestroyed()) {
         member.send(Failure.abortedHere(rank, "closed %s in %s".formatted(ticket.label(), what)));
       }

@@ -4,7 +4,10 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Closes what is given up: if that fails there is nobody to tell and nothing left to do. */
+/**
+ * Closes resources that are being abandoned, and ignores failures, because nothing could be done
+ * about them.
+ */
 public final class CloseHelper {
   private static final Logger LOG = LoggerFactory.getLogger(CloseHelper.class);
 

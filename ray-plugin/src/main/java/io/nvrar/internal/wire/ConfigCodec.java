@@ -3,7 +3,8 @@ package io.nvrar.internal.wire;
 import io.nvrar.GroupConfig;
 
 /**
- * A {@link GroupConfig} as bytes, for a driver that has the group's ticket made in another process.
+ * Encodes a {@link GroupConfig} as bytes, for a driver that lets another process create the group's
+ * ticket.
  */
 public final class ConfigCodec {
 
@@ -15,9 +16,9 @@ public final class ConfigCodec {
   }
 
   /**
-   * The configuration in what {@link #encode} returned.
+   * Decodes the result of {@link #encode}.
    *
-   * @throws IllegalArgumentException if these bytes are no configuration
+   * @throws IllegalArgumentException if these bytes are not a configuration
    */
   public static GroupConfig decode(byte[] bytes) {
     return new Wire().read(bytes, 0, bytes.length, GroupConfig.class);

@@ -16,11 +16,13 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** A {@link GroupConfig} by {@link Wire}; its builder checks what is read. */
+/**
+ * Serializes a {@link GroupConfig} for {@link Wire}. The builder checks the values that are read.
+ */
 final class ConfigSerializer extends Serializer<GroupConfig> {
   private static final int ANY_TYPE = -1;
 
-  /** A type, two numbers, a limit and an algorithm take one byte each or more. */
+  /** A rule has five fields, each of at least one byte. */
   private static final int RULE_BYTES_MIN = 5;
 
   @Override

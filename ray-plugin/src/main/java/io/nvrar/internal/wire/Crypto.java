@@ -8,7 +8,7 @@ import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** The primitives that every JDK must have, without their checked exceptions. */
+/** Cryptographic primitives that every JDK must have, without their checked exceptions. */
 public final class Crypto {
   static final int MAC_BYTES = 32;
 
@@ -38,7 +38,7 @@ public final class Crypto {
     }
   }
 
-  /** A key of its own for a named purpose, from which {@code secret} cannot be found. */
+  /** Derives a key for a named purpose. {@code secret} cannot be computed from it. */
   public static byte[] derive(byte[] secret, String purpose, String name, byte[] nonce) {
     Mac mac = hmac(secret);
     mac.update(("nvrar " + purpose + "\0").getBytes(StandardCharsets.UTF_8));

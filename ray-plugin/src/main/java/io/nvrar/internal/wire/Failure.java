@@ -11,24 +11,24 @@ import java.util.Objects;
 import java.util.stream.IntStream;
 
 /**
- * Why a group failed, in a form that travels. The exception is made where it is thrown, so each
- * caller gets a stack of its own.
+ * Why a group failed, as a message of the control channel. The exception is created where it is
+ * thrown, so each caller gets its own stack trace.
  *
  * @param kind which exception it becomes
  * @param message the sentence
- * @param rank the rank that was lost or that ended the group; -1 for the driver, for nobody, and
- *     for one that is no member of this group but of the one it was split from
+ * @param rank the rank that was lost or that ended the group; -1 for the driver, for no rank, and
+ *     for a member of the group that this one was split from
  * @param host the host of that rank
  * @param pid the process id of that rank
- * @param missing the ranks that were waited for, for {@link Kind#TIMEOUT}
- * @param namesCalls whether the sentence says already what every rank was doing
+ * @param missing the ranks that were missing, for {@link Kind#TIMEOUT}
+ * @param namesCalls whether the message already says what every rank was doing
  */
 @SuppressWarnings("ArrayRecordComponent") // never changed after construction
 public record Failure(
     Kind kind, String message, int rank, String host, long pid, int[] missing, boolean namesCalls)
     implements Message {
 
-  /** Far more than a sentence; a user's reason must not exceed a frame. */
+  /** Far more than a sentence needs; the limit keeps a user's reason from exceeding a frame. */
   public static final int MAX_MESSAGE_CHARS = 8192;
 
   private static final int[] NONE = {};
@@ -42,13 +42,13 @@ public record Failure(
     /** A member could not join because its backend cannot run there. */
     UNAVAILABLE,
     FATAL,
-    /** The driver ended the group, or was lost; ends the groups split from this one, too. */
+    /** The driver ended the group, or was lost; also fails the groups split from this one. */
     DRIVER
   }
 
   public Failure {
     Objects.requireNonNull(kind, "kind");
-    // The hub sends it on with more words, so it must fit whatever the first one to send it said.
+    // The hub forwards the message with additional text, so the message is truncated to fit.
     message = Printable.of(message, MAX_MESSAGE_CHARS);
     host = Printable.of(host, ProcessIdentity.MAX_CHARS);
     if (missing.length > Ticket.MAX_WORLD_SIZE) {
@@ -62,15 +62,15 @@ public record Failure(
     return new Failure(kind, message, -1, "", 0, NONE, false);
   }
 
-  /** One member's doing. */
+  /** The failure caused by one member. */
   public static Failure aborted(int rank, ProcessIdentity process, String message) {
     return new Failure(Kind.ABORTED, message, rank, process.host(), process.pid(), NONE, false);
   }
 
   /**
-   * The doing of this process's member.
+   * The failure caused by this process's member.
    *
-   * @param what after "rank N (process)"
+   * @param what the text after "rank N (process)"
    */
   public static Failure abortedHere(int rank, String what) {
     ProcessIdentity self = ProcessIdentity.current();
@@ -85,7 +85,7 @@ public record Failure(
     return new Failure(Kind.TIMEOUT, message, -1, "", 0, missing, false);
   }
 
-  /** What {@code exception} says, under another sentence. */
+  /** The failure of {@code exception} with another message. */
   public static Failure like(CollectiveException exception, String message) {
     if (exception instanceof CollectiveTimeoutException timeout) {
       return timeout(message, timeout.missingRanks());
@@ -100,7 +100,7 @@ public record Failure(
     return of(exception instanceof CollectiveFatalException ? Kind.FATAL : Kind.ABORTED, message);
   }
 
-  /** As the other members see it: a process that must end is not theirs. */
+  /** The failure as reported to other members, whose processes need not end. */
   public Failure forOthers(String newMessage) {
     Kind theirs = kind == Kind.FATAL ? Kind.ABORTED : kind;
     return new Failure(theirs, newMessage, rank, host, pid, missing, namesCalls);
@@ -111,12 +111,12 @@ public record Failure(
   }
 
   /**
-   * As another group's members see it.
+   * The failure as reported to the members of another group.
    *
-   * @param ranks that group's members by their rank in this one, in the order of their new ranks;
-   *     whom it does not have is rank -1 there
+   * @param ranks that group's members by their rank in this one, in the order of their new ranks; a
+   *     rank that it does not contain becomes -1
    */
-  public Failure among(int[] ranks, String newMessage) {
+  public Failure forGroup(int[] ranks, String newMessage) {
     int[] missingThere =
         IntStream.range(0, ranks.length)
             .filter(r -> IntStream.of(missing).anyMatch(old -> old == ranks[r]))
@@ -125,12 +125,12 @@ public record Failure(
     return new Failure(kind, newMessage, rankThere, host, pid, missingThere, namesCalls);
   }
 
-  /** Of a sentence that the native library made of all ranks' calls. */
+  /** This failure, marked as having a message that already names the calls of all ranks. */
   public Failure namingCalls() {
     return new Failure(kind, message, rank, host, pid, missing, true);
   }
 
-  /** A new exception whose stack is the caller's. */
+  /** Creates an exception with the caller's stack trace. */
   public CollectiveException toException() {
     return switch (kind) {
       case ABORTED, UNAVAILABLE, DRIVER -> new CollectiveException(message);

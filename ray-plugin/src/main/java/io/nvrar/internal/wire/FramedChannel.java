@@ -13,16 +13,19 @@ import javax.crypto.Mac;
 
 /**
  * Messages over an authenticated socket that never blocks: {@code length(4) body(length) mac(16)},
- * the MAC over the frame's number, its length and its body. For one thread.
+ * the MAC covers the frame's number, its length and its body. Not thread-safe.
  */
 public final class FramedChannel implements Closeable {
   private static final int FRAME_MAC_BYTES = 16;
   private static final int FRAME_OVERHEAD = 4 + FRAME_MAC_BYTES;
 
-  /** A peer that leaves this much unread is as good as gone. */
+  /** A peer that leaves this much data unread counts as gone. */
   private static final int MAX_UNSENT_BYTES = 1 << 20;
 
-  /** Of a turn, unless its first message is longer. The smallest message has some 22. */
+  /**
+   * How many bytes are read per turn, unless the first message is longer. The smallest message has
+   * about 22 bytes.
+   */
   static final int TURN_BYTES = 8 * 1024;
 
   private final SocketChannel channel;
@@ -55,12 +58,12 @@ public final class FramedChannel implements Closeable {
     return channel;
   }
 
-  /** The address of this machine that the connection uses: others reach it there too. */
+  /** The local address of the connection, at which other members can reach this machine, too. */
   public String localHost() {
     return localHost;
   }
 
-  /** The address from which the other end came. */
+  /** The remote address of the connection. */
   public String remoteHost() {
     return remoteHost;
   }
@@ -68,7 +71,7 @@ public final class FramedChannel implements Closeable {
   /**
    * Queues a message and writes as much as the socket takes.
    *
-   * @throws IOException if nothing can be sent any more, or not this
+   * @throws IOException if the connection is broken, or this message cannot be sent
    */
   public void send(Message message) throws IOException {
     byte[] body;
@@ -91,7 +94,7 @@ public final class FramedChannel implements Closeable {
   /**
    * Writes as much as the socket takes.
    *
-   * @return whether nothing is left
+   * @return whether everything has been written
    */
   public boolean flush() throws IOException {
     for (ByteBuffer frame = unsent.peek(); frame != null; frame = unsent.peek()) {
@@ -104,28 +107,28 @@ public final class FramedChannel implements Closeable {
     return true;
   }
 
-  /** Whether something waits for the socket to become writable. */
+  /** Whether data is waiting for the socket to become writable. */
   public boolean hasUnsent() {
     return !unsent.isEmpty();
   }
 
   /**
-   * Hands over every message that has arrived, for as long as more come.
+   * Passes on every message that has arrived, for as long as more arrive.
    *
    * @return false at the end of the stream
-   * @throws IOException if the connection broke or what arrived is not from the other end
+   * @throws IOException if the connection broke or the data is not authentic
    */
   public boolean receive(Consumer<Message> handler) throws IOException {
     return receive(handler, Long.MAX_VALUE);
   }
 
   /**
-   * Hands over what has arrived, one message or more but no more than some hundreds, so that one
-   * who sends without pause has no more of the caller's time than others. What is left is in the
-   * socket, never here, and so makes that readable.
+   * Passes on messages that have arrived, at least one and at most some hundreds, so that a peer
+   * that sends continuously gets no more of the caller's time than others. The remaining data stays
+   * in the socket, never in this object, so the socket stays readable.
    *
    * @return false at the end of the stream
-   * @throws IOException if the connection broke or what arrived is not from the other end
+   * @throws IOException if the connection broke or the data is not authentic
    */
   public boolean receiveTurn(Consumer<Message> handler) throws IOException {
     return receive(handler, TURN_BYTES);
@@ -192,7 +195,7 @@ public final class FramedChannel implements Closeable {
     channel.close();
   }
 
-  /** A connection's end in the words of a message. */
+  /** The reason for a connection's end, as a clause for a message. */
   public static String reason(IOException e) {
     String message = e.getMessage();
     return message == null

@@ -8,7 +8,7 @@ import javax.crypto.Mac;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How both ends of a control channel prove that they know the ticket's secret, and what each signs.
+ * The handshake by which both ends of a control channel prove that they know the ticket's secret.
  *
  * <pre>
  * client: "NVRC" version(1) role(1) rank(2) ticket id(16) nonce(32)
@@ -18,10 +18,10 @@ import org.jspecify.annotations.Nullable;
  * </pre>
  *
  * Role and rank are in the first message and so under every MAC; both nonces are fresh, so a
- * recorded conversation is worth nothing; the words keep one side's MAC from being played back as
- * the other's. All sizes are fixed: before the last MAC nobody's length field is believed. The
- * server answers first so that a member with a wrong ticket learns it at once, and last so that a
- * member that was pushed out while its proof was under way knows to try again.
+ * recorded conversation cannot be replayed; the words keep one side's MAC from being replayed as
+ * the other's. All sizes are fixed: no length field is trusted before the last MAC. The server
+ * answers first, so that a member with a wrong ticket learns it at once, and last, so that a member
+ * whose connection was closed while its proof was in flight knows to try again.
  */
 public final class Handshake {
   public static final int CLIENT_HELLO_BYTES = 56;
@@ -35,7 +35,7 @@ public final class Handshake {
   private static final int ID_BYTES = 16;
   private static final int SERVER_SIGNED_BYTES = SERVER_HELLO_BYTES - Crypto.MAC_BYTES;
 
-  /** Who connects. */
+  /** The role of the connecting process. */
   public enum Role {
     MEMBER(0),
     OBSERVER(1);
@@ -51,7 +51,7 @@ public final class Handshake {
     }
   }
 
-  /** Who a client says it is; true once its proof was checked. */
+  /** The identity that a client claims; verified once its proof was checked. */
   public record Claim(Role role, int rank) {}
 
   /** The keys of one connection, one per direction. */
@@ -75,13 +75,13 @@ public final class Handshake {
         .array();
   }
 
-  /** Whether these bytes are of this protocol. */
+  /** Whether these bytes are a client's first message of this protocol. */
   public boolean isClientHello(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.wrap(clientHello);
     return hello.getInt() == CLIENT_MAGIC && hello.get() == TicketCodec.PROTOCOL_VERSION;
   }
 
-  /** What {@code clientHello} claims, or null if it is not for this ticket. */
+  /** The claim of {@code clientHello}, or null if it is for another ticket. */
   public @Nullable Claim claimOf(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.wrap(clientHello).position(5);
     Role role = Role.of(hello.get());

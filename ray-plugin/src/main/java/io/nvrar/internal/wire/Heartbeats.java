@@ -3,7 +3,10 @@ package io.nvrar.internal.wire;
 import io.nvrar.GroupConfig;
 import java.util.concurrent.TimeUnit;
 
-/** How often both ends of a control channel speak, and when silence means loss. */
+/**
+ * How often both ends of a control channel send heartbeats, and after how much silence a peer
+ * counts as lost.
+ */
 public final class Heartbeats {
   private final long limitNanos;
   private final long intervalNanos;
@@ -21,7 +24,8 @@ public final class Heartbeats {
   }
 
   /**
-   * Whether a turn took so long that this process was paused, and what it missed is still unread.
+   * Whether a turn took so long that this process must have been paused, so that heartbeats may
+   * have arrived that are still unread.
    */
   public boolean isPause(long turnNanos) {
     return turnNanos > limitNanos / 2;

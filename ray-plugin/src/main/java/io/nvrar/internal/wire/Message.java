@@ -5,7 +5,7 @@ import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.stream.IntStream;
 
-/** What travels on an authenticated control channel. */
+/** A message of an authenticated control channel. */
 @SuppressWarnings("ArrayRecordComponent") // read once, never changed
 public sealed interface Message permits Failure, Message.Greeting, Message.Notice {
 
@@ -31,10 +31,10 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
           SplitPlaces,
           SplitRendezvous {}
 
-  /** Of each text in {@link Hello}; a configuration has some 200. */
+  /** The limit of each text in {@link Hello}; a configuration has about 200 characters. */
   int MAX_FACT_CHARS = 1024;
 
-  /** Member to hub: what must be the same on all members. */
+  /** Member to hub: the properties that must be the same on all members. */
   record Hello(
       ProcessIdentity process,
       String libraryVersion,
@@ -52,7 +52,7 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     }
   }
 
-  /** What the hub quotes to others or sends on must fit where it puts it. */
+  /** Texts that the hub quotes or forwards must fit into its messages. */
   private static String checked(String what, String text, int maxChars) {
     if (text.length() > maxChars) {
       throw new IllegalArgumentException(
@@ -68,7 +68,7 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     }
   }
 
-  /** So that all members' fit into one {@link Members}; the native library's have 256. */
+  /** The limit of a descriptor, so that those of all members fit into one {@link Members}. */
   int MAX_DESCRIPTOR_BYTES = 1024;
 
   /** Member to hub: this member is prepared. */
@@ -109,21 +109,21 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
   /**
    * Member to hub to all: this rank makes no call after number {@code sequence}.
    *
-   * @param destroyed the driver wants it, also of the others: they may hear of it from each other
-   *     before they hear it from the driver
+   * @param destroyed whether the driver has destroyed the group: members may learn this from each
+   *     other before they learn it from the driver
    */
   record Closing(int rank, long sequence, boolean destroyed) implements Notice {}
 
   /** Hub to all: every member is closing. */
   record AllClosed() implements Notice {}
 
-  /** To the hub: the end of the connection that follows is intended. */
+  /** To the hub: the connection will be closed on purpose. */
   record Goodbye() implements Notice {}
 
   /** Observer to hub to members: close. */
   record Destroy() implements Notice {}
 
-  /** Hub to observers, every now and then: what each rank is doing. */
+  /** Hub to observers, with each heartbeat: what each rank is doing. */
   record Activity(String sentence) implements Notice {
     public Activity {
       sentence = Printable.of(sentence, Failure.MAX_MESSAGE_CHARS);
@@ -131,11 +131,11 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
   }
 
   /**
-   * Member to hub: this member waits in the group's {@code number}-th split, which it calls after
-   * its collective {@code sequence}.
+   * Member to hub: this member waits in the group's {@code number}-th split, which it called after
+   * its collective number {@code sequence}.
    *
-   * @param ranks what the split's caller has named as the members of one new group, which all must
-   *     name alike; empty if each names its color
+   * @param ranks what the split's caller has named as the members of one new group, the same on all
+   *     members; empty if each passed a color
    */
   record Split(int number, int color, int key, long sequence, int[] ranks) implements Notice {
     private static final int[] NONE = {};
@@ -149,11 +149,11 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     }
 
     /**
-     * The rank in a group made by a split.
+     * The rank in a group created by a split.
      *
      * @param rank in the group that was split
      * @param ranks the new group's members by their old rank, in the order of their new ranks
-     * @return empty if it is none of them
+     * @return empty if the rank is not a member of the new group
      */
     public static OptionalInt newRank(int rank, int... ranks) {
       return IntStream.range(0, ranks.length).filter(r -> ranks[r] == rank).findFirst();
@@ -165,8 +165,9 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
   }
 
   /**
-   * Hub to member: all have come. The members of the receiver's new group by their ranks in this
-   * one, in the order of their new ranks; empty if the receiver is in none.
+   * Hub to member: all members have called split. Lists the members of the receiver's new group by
+   * their ranks in this group, in the order of their new ranks; empty if the receiver joins no new
+   * group.
    */
   record SplitPlaces(int number, int[] ranks) implements Notice {
     public SplitPlaces {
@@ -175,8 +176,8 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
   }
 
   /**
-   * From a new group's rank 0 by the hub to its other members: where they meet. Together with the
-   * secret of this group, which does not travel, that is a ticket.
+   * From a new group's rank 0 through the hub to its other members: the address of their
+   * rendezvous. Together with this group's secret, which is not sent, it forms a ticket.
    *
    * @param problem why there is no rendezvous; empty if there is one
    */

@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** Wordings that several messages share. */
+/** Phrases that several messages share. */
 public final class Phrases {
   private static final int MAX_CLAUSE_CHARS = 497; // and three dots
 
@@ -25,7 +25,7 @@ public final class Phrases {
     String message;
     try {
       message = thrown.getMessage();
-    } catch (RuntimeException e) { // it is made by whoever wrote that class
+    } catch (RuntimeException e) { // getMessage may be overridden, and may throw
       message = null;
     }
     String name = thrown.getClass().getName();

@@ -7,16 +7,16 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which process on which machine.
+ * Identifies a process and its machine.
  *
  * @param host the machine's host name
- * @param pid the process id there; 0 where unknown
- * @param bootId differs between machines, and between containers' hosts, even where host names are
- *     equal; "" where unknown
+ * @param pid the process id there; 0 if unknown
+ * @param bootId the kernel's boot id, which differs between machines (and between the hosts of
+ *     containers) even if their host names are equal; "" if unknown
  */
 public record ProcessIdentity(String host, long pid, String bootId) {
 
-  /** The longest name that the domain name system knows; a boot id has 36. */
+  /** The longest host name of the domain name system; a boot id has 36 characters. */
   public static final int MAX_CHARS = 255;
 
   public ProcessIdentity {
@@ -29,14 +29,16 @@ public record ProcessIdentity(String host, long pid, String bootId) {
     bootId = Printable.of(bootId);
   }
 
-  /** Rank 0's, whose host alone is known before {@code members} are. */
+  /** The identity of rank 0; before {@code members} are known, only its host is. */
   public static ProcessIdentity ofRankZero(Ticket ticket, Message.@Nullable Members members) {
     return members == null
         ? new ProcessIdentity(ticket.host(), 0, "")
         : members.inRankOrder()[0].process();
   }
 
-  /** This process. Asks the kernel, not a resolver that may take seconds. */
+  /**
+   * The identity of this process. Reads it from the kernel, because a resolver may take seconds.
+   */
   public static ProcessIdentity current() {
     return new ProcessIdentity(
         read("/proc/sys/kernel/hostname", "localhost"),
@@ -57,7 +59,7 @@ public record ProcessIdentity(String host, long pid, String bootId) {
     return host.equals(that.host) && bootId.equals(that.bootId);
   }
 
-  /** For messages. */
+  /** The text used in messages. */
   @Override
   public String toString() {
     return (pid == 0 ? "on host " : "pid " + pid + " on host ") + host;

@@ -9,15 +9,15 @@ import java.util.Arrays;
 import java.util.Objects;
 
 /**
- * What a member must know to join a group.
+ * A ticket: everything that a member must know to join a group.
  *
  * @param name the group's name, 1 to {@link #MAX_NAME_CHARS} characters
  * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
  * @param uniqueId the native unique id
  * @param host the address of the rendezvous, as given to {@link Groups#createTicket}
  * @param port its TCP port
- * @param secret {@link #SECRET_BYTES} random bytes; who knows them may join
- * @param config what all members agree on
+ * @param secret {@link #SECRET_BYTES} random bytes; whoever knows them may join
+ * @param config the configuration of all members
  */
 @SuppressWarnings("ArrayRecordComponent") // the arrays never leave this package
 public record Ticket(
@@ -29,7 +29,7 @@ public record Ticket(
     byte[] secret,
     GroupConfig config) {
   /**
-   * The most members of a group: in this version all share one host's memory ({@code
+   * The largest number of members of a group: in this version all share one host's memory ({@code
    * NVRAR_MAX_RANKS_PER_NODE} of the native library).
    */
   public static final int MAX_WORLD_SIZE = 8;
@@ -68,7 +68,7 @@ public record Ticket(
     }
   }
 
-  /** Where the rendezvous is. */
+  /** The address of the rendezvous. */
   public InetSocketAddress address() throws UnknownHostException {
     return new InetSocketAddress(InetAddress.getByName(host), port);
   }
@@ -78,7 +78,7 @@ public record Ticket(
     return label(name);
   }
 
-  /** How messages call the group of that name. */
+  /** How messages refer to a group of that name. */
   public static String label(String name) {
     return "group '" + name + "'";
   }
@@ -93,7 +93,7 @@ public record Ticket(
     return Arrays.hashCode(secret);
   }
 
-  /** Everything but the secret. */
+  /** All fields except the secret. */
   @Override
   public String toString() {
     return "Ticket[name=%s, worldSize=%d, address=%s:%d, %s]"

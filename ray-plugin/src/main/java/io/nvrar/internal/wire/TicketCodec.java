@@ -5,12 +5,12 @@ import java.security.MessageDigest;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Tickets as bytes: {@code magic(4) version(1) length(4) body(length) digest(16)}. The version is
- * looked at before anything that could change with it. The digest is against damage, not against
- * forgery: who holds a ticket holds the secret.
+ * Encodes tickets as bytes: {@code magic(4) version(1) length(4) body(length) digest(16)}. The
+ * version is checked before anything that depends on it. The digest detects damage, not forgery:
+ * whoever holds a ticket holds the secret.
  */
 public final class TicketCodec {
-  /** Of tickets, handshake and messages alike. */
+  /** The version of tickets, handshake and messages. */
   static final byte PROTOCOL_VERSION = 2;
 
   private static final int MAGIC = 0x4e565254; // "NVRT"
@@ -30,7 +30,8 @@ public final class TicketCodec {
   /**
    * The ticket in {@code bytes}.
    *
-   * @throws IllegalArgumentException with one sentence that says why these bytes are no ticket
+   * @throws IllegalArgumentException if these bytes are not a ticket; the message is one sentence
+   *     that says why
    */
   public static Ticket decode(byte @Nullable [] bytes) {
     if (bytes == null) {
@@ -54,7 +55,7 @@ public final class TicketCodec {
     int length = frame.getInt();
     if (length < 0 || length > Wire.MAX_BYTES || frame.remaining() != length + DIGEST_BYTES) {
       throw new IllegalArgumentException(
-          "the ticket is damaged: it says %d bytes and has %d"
+          "the ticket is damaged: it announces %d bytes and has %d"
               .formatted(length, frame.remaining() - DIGEST_BYTES));
     }
     byte[] digest = new byte[DIGEST_BYTES];

@@ -13,14 +13,14 @@ import java.lang.reflect.Array;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Objects of the bootstrap protocol to bytes and back, by Kryo. Not thread-safe.
+ * Serializes the objects of the bootstrap protocol with Kryo. Not thread-safe.
  *
- * <p>Kryo allocates what a length field claims, so six bytes can ask for 2 GB. Everything of
- * variable length is therefore read here by a serializer that compares the claim with the bytes
- * that are left.
+ * <p>Kryo allocates as much as a length field claims, so six bytes can request 2 GB. Therefore
+ * everything of variable length is read here by a serializer that compares the claimed length with
+ * the remaining bytes.
  */
 public final class Wire {
-  /** The most bytes of one object; a member's share of the largest message is under 1 KiB. */
+  /** The largest size of one object; a member's share of the largest message is under 1 KiB. */
   public static final int MAX_BYTES = 64 * 1024;
 
   private static final int MAX_REASON_CHARS = 200;
@@ -89,7 +89,7 @@ public final class Wire {
     try {
       value = kryo.readClassAndObject(input);
     } catch (RuntimeException e) {
-      // Kryo, the serializers below and the records' own checks each have exceptions of their own.
+      // Kryo, the serializers below and the records' own checks throw different exceptions.
       throw new IllegalArgumentException("not a " + type.getSimpleName() + ": " + firstLine(e), e);
     }
     if (!type.isInstance(value)) {
@@ -107,7 +107,7 @@ public final class Wire {
     return type.cast(value);
   }
 
-  /** What is read may be in it, so it is made fit for a log. */
+  /** The message may contain untrusted input, so it is made printable. */
   private static String firstLine(RuntimeException e) {
     String message = e.getMessage();
     String line =
@@ -117,7 +117,7 @@ public final class Wire {
     return Printable.of(line, MAX_REASON_CHARS);
   }
 
-  /** The length that comes next, if that many items of {@code itemBytes} or more can follow. */
+  /** Reads a length and checks that this many items of at least {@code itemBytes} can follow. */
   static int readLength(Input input, int itemBytes) {
     int length = input.readVarInt(true);
     int left = input.limit() - input.position();
@@ -127,7 +127,7 @@ public final class Wire {
     return length;
   }
 
-  /** Without class names, which nothing here needs and whose length Kryo believes too. */
+  /** Refuses class names, which are not used here and whose length Kryo would trust, too. */
   private static final class NumbersOnly extends DefaultClassResolver {
     @Override
     protected Registration readName(Input input) {

@@ -1,5 +1,6 @@
 /**
- * What crosses between the processes of a group, and how: tickets, the handshake, frames, messages.
+ * Everything that the processes of a group exchange, and its encoding: tickets, the handshake,
+ * frames, messages.
  */
 @NullMarked
 package io.nvrar.internal.wire;

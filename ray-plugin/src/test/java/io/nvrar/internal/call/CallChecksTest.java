@@ -78,7 +78,7 @@ class CallChecksTest {
     refused(() -> group.allToAll(eight, four), "send holds 8 elements, recv holds 4");
     refused(
         () -> group.allToAll(eight.slice(0, 6)),
-        "send holds 6 elements, which are no equal parts for 4 ranks");
+        "send holds 6 elements, which cannot be divided equally among 4 ranks");
   }
 
   @Test

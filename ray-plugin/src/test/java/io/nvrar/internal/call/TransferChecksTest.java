@@ -106,7 +106,7 @@ class TransferChecksTest {
     refused(() -> group.send(eight, 0, null), "stream is null, the group computes on " + device);
     refused(
         () -> group.batch(null, group.stream()),
-        "transfers is null, batch needs a Runnable that names them");
+        "transfers is null, batch needs a Runnable that calls them");
     refused(() -> group.batch(() -> {}, null), "stream is null, the group computes on " + device);
     refused(
         () -> group.batch(() -> {}, new ForeignDevice.ForeignStream()),
@@ -160,7 +160,7 @@ class TransferChecksTest {
         "peer is 1, this rank itself, whose recv needs its counterpart in the same batch");
     refused(
         () -> group.sendReceive(eight, 1, four, 0),
-        "destination is 1 and source is 0, but this rank, 1, sends itself what it receives from itself");
+        "destination is 1 and source is 0; if one of them is this rank, 1, the other must be too");
     refused(
         () -> group.sendReceive(eight, 1, four, 1),
         "this rank, 1, sends itself FLOAT32[8] and receives FLOAT32[4]");
@@ -258,13 +258,13 @@ class TransferChecksTest {
     try (DeviceStream stream = device.createStream()) {
       refused(
           () -> group.batch(() -> group.send(eight, 0, group.stream()), stream),
-          "send names a stream, but stands in a batch that runs on another one");
+          "send names a stream, but is inside a batch that runs on another stream");
       refused(
           () -> group.batch(() -> group.recv(eight, 0, stream)),
-          "recv names a stream, but stands in a batch that runs on another one");
+          "recv names a stream, but is inside a batch that runs on another stream");
       refused(
           () -> group.batch(() -> group.sendReceive(eight, 0, four, 2, stream)),
-          "sendReceive names a stream, but stands in a batch that runs on another one");
+          "sendReceive names a stream, but is inside a batch that runs on another stream");
     }
   }
 

@@ -32,7 +32,7 @@ class PostMortemTest {
     assertThat(fault.ranks()).containsExactly(2, 3);
     assertThat(fault.sentence())
         .isEqualTo(
-            "ranks 2, 3 did not come to allReduce #41 float32[1024] SUM; rank 2 had finished allReduce #40 float32[1024] SUM, rank 3 had made no call yet");
+            "ranks 2, 3 did not enter allReduce #41 float32[1024] SUM; rank 2 had finished allReduce #40 float32[1024] SUM, rank 3 had made no call yet");
   }
 
   @Test
@@ -74,7 +74,7 @@ class PostMortemTest {
     assertThat(fault.ranks()).containsExactly(1);
     assertThat(fault.sentence())
         .isEqualTo(
-            "rank 1 did not come to recv #3 float32[16] from rank 1 of rank 0; it had finished send #2 float32[16] to rank 0");
+            "rank 1 did not enter recv #3 float32[16] from rank 1 of rank 0; it had finished send #2 float32[16] to rank 0");
   }
 
   @Test

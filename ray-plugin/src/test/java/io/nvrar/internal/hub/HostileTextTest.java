@@ -189,7 +189,10 @@ class HostileTextTest {
     void checkWhatWasSaid() throws IOException {
       for (int i = 0; i < peers.size(); i++) {
         String broken = peers.get(i).broken;
-        assertThat(broken == null || broken.equals("it greets in another role than it proved"))
+        assertThat(
+                broken == null
+                    || broken.equals(
+                        "it sent a greeting for a role other than the authenticated one"))
             .as(broken)
             .isTrue();
         List<Message> heard = new ArrayList<>();

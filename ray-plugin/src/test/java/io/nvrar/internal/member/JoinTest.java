@@ -125,7 +125,7 @@ class JoinTest {
     assertThatThrownBy(() -> Groups.createTicket("small", 3, small, "0.0.0.0"))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage(
-            "ringBytes is 28672, must be 0 or at least 32768 for several nodes, which 3 members are with 2 to a node");
+            "ringBytes is 28672, must be 0 or at least 32768 for several nodes (3 members, 2 per node)");
     try (Members oneNode = Members.join("one node", 2, small)) {
       oneNode.onAll(CollectiveGroup::barrier);
     }

@@ -36,7 +36,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** Times the collectives between processes of this machine. */
+/** {@code nvrar bench}: times the collectives between processes of this machine. */
 @Command(
     name = "bench",
     mixinStandardHelpOptions = true,
@@ -158,14 +158,14 @@ public final class BenchCommand implements NvrarCommand {
       defaultValue = "auto",
       paramLabel = "NAME",
       description =
-          "Of all-reduce: auto, one-shot, two-shot, hierarchical (default: ${DEFAULT-VALUE}).")
+          "The algorithm of all-reduce: auto, one-shot, two-shot, hierarchical (default: ${DEFAULT-VALUE}).")
   private Algorithm algorithm = Algorithm.AUTO;
 
   @Option(
       names = "--root",
       defaultValue = "0",
       paramLabel = "RANK",
-      description = "Of reduce and broadcast (default: ${DEFAULT-VALUE}).")
+      description = "The root of reduce and broadcast (default: ${DEFAULT-VALUE}).")
   private int root;
 
   @Option(
@@ -186,7 +186,7 @@ public final class BenchCommand implements NvrarCommand {
       names = "--factor",
       defaultValue = "2",
       paramLabel = "N",
-      description = "From one size to the next, 2 to 1024 (default: ${DEFAULT-VALUE}).")
+      description = "The factor from one size to the next, 2 to 1024 (default: ${DEFAULT-VALUE}).")
   private int factor;
 
   @Option(
@@ -222,7 +222,7 @@ public final class BenchCommand implements NvrarCommand {
       names = "--ranks-per-node",
       defaultValue = "0",
       paramLabel = "N",
-      description = "Simulated nodes of so many ranks (default: all in one).")
+      description = "Simulate nodes of this many ranks (default: all in one).")
   private int ranksPerNode;
 
   @Option(
@@ -282,7 +282,8 @@ public final class BenchCommand implements NvrarCommand {
       throw new CollectiveException(
           campaign.failures().entrySet().stream()
               .map(
-                  one -> "%s was given up: %s".formatted(one.getKey(), one.getValue().getMessage()))
+                  one ->
+                      "%s was abandoned: %s".formatted(one.getKey(), one.getValue().getMessage()))
               .collect(Collectors.joining("; ")));
     }
     if (results.wrong() > 0) {
@@ -403,7 +404,10 @@ public final class BenchCommand implements NvrarCommand {
     return here;
   }
 
-  /** Why an implementation is measured with none of the settings, empty if it is with one. */
+  /**
+   * Why an implementation cannot be measured with any of the settings; empty if it can with at
+   * least one.
+   */
   private static String leftOut(Path home, Implementation one, List<Settings> settings) {
     String reason = "";
     for (Settings each : settings) {
@@ -449,7 +453,7 @@ public final class BenchCommand implements NvrarCommand {
     }
   }
 
-  /** What has to be known of GPUs first. */
+  /** Finds out the properties of the GPUs that the settings depend on. */
   private void checkRoot() {
     int fewest = ranks().stream().mapToInt(Integer::intValue).min().orElseThrow();
     if (root < 0 || root >= fewest) {

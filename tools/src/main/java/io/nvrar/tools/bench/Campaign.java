@@ -18,8 +18,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Runs the implementations in turn, several rounds, each time in fresh processes and each round
- * beginning with another: what the machine does meanwhile meets all of them.
+ * Runs the implementations in turn, in several rounds. Each run uses new processes, and each round
+ * begins with another implementation, so that other load on the machine affects all of them alike.
  */
 final class Campaign {
   private final List<Settings> settings;
@@ -42,7 +42,10 @@ final class Campaign {
     this.progress = progress;
   }
 
-  /** One row a cell, over all rounds; by settings, then by size and implementation. */
+  /**
+   * Returns one row per cell, over all rounds, ordered by settings, then by size and
+   * implementation.
+   */
   List<Row> run() throws InterruptedException {
     Map<Row.Key, List<Row>> byCell = new LinkedHashMap<>();
     for (int round = 0; round < rounds; round++) {
@@ -63,7 +66,7 @@ final class Campaign {
     return byCell.values().stream().map(Row::merge).toList();
   }
 
-  /** By program, why it was given up; what the others measured is worth showing. */
+  /** The programs that were abandoned, and why. The results of the others are still reported. */
   Map<Implementation, Exception> failures() {
     return failures;
   }
@@ -75,7 +78,7 @@ final class Campaign {
     try {
       return run(program, one);
     } catch (IOException | CollectiveException | BackendUnavailableException e) {
-      progress.printf("nvrar: %s is given up: %s%n", program, e.getMessage());
+      progress.printf("nvrar: %s was abandoned: %s%n", program, e.getMessage());
       failures.put(program, e);
       return List.of();
     }
@@ -89,7 +92,7 @@ final class Campaign {
         .toList();
   }
 
-  // A program measures what goes along with it too.
+  // A program also measures implementations that run in its processes.
   private boolean wants(Row row) {
     return implementations.stream().anyMatch(one -> one.toString().equals(row.implementation()));
   }

@@ -8,7 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** What a figure needs beside it to mean anything. */
+/** Describes the machine, for the head of a report. */
 final class Machine {
   private Machine() {}
 

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Connections to every port that a process listens on, by somebody who holds no ticket. */
+/** Connects to every port that a process listens on, without a ticket. */
 final class Intruders {
   private static final int CONNECT_MILLIS = 2000;
   private static final int STORM = 200;
@@ -22,7 +22,7 @@ final class Intruders {
 
   private Intruders() {}
 
-  /** Sends garbage, holds connections open without a word, or comes in a storm. */
+  /** Sends garbage, holds silent connections open, or opens a storm of connections. */
   static void visit(long pid, int variant, Dice dice) throws IOException {
     List<Socket> open = new ArrayList<>();
     try {
@@ -71,7 +71,7 @@ final class Intruders {
         socket.getOutputStream().write(bytes);
       }
     } catch (IOException e) {
-      // Hung up on, which is the right answer.
+      // The hub has closed the connection, as it should.
     }
   }
 

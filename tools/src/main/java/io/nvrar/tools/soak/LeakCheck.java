@@ -14,15 +14,15 @@ import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares what every worker holds between rounds, when it is in no group, with what it held after
- * its first rounds. What only ends a moment after a group's close is given that moment.
+ * Compares the resources of every worker between rounds, when it is in no group, with those after
+ * its first rounds. Resources that end shortly after a group's close are given that time.
  */
 final class LeakCheck {
   private static final int ANSWER_SECONDS = 30;
   private static final int TRIES = 40;
   private static final long TRY_MILLIS = 250;
 
-  /** Files that the JVM may open once, whenever it first needs them, such as its random source. */
+  /** The number of files that the JVM may open late, on first use, such as its random source. */
   private static final int LATE_FILES = 4;
 
   private static final long RSS_SLACK_BYTES = 8L << 20;
@@ -35,7 +35,7 @@ final class LeakCheck {
   /** By process id, in the order of the first check. */
   private final Map<Long, List<ProcessResources>> history = new LinkedHashMap<>();
 
-  /** Returns what is held and should not be, one sentence per process. */
+  /** Returns the leaks, one sentence per process. */
   List<String> check(WorkerPool pool) throws InterruptedException {
     List<String> complaints = new ArrayList<>();
     for (WorkerProcess worker : pool.workers()) {

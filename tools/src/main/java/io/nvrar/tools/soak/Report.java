@@ -14,11 +14,11 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/** What has been done and found so far. */
+/** The statistics and findings of the run so far. */
 final class Report {
   private static final int LONGEST_LIVED = 4;
 
-  /** So often in a row no fault comes too late by chance. */
+  /** After this many rounds of one fault, at least one must have come in time. */
   private static final int ONE_IS_IN_TIME = 20;
 
   private final Tally tally = new Tally();
@@ -74,7 +74,7 @@ final class Report {
     sentences.forEach(sentence -> complaints.add("round " + round.number() + ": " + sentence));
   }
 
-  /** Takes note of what helps to understand the complaints. */
+  /** Adds lines that help to understand the findings. */
   void explain(List<String> lines) {
     explanation.addAll(lines);
   }
@@ -84,7 +84,9 @@ final class Report {
     complaints.addAll(sentences);
   }
 
-  /** Looks at all rounds together: a fault that never made any rank fail was no fault. */
+  /**
+   * Checks all rounds together: a fault that never made any rank fail was not injected correctly.
+   */
   void judgeEffects() {
     faults.forEach(
         (kind, count) -> {

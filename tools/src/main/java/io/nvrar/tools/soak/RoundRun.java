@@ -18,9 +18,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
-/** Has the workers run a round, breaks what is to break, and judges how every rank ended. */
+/** Runs one round: lets the workers run it, injects the fault, and judges how every rank ended. */
 final class RoundRun {
-  /** Longer than all limits of a group after one another. */
+  /** Longer than the sum of all limits of a group. */
   private static final int HANG_SECONDS = 90;
 
   private static final int TICKET_SECONDS = 30;
@@ -38,7 +38,7 @@ final class RoundRun {
     this.report = report;
   }
 
-  /** Returns what went otherwise than it must, in one sentence each. */
+  /** Returns the deviations from the expected outcome, one sentence each. */
   List<String> run(Dice dice) throws IOException, InterruptedException {
     List<String> complaints = new ArrayList<>();
     WorkerProcess.Task observer = null;
@@ -169,6 +169,6 @@ final class RoundRun {
         worker.dumpThreads();
       }
     }
-    TimeUnit.SECONDS.sleep(2); // until they are written
+    TimeUnit.SECONDS.sleep(2); // until the thread dumps are written
   }
 }

@@ -11,7 +11,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
-/** Brings about the fault of a round when its moment has come. */
+/** Injects the fault of a round at its moment. */
 final class Saboteur {
   private final WorkerPool pool;
   private final Dice dice;
@@ -22,12 +22,12 @@ final class Saboteur {
   }
 
   /**
-   * Waits for the moment and does it; for a stop, returns when the process goes on.
+   * Waits for the moment and injects the fault; for a stop, returns when the process continues.
    *
-   * @param victim what the fault's rank does
-   * @param observer what the observer does, if the fault needs one
+   * @param victim the task of the fault's rank
+   * @param observer the task of the observer, if the fault needs one
    * @param limitSeconds how long the moment may take to come
-   * @return when it happened; null if it never could, because the member ended before
+   * @return when the fault happened; null if the member ended before its moment
    */
   @Nullable Long act(
       GroupPlan group,
@@ -76,7 +76,7 @@ final class Saboteur {
     try {
       CompletableFuture.anyOf(victim.reached, victim.ended).get(limitSeconds, TimeUnit.SECONDS);
     } catch (ExecutionException | TimeoutException e) {
-      return null; // the outcome says what became of the member
+      return null; // the member's outcome is judged elsewhere
     }
     return victim.reached.isDone() && !victim.reached.isCompletedExceptionally()
         ? victim.reached.join()

@@ -16,23 +16,23 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 
-/** Runs rounds until the time is over or something is found. */
+/** The controller of the soak: runs rounds until the time is over or a defect is found. */
 final class Soak {
   private static final long PROGRESS_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final int END_SECONDS = 20;
 
   /**
-   * What to run.
+   * The settings of a run.
    *
-   * @param seed what the rounds are drawn from
-   * @param firstRound the number of the first
-   * @param maxRounds the most rounds
-   * @param time how long to begin rounds
-   * @param roundsPerCheck how many rounds lie between two looks at the processes
-   * @param members worker processes for members
+   * @param seed the seed from which the rounds are drawn
+   * @param firstRound the number of the first round
+   * @param maxRounds the largest number of rounds
+   * @param time for how long new rounds are started
+   * @param roundsPerCheck the number of rounds between two leak checks
+   * @param members the number of worker processes for members
    * @param slack what a busy machine may add to every limit
-   * @param workerClass {@link WorkerMain} but in tests
-   * @param directory for the workers' logs
+   * @param workerClass {@link WorkerMain}, except in tests
+   * @param directory the directory of the workers' logs
    */
   record Settings(
       long seed,
@@ -50,7 +50,7 @@ final class Soak {
   private final Report report = new Report();
   private final LeakCheck leakCheck = new LeakCheck();
 
-  /** From where to repeat what was found. */
+  /** The round from which the findings can be repeated. */
   private int repeatFrom;
 
   Soak(Settings settings, Consumer<String> out) {
@@ -58,7 +58,7 @@ final class Soak {
     this.out = out;
   }
 
-  /** Runs all; returns what was found. */
+  /** Runs everything; returns the report. */
   Report run() throws IOException, InterruptedException {
     WorkerPool pool =
         new WorkerPool(
@@ -72,7 +72,7 @@ final class Soak {
       Runtime.getRuntime().removeShutdownHook(hook);
     }
     if (report.isClean()) {
-      repeatFrom = settings.firstRound(); // only all rounds together show what follows
+      repeatFrom = settings.firstRound(); // the checks below need all rounds
       report.judgeEffects();
     }
     report.leak(leftBehind(pool));
@@ -108,7 +108,8 @@ final class Soak {
       if ((next - first) % settings.roundsPerCheck() == 0) {
         report.leak(leakCheck.check(pool));
         if (report.isClean()) {
-          // With the rounds before it: a process's first check is what the next is compared with.
+          // Including the rounds before it, because a process's first check is the baseline of the
+          // next.
           repeatFrom = lastCheck;
           lastCheck = next;
         }
@@ -160,7 +161,7 @@ final class Soak {
     }
   }
 
-  /** Processes and files that outlive the run. */
+  /** Returns the processes and files that outlive the run. */
   private List<String> leftBehind(WorkerPool pool) throws IOException {
     List<String> left = new ArrayList<>();
     if (!pool.living().isEmpty()) {

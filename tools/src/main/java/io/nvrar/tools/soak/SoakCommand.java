@@ -39,9 +39,7 @@ public final class SoakCommand implements NvrarCommand {
       description = "For how long to begin rounds. Default: ${DEFAULT-VALUE}.")
   private double minutes;
 
-  @Option(
-      names = "--seed",
-      description = "What the rounds are drawn from. Default: a random number.")
+  @Option(names = "--seed", description = "The seed of the rounds. Default: a random number.")
   private @Nullable Long seed;
 
   @Option(

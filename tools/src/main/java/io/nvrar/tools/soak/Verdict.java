@@ -15,21 +15,21 @@ import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** What a fault promises to every rank: how it may end, and how soon. */
+/** The expected outcome of a fault for every rank: how it may end, and how soon. */
 final class Verdict {
   private static final Duration KNOWN_TO_ALL = Duration.ofSeconds(1);
 
-  /** How long late members of a failed join still hear why. */
+  /** For how long late members of a failed join are still told the reason. */
   private static final Duration FAREWELL = Duration.ofSeconds(2);
 
   private static final Duration JOIN_GRACE = Duration.ofSeconds(2);
 
-  /** A stop that takes less of a limit than this must do no harm. */
+  /** A stop shorter than this part of a limit must have no effect. */
   private static final double HARMLESS = 0.75;
 
   /**
-   * Kinds that may come when every rank is through: a round that is complete proves nothing then,
-   * but not every round can be.
+   * Kinds of faults that may come when every rank has already finished. Such a round proves nothing
+   * if it completes, but not all rounds of a kind may.
    */
   static final Set<Fault.Kind> MAY_COME_TOO_LATE =
       Set.of(
@@ -49,7 +49,7 @@ final class Verdict {
 
   /**
    * @param faultNanos when the fault happened; null if it did not
-   * @param victimPid of the process that it happened to
+   * @param victimPid the process that it happened to
    * @param slack what a busy machine may add to every limit
    */
   Verdict(Round round, @Nullable Long faultNanos, long victimPid, Duration slack) {
@@ -60,7 +60,7 @@ final class Verdict {
     this.slack = slack;
   }
 
-  /** Why a rank must not end so, or null if it may. */
+  /** Why this outcome of a rank is wrong, or null if it is allowed. */
   @Nullable String complaint(GroupPlan group, int rank, Outcome outcome) {
     if (!mayEnd(group, rank, outcome)) {
       return "rank %d of %s must not end so after %s: %s"
@@ -122,7 +122,7 @@ final class Verdict {
     };
   }
 
-  /** Who joins a group that has failed long before finds nobody who could say why. */
+  /** A member that joins a group that failed long ago finds no one to tell it the reason. */
   private boolean cameTooLate(Outcome outcome) {
     return faultNanos != null
         && outcome.phase() == Phase.CREATE
@@ -158,7 +158,8 @@ final class Verdict {
       return complete;
     }
     if (victims.contains(rank)) {
-      // It wakes in a world that has ended without it; which end it hears of first is open.
+      // It resumes after the groups have ended without it; which end it learns of first is not
+      // determined.
       return outcome.is(PeerLostException.class)
           || outcome.is(CollectiveTimeoutException.class)
           || outcome.is(CollectiveException.class);
@@ -171,16 +172,16 @@ final class Verdict {
 
   private boolean namesLost(Outcome outcome, List<Integer> victims) {
     boolean knowsPid = outcome.lostPid() == victimPid;
-    // Who rank 0 is, is not known before the members have been introduced to each other.
+    // The identity of rank 0 is not known before the members have been introduced to each other.
     boolean cannotKnowPid = outcome.phase() != Phase.CALL && outcome.lostPid() == 0;
-    // In a group that was split off the ranks are others.
+    // In a group created by a split the ranks are different.
     boolean isVictim = victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
     return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
   }
 
   /**
-   * A member whose split failed by the loss closes the first group, too, and it may do so before
-   * that group's own channel has heard of the loss.
+   * A member whose split failed by the loss also closes the first group, possibly before that
+   * group's own channel has detected the loss.
    */
   private boolean hearsOfAClose(Outcome outcome) {
     return fault.phase() == Phase.SPLIT && ends(outcome, " closed the group after its call #");
@@ -192,7 +193,10 @@ final class Verdict {
             || outcome.phase() == Phase.SPLIT);
   }
 
-  /** A process that has not said who it is yet can only be missed; one that never listens, too. */
+  /**
+   * A process that has not sent its greeting can only be reported as missing; so can one that never
+   * reads.
+   */
   private static boolean missedJoin(Outcome outcome, List<Integer> victims) {
     boolean joins = outcome.phase() == Phase.CREATE || outcome.phase() == Phase.SPLIT;
     boolean mayHoldRendezvous = victims.contains(0) || outcome.phase() == Phase.SPLIT;
@@ -208,7 +212,7 @@ final class Verdict {
     if (fault.kind() != Fault.Kind.LONG_STOP) {
       return KNOWN_TO_ALL;
     }
-    // The one that was stopped learns it when it goes on.
+    // The stopped process learns it when it continues.
     Duration limit =
         fault.variant() == Fault.BEYOND_CALL_TIMEOUT
             ? group.config().timeout()

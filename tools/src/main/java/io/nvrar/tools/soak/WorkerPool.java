@@ -13,7 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** The worker processes, each under its number; one that was killed is replaced. */
+/** The worker processes by number. A killed process is replaced. */
 final class WorkerPool {
   private static final int START_SECONDS = 120;
   private static final String NATIVE_DIR = "nvrar.native.dir";
@@ -26,10 +26,10 @@ final class WorkerPool {
   /**
    * Starts the workers.
    *
-   * @param mainClass {@link WorkerMain} but in tests
-   * @param seed what the workers draw the rounds from
-   * @param members how many of them hold members; one more observes
-   * @param directory for their logs
+   * @param mainClass {@link WorkerMain}, except in tests
+   * @param seed the seed from which the workers draw the rounds
+   * @param members how many of them hold members; one more is the observer
+   * @param directory the directory of their logs
    */
   WorkerPool(String mainClass, long seed, int members, Path directory)
       throws IOException, InterruptedException {
@@ -51,8 +51,8 @@ final class WorkerPool {
   private static List<String> command(String mainClass, long seed, int members, Path temporary) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    // Memory that is flat can be seen to be flat: a heap that is there from the start, and as many
-    // threads of the JVM's own as it will ever have.
+    // These options keep the memory of a JVM without leaks flat: the heap is allocated from the
+    // start, and the JVM has all of its own threads from the start.
     command.addAll(
         List.of(
             "-XX:+UseSerialGC",
@@ -84,7 +84,7 @@ final class WorkerPool {
     return String.join(File.pathSeparator, entries);
   }
 
-  /** Where the workers' temporary files go. */
+  /** The directory of the workers' temporary files. */
   static Path temporary(Path directory) {
     return directory.resolve("tmp");
   }
@@ -104,7 +104,7 @@ final class WorkerPool {
     }
   }
 
-  /** The workers that hold members; their number is their place. */
+  /** The workers that hold members; a worker's number is its index. */
   List<WorkerProcess> members() {
     return workers.subList(0, workers.size() - 1);
   }
@@ -118,7 +118,7 @@ final class WorkerPool {
     return List.copyOf(workers);
   }
 
-  /** Puts new processes in the places of those that are gone. */
+  /** Replaces processes that have ended. */
   void replaceDead() throws IOException, InterruptedException {
     List<WorkerProcess> fresh = new ArrayList<>();
     all.removeIf(worker -> !worker.isAlive());
@@ -133,12 +133,12 @@ final class WorkerPool {
     }
   }
 
-  /** Of all processes ever started, those that live. */
+  /** The live ones of all processes ever started. */
   List<Long> living() {
     return all.stream().filter(WorkerProcess::isAlive).map(WorkerProcess::pid).toList();
   }
 
-  /** SIGKILL to all, for the end of this process. */
+  /** Kills all processes with SIGKILL, when this process ends. */
   void killAll() {
     List.copyOf(all).forEach(WorkerProcess::kill);
   }

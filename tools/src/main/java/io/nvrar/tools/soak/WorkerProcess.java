@@ -21,7 +21,8 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A {@link WorkerMain} as the controller sees it: what to tell it, what it says, how to break it.
+ * The controller's handle of a {@link WorkerMain} process: sends tasks, receives answers, injects
+ * faults.
  */
 final class WorkerProcess {
   private static final int SIGNAL_SECONDS = 10;
@@ -35,14 +36,14 @@ final class WorkerProcess {
   private final CompletableFuture<Void> gone = new CompletableFuture<>();
   private volatile CompletableFuture<ProcessResources> holdings = new CompletableFuture<>();
 
-  /** Something that a worker was told to do; the futures complete as it is done. */
+  /** A task of a worker; the futures complete with its progress. */
   static final class Task {
     final String id;
     final CompletableFuture<byte[]> ticket = new CompletableFuture<>();
     final CompletableFuture<Void> observing = new CompletableFuture<>();
     final CompletableFuture<Void> released = new CompletableFuture<>();
 
-    /** When the moment of the fault was reached. */
+    /** Completes when the moment of the fault is reached. */
     final CompletableFuture<Long> reached = new CompletableFuture<>();
 
     final CompletableFuture<Tally> verified = new CompletableFuture<>();
@@ -71,7 +72,7 @@ final class WorkerProcess {
   /**
    * Starts one.
    *
-   * @param command all of its command line
+   * @param command the whole command line
    * @param log where its standard output and standard error are appended
    */
   static WorkerProcess start(List<String> command, Path log) throws IOException {
@@ -94,12 +95,12 @@ final class WorkerProcess {
     return ready;
   }
 
-  /** Completes when the process has ended and everything that it said is taken in. */
+  /** Completes when the process has ended and all of its output has been processed. */
   CompletableFuture<Void> gone() {
     return gone;
   }
 
-  /** Tells the worker to do something. */
+  /** Sends the worker a task. */
   Task begin(String kind, String id, Object... words) {
     Task task = tasks.computeIfAbsent(id, Task::new);
     say(Line.of(kind, id).with(List.of(words)));
@@ -124,7 +125,7 @@ final class WorkerProcess {
   }
 
   private void say(Line line) {
-    // A worker that is gone hears nothing; its tasks end all the same.
+    // A worker that has ended reads nothing; its tasks complete nevertheless.
     commands.println(line);
   }
 
@@ -189,9 +190,10 @@ final class WorkerProcess {
   }
 
   /**
-   * SIGSTOP, and SIGCONT so much later, by a process that also does it if this one is killed.
+   * Sends SIGSTOP, and SIGCONT after the given time, from a process that does so even if this one
+   * is killed.
    *
-   * @return when it was stopped, and the process that wakes it
+   * @return when it was stopped, and the process that resumes it
    */
   Pause stop(int millis) throws IOException {
     Process shell =
@@ -220,18 +222,18 @@ final class WorkerProcess {
     }
   }
 
-  /** Has the JVM write what its threads do into the log. */
+  /** Makes the JVM write a thread dump into the log. */
   void dumpThreads() throws IOException, InterruptedException {
     Process kill = new ProcessBuilder("kill", "-QUIT", Long.toString(pid())).start();
     kill.waitFor(SIGNAL_SECONDS, TimeUnit.SECONDS);
   }
 
-  /** Has it end in order. */
+  /** Tells it to end in order. */
   void dismiss() {
     commands.close();
   }
 
-  /** Ends it in order, or else by force. */
+  /** Ends it in order, or if that fails by force. */
   void end() throws InterruptedException {
     dismiss();
     if (!process.waitFor(END_SECONDS, TimeUnit.SECONDS)) {

@@ -1,11 +1,13 @@
 /**
  * {@code nvrar soak}: random collectives in random groups of processes, with faults at random
- * moments, for as long as asked. Every result is compared bit for bit with sums made in Java, every
- * failure with what the fault promises, and every process with what it held before.
+ * moments, for as long as asked. Every result is compared bit for bit with sums computed in Java,
+ * every failure with the expected outcome of the fault, and the resources of every process with
+ * those it had before.
  *
  * <p>{@link io.nvrar.tools.soak.Soak} is the controller: it draws {@link
- * io.nvrar.tools.soak.plan.Round}s from the seed, has {@link io.nvrar.tools.soak.worker.WorkerMain}
- * processes run them, and breaks these processes.
+ * io.nvrar.tools.soak.plan.Round}s from the seed, lets {@link
+ * io.nvrar.tools.soak.worker.WorkerMain} processes run them, and injects faults into these
+ * processes.
  */
 @NullMarked
 package io.nvrar.tools.soak;

@@ -8,26 +8,26 @@ import jcuda.driver.CUstreamCaptureStatus;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A capture that {@link CudaStream#record} has begun, and whose calls it records. The driver is
- * asked which capture a stream takes part in: streams join by events, also by the user's own calls
- * of JCuda, and several streams of ours may stand for one of the driver's.
+ * A capture begun by {@link CudaStream#record}, with the groups whose calls it records. The driver
+ * is asked which capture a stream takes part in, because streams also join a capture by events of
+ * the user's own JCuda calls, and several stream objects may stand for one stream of the driver.
  */
 final class Capture {
-  /** Those that go on in this process; never changed, but replaced under the class's lock. */
+  /** The captures in progress in this process. Copy-on-write: replaced under the class's lock. */
   private static volatile Capture[] open = {};
 
   private static final ThreadLocal<Question> QUESTION = ThreadLocal.withInitial(Question::new);
 
   private final long id;
 
-  /** Never changed, but replaced under this capture's lock. */
+  /** Copy-on-write: replaced under this capture's lock. */
   private volatile EnqueuedCalls[] calls = {};
 
   private Capture(long id) {
     this.id = id;
   }
 
-  /** The capture that a stream has just begun. */
+  /** Registers the capture that a stream has just begun. */
   static Capture begin(GpuContext context, long stream) {
     Question question = ask(context, stream);
     if (!question.isCapturing()) {
@@ -40,7 +40,7 @@ final class Capture {
     return capture;
   }
 
-  /** From now on nothing is added to it. Idempotent. */
+  /** Ends the capture: no call is added from now on. Idempotent. */
   void end() {
     synchronized (Capture.class) {
       open = Arrays.stream(open).filter(one -> one != this).toArray(Capture[]::new);
@@ -48,9 +48,9 @@ final class Capture {
   }
 
   /**
-   * Adds calls that are about to be made to the capture that their stream takes part in, if it is
-   * one of ours. Asks the driver while captures of ours go on, and allocates nothing but for calls
-   * that are new to one.
+   * Adds a group's calls to the capture that their stream takes part in, if it is one of ours,
+   * before they are made. Asks the driver only while such captures are in progress, and allocates
+   * only for calls that are new to a capture.
    */
   static void note(GpuContext context, long stream, EnqueuedCalls made) {
     Capture[] now = open;
@@ -64,7 +64,7 @@ final class Capture {
     }
   }
 
-  /** Whose calls were recorded; not to be changed. */
+  /** The groups whose calls were recorded. The array must not be changed. */
   EnqueuedCalls[] calls() {
     return calls;
   }
@@ -105,7 +105,7 @@ final class Capture {
     return question;
   }
 
-  /** A thread's own, so that asking allocates nothing. */
+  /** The arguments of the query, one object per thread, so that it allocates nothing. */
   private static final class Question implements DriverCall {
     private final int[] status = new int[1];
     private final long[] id = new long[1];

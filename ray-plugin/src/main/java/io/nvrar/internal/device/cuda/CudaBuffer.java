@@ -12,7 +12,7 @@ import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
-/** Elements in a GPU's memory. */
+/** A buffer in a GPU's memory. */
 public final class CudaBuffer extends ElementBuffer {
   private final CudaDevice device;
   private final long address;
@@ -51,7 +51,7 @@ public final class CudaBuffer extends ElementBuffer {
 
   private static CUdeviceptr allocate(CudaDevice device, String name, long sizeBytes) {
     CUdeviceptr pointer = new CUdeviceptr();
-    // The driver refuses to allocate nothing.
+    // The driver refuses to allocate 0 bytes.
     int status =
         device.context().status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
@@ -65,7 +65,7 @@ public final class CudaBuffer extends ElementBuffer {
     return pointer;
   }
 
-  /** Elements in memory that is somebody else's. */
+  /** A buffer of memory that other code owns. */
   public static CudaBuffer foreign(CudaDevice device, DataType dataType, long count, long address) {
     return new CudaBuffer(device, dataType, count, address, new Lease(() -> {}));
   }

@@ -23,7 +23,7 @@ public final class CudaDevice implements Device {
 
   private final EventWatch eventWatch;
 
-  /** Those that a blocking copy waits for: all that are open. */
+  /** All open streams, which a blocking copy waits for. */
   private final Set<CudaStream> streams = ConcurrentHashMap.newKeySet();
 
   private CudaDevice(
@@ -42,18 +42,21 @@ public final class CudaDevice implements Device {
     return new CudaDevice(context, new Staging(context), new StreamStaging(context), null);
   }
 
-  /** A GPU that several members of this process use at once, each with a device of its own. */
+  /** A GPU that several members of this process share, each with a device object of its own. */
   static CudaDevice shared(GpuContext context) {
     return new CudaDevice(
         context, new Staging(context), new StreamStaging(context), new KeptMemory());
   }
 
-  /** The same GPU for another of the members that share it: copies wait for that one's streams. */
+  /**
+   * A device object of the same GPU for another member, whose copies wait only for that member's
+   * streams.
+   */
   CudaDevice forAnother() {
     return new CudaDevice(context, staging, streamStaging, keptMemory);
   }
 
-  /** Null where the memory of closed buffers goes back to the driver. */
+  /** Null if the memory of closed buffers is freed by the driver. */
   @Nullable KeptMemory keptMemory() {
     return keptMemory;
   }
@@ -98,7 +101,7 @@ public final class CudaDevice implements Device {
   public DeviceBuffer allocatePinned(DataType dataType, long count) {
     String name = ElementBuffer.requireSize(dataType, count);
     long sizeBytes = count * dataType.sizeBytes();
-    // JCuda makes a Java buffer of it, which has no more.
+    // JCuda wraps the memory in a Java buffer, which is limited to 2 GiB.
     if (sizeBytes > Integer.MAX_VALUE) {
       throw new IllegalArgumentException(
           "a pinned buffer of " + name + ", " + sizeBytes + " bytes, is larger than 2 GiB");
@@ -119,7 +122,7 @@ public final class CudaDevice implements Device {
     return watched(CudaStream.create(this));
   }
 
-  /** Has blocking copies wait for a stream that is open, until {@link #forget}. */
+  /** Makes blocking copies wait for an open stream, until {@link #forget}. */
   public CudaStream watched(CudaStream stream) {
     streams.add(stream);
     return stream;
@@ -134,7 +137,7 @@ public final class CudaDevice implements Device {
     return new CudaGraph(this, requireStream(stream, "capture").record(work));
   }
 
-  /** Waits for all that was submitted to any stream, but for what captures record. */
+  /** Waits for everything submitted to any stream, except for streams that capture. */
   void awaitStreams() {
     for (CudaStream stream : streams) {
       stream.settle();
@@ -144,7 +147,7 @@ public final class CudaDevice implements Device {
     }
   }
 
-  /** The stream as one of this device, or an exception that names both sides. */
+  /** Casts to a stream of this device, or throws an exception that names both sides. */
   public CudaStream requireStream(DeviceStream stream, String what) {
     if (stream instanceof CudaStream cuda && cuda.device() == this) {
       return cuda;
@@ -153,7 +156,7 @@ public final class CudaDevice implements Device {
         what + " on " + this + " needs a stream of " + this + ", not one of " + stream.device());
   }
 
-  /** The event as one of this device, or an exception that names both sides. */
+  /** Casts to an event of this device, or throws an exception that names both sides. */
   CudaEvent requireEvent(DeviceEvent event, String what) {
     if (event instanceof CudaEvent cuda && cuda.device() == this) {
       return cuda;
@@ -162,7 +165,7 @@ public final class CudaDevice implements Device {
         what + " on " + this + " needs an event of " + this + ", not one of " + event.device());
   }
 
-  /** For the message of who finds no room. */
+  /** Describes the free memory, for out-of-memory messages. */
   String freeMemory() {
     long[] free = new long[1];
     long[] total = new long[1];

@@ -9,20 +9,20 @@ import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The GPUs of this process. The driver is started once, when it is first asked for, and each GPU's
- * primary context, which it shares with the CUDA runtime and NVSHMEM, is retained once and stays.
+ * The GPUs of this process. The driver is initialised once, on first use. Each GPU's primary
+ * context, which is shared with the CUDA runtime and NVSHMEM, is retained once and never released.
  */
 public final class CudaDevices {
   private static final String WHAT = "the CUDA backend cannot run here";
 
   /**
-   * {@code -Dnvrar.sharedDevices}: whether several members of this process may be on one GPU; for
-   * tests. What one submits there may wait for what another has not submitted yet, so that nothing
-   * of one may wait for all that runs on the GPU.
+   * {@code -Dnvrar.sharedDevices}: whether several members of this process may share one GPU; for
+   * tests. Work of one member may wait for work that another has not submitted yet, so a member
+   * must never wait for everything that runs on the GPU.
    */
   private static final boolean SHARED = Boolean.getBoolean("nvrar.sharedDevices");
 
-  /** By ordinal; what a process has opened cannot be given back while buffers are in use. */
+  /** The opened devices by ordinal. They are never closed, because buffers may be in use. */
   private static final Map<Integer, CudaDevice> OPEN = new TreeMap<>();
 
   private CudaDevices() {}
@@ -33,7 +33,7 @@ public final class CudaDevices {
   }
 
   /**
-   * A GPU of this process; the same object for the same ordinal, but where members share it.
+   * A GPU of this process; the same object for the same ordinal, unless members share it.
    *
    * @param ordinal among those that {@code CUDA_VISIBLE_DEVICES} lets this process see
    * @throws BackendUnavailableException if there is no such GPU, it cannot be used, or it is open
@@ -88,7 +88,7 @@ public final class CudaDevices {
     return SHARED ? CudaDevice.shared(context) : CudaDevice.of(context);
   }
 
-  /** The usual reason for a GPU that is not there. */
+  /** CUDA_VISIBLE_DEVICES is the usual reason why a GPU is not visible. */
   private static String visible() {
     String value = System.getenv("CUDA_VISIBLE_DEVICES");
     return value == null ? "" : "; CUDA_VISIBLE_DEVICES is \"" + value + "\"";
@@ -100,7 +100,10 @@ public final class CudaDevices {
     }
   }
 
-  /** Starts on first use, once: a class of JCuda that failed to start cannot be started again. */
+  /**
+   * Initialises the driver once, on first use: a JCuda class whose initialisation failed cannot be
+   * initialised again.
+   */
   private static final class Driver {
     static final Outcome OUTCOME = start();
 

@@ -14,7 +14,7 @@ import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
-/** An event of a GPU, which counts time. */
+/** A GPU event with timing. */
 final class CudaEvent implements DeviceEvent {
   private static final double NANOS_PER_MILLI = 1e6;
 
@@ -26,10 +26,10 @@ final class CudaEvent implements DeviceEvent {
 
   private volatile Place place = Place.NONE;
 
-  /** On which it was recorded last. */
+  /** The stream on which it was recorded last. */
   private volatile @Nullable CudaStream stream;
 
-  /** Whether a stage waits for what the driver's event stands for; guarded by this. */
+  /** Whether a stage waits for the driver event's present place. Guarded by this. */
   private boolean watched;
 
   private enum Place {
@@ -38,7 +38,7 @@ final class CudaEvent implements DeviceEvent {
     ON_A_STREAM
   }
 
-  /** What the driver has, and for how long. */
+  /** The driver's event and its lifetime. */
   private static final class DriverEvent {
     private final CUevent event = new CUevent();
     private final Lease lease;
@@ -77,7 +77,8 @@ final class CudaEvent implements DeviceEvent {
     }
   }
 
-  // The driver's event forgets its place when it is recorded again; a stage waits for that place.
+  // The driver's event loses its place when it is recorded again, but a stage still waits for that
+  // place.
   private void recordAnother(CudaStream on) {
     DriverEvent before = current;
     if (before.lease.isClosed()) {
@@ -172,7 +173,7 @@ final class CudaEvent implements DeviceEvent {
     current.lease.close();
   }
 
-  // The driver's documentation refuses this, but does not say for how long after the capture.
+  // The driver's documentation forbids this, but does not say for how long after the capture.
   private void ask(String what, Consumer<CUevent> call) {
     use(
         what,
@@ -189,7 +190,7 @@ final class CudaEvent implements DeviceEvent {
     }
   }
 
-  /** Gives the event to a call of the driver, during which it stays. */
+  /** Passes the event to a driver call, and keeps it alive during the call. */
   void use(String what, Consumer<CUevent> call) {
     DriverEvent now = retainCurrent(what);
     try {
@@ -208,7 +209,7 @@ final class CudaEvent implements DeviceEvent {
       if (now == current) {
         throw closedException(what);
       }
-      // It was recorded again in this moment.
+      // The event was recorded again concurrently.
     }
   }
 

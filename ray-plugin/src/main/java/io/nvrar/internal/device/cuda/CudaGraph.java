@@ -6,7 +6,7 @@ import io.nvrar.internal.device.async.EnqueuedCalls;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
-/** A graph that is ready to be launched. The driver lets one thread at a time touch it. */
+/** An instantiated graph. The driver allows only one thread at a time to use it. */
 final class CudaGraph implements DeviceGraph {
   private final CudaDevice device;
 
@@ -27,8 +27,8 @@ final class CudaGraph implements DeviceGraph {
     }
   }
 
-  // Inside of all groups whose calls are in the graph, so that none closes before the launch is on
-  // the stream. Allocates nothing.
+  // Enters all groups whose calls are in the graph, so that none closes before the launch is
+  // enqueued. Allocates nothing.
   private static void launch(
       CudaStream.StreamCall graph, CudaStream on, EnqueuedCalls[] calls, int entered) {
     if (entered == calls.length) {
@@ -55,7 +55,7 @@ final class CudaGraph implements DeviceGraph {
     synchronized (this) {
       requireOpen("recapture");
     }
-    // Not under the lock: the work may launch this graph.
+    // Not under the lock, because the work may launch this graph.
     CudaStream.Recorded next = on.record(work);
     CudaStream.Recorded before;
     synchronized (this) {
@@ -64,7 +64,7 @@ final class CudaGraph implements DeviceGraph {
         recorded = next;
       }
     }
-    // One that is being executed goes when it has been.
+    // The driver frees a graph that is being executed when the execution has ended.
     destroy(before == null ? next : before);
     if (before == null) {
       throw closedException("recapture");

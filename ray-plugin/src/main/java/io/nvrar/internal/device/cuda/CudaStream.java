@@ -23,8 +23,8 @@ import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
 
 /**
- * A stream of a GPU, ours or somebody else's. Ours waits for no other, not even for the legacy
- * default stream.
+ * A stream of a GPU, created here or by other code. Streams created here do not synchronize with
+ * others, not even with the legacy default stream.
  */
 public final class CudaStream implements AsyncStream {
   private final CudaDevice device;
@@ -49,16 +49,19 @@ public final class CudaStream implements AsyncStream {
   private boolean recording;
 
   /**
-   * Whether {@link #retire} has closed it, and its user has not; written under {@link #captureLock}
-   * together with the lease's end.
+   * Whether {@link #retire} has closed the stream and its user has not. Written under {@link
+   * #captureLock}, together with closing the lease.
    */
   private volatile boolean retired;
 
-  /** Whose calls were enqueued here; never changed, but replaced under this stream's lock. */
+  /**
+   * The groups whose calls were enqueued on this stream. Copy-on-write: replaced under this
+   * stream's lock.
+   */
   private volatile EnqueuedCalls[] carried = {};
 
-  /** Of them, those whose failure was thrown here. */
-  private final Set<EnqueuedCalls> told = ConcurrentHashMap.newKeySet();
+  /** Those of them whose failure was already thrown by this stream. */
+  private final Set<EnqueuedCalls> thrown = ConcurrentHashMap.newKeySet();
 
   private CudaStream(CudaDevice device, CUstream stream, Lease lease) {
     this.device = device;
@@ -79,13 +82,13 @@ public final class CudaStream implements AsyncStream {
     return new CudaStream(device, stream, lease);
   }
 
-  /** A stream that somebody else destroys. */
+  /** A stream that its owner destroys. */
   public static CudaStream foreign(CudaDevice device, CUstream stream) {
     return new CudaStream(device, stream, new Lease(() -> {}));
   }
 
   /**
-   * For users.
+   * The JCuda object, for users.
    *
    * @param what was called, for the message if the stream is closed
    */
@@ -155,49 +158,49 @@ public final class CudaStream implements AsyncStream {
     return lease.isClosed();
   }
 
-  /** Throws what has failed of the calls that were enqueued here. */
+  /** Throws the failure of a group whose calls were enqueued on this stream. */
   void throwIfFailed() {
     for (EnqueuedCalls calls : carried) {
       if (calls.isOver()) {
-        forget(calls); // who hears of its failure now has heard of it
+        forget(calls); // the failure is thrown now, so it need not be thrown again
       }
-      told(calls);
+      markThrown(calls);
     }
   }
 
-  /** Whose calls were enqueued here, as of now; nobody may change it. */
+  /** The groups whose calls were enqueued on this stream so far. The array must not be changed. */
   EnqueuedCalls[] carried() {
     return carried;
   }
 
   /**
-   * As {@link #throwIfFailed}, but once for each group: a copy is not the failed group's, but may
-   * be of what it wrote.
+   * Like {@link #throwIfFailed}, but once for each group: a copy does not belong to the failed
+   * group, but may read data that it wrote.
    */
   void throwIfNewlyFailed() {
     for (EnqueuedCalls calls : carried) {
-      if (!told.contains(calls)) {
-        told(calls);
+      if (!thrown.contains(calls)) {
+        markThrown(calls);
       }
     }
     if (retired) {
-      device.forget(this); // nothing is left to be thrown
+      device.forget(this); // no failure is left to throw
     }
   }
 
-  private void told(EnqueuedCalls calls) {
+  private void markThrown(EnqueuedCalls calls) {
     try {
       calls.throwIfFailed();
     } catch (RuntimeException e) {
-      noteTold(calls);
+      addThrown(calls);
       throw e;
     }
   }
 
-  // Of what is not carried any more, nobody would take it out again.
-  private synchronized void noteTold(EnqueuedCalls calls) {
+  // Only for calls that are still carried: others would never be removed from the set.
+  private synchronized void addThrown(EnqueuedCalls calls) {
     if (Arrays.asList(carried).contains(calls)) {
-      told.add(calls);
+      thrown.add(calls);
     }
   }
 
@@ -209,13 +212,13 @@ public final class CudaStream implements AsyncStream {
       calls.throwIfFailed();
       return true;
     } catch (RuntimeException e) {
-      return false; // nobody has heard of it
+      return false; // its failure has not been thrown
     }
   }
 
   private synchronized void forget(EnqueuedCalls calls) {
     carried = Arrays.stream(carried).filter(one -> one != calls).toArray(EnqueuedCalls[]::new);
-    told.remove(calls);
+    thrown.remove(calls);
   }
 
   @Override
@@ -272,7 +275,7 @@ public final class CudaStream implements AsyncStream {
       } finally {
         lease.release();
       }
-    } else if (!retired) { // all that was submitted to a retired one has been executed
+    } else if (!retired) { // everything submitted to a retired stream has been executed
       throw closedException("synchronize");
     }
     throwIfFailed();
@@ -282,7 +285,7 @@ public final class CudaStream implements AsyncStream {
   public void close() {
     synchronized (captureLock) {
       if (lease.isClosed()) {
-        retired = false; // it is closed for its user, too
+        retired = false; // now closed by its user, too
         device.forget(this);
         return;
       }
@@ -326,23 +329,26 @@ public final class CudaStream implements AsyncStream {
           dropCapture();
         }
       }
-      // Outside the lock: whoever closes the stream meanwhile does not wait.
+      // Outside the lock, so that a concurrent close does not wait.
       if (!isCapturing()) {
         context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
       }
     } finally {
-      synchronized (captureLock) { // against its user, who may just be closing it
+      synchronized (captureLock) { // the user may be closing it concurrently
         retired = !lease.isClosed();
         lease.close();
       }
       lease.release();
-      if (Arrays.stream(carried).allMatch(one -> told.contains(one) || isSpent(one))) {
+      if (Arrays.stream(carried).allMatch(one -> thrown.contains(one) || isSpent(one))) {
         device.forget(this);
       }
     }
   }
 
-  /** Waits for what was submitted, but not where that breaks a capture; nothing if closed. */
+  /**
+   * Waits for submitted work, unless that would break a capture. Does nothing if the stream is
+   * closed.
+   */
   void settle() {
     synchronized (captureLock) {
       if (!lease.retain()) {
@@ -359,7 +365,7 @@ public final class CudaStream implements AsyncStream {
   }
 
   /**
-   * Calls the driver with this stream, which stays until the call has returned.
+   * Calls the driver with this stream, and keeps it open until the call has returned.
    *
    * @param what was called, for the message if the stream is closed
    * @param function of the driver
@@ -376,8 +382,8 @@ public final class CudaStream implements AsyncStream {
   }
 
   /**
-   * Enqueues, by calls of the driver that do not wait, what no capture may record. The stream stays
-   * meanwhile, and no capture begins.
+   * Enqueues work that no capture may record, by driver calls that do not block. Meanwhile the
+   * stream stays open, and no capture begins.
    *
    * @param what was called, for the message if the stream is closed or captures
    */
@@ -395,7 +401,7 @@ public final class CudaStream implements AsyncStream {
     }
   }
 
-  /** Throws if the stream is closed, or records what it is given. */
+  /** Throws if the stream is closed or captures. */
   void requireRunning(String what) {
     requireOpen(what);
     if (isCapturing()) {
@@ -410,7 +416,7 @@ public final class CudaStream implements AsyncStream {
     int run(CUstream stream);
   }
 
-  /** What a capture gave, ready to be launched, and whose calls are in it. */
+  /** The result of a capture: the instantiated graph, and the groups whose calls are in it. */
   @SuppressWarnings("ArrayRecordComponent") // never changed
   record Recorded(CUgraphExec executable, StreamCall launch, EnqueuedCalls[] calls) {
     Recorded(CUgraphExec executable, EnqueuedCalls[] calls) {
@@ -418,7 +424,7 @@ public final class CudaStream implements AsyncStream {
     }
   }
 
-  /** Captures what {@code work} submits. */
+  /** Captures the work that {@code work} submits. */
   Recorded record(Runnable work) {
     Capture capture = beginCapture();
     CUgraph graph;
@@ -448,8 +454,8 @@ public final class CudaStream implements AsyncStream {
         throw new IllegalStateException(
             "capture was called on a stream that is already capturing; captures of one stream do not nest");
       }
-      // Relaxed: what the work does besides, such as allocating, is no part of the capture and
-      // must not break it; and any thread may end it.
+      // Relaxed mode: other driver calls of the work, such as allocations, are not part of the
+      // capture and must not break it, and any thread may end it.
       synchronized (enqueueLock) {
         submit(
             "capture",
@@ -494,7 +500,7 @@ public final class CudaStream implements AsyncStream {
     }
   }
 
-  // The graph is null where the capture was broken, and there is nothing to destroy.
+  // The graph is null if the capture was broken; then there is nothing to destroy.
   private void dropCapture() {
     CUgraph graph = new CUgraph();
     int status = context.status(() -> JCudaDriver.cuStreamEndCapture(stream, graph));

@@ -4,15 +4,15 @@ import jcuda.CudaException;
 import jcuda.driver.CUresult;
 
 /**
- * One call of the driver. JCuda tells of a failure by a status or by an exception, as a switch of
- * the whole process says that any of its users may set: both are understood.
+ * A call of the driver. JCuda reports failures by a status or by an exception, depending on a
+ * process-wide switch that any code may set; both are handled.
  */
 @FunctionalInterface
 public interface DriverCall {
-  /** Calls; the status is that of {@link CUresult}. */
+  /** Makes the call; returns a {@link CUresult} status. */
   int run();
 
-  /** Calls and returns the status, whichever way it came. */
+  /** Makes the call and returns the status, whichever way JCuda reported it. */
   static int status(DriverCall call) {
     try {
       return call.run();
@@ -22,9 +22,9 @@ public interface DriverCall {
   }
 
   /**
-   * Calls, and throws what {@link DriverFailure} makes of a status that is no success.
+   * Makes the call, and throws the {@link DriverFailure} of a status other than success.
    *
-   * @param function its name in the driver's documentation
+   * @param function the function's name in the driver's documentation
    * @param where the device, for the message
    */
   static void check(String function, Object where, DriverCall call) {

@@ -8,12 +8,12 @@ import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
-/** What a status of the driver means to a program in Java. */
+/** Maps a status of the driver to a Java exception. */
 public final class DriverFailure {
-  /** New in CUDA 12.9, which JCuda does not know: access to a peer's memory failed. */
+  /** Access to a peer's memory failed. New in CUDA 12.9, so JCuda does not have it. */
   private static final int CUDA_ERROR_CONTAINED = 226;
 
-  /** No status is higher. */
+  /** The highest status value. */
   private static final int MAX_STATUS = 999;
 
   private DriverFailure() {}
@@ -21,7 +21,7 @@ public final class DriverFailure {
   /**
    * The exception for a failed call.
    *
-   * @param function its name in the driver's documentation
+   * @param function the function's name in the driver's documentation
    * @param where the device
    */
   public static RuntimeException of(String function, Object where, int status) {
@@ -65,7 +65,7 @@ public final class DriverFailure {
     };
   }
 
-  /** A status in words: name, number, text. */
+  /** Describes a status: name, number, text. */
   static String describe(int status) {
     String name =
         Objects.requireNonNullElse(
@@ -74,11 +74,11 @@ public final class DriverFailure {
     return name + " (" + status + (text == null ? ")" : ": " + text + ")");
   }
 
-  /** The status that JCuda has turned into an exception, which holds its name only. */
+  /** The status of a JCuda exception, which contains only the status's name. */
   static int statusOf(CudaException e) {
     String name = String.valueOf(e.getMessage());
     for (int status = 0; status <= MAX_STATUS; status++) {
-      // Of a status that JCuda does not know, the name has the number.
+      // For a status that JCuda does not know, the name contains the number.
       if (name.equals(CUresult.stringFor(status))) {
         return status;
       }
@@ -86,7 +86,7 @@ public final class DriverFailure {
     throw e;
   }
 
-  // The driver knows names of its own version, JCuda those of CUDA 12.0.
+  // The driver knows the names of its own version, JCuda those of CUDA 12.0.
   private static @Nullable String text(TextOfStatus function, int status) {
     String[] text = new String[1];
     int found = DriverCall.status(() -> function.get(status, text));

@@ -16,8 +16,8 @@ import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Completes the stages of a device's events, by one thread for all of them, which is there while
- * there are any and for a second longer. It asks for each in turn: no event waits for another's.
+ * Completes the stages of a device's events, on one thread, which runs while there are stages and
+ * for a second longer. It polls the events in turn, so no stage waits for another event.
  */
 final class EventWatch {
   private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
@@ -49,16 +49,16 @@ final class EventWatch {
   /**
    * A stage that completes when an event has happened.
    *
-   * @param event recorded last where the stage is to wait for, and not recorded again
-   * @param lease of the event, retained once, which is released when it has happened
-   * @param stream on which it was recorded
+   * @param event recorded at the place that the stage waits for, and not recorded again
+   * @param lease the event's lease, retained once; released when the event has happened
+   * @param stream the stream on which it was recorded
    */
   CompletionStage<Void> watch(CUevent event, Lease lease, CudaStream stream) {
     Watched watched = new Watched(context, event, lease, stream.carried());
     if (!watched.completesNow()) {
       try {
         add(watched);
-      } catch (RuntimeException | Error e) { // such as no room for a thread
+      } catch (RuntimeException | Error e) { // for example if no thread can be started
         watched.complete(
             new IllegalStateException(
                 "no thread can be started to complete the stages of %s's events: %s"
@@ -73,7 +73,7 @@ final class EventWatch {
     Thread running = thread;
     if (running == null) {
       running = threads.newThread(this::run);
-      running.start(); // waits for this lock before it looks at anything here
+      running.start(); // the thread waits for this lock before it reads any state
       thread = running;
     }
     added.add(watched);
@@ -84,7 +84,8 @@ final class EventWatch {
   private void run() {
     List<Watched> all = new ArrayList<>();
     try {
-      // Asking for an event would break captures of other threads that forbid it to all.
+      // Without relaxed mode, querying an event would break captures of other threads in global
+      // mode.
       int[] mode = {CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED};
       context.call(
           "cuThreadExchangeStreamCaptureMode",
@@ -93,17 +94,18 @@ final class EventWatch {
       while (takeAdded(all)) {
         boolean completed = all.removeIf(Watched::completesNow);
         pause = completed ? SHORTEST_PAUSE_NANOS : Math.min(2 * pause, LONGEST_PAUSE_NANOS);
-        Thread.interrupted(); // a dependent may have done so, and a pause would be none
+        // A dependent action may have set the flag, which would cut the pauses short.
+        Thread.interrupted();
         if (!all.isEmpty()) {
           LockSupport.parkNanos(this, pause);
         }
       }
     } catch (Throwable e) {
-      abandon(all, e); // which tells whoever wants to know
+      abandon(all, e); // completes the stages exceptionally
     }
   }
 
-  /** Moves what was added to {@code all}; false if there has been nothing for a while. */
+  /** Moves added stages to {@code all}; returns false if there have been none for a while. */
   private synchronized boolean takeAdded(List<Watched> all) {
     if (all.isEmpty() && !awaitAdded()) {
       thread = null;
@@ -120,13 +122,13 @@ final class EventWatch {
       try {
         TimeUnit.NANOSECONDS.timedWait(this, left);
       } catch (InterruptedException e) {
-        // A dependent that ran here has done it; it is no reason to end.
+        // A dependent action interrupted this thread; that must not end it.
       }
     }
     return !added.isEmpty();
   }
 
-  // Nobody would complete them.
+  // Nothing else would complete them.
   private void abandon(List<Watched> all, Throwable cause) {
     synchronized (this) {
       thread = null;
@@ -144,8 +146,9 @@ final class EventWatch {
     private final Lease lease;
 
     /**
-     * What the event came after. The stream forgets those of a group that is over once one caller
-     * hears of their failure, and that caller is not who waits for this stage.
+     * The groups with calls before the event. Kept here, because the stream forgets a closed group
+     * once its failure has been thrown to some caller, who need not be the one that waits for this
+     * stage.
      */
     private final EnqueuedCalls[] calls;
 
@@ -159,7 +162,7 @@ final class EventWatch {
       this.calls = calls;
     }
 
-    /** Completes the stage if the event has happened, or if nobody can tell any more. */
+    /** Completes the stage if the event has happened, or can no longer be queried. */
     boolean completesNow() {
       Throwable failure;
       try {
@@ -170,11 +173,11 @@ final class EventWatch {
         if (status != CUresult.CUDA_SUCCESS) {
           failure = DriverFailure.of("cuEventQuery", context, status);
         } else if (awaitsReason()) {
-          return false; // the others do not wait for it
+          return false; // retried later, so that the other stages do not wait
         } else {
           failure = failureOfCalls();
         }
-      } catch (Throwable e) { // an Error, too, is this stage's alone
+      } catch (Throwable e) { // even an Error concerns this stage only
         failure = e;
       }
       complete(failure);

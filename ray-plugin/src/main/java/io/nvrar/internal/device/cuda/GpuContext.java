@@ -10,7 +10,7 @@ import jcuda.driver.CUstream;
 import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
 
-/** A GPU's primary context, and calls of the driver in it. */
+/** A GPU's primary context, and driver calls in it. */
 public final class GpuContext {
   private final int ordinal;
   private final CUdevice device;
@@ -38,7 +38,7 @@ public final class GpuContext {
     if (status != CUresult.CUDA_SUCCESS) {
       String taken =
           status == CUresult.CUDA_ERROR_DEVICE_UNAVAILABLE
-              ? "; another process has it for itself (nvidia-smi -q -d COMPUTE)"
+              ? "; another process has exclusive use of it (nvidia-smi -q -d COMPUTE)"
               : "";
       throw new BackendUnavailableException(
           name
@@ -67,17 +67,17 @@ public final class GpuContext {
   }
 
   /**
-   * Calls the driver with this context current on the calling thread, where it stays so: the next
-   * call is most often one of the same GPU.
+   * Calls the driver with this context current on the calling thread. It stays current, because the
+   * next call is usually for the same GPU.
    *
-   * @param function its name in the driver's documentation
+   * @param function the function's name in the driver's documentation
    */
   public void call(String function, DriverCall call) {
     enter();
     DriverCall.check(function, this, call);
   }
 
-  /** The same, for a call with a stream. Allocates nothing. */
+  /** Does the same for a call with a stream. Allocates nothing. */
   void call(String function, CudaStream.StreamCall call, CUstream stream) {
     enter();
     int status;
@@ -91,7 +91,7 @@ public final class GpuContext {
     }
   }
 
-  /** The same, for a call of which some failures are answers. */
+  /** Does the same for a call whose status is a result; returns the status. */
   public int status(DriverCall call) {
     enter();
     return DriverCall.status(call);

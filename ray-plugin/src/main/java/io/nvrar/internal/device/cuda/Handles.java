@@ -6,16 +6,16 @@ import jcuda.Pointer;
 import jcuda.driver.CUdeviceptr;
 import jcuda.driver.CUstream;
 
-/** JCuda's objects and the numbers that they stand for. */
+/** Converts between JCuda's objects and raw addresses and handles. */
 public final class Handles {
   private Handles() {}
 
-  /** An address of a device or, where memory is addressed as one, of the host. */
+  /** A pointer to an address of a device or, with unified addressing, of the host. */
   public static CUdeviceptr pointer(long address) {
     return new CUdeviceptr().withByteOffset(address);
   }
 
-  /** The address that a pointer of JCuda stands for. */
+  /** The address of a JCuda pointer. */
   public static long address(CUdeviceptr pointer) {
     return new Address(pointer).value();
   }
@@ -26,8 +26,8 @@ public final class Handles {
   }
 
   /**
-   * A stream of JCuda for a handle. It has no public way to make one, so the field is set that its
-   * native part reads, by the same name.
+   * A stream of JCuda for a handle. JCuda has no public way to create one, so the field that its
+   * native part reads is set by reflection.
    */
   public static CUstream stream(long handle) {
     CUstream stream = new CUstream();
@@ -37,7 +37,7 @@ public final class Handles {
       field.setLong(stream, handle);
     } catch (ReflectiveOperationException | RuntimeException e) {
       throw new UnsupportedOperationException(
-          "this JCuda cannot take the handle of a stream that it has not made", e);
+          "this version of JCuda cannot wrap the handle of a stream that it did not create", e);
     }
     return stream;
   }

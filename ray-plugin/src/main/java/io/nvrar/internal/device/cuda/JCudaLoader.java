@@ -10,7 +10,9 @@ import jcuda.driver.JCudaDriver;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Has JCuda load its library from where {@link CudaLibraries} has put it. */
+/**
+ * Makes JCuda load its library from the directory in which {@link CudaLibraries} has extracted it.
+ */
 final class JCudaLoader {
   private static final Logger LOG = LoggerFactory.getLogger(JCudaLoader.class);
   private static final String TEMP_DIR_PROPERTY = "java.io.tmpdir";
@@ -20,7 +22,7 @@ final class JCudaLoader {
   /**
    * Loads JCuda's driver part. Called once.
    *
-   * @throws io.nvrar.BackendUnavailableException if it, or the driver, is not to be had
+   * @throws io.nvrar.BackendUnavailableException if JCuda or the driver is not available
    * @throws LinkageError if JCuda itself fails
    */
   static void load() {
@@ -30,8 +32,8 @@ final class JCudaLoader {
         CudaLibraries.open(
             "jcuda-" + version, System.mapLibraryName(name), JCudaDriver.class.getClassLoader());
     haveTheJdkReadTheProperty();
-    // JCuda takes no path. It loads what it finds under its name in java.io.tmpdir, and only
-    // where there is nothing writes there: for the time of its start that is our directory.
+    // JCuda supports no path. It loads the file of its name in java.io.tmpdir, and writes the file
+    // only if it does not exist. So while JCuda starts, that property names our directory.
     String before = System.setProperty(TEMP_DIR_PROPERTY, directory.toString());
     try {
       JCudaDriver.setExceptionsEnabled(true);
@@ -44,8 +46,8 @@ final class JCudaLoader {
     }
   }
 
-  // java.io reads it when it first makes a temporary file, and keeps what it has read; java.nio
-  // has done so when the library was extracted.
+  // java.io reads the property when it first creates a temporary file, and caches it; java.nio has
+  // already done so when the library was extracted.
   private static void haveTheJdkReadTheProperty() {
     try {
       File probe = File.createTempFile("nvrar", null);

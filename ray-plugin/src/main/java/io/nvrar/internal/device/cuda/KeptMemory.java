@@ -8,14 +8,15 @@ import jcuda.driver.CUdeviceptr;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of closed buffers that waits for the next ones of its size. For GPUs that several members
- * of one process share, which is for tests: the driver frees memory when nothing runs on the GPU,
- * and there another member's call may run until the one that frees makes its own.
+ * A pool of the memory of closed buffers, reused for new buffers of the same size. Used only on
+ * GPUs that several members of one process share, in tests: the driver frees memory only when
+ * nothing runs on the GPU, and another member's call may run until the freeing member makes its own
+ * call, which would be a deadlock.
  */
 final class KeptMemory {
   private final Map<Long, Deque<CUdeviceptr>> ofSize = new HashMap<>();
 
-  /** Memory of that many bytes; null if there is none. */
+  /** Takes memory of that many bytes; null if there is none. */
   synchronized @Nullable CUdeviceptr take(long sizeBytes) {
     Deque<CUdeviceptr> kept = ofSize.get(sizeBytes);
     return kept == null ? null : kept.poll();

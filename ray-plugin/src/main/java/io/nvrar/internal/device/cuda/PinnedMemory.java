@@ -3,21 +3,21 @@ package io.nvrar.internal.device.cuda;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 
-/** Host memory that stays in place, so that GPUs copy from and to it by themselves. */
+/** Page-locked host memory, which GPUs can access directly. */
 final class PinnedMemory {
   private PinnedMemory() {}
 
   /**
    * Allocates memory that every GPU of this process may use.
    *
-   * @param what for the message, such as {@code float32[1024]}
+   * @param what the buffer's name in messages, such as {@code float32[1024]}
    */
   static long allocate(GpuContext context, long sizeBytes, String what) {
     Handles.HostPointer pointer = new Handles.HostPointer();
     int status =
         context.status(
             () ->
-                // The driver refuses to allocate nothing.
+                // The driver refuses to allocate 0 bytes.
                 JCudaDriver.cuMemHostAlloc(
                     pointer, Math.max(1, sizeBytes), JCudaDriver.CU_MEMHOSTALLOC_PORTABLE));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {

@@ -8,16 +8,16 @@ import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The way between a GPU's memory and Java: pinned memory that a copy passes through in pieces, so
- * that no array of the heap is held still, and a stream of its own, so that no copy meets the
- * legacy default stream, which waits for others and breaks their captures. One copy at a time.
+ * Blocking copies between a GPU's memory and Java. They pass through pinned memory in pieces, so
+ * that no heap array has to be pinned, and use a stream of their own instead of the legacy default
+ * stream, which synchronizes with others and breaks their captures. One copy at a time.
  */
 final class Staging {
   private static final int BYTES = 4 << 20;
 
   private final GpuContext context;
 
-  // Guarded by this; made when first needed and kept.
+  // Guarded by this; created on first use and kept.
   private @Nullable Lane lane;
 
   Staging(GpuContext context) {

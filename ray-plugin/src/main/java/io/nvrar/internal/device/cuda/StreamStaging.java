@@ -14,22 +14,28 @@ import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The way between a GPU's memory and Java in the order of a stream: pieces of pinned memory, which
- * stay and are used again. A piece waits for the stream that used it last and is another's only
- * when that has been executed, so no copy waits for any stream but its own.
+ * Copies between a GPU's memory and Java in stream order. They pass through pieces of pinned
+ * memory, which are kept and reused. A piece is reused for another stream only when its last copy
+ * has been executed, so a copy never waits for another stream.
  */
 public final class StreamStaging {
   private static final int PIECE_BYTES = 1 << 20;
 
-  /** Full pieces that one stream may have before a copy to it waits for the first of them. */
+  /**
+   * How many full pieces of one stream may be in flight before a further copy waits for the first
+   * (back-pressure).
+   */
   private static final int PIECES_OF_A_STREAM = 4;
 
-  /** For every type, and so that no two copies write to one line of a cache. */
+  /** Suits every type, and keeps two copies from writing to one cache line. */
   private static final int ALIGNMENT = 256;
 
   private final GpuContext context;
 
-  /** Those that no thread fills or empties, in the order of their last copies; guarded by this. */
+  /**
+   * The pieces that no thread is filling or emptying, in the order of their last copies. Guarded by
+   * this.
+   */
   private final List<Piece> pieces = new ArrayList<>();
 
   private boolean prepared; // guarded by this
@@ -39,8 +45,9 @@ public final class StreamStaging {
   }
 
   /**
-   * Makes the first pieces, before a stream is there: the driver may give pinned memory only when
-   * what runs on the GPU has ended, and that may be a call that waits for what comes after a copy.
+   * Allocates the first pieces, before the first stream exists: the driver may block an allocation
+   * of pinned memory until the work on the GPU has ended, and that may be a call that waits for
+   * work behind the copy.
    */
   public synchronized void prepare() {
     if (prepared) {
@@ -63,7 +70,7 @@ public final class StreamStaging {
     prepared = true;
   }
 
-  /** Has a stream fill memory of the device with what {@code part} gives now. */
+  /** Enqueues filling the device's memory with the values that {@code part} provides now. */
   void write(CudaStream on, long address, int unitBytes, int n, Part part) {
     on.requireRunning("copyFrom");
     for (int done = 0; done < n; ) {
@@ -80,7 +87,7 @@ public final class StreamStaging {
     }
   }
 
-  /** The opposite of {@link #write}; waits for the stream, and throws what has failed there. */
+  /** The opposite of {@link #write}; waits for the stream, and throws failures of its work. */
   void read(CudaStream on, long address, int unitBytes, int n, Part part) {
     on.requireRunning("copyTo");
     int most = PIECE_BYTES / unitBytes;
@@ -88,7 +95,7 @@ public final class StreamStaging {
     try {
       int asked = 0;
       for (int done = 0; done < n; ) {
-        // The device fills a second piece while the first is emptied.
+        // While the first piece is emptied, the device already fills a second.
         while (ahead.size() < 2 && asked < n) {
           int length = Math.min(n - asked, most);
           Piece piece = take(on, length * unitBytes);
@@ -111,7 +118,7 @@ public final class StreamStaging {
     }
   }
 
-  /** A piece with room for so many bytes, which is this thread's until {@link #give}. */
+  /** Takes a piece with room for this many bytes; this thread owns it until {@link #give}. */
   private Piece take(CudaStream on, int bytes) {
     Piece oldest = takeFree(on, bytes);
     if (oldest == null) {
@@ -129,7 +136,7 @@ public final class StreamStaging {
     return oldest;
   }
 
-  // One that has room, or must be waited for; null for a new one.
+  // A piece that has room, or that must be waited for; null if a new one should be allocated.
   private synchronized @Nullable Piece takeFree(CudaStream on, int bytes) {
     Piece first = null;
     int own = 0;
@@ -179,16 +186,16 @@ public final class StreamStaging {
     private final long address;
     private final HostView view;
 
-    /** Whose copies passed through it last. */
+    /** The stream whose copies used it last. */
     private @Nullable CudaStream owner;
 
-    /** The bytes that copies which may not have been executed use, from the first on. */
+    /** The number of leading bytes used by copies that may still be in flight. */
     private int used;
 
-    /** Where the last copy to Java begins. */
+    /** The offset of the last copy to Java. */
     private int from;
 
-    /** Whether a copy may be going on of which nobody will know when it ends. */
+    /** Whether a copy may be in flight whose end cannot be determined. */
     private boolean lost;
 
     Piece(GpuContext context, long address) {

@@ -6,10 +6,10 @@ import io.nvrar.internal.device.memory.Lease;
 import java.util.function.LongConsumer;
 
 /**
- * Memory outside the Java heap, freed when it is closed and no copy runs on it any more.
+ * Memory outside the Java heap. It is freed when it is closed and no copy uses it any more.
  *
- * <p>It is seen through views of at most 1 GiB each, because a Java buffer ends at 2 GiB. Chunks
- * and the address are aligned to 256 bytes, so no element crosses from one view to the next.
+ * <p>It is accessed through views of at most 1 GiB each, because a Java buffer is limited to 2 GiB.
+ * Chunks and the address are aligned to 256 bytes, so no element crosses from one view to the next.
  */
 final class HostAllocation {
   /** A power of two, and a multiple of every element's size. */
@@ -39,7 +39,7 @@ final class HostAllocation {
    * @param what for the message, such as {@code float32[1024]}
    */
   static HostAllocation of(long sizeBytes, String what) {
-    // Room to align, and an address of its own for a buffer of no elements.
+    // Additional bytes for the alignment, and so that an empty buffer has an address of its own.
     long start =
         sizeBytes > Long.MAX_VALUE - ALIGNMENT ? 0 : NativeMemory.allocate(sizeBytes + ALIGNMENT);
     if (start == 0) {
@@ -50,7 +50,7 @@ final class HostAllocation {
     return new HostAllocation(aligned, sizeBytes, new Lease(() -> NativeMemory.free(start)));
   }
 
-  /** Takes over memory that {@code free} gives back, by its address. */
+  /** Takes ownership of memory, which {@code free} frees by its address. */
   static HostAllocation adopt(long address, long sizeBytes, LongConsumer free) {
     return new HostAllocation(address, sizeBytes, new Lease(() -> free.accept(address)));
   }

@@ -9,11 +9,11 @@ import io.nvrar.internal.device.memory.LeakReport;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
-/** Elements in host memory, seen in place. */
+/** A buffer in host memory, accessed in place. */
 final class HostBuffer extends ElementBuffer {
   private final HostAllocation allocation;
 
-  /** Whether a GPU can copy from and to it by itself. */
+  /** Whether a GPU can access the memory directly. */
   private final boolean pinned;
 
   private HostBuffer(DataType dataType, long count, HostAllocation allocation, boolean pinned) {
@@ -34,7 +34,7 @@ final class HostBuffer extends ElementBuffer {
         name, dataType, count, HostAllocation.of(count * dataType.sizeBytes(), name), false);
   }
 
-  /** Takes over pinned memory that {@code free} gives back, by its address. */
+  /** Takes ownership of pinned memory, which {@code free} frees by its address. */
   static HostBuffer adoptPinned(DataType dataType, long count, long address, LongConsumer free) {
     String name = requireSize(dataType, count);
     HostAllocation allocation = HostAllocation.adopt(address, count * dataType.sizeBytes(), free);
@@ -84,14 +84,14 @@ final class HostBuffer extends ElementBuffer {
     return "host";
   }
 
-  // What a stream of the host was given before has been executed, unless it records.
+  // Work submitted to a stream of the host has been executed, unless the stream records.
   private static void requireImmediate(@Nullable DeviceStream on, String what) {
     if (on != null) {
       HostStream.require(on, what).requireRunning(what);
     }
   }
 
-  /** Splits a range of units of a size into its parts by chunk. */
+  /** Splits a range of units at the chunk boundaries. */
   private void inPlace(int unitBytes, long start, int n, Part part) {
     int log2 = HostAllocation.CHUNK_BYTES_LOG2 - Integer.numberOfTrailingZeros(unitBytes);
     int unitsPerChunk = 1 << log2;

@@ -7,7 +7,7 @@ import io.nvrar.internal.device.memory.ElementBuffer;
 
 /** A copy between two buffers of the host, to be run once or many times. */
 final class HostCopy implements Runnable {
-  /** A Java buffer ends at 2 GiB. */
+  /** Below the 2 GiB limit of a Java buffer. */
   private static final long MAX_BYTES = 1L << 30;
 
   private final DeviceBuffer source;

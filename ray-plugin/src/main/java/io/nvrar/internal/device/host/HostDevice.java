@@ -10,15 +10,15 @@ import io.nvrar.DeviceStream;
 import java.util.function.LongConsumer;
 
 /**
- * The memory and the CPUs of this process. Buffers live outside the Java heap, aligned to 256
- * bytes; streams are immediate.
+ * The host as a device: the memory and the CPUs of this process. Buffers live outside the Java
+ * heap, aligned to 256 bytes; streams are immediate.
  */
 public final class HostDevice implements Device {
   private static final HostDevice INSTANCE = new HostDevice();
 
   private HostDevice() {}
 
-  /** The only one. */
+  /** The only instance. */
   public static HostDevice instance() {
     return INSTANCE;
   }
@@ -36,30 +36,30 @@ public final class HostDevice implements Device {
   /**
    * {@inheritDoc}
    *
-   * @throws OutOfMemoryError if the machine does not give that much memory
+   * @throws OutOfMemoryError if the machine does not have that much free memory
    */
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {
     return HostBuffer.allocate(dataType, count);
   }
 
-  /** The same as {@link #allocate}: all memory of the host is within its own reach. */
+  /** The same as {@link #allocate}, because the host can access all of its memory. */
   @Override
   public DeviceBuffer allocatePinned(DataType dataType, long count) {
     return allocate(dataType, count);
   }
 
   /**
-   * Takes over memory that a GPU has pinned.
+   * Takes ownership of memory that a GPU has pinned.
    *
    * @param address aligned to 256 bytes
-   * @param free gives it back, by its address; it is called once, by any thread
+   * @param free frees it by its address; called once, by any thread
    */
   public DeviceBuffer adoptPinned(DataType dataType, long count, long address, LongConsumer free) {
     return HostBuffer.adoptPinned(dataType, count, address, free);
   }
 
-  /** Whether a buffer is one of {@link #adoptPinned}, or a slice of it. */
+  /** Whether a buffer comes from {@link #adoptPinned}, or is a slice of one. */
   public static boolean isPinned(DeviceBuffer buffer) {
     return buffer instanceof HostBuffer host && host.isPinned();
   }

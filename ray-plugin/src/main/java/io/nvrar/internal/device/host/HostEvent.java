@@ -8,7 +8,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import org.jspecify.annotations.Nullable;
 
-/** A moment: what a stream of the host was given before has been executed when it is recorded. */
+/**
+ * An event of the host. When it is recorded, everything submitted to the stream before has already
+ * been executed.
+ */
 final class HostEvent implements DeviceEvent {
   private final HostDevice device;
 
@@ -22,7 +25,7 @@ final class HostEvent implements DeviceEvent {
     this.device = device;
   }
 
-  /** The event as one of the host's, or an exception that names both sides. */
+  /** Casts to an event of the host, or throws an exception that names both sides. */
   static HostEvent require(DeviceEvent event, String what) {
     if (event instanceof HostEvent host) {
       return host;
@@ -80,7 +83,7 @@ final class HostEvent implements DeviceEvent {
     closed = true;
   }
 
-  /** Refuses what a GPU would take for a second stream of the capture. */
+  /** Refuses a wait that on a GPU would add a second stream to the capture. */
   synchronized void checkWaitBy(HostStream stream) {
     requireOpen("waitFor");
     if (capture != null && capture != stream && capture.isCapturing()) {

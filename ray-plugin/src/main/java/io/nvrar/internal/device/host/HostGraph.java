@@ -36,7 +36,7 @@ final class HostGraph implements DeviceGraph {
     }
   }
 
-  /** What one capture has recorded. */
+  /** The work that one capture has recorded. */
   private final class Replay implements Runnable {
     private final Runnable[] work;
 
@@ -46,7 +46,8 @@ final class HostGraph implements DeviceGraph {
 
     @Override
     public void run() {
-      // Again, because a capture may have recorded the launch of a graph that was closed since.
+      // Checked again, because a capture may have recorded the launch of a graph that was closed
+      // since.
       requireOpen("launch");
       for (Runnable piece : work) {
         piece.run();

@@ -10,9 +10,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A stream of the host: what is submitted runs at once on the submitting thread, or is recorded
- * while the stream captures. Safe for use by many threads; they are ordered by themselves, not by
- * the stream.
+ * A stream of the host: submitted work runs at once on the submitting thread, or is recorded while
+ * the stream captures. Thread-safe, but concurrent threads must order their work themselves.
  */
 public final class HostStream implements DeviceStream {
   private final HostDevice device;
@@ -25,7 +24,7 @@ public final class HostStream implements DeviceStream {
     this.device = device;
   }
 
-  /** The stream as one of the host's, or an exception that names both sides. */
+  /** Casts to a stream of the host, or throws an exception that names both sides. */
   static HostStream require(DeviceStream stream, String what) {
     if (stream instanceof HostStream host) {
       return host;
@@ -52,7 +51,7 @@ public final class HostStream implements DeviceStream {
   /**
    * Runs {@code work} now on this thread, or records it while the stream captures.
    *
-   * @param work what it throws goes on to the caller, of {@code submit} or of the graph's launch
+   * @param work its exceptions propagate to the caller of {@code submit} or of the graph's launch
    * @throws IllegalStateException if the stream is closed
    */
   public void submit(Runnable work) {
@@ -65,8 +64,8 @@ public final class HostStream implements DeviceStream {
   /**
    * Returns at once: an immediate stream has nothing outstanding.
    *
-   * @throws IllegalStateException if the stream is closed, or captures: what was recorded has not
-   *     run and will not by waiting
+   * @throws IllegalStateException if the stream is closed, or captures: recorded work does not run,
+   *     so it cannot be waited for
    */
   @Override
   public void synchronize() {
@@ -77,7 +76,7 @@ public final class HostStream implements DeviceStream {
     }
   }
 
-  /** {@inheritDoc} A capture that is going on ends and fails: what it has recorded is dropped. */
+  /** {@inheritDoc} A capture in progress ends and fails; its recorded work is dropped. */
   @Override
   public synchronized void close() {
     closed = true;
@@ -100,7 +99,7 @@ public final class HostStream implements DeviceStream {
     HostEvent.require(event, "waitFor").checkWaitBy(this);
   }
 
-  /** What {@code work} submits while this stream captures. */
+  /** Captures the work that {@code work} submits. */
   List<Runnable> record(Runnable work) {
     beginCapture();
     try {
@@ -121,7 +120,7 @@ public final class HostStream implements DeviceStream {
     recording = new ArrayList<>();
   }
 
-  /** Ends the capture; what it has recorded. */
+  /** Ends the capture; returns the recorded work. */
   private synchronized List<Runnable> endCapture() {
     List<Runnable> recorded = recording;
     if (recorded == null) {
@@ -136,7 +135,7 @@ public final class HostStream implements DeviceStream {
     recording = null;
   }
 
-  /** Throws unless the stream is open and runs what it is given: such copies are not recorded. */
+  /** Throws if the stream is closed or captures, because such copies cannot be recorded. */
   void requireRunning(String what) {
     requireOpen(what);
     if (isCapturing()) {
@@ -150,7 +149,7 @@ public final class HostStream implements DeviceStream {
     }
   }
 
-  // False if the capture ended between the caller's look and the lock.
+  // Returns false if the capture ended between the caller's check and the lock.
   private synchronized boolean add(Runnable work) {
     requireOpen("submit");
     List<Runnable> open = recording;

@@ -5,15 +5,15 @@ import io.nvrar.internal.binding.TransferList;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Keeps the memory of buffers while native code works on their addresses, so that a buffer that
- * another thread closes meanwhile is freed after it. Allocates nothing; buffers that are not of a
- * device of ours are left alone. Safe for use by many threads.
+ * Keeps the memory of buffers alive while native code uses their addresses: a buffer that another
+ * thread closes meanwhile is freed afterwards. Allocates nothing. Ignores buffers of other
+ * implementations. Thread-safe.
  */
 public final class BufferMemory {
   private BufferMemory() {}
 
   /**
-   * Keeps the memory of both until {@link #release}; they may be one.
+   * Keeps the memory of both buffers until {@link #release}; they may be the same buffer.
    *
    * @throws IllegalStateException if one is closed; then neither is kept
    */
@@ -27,7 +27,7 @@ public final class BufferMemory {
     }
   }
 
-  /** Undoes one {@link #retain} of the same two; see {@link Lease#release} for what fails then. */
+  /** Undoes one {@link #retain} of the same two; see {@link Lease#release} for failures. */
   public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
     releaseOne(first);
     releaseOne(second);

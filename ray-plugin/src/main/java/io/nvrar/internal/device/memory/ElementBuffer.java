@@ -9,19 +9,20 @@ import java.nio.ByteBuffer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of any device: a whole allocation, or a slice that shares one. A device says how memory
- * that Java can see goes to and comes from its own, piece by piece; conversions and checks are
- * here.
+ * The base class of the buffers of all devices: a whole allocation, or a slice that shares one. It
+ * implements conversions and checks; a subclass copies pieces between its device's memory and
+ * memory that Java can access.
  */
 public abstract class ElementBuffer implements DeviceBuffer {
   private final Elements elements;
   private final Lease memory;
 
-  /** The first element, counted from the allocation's. */
+  /** The offset of the first element in the allocation. */
   private final long first;
 
   /**
-   * The buffer that this is a slice of; reachable, so that it is no leak while its slices are used.
+   * The buffer that this is a slice of. The reference keeps the parent reachable, so that it is not
+   * reported as a leak while its slices are used.
    */
   private final @Nullable ElementBuffer parent;
 
@@ -35,7 +36,7 @@ public abstract class ElementBuffer implements DeviceBuffer {
     parent = null;
   }
 
-  /** A slice of {@code parent}, which is open. */
+  /** A slice of {@code parent}, which must be open. */
   protected ElementBuffer(ElementBuffer parent, long offset, long count) {
     parent.requireOpen();
     parent.elements.requireRange("a slice", offset, count);
@@ -55,8 +56,8 @@ public abstract class ElementBuffer implements DeviceBuffer {
   }
 
   /**
-   * Throws an {@link IllegalArgumentException} unless a copy of one to the front of the other is
-   * possible.
+   * Throws an {@link IllegalArgumentException} unless {@code source} can be copied to the front of
+   * {@code target}.
    */
   public static void requireFits(DeviceBuffer source, DeviceBuffer target) {
     Elements from = new Elements(source.dataType(), source.count());
@@ -73,17 +74,17 @@ public abstract class ElementBuffer implements DeviceBuffer {
         + " was called on a stream that is capturing; what it records runs when the graph is launched, so record DeviceStream.copy with a buffer of allocatePinned instead";
   }
 
-  /** Where the allocation begins in the device's address space. */
+  /** The address of the allocation in the device's address space. */
   protected abstract long baseAddress();
 
   /**
-   * Fills a range of the allocation, whose memory is kept meanwhile.
+   * Fills a range of the allocation; the caller keeps the memory alive meanwhile.
    *
-   * @param on the stream in whose order; null for a blocking copy
+   * @param on the stream of the copy; null for a blocking copy
    * @param unitBytes 1, 2, 4 or 8
-   * @param start the first unit, counted from the allocation's
+   * @param start the offset of the first unit in the allocation
    * @param n the number of units
-   * @param part fills a piece that Java can see; to be called in the order of the units
+   * @param part fills a piece that Java can access; called in the order of the units
    */
   protected abstract void write(
       @Nullable DeviceStream on, int unitBytes, long start, int n, Part part);
@@ -98,8 +99,8 @@ public abstract class ElementBuffer implements DeviceBuffer {
     /**
      * Copies a piece.
      *
-     * @param view the memory it lies in
-     * @param index its first unit there
+     * @param view the memory of the piece
+     * @param index its first unit in {@code view}
      * @param done units copied before
      * @param count how many to copy
      */
@@ -291,11 +292,11 @@ public abstract class ElementBuffer implements DeviceBuffer {
     return elements + " on the " + place() + (isClosed() ? ", closed" : "");
   }
 
-  /** Whose memory this is, such as {@code host}. */
+  /** The name of the device whose memory this is, such as {@code host}. */
   protected abstract String place();
 
   /**
-   * Keeps the memory until {@link #release}, also if the buffer is closed meanwhile.
+   * Keeps the memory until {@link #release}, even if the buffer is closed meanwhile.
    *
    * @throws IllegalStateException if it is closed
    */

@@ -3,7 +3,7 @@ package io.nvrar.internal.device.memory;
 import io.nvrar.DataType;
 import java.util.Locale;
 
-/** The type and number of a buffer's elements, and the checks of what is asked of them. */
+/** The type and number of a buffer's elements, with checks of arguments against them. */
 record Elements(DataType dataType, long count) {
 
   Elements {

@@ -9,8 +9,8 @@ import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 
 /**
- * A piece of host memory as a Java program sees it, by element type in the native byte order. It
- * does not keep the memory.
+ * A view of a piece of host memory for Java, with an accessor for each element type in the native
+ * byte order. It does not keep the memory alive.
  */
 public final class HostView {
   private final ByteBuffer bytes;
@@ -20,7 +20,7 @@ public final class HostView {
   private final FloatBuffer floats;
   private final DoubleBuffer doubles;
 
-  /** Of {@code length} bytes at an address that is aligned for every type. */
+  /** A view of {@code length} bytes at an address that is aligned for every type. */
   public HostView(long address, int length) {
     bytes = NativeMemory.view(address, length);
     shorts = bytes.asShortBuffer();

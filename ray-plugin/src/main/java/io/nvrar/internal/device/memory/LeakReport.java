@@ -7,9 +7,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Says in the log that a buffer was dropped without {@code close()}, with the stack that allocated
- * it under {@code -Dnvrar.debug.leaks=true}. It frees nothing: work on a stream may still use the
- * memory.
+ * Logs that a buffer was dropped without {@code close()}, and with {@code -Dnvrar.debug.leaks=true}
+ * the stack trace of its allocation. It frees nothing: work on a stream may still use the memory.
  */
 public final class LeakReport implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(LeakReport.class);
@@ -27,14 +26,14 @@ public final class LeakReport implements Runnable {
   }
 
   /**
-   * Reports when {@code buffer} is unreachable and its memory still open.
+   * Logs a leak if {@code buffer} becomes unreachable while its memory is open.
    *
    * @param name for the log, such as {@code float32[1024]}
    */
   public static void watch(DeviceBuffer buffer, String name, Lease memory) {
     Throwable creation =
         Boolean.getBoolean(DEBUG_PROPERTY) ? new Throwable("allocated here") : null;
-    // The report may not reach the buffer, or it would never become unreachable.
+    // The report must not reference the buffer, or the buffer would never become unreachable.
     CLEANER.register(buffer, new LeakReport(name, memory, creation));
   }
 

@@ -5,23 +5,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A native resource that is released when it is closed and nobody uses it any more, so that one
- * closed at the wrong time is an exception and not the end of the process. Safe for use by many
- * threads; allocates nothing.
+ * A use count for a native resource, which is freed when it is closed and no longer in use. A close
+ * at the wrong time is so an exception and does not crash the process. Thread-safe; allocates
+ * nothing.
  */
 public final class Lease {
   private static final Logger LOG = LoggerFactory.getLogger(Lease.class);
 
-  /** Bit of {@link #uses} that says closed; the bits below count the uses. */
+  /** The bit of {@link #uses} that means closed; the bits below it count the uses. */
   private static final long CLOSED = 1L << 62;
 
   private final Runnable free;
   private final AtomicLong uses = new AtomicLong();
 
   /**
-   * Of a resource that {@code free} releases. It is run once: by {@link #close}, or by the last
-   * {@link #release} after it. What it throws goes on to whoever closes, and into the log where a
-   * use was the last.
+   * Creates a lease of a resource that {@code free} frees. It runs once: in {@link #close}, or in
+   * the last {@link #release} after it. {@link #close} throws its exceptions; {@link #release} logs
+   * them.
    */
   public Lease(Runnable free) {
     this.free = free;
@@ -45,23 +45,24 @@ public final class Lease {
   }
 
   /**
-   * Undoes one {@link #retain}. Made for finally blocks: that the resource cannot be freed is said
-   * in the log and not thrown, for this caller has not closed it, and its own exception and what it
-   * still has to undo matter more.
+   * Undoes one {@link #retain}. Meant for finally blocks: a failure to free the resource is logged
+   * and not thrown, because this caller has not closed it, and its own exception and cleanup matter
+   * more.
    */
   public void release() {
     if (uses.decrementAndGet() == CLOSED) {
       try {
         free.run();
       } catch (RuntimeException e) {
-        LOG.warn("What was closed while it was in use could not be freed when its use ended", e);
+        LOG.warn(
+            "A resource that was closed while in use could not be freed when its use ended", e);
       }
     }
   }
 
   /**
-   * Releases the resource, now or when the last use has ended; throws what releasing it now throws.
-   * Idempotent.
+   * Frees the resource, now or when the last use has ended; throws the exceptions of freeing it
+   * now. Idempotent.
    */
   public void close() {
     long before = uses.getAndUpdate(now -> now | CLOSED);

@@ -6,7 +6,9 @@ import io.nvrar.internal.device.memory.ElementBuffer.Part;
 import java.nio.ByteBuffer;
 import java.nio.ShortBuffer;
 
-/** How a piece of a copy goes from an array, or a byte buffer, to memory and back. */
+/**
+ * Creates the {@link Part}s that copy a piece between an array, or a byte buffer, and host memory.
+ */
 final class Parts {
   private Parts() {}
 

@@ -1,4 +1,4 @@
-/** What buffers of every device have in common: their elements, their checks, their life. */
+/** The common parts of the buffers of all devices: elements, checks, lifetime. */
 @NullMarked
 package io.nvrar.internal.device.memory;
 

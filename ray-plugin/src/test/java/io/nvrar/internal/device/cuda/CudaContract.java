@@ -634,7 +634,7 @@ abstract class CudaContract extends DeviceContract {
               .formatted(pinned.address()));
       refused(
           () -> CudaInterop.wrap(device(), onHost.address(), DataType.INT32, 4),
-          "the first byte of the buffer int32[4], 0x%x, is no memory that the driver has allocated, so none of GPU 0"
+          "the first byte of the buffer int32[4], 0x%x, was not allocated by the driver, so it is not memory of GPU 0"
               .formatted(onHost.address()));
       refused(
           () -> CudaInterop.wrap(device(), small.address() + 2, DataType.INT32, 1),

@@ -60,7 +60,7 @@ class CudaFailuresTest {
             "CUDA_VISIBLE_DEVICES=0,0"),
         failure(
             "a GPU that another process has for itself",
-            "BackendUnavailableException: GPU 0 cannot be used: cuDevicePrimaryCtxRetain failed with CUDA_ERROR_DEVICE_UNAVAILABLE (46: CUDA-capable device(s) is/are busy or unavailable); another process has it for itself (nvidia-smi -q -d COMPUTE)",
+            "BackendUnavailableException: GPU 0 cannot be used: cuDevicePrimaryCtxRetain failed with CUDA_ERROR_DEVICE_UNAVAILABLE (46: CUDA-capable device(s) is/are busy or unavailable); another process has exclusive use of it (nvidia-smi -q -d COMPUTE)",
             "STUB_CUDA_FAIL=cuDevicePrimaryCtxRetain:46:1"),
         failure(
             "a context that work has broken",

@@ -31,7 +31,7 @@ class LeaseTest {
     assertThat(lease.retain()).isTrue();
     lease.close();
     assertThatCode(lease::release).doesNotThrowAnyException();
-    assertThat(log.text()).contains("cuMemFree failed").contains("closed while it was in use");
+    assertThat(log.text()).contains("cuMemFree failed").contains("closed while in use");
   }
 
   @Test

@@ -5,9 +5,12 @@ import java.lang.management.ManagementFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** The JVM's, which work in threads of their own on the cores of the ranks. */
+/** The JVM's JIT compilers, whose threads compete with the ranks for cores. */
 final class Compilers {
-  /** Calls until they are done with the call path; before, it is not what a decode loop sees. */
+  /**
+   * The number of calls after which the call path is compiled; earlier calls are slower than those
+   * of a decode loop.
+   */
   static final int CALLS = 30_000;
 
   private static final int LOOKS = 20;
@@ -15,7 +18,7 @@ final class Compilers {
 
   private Compilers() {}
 
-  /** Waits until they rest, for some seconds at most. */
+  /** Waits until the compilers are idle, for some seconds at most. */
   static void await() {
     CompilationMXBean compilers = ManagementFactory.getCompilationMXBean();
     if (compilers == null || !compilers.isCompilationTimeMonitoringSupported()) {

@@ -16,15 +16,15 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * The measurement of one member, step by step that of native/bench/measure.cpp. What the ranks
- * measured is put together by {@link JavaRun}, which has nothing to do meanwhile.
+ * The measurement of one member on the CPU, with the same steps as native/bench/measure.cpp. {@link
+ * JavaRun}, which is idle meanwhile, combines the results of the ranks.
  */
 public final class CpuMemberRun {
   private static final byte POISON = (byte) 0xA5;
 
   /**
-   * Until what surrounds the calls is compiled too: its compilation would take the cores of the
-   * ranks.
+   * The number of batches until the code around the calls is compiled, too; its compilation would
+   * take cores from the ranks.
    */
   private static final int COMPILE_BATCHES = 20;
 
@@ -35,7 +35,7 @@ public final class CpuMemberRun {
   private final List<Batch> batches = new ArrayList<>();
 
   /**
-   * What one rank measured in one batch, as it tells the launching process.
+   * The result of one rank for one batch, as sent to the launching process.
    *
    * @param mode the name of a {@link Mode}, with {@link Mode#ALONE} behind it for what computes
    *     only
@@ -97,7 +97,7 @@ public final class CpuMemberRun {
     group.barrier();
   }
 
-  /** What is measured, in order; sizes of less than an element a rank are one. */
+  /** The sizes to measure, in order; sizes of less than one element per rank are rounded up. */
   static List<CollectiveValues> sizes(Settings settings) {
     List<CollectiveValues> problems = new ArrayList<>();
     long lastCount = -1;
@@ -151,7 +151,8 @@ public final class CpuMemberRun {
     }
 
     void measureInPlace(long seed) {
-      // Calls in place feed on their own results: zeros stay zeros under every operation.
+      // Calls in place reuse their own results as input, so the values are zeros, which every
+      // operation leaves unchanged.
       both.copyFrom(bytesOf(problem.elements()));
       double us = time(inPlace);
       poison(both);

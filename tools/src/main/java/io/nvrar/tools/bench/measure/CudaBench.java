@@ -17,11 +17,11 @@ import jcuda.driver.CUmodule;
 import jcuda.driver.CUstream;
 import jcuda.driver.JCudaDriver;
 
-/** What the benchmark asks of GPUs besides buffers, streams, events and graphs. */
+/** GPU operations that the benchmark needs in addition to buffers, streams, events and graphs. */
 public final class CudaBench {
   private CudaBench() {}
 
-  /** The bytes of a GPU's memory that nobody has taken. */
+  /** The free bytes of a GPU's memory. */
   static long freeBytes(Device device) {
     enter(device);
     long[] free = new long[1];
@@ -30,7 +30,7 @@ public final class CudaBench {
     return free[0];
   }
 
-  /** The clocks that a GPU counts in a microsecond at its full speed. */
+  /** The number of clock cycles of a GPU per microsecond at its full speed. */
   static long clocksPerMicrosecond(Device device) {
     CUdevice of = new CUdevice();
     int[] khz = new int[1];
@@ -55,7 +55,7 @@ public final class CudaBench {
     CUcontext context = enter(device);
     CUmodule module = new CUmodule();
     CUfunction function = new CUfunction();
-    // The driver reads it to the first zero.
+    // The driver reads PTX up to the first zero byte.
     byte[] text = Arrays.copyOf(image.getBytes(US_ASCII), image.length() + 1);
     DriverCall.check("cuModuleLoadData", device, () -> JCudaDriver.cuModuleLoadData(module, text));
     DriverCall.check(
@@ -69,7 +69,7 @@ public final class CudaBench {
     return new Kernel(device, context, function, Pointer.to(pointers));
   }
 
-  /** Makes a GPU's context current on the calling thread, where it stays so. */
+  /** Makes a GPU's context current on the calling thread, permanently. */
   private static CUcontext enter(Device device) {
     CUcontext context = CudaInterop.context(device);
     DriverCall.check("cuCtxSetCurrent", device, () -> JCudaDriver.cuCtxSetCurrent(context));

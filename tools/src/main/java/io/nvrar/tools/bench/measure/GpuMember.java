@@ -18,9 +18,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** One member on its GPU: what its group costs, and the measurement. */
+/** One member on its GPU: measures the cost of its group, then runs the measurement. */
 final class GpuMember {
-  /** That of native/bench, in the jar. */
+  /** The kernel of native/bench, in the jar. */
   private static final String COMPUTE = "compute.ptx";
 
   private static final String COMPUTE_KERNEL = "nvrar_bench_compute";
@@ -33,11 +33,11 @@ final class GpuMember {
     SpinBarrier barrier = SpinBarrier.open(barrierFile, rank, settings.processes());
     barrier.await();
     long begin = System.nanoTime();
-    // With the driver's own start and that of the GPU's context: a program has them to pay, too.
+    // Includes the start of the driver and of the GPU's context, which every program has to pay.
     int gpu = settings.gpuOf(rank);
     Device opened = Devices.open(Backend.CUDA, gpu);
     long openedNanos = System.nanoTime() - begin;
-    // Not before all have: ranks may share a GPU.
+    // Not before all ranks have reached this point, because ranks may share a GPU.
     barrier.await();
     long freeBefore = CudaBench.freeBytes(opened);
     barrier.await();
@@ -49,7 +49,7 @@ final class GpuMember {
       barrier.await();
       List<Batch> batches = new ArrayList<>();
       batches.add(new Batch(bytes, Row.OUT_OF_PLACE, Row.CREATE, us, 0));
-      // The group's, which is another object where ranks share a GPU.
+      // The group's device, which is a different object if ranks share a GPU.
       Device device = group.device();
       try (DeviceBuffer sink = device.allocate(DataType.UINT8, 1)) {
         String image = computeImage();

@@ -20,16 +20,22 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The measurement of one member on a GPU, step by step that of native/bench/gpu_measure.cpp. What
- * the ranks measured is put together by {@link JavaRun}.
+ * The measurement of one member on a GPU, with the same steps as native/bench/gpu_measure.cpp.
+ * {@link JavaRun} combines the results of the ranks.
  */
 final class GpuMemberRun {
   private static final byte POISON = (byte) 0xA5;
 
-  /** In which each mode makes its share of the batches, so that all meet the same. */
+  /**
+   * The number of turns in which each mode makes its share of the batches, so that other load
+   * affects all modes alike.
+   */
   private static final int TURNS = 3;
 
-  /** Submitted at once while the JVM warms up: what a stream holds without making the host wait. */
+  /**
+   * How many calls are in flight while the JVM warms up: as many as a stream holds without blocking
+   * the host.
+   */
   private static final int WARM_CALLS = 500;
 
   private static final int WARM_BATCHES = 300;
@@ -42,7 +48,9 @@ final class GpuMemberRun {
   private final DeviceStream stream;
   private final List<Batch> batches = new ArrayList<>();
 
-  /** Makes what submits about a microsecond of work that begins with a call's result. */
+  /**
+   * Creates the submission of about a microsecond of work that begins by reading a call's result.
+   */
   interface ComputeFactory {
     Runnable of(DeviceBuffer result, DeviceStream stream);
   }
@@ -147,7 +155,7 @@ final class GpuMemberRun {
       for (Chain chain : chains) {
         long wrong = chain.communicates ? wrong(chain) : 0;
         for (int i = 0; i < chain.us.size(); i++) {
-          // Once for all batches of the mode: one is checked.
+          // Added once for all batches of the mode, because one batch is checked.
           batches.add(
               new Batch(
                   problem.bytes(),
@@ -159,7 +167,7 @@ final class GpuMemberRun {
       }
     }
 
-    /** Other data than before, and once more what was timed. */
+    /** Runs the timed calls once more, with different data, and counts wrong elements. */
     private long wrong(Chain chain) {
       refresh();
       barrier.await();
@@ -176,7 +184,7 @@ final class GpuMemberRun {
       ByteBuffer values = bytesOf(problem.sendElements());
       problem.fill(seed, group.rank(), values);
       send.copyFrom(values.flip());
-      // So that a call that writes nothing leaves no earlier call's result.
+      // Overwrites the output, so that a call that writes nothing is detected.
       byte[] poison = new byte[Math.toIntExact(recv.sizeBytes())];
       Arrays.fill(poison, POISON);
       recv.copyFrom(ByteBuffer.wrap(poison));
@@ -195,7 +203,7 @@ final class GpuMemberRun {
     }
   }
 
-  /** Back-to-back work, and how long each batch of it took here. */
+  /** Back-to-back calls, and the time of each batch on this rank. */
   private final class Chain implements AutoCloseable {
     final String name;
     final boolean communicates;

@@ -6,11 +6,11 @@ import io.nvrar.DeviceStream;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.Settings;
 
-/** The call of a group that a problem stands for. */
+/** Creates the group call that the settings describe. */
 final class GroupCalls {
   private GroupCalls() {}
 
-  /** Made once for its buffers, so that a call in a timed loop allocates nothing. */
+  /** Creates it once for its buffers, so that a call in a timed loop allocates nothing. */
   static Runnable of(
       CollectiveGroup group,
       Settings settings,

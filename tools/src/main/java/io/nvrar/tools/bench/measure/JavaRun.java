@@ -32,7 +32,7 @@ public final class JavaRun {
 
   private JavaRun() {}
 
-  /** Starts the members, and puts together what they measured. */
+  /** Starts the members, and combines their results. */
   public static List<Row> run(Settings settings) throws IOException, InterruptedException {
     List<MemberProcess> members = new ArrayList<>();
     Path barrier = SpinBarrier.create(settings.processes());
@@ -41,7 +41,8 @@ public final class JavaRun {
         members.add(new MemberProcess(rank, settings, barrier));
       }
       String ticket = members.get(0).readLine(START_SECONDS);
-      // Whatever ends this process, the members then end too: an observer's loss ends the group.
+      // If this process ends in any way, so do the members: the loss of its observer fails the
+      // group.
       GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
       try {
         return rows(settings, measure(members, ticket));
@@ -78,7 +79,7 @@ public final class JavaRun {
     return batches;
   }
 
-  /** Of the ranks the slowest, of the batches the median. */
+  /** Takes the slowest rank of each batch, and the median of the batches. */
   public static List<Row> rows(Settings settings, List<List<Batch>> byRank) {
     List<Row> rows = new ArrayList<>();
     List<Batch> costs =
@@ -141,8 +142,9 @@ public final class JavaRun {
   }
 
   /**
-   * A member's process: rank 0 makes the ticket, because the others will come to it; each reads it
-   * from standard input, measures, and answers with the number of its batches and a line for each.
+   * Runs a member's process. Rank 0 creates the ticket, because the rendezvous is in its process.
+   * Each rank reads the ticket from standard input, measures, and answers with the number of its
+   * batches and a line for each.
    */
   public static void member(Settings settings, int rank, Path barrier, PrintWriter out)
       throws IOException {

@@ -34,8 +34,8 @@ final class MemberProcess implements AutoCloseable {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     for (String option : ManagementFactory.getRuntimeMXBean().getInputArguments()) {
-      // The launcher starts commands without the optimising compiler, which a member needs, and a
-      // debugger's or a coverage tool's agent would be measured too.
+      // Drops options that would distort the measurement: the launcher starts commands without the
+      // optimising compiler, and the agent of a debugger or coverage tool would be measured, too.
       if (!option.startsWith("-XX:TieredStopAtLevel")
           && !option.startsWith("-agentlib:")
           && !option.startsWith("-javaagent:")) {
@@ -59,7 +59,7 @@ final class MemberProcess implements AutoCloseable {
     try (BufferedReader output = process.inputReader(UTF_8)) {
       output.lines().forEach(lines::add);
     } catch (IOException | UncheckedIOException e) {
-      // The process was ended while it wrote: what is missing shows as the end of its output.
+      // The process was ended while it wrote; the missing output is detected as its end.
       lines.add(END);
       return;
     }
@@ -75,13 +75,13 @@ final class MemberProcess implements AutoCloseable {
     }
     if (line.equals(END)) {
       throw new CollectiveException(
-          "rank %d of the Java benchmark ended without a result; what it said stands above"
+          "rank %d of the Java benchmark ended without a result; its output is above"
               .formatted(rank));
     }
     return line;
   }
 
-  /** Hands the ticket over; not as an argument, which every user of the host can read. */
+  /** Sends the ticket by standard input, because every user of the host can read arguments. */
   void give(String ticket) {
     try (Writer input = new OutputStreamWriter(process.getOutputStream(), UTF_8)) {
       input.write(ticket + "\n");
@@ -92,8 +92,7 @@ final class MemberProcess implements AutoCloseable {
 
   private CollectiveException ended(@Nullable Exception cause) {
     return new CollectiveException(
-        "rank %d of the Java benchmark ended without a result; what it said stands above"
-            .formatted(rank),
+        "rank %d of the Java benchmark ended without a result; its output is above".formatted(rank),
         cause);
   }
 

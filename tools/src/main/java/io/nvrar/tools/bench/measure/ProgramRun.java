@@ -19,18 +19,19 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
- * The measurement by a program that writes the same CSV file: ours in C++, that of MPI, PyTorch's.
+ * The measurement by an external program that writes the same CSV file: nvrar_bench,
+ * nvrar_bench_mpi, or the PyTorch script.
  */
 public final class ProgramRun {
   private static final int LIMIT_SECONDS = 600;
   private static final int GRACE_SECONDS = 5;
 
-  /** The exit code of a run whose {@code wrong} column says why. */
+  /** The exit code of a run with wrong results, which the {@code wrong} column counts. */
   private static final int WRONG_RESULTS = 3;
 
   private ProgramRun() {}
 
-  /** Where {@code bin/nvrar bench} builds the two programs. */
+  /** The directory in which {@code bin/nvrar bench} builds the two programs. */
   static Path directory(Path home) {
     String directory = System.getProperty("nvrar.bench.programs");
     return directory == null
@@ -50,8 +51,8 @@ public final class ProgramRun {
 
   public static List<Row> mpi(Path home, Settings settings)
       throws IOException, InterruptedException {
-    // Oversubscribed is what the members of a group of ours are too when they outnumber the cores.
-    // As root, mpirun wants to be told twice; it has nothing here to be protected from.
+    // --oversubscribe, because members of our groups may outnumber the cores, too. To run as root,
+    // mpirun requires two settings.
     return run(
         List.of(
             "env",
@@ -68,7 +69,8 @@ public final class ProgramRun {
   /** NCCL and the all-reduces of PyTorch's symmetric memory. */
   public static List<Row> torch(Path home, Settings settings)
       throws IOException, InterruptedException {
-    // NVLink multicast is off in ours, which use none, and some hosts let no container use it.
+    // NVLink multicast is disabled, because our kernels do not use it, and some hosts do not allow
+    // it in containers.
     return run(
         List.of(
             "env",
@@ -157,7 +159,7 @@ public final class ProgramRun {
     return program;
   }
 
-  /** Whether python3 has PyTorch with CUDA: asked once, which takes seconds. */
+  /** Whether python3 has PyTorch with CUDA. Checked only once, because it takes seconds. */
   private static final class PythonTorch {
     private static final int LIMIT_SECONDS = 60;
     static final String PROBLEM = problem();
@@ -193,7 +195,8 @@ public final class ProgramRun {
       List<String> command = new ArrayList<>(start);
       command.addAll(arguments);
       command.addAll(List.of("--csv", csv.toString()));
-      // Also where a signal ends this JVM, which runs no finally block: the last is deleted first.
+      // Also deletes the files if a signal ends this JVM, which then runs no finally block. The
+      // last one registered is deleted first.
       Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
       Process process =
           new ProcessBuilder(command)
@@ -221,7 +224,7 @@ public final class ProgramRun {
     }
   }
 
-  // Politely first: mpirun killed at once would leave its processes.
+  // SIGTERM first, because mpirun would leave its processes behind if it were killed.
   private static void end(Process process) throws InterruptedException {
     process.destroy();
     if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
@@ -242,7 +245,7 @@ public final class ProgramRun {
           lines.stream()
               .filter(line -> line.startsWith("nvrar_bench") || line.startsWith("peers_bench"))
               .findFirst()
-              // What ends a trace of Python.
+              // The last line of a Python traceback.
               .or(() -> lines.stream().filter(line -> line.contains("Error: ")).findFirst())
               .orElse("it ended with code " + code);
       throw new IOException("%s: %s".formatted(String.join(" ", command), said));

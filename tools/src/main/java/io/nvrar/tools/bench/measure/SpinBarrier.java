@@ -16,14 +16,17 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * Lets the processes of a run begin a batch within a tenth of a microsecond of each other: each
- * counts in a cache line of its own in a file that all have mapped, and spins until all have come
- * as far.
+ * counts in a cache line of its own, in a file that all have mapped, and spins until all have
+ * reached the same count.
  */
 final class SpinBarrier {
   private static final int LINE_BYTES = 64;
   private static final long LIMIT_NANOS = TimeUnit.SECONDS.toNanos(40);
 
-  /** Longer than what is timed; who waits longer, waits for a start or for work of the host. */
+  /**
+   * Longer than the timed work. A process that waits longer waits for a start or for work of the
+   * host.
+   */
   private static final long SPIN_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
   private static final long PARK_NANOS = TimeUnit.MICROSECONDS.toNanos(100);
@@ -43,7 +46,7 @@ final class SpinBarrier {
     this.ranks = ranks;
   }
 
-  /** The file for so many ranks, in memory where there is a place for it. */
+  /** Creates the file for this many ranks, in memory if possible. */
   static Path create(int ranks) throws IOException {
     Path memory = Path.of("/dev/shm");
     Path file =
@@ -63,7 +66,7 @@ final class SpinBarrier {
     }
   }
 
-  /** Returns when all have come. */
+  /** Returns when all ranks have reached the barrier. */
   void await() {
     turn++;
     COUNT.setRelease(counts, rank * LINE_BYTES, turn);

@@ -16,9 +16,12 @@ import java.util.TreeMap;
 import java.util.function.DoubleBinaryOperator;
 import java.util.stream.Collectors;
 
-/** The results on GPUs: for each mode a table, the sizes down and the implementations across. */
+/**
+ * Formats the results on GPUs: a table for each mode, with a row per size and a column per
+ * implementation.
+ */
 final class GpuReport {
-  /** How far behind the study's kernels ours may be: the greater of the two. */
+  /** How far our kernels may be behind the study's: the larger of this time and the percentage. */
   static final double BEHIND_US = 0.4;
 
   static final double BEHIND_PERCENT = 10;
@@ -33,7 +36,7 @@ final class GpuReport {
 
   private GpuReport() {}
 
-  /** Its rows are texts; the first column is the size. */
+  /** A table of texts, with the size in the first column. */
   record Table(String title, List<String> columns, List<List<String>> rows) {}
 
   static List<Table> tables(Part part) {
@@ -76,7 +79,7 @@ final class GpuReport {
         "%s, %s".formatted(part.title(), OptionNames.of(mode).replace('-', ' ')), columns, rows);
   }
 
-  /** What the tables of a part come to, and where they fall short, a sentence each. */
+  /** Summarizes the tables of a part, and where they miss the targets, one sentence each. */
   static List<String> summary(Results results, Part part) {
     List<String> sentences = new ArrayList<>();
     for (Mode mode : List.of(Mode.GRAPH, Mode.GRAPH_COMPUTE)) {
@@ -155,7 +158,9 @@ final class GpuReport {
         "C++ against NCCL in a graph: %.2f to %.2f times its time, above 1.00 %s.");
   }
 
-  /** Of the times of two, by size, where both were measured. */
+  /**
+   * Compares the times of two implementations, by size, for the sizes at which both were measured.
+   */
   private static SortedMap<Long, Double> compared(
       Part part,
       Mode mode,
@@ -179,7 +184,7 @@ final class GpuReport {
     return above;
   }
 
-  /** Nothing where nothing was compared. */
+  /** Empty if nothing was compared. */
   private static Optional<String> sentence(
       SortedMap<Long, Double> values, SortedMap<Long, Double> beyond, String format) {
     if (values.isEmpty()) {

@@ -13,7 +13,7 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.function.Function;
 
-/** The results as tables of a Markdown page, between two marks that the page has. */
+/** Writes the results as tables into a Markdown page, between two marks of the page. */
 public final class MarkdownReport {
   static final String BEGIN = "<!-- results: written by bin/nvrar bench --document -->";
   static final String END = "<!-- end of results -->";
@@ -23,7 +23,7 @@ public final class MarkdownReport {
 
   private MarkdownReport() {}
 
-  /** Fails before the measurement, which takes minutes, where the page has no place for it. */
+  /** Checks the page before the measurement, which takes minutes. */
   public static void check(Path page, Backend backend) throws IOException {
     String text = Files.readString(page, UTF_8);
     int begin = text.indexOf(begin(backend));

@@ -2,7 +2,7 @@ package io.nvrar.tools.bench.results;
 
 import java.util.List;
 
-/** The middle of measured values. */
+/** Computes medians. */
 public final class Medians {
   private Medians() {}
 

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** The results as CSV and as JSON, one row a cell. */
+/** Writes the results as CSV and as JSON, one row per cell. */
 public final class ResultFiles {
   private ResultFiles() {}
 

@@ -10,7 +10,7 @@ import java.util.OptionalDouble;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** The rows of a campaign, and what they say about each other. */
+/** The rows of a campaign, with comparisons between them. */
 public record Results(List<Row> rows) {
   /** The rows of one table of the report. */
   record Part(String collective, int processes, List<Row> rows) {
@@ -30,7 +30,7 @@ public record Results(List<Row> rows) {
     }
   }
 
-  /** What groups cost. */
+  /** The rows with the costs of groups. */
   List<Row> groups() {
     return rows.stream().filter(row -> row.collective().equals(Row.GROUP)).toList();
   }
@@ -75,7 +75,7 @@ public record Results(List<Row> rows) {
         .findFirst();
   }
 
-  /** Out of place: the time of one over that of another, nothing where one was not measured. */
+  /** The ratio of two implementations' times, out of place; empty if one was not measured. */
   static OptionalDouble ratio(Part part, Implementation from, Implementation to, long bytes) {
     Optional<Row> over = find(part, from, bytes, Row.OUT_OF_PLACE);
     Optional<Row> under = find(part, to, bytes, Row.OUT_OF_PLACE);
@@ -84,7 +84,10 @@ public record Results(List<Row> rows) {
         : OptionalDouble.empty();
   }
 
-  /** C++ against Open MPI, by size, of the sizes from least to most at which both were measured. */
+  /**
+   * The ratio of C++ to Open MPI by size, for the sizes from least to most at which both were
+   * measured.
+   */
   static SortedMap<Long, Double> againstMpi(Part part, long least, long most) {
     SortedMap<Long, Double> ratios = new TreeMap<>();
     for (long bytes : sizes(part)) {
@@ -96,7 +99,10 @@ public record Results(List<Row> rows) {
     return ratios;
   }
 
-  /** What a call costs more from Java than from C++, in us, by size, of the sizes up to most. */
+  /**
+   * The additional time of a call from Java compared with C++, in us, by size, for the sizes up to
+   * most.
+   */
   static SortedMap<Long, Double> javaMinusCpp(Part part, long most) {
     SortedMap<Long, Double> differences = new TreeMap<>();
     for (long bytes : sizes(part)) {

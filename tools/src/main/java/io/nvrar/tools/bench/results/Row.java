@@ -10,9 +10,9 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * One measured cell: a line of the CSV files, those of {@code nvrar_bench} too.
+ * One measured cell: a line of the CSV files, including those of {@code nvrar_bench}.
  *
- * @param root -1 where the collective has none
+ * @param root -1 if the collective has none
  * @param placement "out" or "in" place
  * @param timeUs median over the batches of the slowest rank's mean
  * @param wrong elements, over all ranks and batches
@@ -46,14 +46,15 @@ public record Row(
           + "algbw_gbps,busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats,backend,mode";
 
   /**
-   * The collective of a row that says what a group costs: its creation, and in bytes its memory.
+   * The collective name of a row with the cost of a group: the time of its creation, and its memory
+   * in bytes.
    */
   public static final String GROUP = "group";
 
   public static final String CREATE = "create";
   private static final double GB_PER_MICROSECOND_BYTE = 1e-3;
 
-  /** What is measured at one place: all rows of a key are of one cell, by round. */
+  /** The key of a cell; the rows with the same key are its rounds. */
   public record Key(
       String implementation,
       String collective,
@@ -63,7 +64,7 @@ public record Row(
       String mode) {}
 
   public Key key() {
-    // What a group takes of a GPU's memory may differ from round to round.
+    // A group's GPU memory may differ from round to round.
     long size = collective.equals(GROUP) ? 0 : bytes;
     return new Key(implementation, collective, processes, size, placement, mode);
   }
@@ -102,7 +103,7 @@ public record Row(
         OptionNames.of(mode));
   }
 
-  /** What the group of an implementation costs. */
+  /** Creates a row with the cost of an implementation's group. */
   public static Row ofGroup(
       Implementation implementation, Settings settings, double createUs, long deviceBytes) {
     return new Row(
@@ -128,7 +129,7 @@ public record Row(
         CREATE);
   }
 
-  /** A line of a file that begins with {@link #HEADER}. */
+  /** Parses a line of a file that begins with {@link #HEADER}. */
   public static Row parse(String line) {
     String[] fields = line.split(",", -1);
     int wanted = HEADER.split(",", -1).length;
@@ -160,13 +161,13 @@ public record Row(
   }
 
   /**
-   * All rounds of one cell as one: the median of the times, with its bandwidths, and the sum of the
+   * Merges all rounds of one cell: the median of the times, with its bandwidths, and the sum of the
    * wrong elements.
    */
   public static Row merge(List<Row> rounds) {
     Row first = rounds.get(0);
     double us = Medians.of(rounds.stream().map(Row::timeUs).toList());
-    // Less the time of what computes only, a call can come to nothing.
+    // A call's time may be 0 after the time of the computation is subtracted.
     double scale = us == 0 ? 0 : first.timeUs / us;
     return new Row(
         first.implementation,

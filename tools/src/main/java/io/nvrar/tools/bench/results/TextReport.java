@@ -12,22 +12,22 @@ import java.util.OptionalDouble;
 import java.util.SortedMap;
 import java.util.stream.Collectors;
 
-/** The results as nccl-tests' columns, with the ratio to Open MPI behind them. */
+/** Formats the results in nccl-tests' columns, with the ratio to Open MPI at the end. */
 public final class TextReport {
   private static final String COLUMNS = "%10s %10s %9s %8s %4s %9s | %s | %s | %8s";
   private static final String TIMES = "%10s %7s %7s %6s";
 
-  /** Up to here a call's own cost shows, beyond it the memory's. */
+  /** Up to this size the cost of the call dominates, beyond it that of memory. */
   static final long SMALL_BYTES = 1024;
 
-  /** Where ours must be level with Open MPI, and what it may nowhere exceed. */
+  /** The target ratio to Open MPI in the middle sizes, and the limit for all sizes. */
   static final double LEVEL_RATIO = 1;
 
   static final double WORST_RATIO = 1.5;
   static final long LEVEL_LEAST_BYTES = 1024;
   static final long LEVEL_MOST_BYTES = 1 << 20;
 
-  /** How much more a call may take from Java, in us. */
+  /** How much longer a call may take from Java, in us. */
   static final double JAVA_MORE_US = 1;
 
   private TextReport() {}
@@ -114,7 +114,7 @@ public final class TextReport {
         row.wrong());
   }
 
-  /** What the table comes to, and where it falls short, a sentence each. */
+  /** Summarizes the table, and where it misses the targets, one sentence each. */
   static List<String> summary(Part part) {
     List<String> sentences = new ArrayList<>();
     against(part, "1 KiB to 1 MiB", LEVEL_LEAST_BYTES, LEVEL_MOST_BYTES, LEVEL_RATIO)
@@ -150,7 +150,7 @@ public final class TextReport {
             beyond(ratios, limit)));
   }
 
-  /** At which sizes the value is above a limit, as far as two decimals tell. */
+  /** The sizes at which the value is above a limit, rounded to two decimals. */
   private static String beyond(SortedMap<Long, Double> values, double limit) {
     String sizes =
         values.entrySet().stream()

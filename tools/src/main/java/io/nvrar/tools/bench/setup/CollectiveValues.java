@@ -5,16 +5,16 @@ import io.nvrar.ReduceOp;
 import java.nio.ByteBuffer;
 
 /**
- * What every rank of a collective gives and must get. The values are small whole numbers whose
- * results are exact in every type, so the expectation is integer arithmetic that shares nothing
- * with the library.
+ * The input and the expected output of every rank of a collective. The values are small whole
+ * numbers whose results are exact in every type, so the expectation is integer arithmetic that
+ * shares nothing with the library.
  *
- * @param count the elements that the call is given
+ * @param count the count that is passed to the call
  */
 public record CollectiveValues(
     TimedCollective collective, DataType type, ReduceOp op, int root, int world, long count) {
 
-  /** For about {@code bytes} of the larger side; at least one element. */
+  /** Values for about {@code bytes} on the larger side, and at least one element. */
   public static CollectiveValues ofSize(Settings settings, long bytes) {
     TimedCollective collective = settings.collective();
     CollectiveValues one =
@@ -45,7 +45,7 @@ public record CollectiveValues(
     };
   }
 
-  /** Of the larger side. */
+  /** The number of elements of the larger side. */
   public long elements() {
     return Math.max(sendElements(), recvElements());
   }
@@ -58,17 +58,17 @@ public record CollectiveValues(
     return collective != TimedCollective.SEND_RECEIVE && collective != TimedCollective.BARRIER;
   }
 
-  /** Where send begins in the one buffer of a call in place, in elements. */
+  /** The offset of send in the shared buffer of a call in place, in elements. */
   public long sendOffsetInPlace(int rank) {
     return collective == TimedCollective.ALL_GATHER ? rank * count : 0;
   }
 
-  /** Where recv begins in the one buffer of a call in place, in elements. */
+  /** The offset of recv in the shared buffer of a call in place, in elements. */
   public long recvOffsetInPlace(int rank) {
     return collective == TimedCollective.REDUCE_SCATTER ? rank * count : 0;
   }
 
-  /** Of the bytes over the time, what passes each link: nccl-tests' factor. */
+  /** nccl-tests' factor from algorithm bandwidth to bus bandwidth. */
   public double busFactor() {
     double ranks = world;
     return switch (collective) {
@@ -122,7 +122,7 @@ public record CollectiveValues(
     }
   }
 
-  // The numbers here have at most 8 significant bits: both 16-bit types hold them exactly.
+  // The numbers have at most 8 significant bits, so both 16-bit types hold them exactly.
   private static short float16(int number) {
     if (number == 0) {
       return 0;

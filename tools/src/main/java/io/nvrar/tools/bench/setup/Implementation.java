@@ -4,7 +4,7 @@ import io.nvrar.Backend;
 import java.util.Arrays;
 import java.util.List;
 
-/** Who makes the calls. */
+/** A measured implementation of the collectives. */
 public enum Implementation {
   /** {@code nvrar_bench}, on the C ABI of the native library. */
   CPP("c++"),
@@ -26,7 +26,7 @@ public enum Implementation {
     this.text = text;
   }
 
-  /** Those that a backend can be measured with. */
+  /** The implementations that can be measured on a backend. */
   public static List<Implementation> of(Backend backend) {
     return Arrays.stream(values()).filter(one -> one.runsOn(backend)).toList();
   }
@@ -39,7 +39,7 @@ public enum Implementation {
     };
   }
 
-  /** The one whose program measures this one too. */
+  /** The implementation whose program also measures this one. */
   public Implementation program() {
     return switch (this) {
       case CPP, STUDY -> CPP;

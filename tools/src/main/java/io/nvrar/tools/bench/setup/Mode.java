@@ -4,18 +4,18 @@ import java.util.List;
 
 /** How the calls of a batch are submitted. */
 public enum Mode {
-  /** One after the other; a call on the host has its result when it returns. */
+  /** One after the other on the host, where a call is complete when it returns. */
   CALLS,
-  /** A batch is a graph of a GPU. */
+  /** A batch is one CUDA graph. */
   GRAPH,
-  /** One after the other to a stream of a GPU. */
+  /** One after the other on a GPU stream. */
   EAGER,
-  /** As the first on a GPU, with about 1 us of computing after each call, itself subtracted. */
+  /** Like GRAPH, with a kernel of about 1 us after each call, whose own time is subtracted. */
   GRAPH_COMPUTE,
-  /** As the second on a GPU, with the same. */
+  /** Like EAGER, with the same kernel. */
   EAGER_COMPUTE;
 
-  /** What computes only is measured under the mode's name with this behind it. */
+  /** The suffix of the mode's name under which the kernel alone is measured. */
   public static final String ALONE = "-alone";
 
   public static final List<Mode> OF_GPUS = List.of(GRAPH, EAGER, GRAPH_COMPUTE, EAGER_COMPUTE);

@@ -11,7 +11,10 @@ import java.util.stream.Collectors;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
-/** The names that a user writes, those of {@code nvrar_bench}: {@code ONE_SHOT} is one-shot. */
+/**
+ * Converters for option values. The names are those of {@code nvrar_bench}: {@code ONE_SHOT} is
+ * one-shot.
+ */
 public final class OptionNames {
   private OptionNames() {}
 
@@ -46,7 +49,10 @@ public final class OptionNames {
     }
   }
 
-  /** See {@link MemoryProvider}; not that of members in one process, which ours never are. */
+  /**
+   * See {@link MemoryProvider}; except LOCAL, because the benchmark's members are never in one
+   * process.
+   */
   public static final class Memories implements ITypeConverter<MemoryProvider> {
     @Override
     public MemoryProvider convert(String text) {

@@ -11,10 +11,10 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * What one process of any implementation is asked for; the same options for {@code nvrar_bench},
- * {@code nvrar_bench_mpi} and a member's JVM.
+ * The settings of a run, which are the same options for {@code nvrar_bench}, {@code
+ * nvrar_bench_mpi} and a member's JVM.
  *
- * @param modes on a GPU those to measure, on the host {@link Mode#CALLS}
+ * @param modes the modes to measure on a GPU; {@link Mode#CALLS} on the host
  * @param gpus rank r is on GPU r modulo this one, 0 for a GPU for each
  * @param memory how ranks on GPUs reach each other
  * @param iterations calls in a batch, 0 for a number by size
@@ -42,7 +42,8 @@ public record Settings(
     int repeats,
     long ringBytes) {
 
-  // Those of nvrar_bench: the implementations are compared at the same number of calls.
+  // The same as in nvrar_bench, so that the implementations are compared at the same number of
+  // calls.
   private static final long BATCH_BYTES = 4 << 20;
   private static final int ITERATIONS_LEAST = 20;
   private static final int ITERATIONS_MOST = 1000;
@@ -102,7 +103,10 @@ public record Settings(
         ringBytes);
   }
 
-  /** As options; {@link BenchCommand} and native/bench/options.cpp read them. */
+  /**
+   * The settings as command-line options, which {@link BenchCommand} and native/bench/options.cpp
+   * parse.
+   */
   public List<String> arguments() {
     List<String> arguments = new ArrayList<>();
     if (onGpu()) {

@@ -1,6 +1,6 @@
 package io.nvrar.tools.bench.setup;
 
-/** What can be timed. */
+/** The collectives that can be timed. */
 public enum TimedCollective {
   ALL_REDUCE,
   REDUCE,

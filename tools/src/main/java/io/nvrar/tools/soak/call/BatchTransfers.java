@@ -3,7 +3,7 @@ package io.nvrar.tools.soak.call;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 
-/** The transfers of a batch: from every rank to every rank a number of elements of their own. */
+/** The transfers of a batch: every rank sends every rank a different number of elements. */
 final class BatchTransfers {
   private BatchTransfers() {}
 
@@ -22,7 +22,7 @@ final class BatchTransfers {
     return sum;
   }
 
-  /** Names all transfers of this rank; what goes to or comes from one rank is in two parts. */
+  /** Calls all sends and recvs of this rank, two for each peer and direction. */
   static void post(CollectiveGroup group, CallSpec call, DeviceBuffer send, DeviceBuffer recv) {
     int self = group.rank();
     int received = 0;

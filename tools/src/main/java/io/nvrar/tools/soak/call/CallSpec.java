@@ -8,18 +8,18 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * One call as all ranks make it.
+ * The parameters of one call, which are the same on all ranks.
  *
- * @param collective which one
+ * @param collective the collective
  * @param type the elements' type
- * @param op the operation; drawn also where the collective has none
- * @param algorithm of an all-reduce; drawn also for others
+ * @param op the operation; also drawn if the collective has none
+ * @param algorithm the algorithm of an all-reduce; also drawn for others
  * @param count elements, as the collective counts them
- * @param root the root rank; drawn also where the collective has none
+ * @param root the root rank; also drawn if the collective has none
  * @param inPlace whether send and recv share memory
  * @param shift elements by which the buffers are off the allocation's alignment
- * @param values what the elements are like
- * @param seed what they are made from
+ * @param values the kind of values
+ * @param seed the seed of the values
  */
 public record CallSpec(
     Collective collective,
@@ -61,7 +61,7 @@ public record CallSpec(
         dice.next());
   }
 
-  /** Mostly small, as in a decode loop; now and then more than the rings hold, or nothing. */
+  /** Mostly small, as in a decode loop; sometimes more than the rings hold, or 0. */
   private static int drawCount(Dice dice, DataType type, int worldSize) {
     int kind = dice.between(1, 100);
     if (kind <= 4) {
@@ -83,12 +83,15 @@ public record CallSpec(
         : List.of(Algorithm.values());
   }
 
-  /** Whether all ranks wait for all: a count of 0 waits for nobody, a transfer for two ranks. */
+  /**
+   * Whether all ranks wait for all ranks: a count of 0 waits for none, a transfer involves two
+   * ranks.
+   */
   public boolean joinsAll() {
     return collective == Collective.BARRIER || (count > 0 && !collective.isTransfer());
   }
 
-  /** Whether the ranks cannot tell the two apart. */
+  /** Whether the ranks cannot distinguish the two calls. */
   public boolean looksLike(CallSpec that) {
     return collective == that.collective
         && count == that.count
@@ -97,7 +100,7 @@ public record CallSpec(
         && (!collective.hasRoot || root == that.root);
   }
 
-  /** The same as a call in which all ranks wait for all. */
+  /** A similar call in which all ranks wait for all ranks. */
   public CallSpec joiningAll() {
     if (joinsAll()) {
       return this;
@@ -126,7 +129,7 @@ public record CallSpec(
         seed);
   }
 
-  /** A call of all ranks that the others do not make. */
+  /** A call that differs from this one in a way that the ranks must detect. */
   public CallSpec differing(int how, int worldSize) {
     if (collective == Collective.BARRIER) {
       return with(Collective.ALL_REDUCE, type, op, how + 1, root);

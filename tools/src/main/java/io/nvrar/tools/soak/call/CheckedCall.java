@@ -5,7 +5,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.binding.FloatControl;
 import java.util.List;
 
-/** Makes one call with fresh memory and looks at every element afterwards. */
+/** Makes one call with newly allocated memory and checks every element afterwards. */
 public final class CheckedCall {
   private static final List<Integer> FOREIGN_WORDS =
       List.of(FloatControl.NO_DENORMALS, FloatControl.DOWN, FloatControl.UP);
@@ -61,8 +61,8 @@ public final class CheckedCall {
   }
 
   /**
-   * Some ranks make the call while their thread rounds otherwise or knows no denormals, as after
-   * loading a library that was linked with -ffast-math. The results must be the same bits.
+   * On some ranks the thread has other rounding or denormal modes during the call, as after loading
+   * a library linked with -ffast-math. The results must have the same bits.
    */
   private static void call(
       CollectiveGroup group, CallSpec call, DeviceBuffer send, DeviceBuffer recv) {

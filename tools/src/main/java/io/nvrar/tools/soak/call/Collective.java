@@ -3,7 +3,10 @@ package io.nvrar.tools.soak.call;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 
-/** A collective: one entry says what it moves, how it is called and what must come out. */
+/**
+ * The collectives of the soak. Each entry defines the sizes, makes the call, and computes the
+ * expected result.
+ */
 public enum Collective {
   ALL_REDUCE(6, true, false) {
     @Override
@@ -136,7 +139,7 @@ public enum Collective {
     }
   },
 
-  /** A ring: every rank sends to the one that is as many ranks on as the root's number says. */
+  /** A ring: every rank sends to the rank at a distance given by the root's number. */
   SEND_RECEIVE(1, false, true) {
     @Override
     ElementCounts extent(CallSpec call, int rank, int worldSize) {
@@ -204,7 +207,7 @@ public enum Collective {
     }
   };
 
-  /** How often it is drawn. */
+  /** The weight with which it is drawn. */
   final int weight;
 
   final boolean reduces;
@@ -216,12 +219,12 @@ public enum Collective {
     this.hasRoot = hasRoot;
   }
 
-  /** Whether it is point-to-point: those who take no part in it may be anywhere else. */
+  /** Whether it is point-to-point; ranks that take no part in it may be in other calls. */
   boolean isTransfer() {
     return this == SEND || this == SEND_RECEIVE || this == BATCH;
   }
 
-  /** What one rank sends and receives. */
+  /** The numbers of elements that one rank sends and receives. */
   abstract ElementCounts extent(CallSpec call, int rank, int worldSize);
 
   /** Makes the call. A buffer that the rank does not need has no elements. */

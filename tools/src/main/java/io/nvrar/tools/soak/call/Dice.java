@@ -3,7 +3,10 @@ package io.nvrar.tools.soak.call;
 import java.util.List;
 import java.util.SplittableRandom;
 
-/** Draws that depend on nothing but the numbers they are made from: all processes draw alike. */
+/**
+ * A deterministic random generator: its draws depend only on the numbers it is created from, so all
+ * processes draw the same.
+ */
 public final class Dice {
   private static final long GOLDEN = 0x9E37_79B9_7F4A_7C15L;
 
@@ -13,7 +16,7 @@ public final class Dice {
     random = new SplittableRandom(seed);
   }
 
-  /** The dice of one thing among many, such as (seed, round, group). */
+  /** Creates a generator for a path of numbers, such as (seed, round, group). */
   public static Dice of(long... path) {
     long state = 0;
     for (long part : path) {
@@ -46,7 +49,7 @@ public final class Dice {
     return among.get(random.nextInt(among.size()));
   }
 
-  /** From 1 to {@code high}, every order of magnitude alike. */
+  /** From 1 to {@code high}, with every order of magnitude equally likely. */
   public int magnitude(int high) {
     return (int) Math.min(high, Math.exp(random.nextDouble() * Math.log(high + 1.0)));
   }

@@ -4,9 +4,9 @@ package io.nvrar.tools.soak.call;
  * The elements that one rank's call reads and writes.
  *
  * @param send how many it sends
- * @param recv how many it receives; 0 where the result goes to others
- * @param sendAt where the first sent element stands if both share one piece of memory
- * @param recvAt where the first received one stands then
+ * @param recv how many it receives; 0 if only other ranks get a result
+ * @param sendAt the offset of the first sent element if both share one buffer
+ * @param recvAt the offset of the first received element in that case
  */
 record ElementCounts(int send, int recv, int sendAt, int recvAt) {
 
@@ -14,7 +14,7 @@ record ElementCounts(int send, int recv, int sendAt, int recvAt) {
     return new ElementCounts(send, recv, 0, 0);
   }
 
-  /** The length of the memory that both share. */
+  /** The length of the shared buffer. */
   int shared() {
     return Math.max(sendAt + send, recvAt + recv);
   }

@@ -1,6 +1,6 @@
 package io.nvrar.tools.soak.call;
 
-/** What the ranks of a group send in one call, and what its reduction gives. */
+/** Computes the values that the ranks of a group send in one call, and their reduction. */
 final class Expectation {
   private final CallSpec call;
   private final Reference reference;

@@ -6,11 +6,11 @@ import io.nvrar.ReduceOp;
 import java.util.Arrays;
 
 /**
- * What a reduction must give, bit for bit: docs/protocol.md 10 written once more, in Java and one
- * element at a time. Knows types and operations by the codes of the C ABI.
+ * Computes the exact result of a reduction: an independent implementation of docs/protocol.md 10,
+ * in Java, one element at a time. Knows types and operations by the codes of the C ABI.
  *
- * <p>An element's bits stand in the low bytes of a long. An accumulator is a long, too: an
- * integer's value, a float's or a double's bits.
+ * <p>An element's bits are in the low bytes of a long. An accumulator is a long, too: an integer's
+ * value, a float's or a double's bits.
  */
 final class Reference {
   private static final int PRODUCT = 1;
@@ -84,7 +84,7 @@ final class Reference {
 
   private long narrow(long accumulator) {
     if (kind == Kind.INTEGER) {
-      return accumulator; // the reader looks at the element's own bytes
+      return accumulator; // the caller reads only the element's own bytes
     }
     if (kind == Kind.DOUBLE) {
       double value = Double.longBitsToDouble(accumulator);
@@ -122,7 +122,7 @@ final class Reference {
     };
   }
 
-  // Math.max and Math.min pass NaN on and have -0 below +0, as the protocol does.
+  // Math.max and Math.min propagate NaN and order -0 below +0, as the protocol does.
   private float combineFloats(float a, float b) {
     return switch (op) {
       case PRODUCT -> a * b;

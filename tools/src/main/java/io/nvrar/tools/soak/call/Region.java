@@ -7,8 +7,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The memory of one side of a call between two guard bands: what it held and what it must hold is
- * given as a function of the element's index, which is negative or beyond the length in the guards.
+ * The memory of one side of a call, between two guard bands. Its content before and after the call
+ * is given as a function of the element's index, which is negative or beyond the length in the
+ * guard bands.
  */
 final class Region implements AutoCloseable {
   private static final int GUARD = 16;
@@ -35,7 +36,7 @@ final class Region implements AutoCloseable {
             .order(ByteOrder.nativeOrder());
   }
 
-  /** What a guard band holds, and what is received is before the call. */
+  /** The content of the guard bands, and of the receive buffer before the call. */
   static long pattern(int index) {
     return Dice.mix(index ^ 0x5A5A_5A5AL);
   }
@@ -58,7 +59,7 @@ final class Region implements AutoCloseable {
     }
   }
 
-  /** Throws at the first element that is not what it must be. */
+  /** Throws at the first wrong element. */
   void verify(String what, Bits bits) {
     int total = first + length + GUARD;
     for (int from = 0; from < total; ) {

@@ -1,7 +1,7 @@
 package io.nvrar.tools.soak.call;
 
 /**
- * What the order of sums depends on.
+ * The properties of a group that determine the order of sums.
  *
  * @param worldSize the ranks of a group
  * @param ranksPerNode how many of them form a node, 0 for all

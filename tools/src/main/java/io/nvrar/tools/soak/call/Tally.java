@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** Calls that gave what they must, by collective, and the bytes that each rank put into them. */
+/** Counts the correct calls by collective, and the bytes that each rank sent in them. */
 public final class Tally {
   private final Map<Collective, Long> calls = new EnumMap<>(Collective.class);
   private long bytes;

@@ -1,6 +1,9 @@
 package io.nvrar.tools.soak.call;
 
-/** The elements that the ranks send: a function of (call, rank, index), so nobody keeps them. */
+/**
+ * The values that the ranks send, as a function of (call, rank, index), so that they need not be
+ * stored.
+ */
 enum Values {
   /** Every pattern, with all NaNs, infinities and the packets' marks for an empty slot. */
   ANY_BITS,

@@ -1,6 +1,6 @@
 package io.nvrar.tools.soak.call;
 
-/** What soak must never see: a call that succeeded with other bits than it must give. */
+/** A call succeeded with a wrong result, which must never happen. */
 public final class WrongResultException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

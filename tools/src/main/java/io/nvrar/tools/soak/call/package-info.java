@@ -1,4 +1,4 @@
-/** One collective call: what every rank gives, and what every element must be afterwards. */
+/** One collective call: the input of every rank, and the check of every element afterwards. */
 @NullMarked
 package io.nvrar.tools.soak.call;
 

@@ -1,15 +1,15 @@
 package io.nvrar.tools.soak.plan;
 
 /**
- * What goes wrong in a round, and when: rank {@code rank} of the round's first group reaches {@code
- * step} of {@code phase}, and {@code delayMicros} later it happens.
+ * The fault of a round, and its moment: {@code delayMicros} after rank {@code rank} of the round's
+ * first group has reached {@code step} of {@code phase}.
  *
- * @param kind what happens
- * @param rank to whom, or who does it
- * @param phase when
- * @param step before which call; 0 outside of {@link Phase#CALL}
- * @param delayMicros how long after that
- * @param variant in which way, for kinds that have several
+ * @param kind the kind of fault
+ * @param rank the rank that suffers or causes it
+ * @param phase the phase in which it happens
+ * @param step the call before which it happens; 0 outside of {@link Phase#CALL}
+ * @param delayMicros the delay after that
+ * @param variant the variant, for kinds that have several
  * @param pauseMillis how long a stop or a delay lasts
  */
 public record Fault(
@@ -17,12 +17,15 @@ public record Fault(
 
   public static final Fault NONE = new Fault(Kind.NONE, 0, Phase.CALL, 0, 0, 0, 0);
 
-  /** Who brings it about: the member itself, or the controller from outside. */
+  /**
+   * The kinds of faults. Some are caused by the member itself, others by the controller from
+   * outside.
+   */
   public enum Kind {
     NONE(false, 1),
     /** A rank is late for a call. */
     DELAY(false, 1),
-    /** A rank's argument is refused; the group goes on. */
+    /** A rank passes a bad argument, which is refused; the group is not affected. */
     BAD_ARGUMENT(false, 1),
     /** A rank's call differs in type, operation, root, collective or count. */
     DIFFERENT_CALL(false, 2),
@@ -32,7 +35,7 @@ public record Fault(
     MISSING_CALL(false, 2),
     /** A rank aborts from another thread. */
     ABORT(false, 2),
-    /** A rank closes while the others go on. */
+    /** A rank closes while the others continue. */
     EARLY_CLOSE(false, 2),
     /** A rank closes from another thread while its own call runs. */
     CLOSE_IN_CALL(false, 2),
@@ -46,15 +49,15 @@ public record Fault(
     OBSERVER_KILL(true, 1),
     /** The observer aborts the group. */
     OBSERVER_ABORT(true, 1),
-    /** The observer has the group closed. */
+    /** The observer destroys the group. */
     OBSERVER_DESTROY(true, 1),
-    /** Connections to the rendezvous that know no secret. */
+    /** Strangers without the secret connect to the rendezvous. */
     STRANGERS(true, 1);
 
-    /** Whether the controller brings it about. */
+    /** Whether the controller causes it. */
     public final boolean external;
 
-    /** The fewest ranks that it means anything to. */
+    /** The smallest world size for which it makes sense. */
     final int leastWorldSize;
 
     Kind(boolean external, int leastWorldSize) {
@@ -67,7 +70,7 @@ public record Fault(
     }
   }
 
-  /** Variants of {@link Kind#LONG_STOP}: which limit it passes. */
+  /** Variants of {@link Kind#LONG_STOP}: which limit the stop exceeds. */
   static final int BEYOND_HEARTBEAT = 0;
 
   public static final int BEYOND_CALL_TIMEOUT = 1;

@@ -20,7 +20,8 @@ final class GroupDraw {
   private static final List<Algorithm> ALGORITHMS =
       List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT, Algorithm.HIERARCHICAL);
 
-  // A round without a fault must not meet a limit on a machine with far more ranks than cores.
+  // Long enough that a round without a fault does not time out on a machine with far more ranks
+  // than cores.
   private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(20);
   private static final Duration HEARTBEAT_LIMIT = Duration.ofSeconds(8);
@@ -42,8 +43,8 @@ final class GroupDraw {
   private final Shape shape;
 
   /**
-   * @param kind what goes wrong in this group
-   * @param ofRound what goes wrong in any group of the round, in processes that they share
+   * @param kind the kind of fault in this group
+   * @param ofRound the kind of fault in any group of the round, which may affect shared processes
    */
   GroupDraw(Dice dice, int workers, Fault.Kind kind, Fault.Kind ofRound) {
     this.dice = dice;
@@ -71,7 +72,7 @@ final class GroupDraw {
   }
 
   private List<CallSpec> drawCalls() {
-    // Longer where somebody outside has to hit the calls while they go on.
+    // More calls if the controller has to inject the fault while they run.
     int count = kind.external ? dice.between(15, 50) : dice.between(2, 20);
     List<CallSpec> calls = new ArrayList<>();
     for (int i = 0; i < count; i++) {
@@ -117,7 +118,8 @@ final class GroupDraw {
   }
 
   /**
-   * Only what the ranks can tell apart is a fault: calls {@code step} and the next, both sending.
+   * Makes calls {@code step} and the next distinguishable by the ranks, and both of them sending:
+   * otherwise swapping them is not a fault.
    */
   private static int makeNeighboursDiffer(int wanted, List<CallSpec> calls) {
     int step = Math.min(wanted, calls.size() - 2);
@@ -154,7 +156,8 @@ final class GroupDraw {
   private int drawRingBytes(Duration timeout) {
     int bytes = dice.pick(RING_BYTES);
     if (timeout.equals(SHORT_TIMEOUT)) {
-      return 0; // a small ring makes a large call a thousand hand-overs between processes
+      // With a small ring, a large call needs a thousand context switches between processes.
+      return 0;
     }
     return bytes == 0 || shape.isOneNode()
         ? bytes

@@ -11,12 +11,12 @@ import org.jspecify.annotations.Nullable;
  * One group of a round.
  *
  * @param name its name
- * @param shape its ranks
+ * @param shape its ranks and nodes
  * @param config its configuration
  * @param workers the worker process of each rank
- * @param calls what every rank calls, in order
+ * @param calls the calls of every rank, in order
  * @param split how it is split, if it is
- * @param fault what goes wrong in it
+ * @param fault its fault
  */
 public record GroupPlan(
     String name,
@@ -36,7 +36,7 @@ public record GroupPlan(
     return IntStream.range(0, worldSize()).filter(r -> workers.get(r) == worker).boxed().toList();
   }
 
-  /** The worker process that the fault meets. */
+  /** The worker process of the fault's rank. */
   public int faultyWorker() {
     return workers.get(fault.rank());
   }

@@ -1,10 +1,10 @@
 package io.nvrar.tools.soak.plan;
 
-/** What a member is about. */
+/** The phases of a member's run. */
 public enum Phase {
   CREATE,
   CALL,
-  /** It splits the group, or is in a group that it was split into. */
+  /** The member splits the group, or uses the group that it joined by the split. */
   SPLIT,
   CLOSE
 }

@@ -5,11 +5,11 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Groups that live at the same time in the same processes, and one fault in the first. A pure
- * function of (seed, number, workers): the controller and every worker draw it for themselves.
+ * Groups that live at the same time in the same processes, and one fault in the first. It is a pure
+ * function of (seed, number, workers), so the controller and every worker draw it independently.
  *
- * @param number of the round; the first is 0
- * @param groups at least one; only the first has a fault
+ * @param number the number of the round; the first is 0
+ * @param groups the groups, at least one; only the first has a fault
  */
 public record Round(int number, List<GroupPlan> groups) {
 
@@ -21,7 +21,7 @@ public record Round(int number, List<GroupPlan> groups) {
    * Draws a round.
    *
    * @param workers the worker processes for members; the first half of them is never killed, so
-   *     that leaks have time to show
+   *     that leaks become visible over time
    */
   public static Round draw(long seed, int number, int workers) {
     Dice dice = Dice.of(seed, number);

@@ -11,11 +11,11 @@ import java.util.stream.IntStream;
 /**
  * How a group is split once.
  *
- * @param step before which call of the group
- * @param colors of each rank; negative for one that joins no new group
- * @param keys of each rank
- * @param calls how many calls each new group makes
- * @param seed what these calls are drawn from
+ * @param step the call of the group before which it is split
+ * @param colors the color of each rank; negative for a rank that joins no new group
+ * @param keys the key of each rank
+ * @param calls the number of calls of each new group
+ * @param seed the seed of these calls
  */
 public record SplitPlan(int step, List<Integer> colors, List<Integer> keys, int calls, long seed) {
   private static final int MAX_CALLS = 8;

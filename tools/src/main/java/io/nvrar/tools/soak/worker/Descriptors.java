@@ -12,7 +12,10 @@ import java.util.stream.Stream;
 public final class Descriptors {
   private Descriptors() {}
 
-  /** What each leads to, such as {@code socket:[4711]}; those that close meanwhile are left out. */
+  /**
+   * The target of each descriptor, such as {@code socket:[4711]}; descriptors that close meanwhile
+   * are left out.
+   */
   public static List<String> of(Path process) throws IOException {
     List<Path> links;
     try (Stream<Path> entries = Files.list(process.resolve("fd"))) {
@@ -23,7 +26,7 @@ public final class Descriptors {
       try {
         targets.add(Files.readSymbolicLink(link).toString());
       } catch (NoSuchFileException e) {
-        // Closed meanwhile, as the one by which this process has read the directory.
+        // Closed meanwhile, like the descriptor by which this process reads the directory.
       }
     }
     return targets;

@@ -10,8 +10,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * What the controller and a worker say to each other: one line of words, the first of which says
- * what it is.
+ * A message between the controller and a worker: one line of words, of which the first is the kind
+ * of message.
  */
 public record Line(List<String> words) {
   public static Line of(Object... words) {

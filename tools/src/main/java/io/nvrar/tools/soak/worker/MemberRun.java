@@ -18,9 +18,9 @@ import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank's way through a group: joins, makes the calls and looks at every result, closes. If the
- * group's fault is this rank's own doing, it is done here; if it comes from outside, the controller
- * is told when its moment has come.
+ * The run of one rank in a group: it joins, makes the calls, checks every result, and closes. If
+ * this rank causes the group's fault itself, it does so here; if the controller causes it, this
+ * class reports when its moment has come.
  */
 final class MemberRun {
   private static final long ACCOMPLICE_MILLIS = TimeUnit.SECONDS.toMillis(60);
@@ -35,17 +35,17 @@ final class MemberRun {
   private int step;
   private @Nullable Thread accomplice;
 
-  /** How a process becomes a member; a test's may be a bad one. */
+  /** Joins a group; tests may pass a faulty one. */
   public interface Joiner {
     CollectiveGroup join(byte[] ticket, int rank);
   }
 
-  /** Who is told what happens. */
+  /** Receives the events of the run. */
   interface Listener {
-    /** The moment of the fault. */
+    /** The moment of the fault is reached. */
     void reached(long atNanos);
 
-    /** A call has given what it must. */
+    /** A call has given the right result. */
     void verified(CallSpec call);
   }
 
@@ -54,7 +54,7 @@ final class MemberRun {
     this.rank = rank;
     this.joiner = joiner;
     this.listener = listener;
-    // Another rank's fault is none here.
+    // The fault of another rank does not concern this one.
     fault = plan.fault().rank() == rank ? plan.fault() : Fault.NONE;
   }
 
@@ -167,7 +167,7 @@ final class MemberRun {
     }
   }
 
-  /** What no group accepts must not harm it. */
+  /** Makes a call that every group must refuse without being affected. */
   private void refuse(CollectiveGroup group) {
     int complaints = 0;
     try (DeviceBuffer two = group.device().allocate(DataType.FLOAT32, 2);

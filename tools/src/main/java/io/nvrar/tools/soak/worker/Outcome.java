@@ -10,14 +10,14 @@ import java.util.List;
 /**
  * How a member's run ended.
  *
- * @param end in which way
- * @param phase where it was then
- * @param step before or in which call
- * @param exception the simple name of what was thrown, "" if nothing was
+ * @param end the kind of end
+ * @param phase the phase at the end
+ * @param step the call before or in which it ended
+ * @param exception the simple name of the exception, "" if there was none
  * @param message its message
- * @param lostRank of a {@link PeerLostException}, else -1
- * @param lostPid of a {@link PeerLostException}, else 0
- * @param missingRanks of a {@link CollectiveTimeoutException}
+ * @param lostRank the lost rank of a {@link PeerLostException}, else -1
+ * @param lostPid the process of a {@link PeerLostException}, else 0
+ * @param missingRanks the missing ranks of a {@link CollectiveTimeoutException}
  * @param atNanos when the calls ended, on the machine's monotonic clock
  * @param closedNanos when the member was closed
  */
@@ -35,15 +35,15 @@ public record Outcome(
 
   private static final int WORDS = 10;
 
-  /** The ways. */
+  /** The kinds of end. */
   public enum End {
-    /** Every call gave what it must, and the member closed. */
+    /** Every call gave the right result, and the member closed. */
     COMPLETE,
     /** A call or the creation threw. */
     FAILED,
     /** A call succeeded with a wrong result. */
     WRONG_RESULT,
-    /** The process is gone. */
+    /** The process died. */
     DIED,
     /** It did not end. */
     HANGS
@@ -74,7 +74,7 @@ public record Outcome(
         atNanos);
   }
 
-  /** The same, of a member that is closed. */
+  /** This outcome, with the time of the close. */
   Outcome closed(long nanos) {
     return new Outcome(
         end, phase, step, exception, message, lostRank, lostPid, missingRanks, atNanos, nanos);

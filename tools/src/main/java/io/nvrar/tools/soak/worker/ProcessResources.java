@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * What a process holds of the machine.
+ * The system resources of a process.
  *
- * @param descriptors what each open file descriptor leads to, sockets and pipes without their
+ * @param descriptors the target of each open file descriptor, sockets and pipes without their
  *     numbers
  * @param threads the names of the Java threads
  * @param tasks threads as the kernel counts them
@@ -31,7 +31,7 @@ public record ProcessResources(
   private static final String SEPARATOR = "\n";
   private static final int WORDS = 6;
 
-  /** Of this process, after a garbage collection. */
+  /** The resources of this process, after a garbage collection. */
   static ProcessResources ofThisProcess() throws IOException {
     MemoryMXBean memory = ManagementFactory.getMemoryMXBean();
     memory.gc();

@@ -23,10 +23,10 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A worker process: members of many groups, one after the other and at the same time, or their
- * observers. Commands come on standard input and what happens goes to the {@link AnswerPipe}, one
+ * A worker process, which holds members of many groups, in sequence and concurrently, or their
+ * observers. It reads commands from standard input and writes events to the {@link AnswerPipe}, one
  * {@link Line} each; standard output and standard error are a log, where the JVM also writes a
- * thread dump. Ends with its input.
+ * thread dump. It ends when its input ends.
  */
 public final class WorkerMain {
   private static final String HOST = "127.0.0.1";
@@ -53,7 +53,7 @@ public final class WorkerMain {
   public static void serve(String[] args, MemberRun.Joiner joiner) throws IOException {
     PrintWriter out = AnswerPipe.open();
     new WorkerMain(Long.parseLong(args[0]), Integer.parseInt(args[1]), joiner, out).serve();
-    System.exit(0); // members may be left in calls that nobody will end
+    System.exit(0); // members may still be in calls that will never end
   }
 
   private void serve() throws IOException {
@@ -65,7 +65,7 @@ public final class WorkerMain {
     }
   }
 
-  /** Loads and opens whatever stays loaded and open, before anybody counts it. */
+  /** Loads classes and opens files that stay open, before resources are counted. */
   private void warmUp() {
     byte[] ticket = Groups.createTicket("warm-up", 1, GroupConfig.defaults(), HOST);
     try (GroupObserver observer = Groups.observe(ticket);

@@ -1,6 +1,4 @@
-/**
- * The processes that are members: they make the calls that a round plans and say how these ended.
- */
+/** The worker processes: they make the calls of a round's plan and report the outcomes. */
 @NullMarked
 package io.nvrar.tools.soak.worker;
 
