@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -143,8 +144,11 @@ def lost_files():
 class BuildsTest(LauncherTestCase):
     def test_20_what_runs_keeps_its_files_whoever_builds_meanwhile(self):
         with Checkout() as checkout:
-            with checkout.launcher(*LONG_DECODE, *LONG_DECODE[4:]) as decode:
+            with checkout.launcher(*LONG_DECODE) as decode:
                 decode.await_output()
+                # Else it is over before all these builds are, where others want the processors too.
+                driver = decode.driver()
+                os.kill(driver, signal.SIGSTOP)
                 self.assertEqual(checkout.builds(), 1)
                 other = {"XDG_CACHE_HOME": checkout.cache_with_compiler("other")}
                 second = checkout.run("setup", **other)
@@ -160,6 +164,7 @@ class BuildsTest(LauncherTestCase):
                 self.assertIn("the build failed", broken.stderr)
                 self.assertEqual(lost_files(), [])
                 self.assertIsNone(decode.process.poll(), "the decode was over before it could be disturbed")
+                os.kill(driver, signal.SIGCONT)
                 self.assert_ends(decode, 0)
             self.assertEqual(len(checkout.published()), 2, "a build that somebody ran, and the newest")
             checkout.break_build(False)
