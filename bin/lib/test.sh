@@ -5,6 +5,8 @@ NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
 # What one step has done for all.
 NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
+# The unit tests wait for half of their time, and look at no process, port or file but their own: so two JVMs share the classes.
+TWO_JVMS=(-DforkCount=2)
 
 # In a file, because steps that run beside others say it too.
 leave_out() {
@@ -140,7 +142,7 @@ java_tests_alone() {
   fingerprint="$(source_fingerprint)"
   forget_libraries
   maven_tests_alone "$1" surefire verify -pl native,ray-plugin,tools,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
-    -Dspotless.check.skip && publish "$fingerprint"
+    -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
 }
 
 # launcher_tests DIRECTORY
@@ -289,7 +291,7 @@ cluster_steps() {
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
-    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}"
+    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
   fi
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
   if [[ -z "$all" ]]; then
