@@ -54,16 +54,23 @@ build_unless() {
   "$1" || build
 }
 
-# locked FUNCTION ARGS...: runs the function under the build lock of this checkout.
+# locked FUNCTION ARGS...: alone among those who let Maven build in this checkout, or build what Maven builds.
 locked() {
-  if ! { mkdir -p "$NVRAR_STATE" && [[ -w "$NVRAR_STATE" ]] && : >> "$NVRAR_STATE/build.lock"; } 2> /dev/null; then
+  alone build "$@"
+}
+
+# alone WHAT FUNCTION ARGS...: alone among those who build the same in this checkout.
+alone() {
+  local lock="$NVRAR_STATE/$1.lock"
+  shift
+  if ! { mkdir -p "$NVRAR_STATE" && [[ -w "$NVRAR_STATE" ]] && : >> "$lock"; } 2> /dev/null; then
     die "something has to be built here, and user $(id -un 2> /dev/null || id -u) may not write to $NVRAR_STATE: let its owner, $(stat -c %U "$NVRAR_HOME"), run \
 bin/nvrar setup, or take a checkout of your own"
   fi
   (
     flock -n 9 || { say "waiting for another build of this checkout" && flock 9; }
     "$@" 5<&- 9>&-
-  ) 9>> "$NVRAR_STATE/build.lock"
+  ) 9>> "$lock"
 }
 
 # Sets NVRAR_BUILD to the newest build, which stays as long as this process or one that it starts has descriptor 5. A newer one may come

@@ -21,6 +21,7 @@ def arguments(description):
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=os.path.abspath)  # the targets run elsewhere
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("--built", action="store_true")
     return parser.parse_args()
 

@@ -5,12 +5,20 @@ NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
 # What one step has done for all.
 NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
+# The unit tests wait for half of their time, and look at no process, port or file but their own: so two JVMs share the classes.
+TWO_JVMS=(-DforkCount=2)
 
-left_out=''
-
+# In a file, because steps that run beside others say it too.
 leave_out() {
-  left_out+="left out: $1"$'\n'
+  printf 'left out: %s\n' "$1" >> "$RESULTS/left-out"
 }
+
+# idly STEP...: in the way of nobody who wants a processor. For what only computes, beside tests that look at the clock: niceness would not
+# do, since a thread that wakes still waits for the time slice of one that is nice.
+idly() (
+  chrt --idle --pid 0 "$BASHPID"
+  "$@"
+)
 
 # step NAME STRICT FUNCTION ARGS...: runs one step with its output in a log: FUNCTION DIRECTORY ARGS, which puts its XML files there.
 # STRICT is no-skips or empty, or check: no XML files, the step is one test by itself.
@@ -25,9 +33,22 @@ step() {
   if ((code == 0)); then
     say "test: $name passed in $SECONDS s"
   else
-    say "test: $name FAILED after $SECONDS s; the end of $log:"
-    tail -n 40 "$log" >&2
+    # In one piece, since another step may have something to say too.
+    say "test: $name FAILED after $SECONDS s; the end of $log:"$'\n'"$(tail -n 40 "$log")"
   fi
+}
+
+# side_by_side STEPS OTHER_STEPS: two functions that run steps, each one after the other.
+side_by_side() {
+  # The others are a process group of their own, which ends with this shell.
+  set -m
+  "$2" &
+  other_steps=$!
+  set +m
+  trap 'kill -- "-$other_steps" 2> /dev/null || true' EXIT
+  "$1"
+  wait "$other_steps"
+  trap - EXIT
 }
 
 # step_if CONDITION WHAT NAME STRICT FUNCTION ARGS...: the step where the command CONDITION succeeds; else WHAT is left out. In CI the step
@@ -42,18 +63,31 @@ step_if() {
   fi
 }
 
-# native_tests DIRECTORY PRESET
-native_tests() {
-  locked native_tests_alone "$@"
+# native_alone PRESET FUNCTION ARGS...: alone among those who build in that preset's folder. Maven builds in the release's, too.
+native_alone() {
+  local preset="$1"
+  shift
+  alone "${preset/#release/build}" "$@"
 }
 
-native_tests_alone() {
-  local kernels=AUTO
+# native_build DIRECTORY PRESET
+native_build() {
+  native_alone "$2" native_build_alone "$2"
+}
+
+# The kernels, which no sanitizer changes, are those of the release.
+native_build_alone() {
+  local kernels=AUTO built=''
   [[ "${CI:-}" != true ]] || kernels=ON
+  [[ "$1" == release ]] || built="$NVRAR_HOME/native/build/release/kernels"
   cd "$NVRAR_HOME/native" &&
-    with_compiler cmake --preset "$2" "-DNVRAR_KERNELS=$kernels" &&
-    with_compiler cmake --build --preset "$2" &&
-    ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
+    with_compiler cmake --preset "$1" "-DNVRAR_KERNELS=$kernels" "-DNVRAR_KERNELS_BUILT=$built" &&
+    with_compiler cmake --build --preset "$1"
+}
+
+# native_tests DIRECTORY PRESET: of what native_build has built.
+native_tests() {
+  cd "$NVRAR_HOME/native" && native_alone "$2" ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
 }
 
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
@@ -97,9 +131,10 @@ format_check() {
   maven com.diffplug.spotless:spotless-maven-plugin:check
 }
 
-# java_tests DIRECTORY: what it packages, the launcher runs.
+# java_tests DIRECTORY: what it packages, the launcher runs; with the programs of bin/nvrar bench, since nobody can build them while Maven
+# runs other tests.
 java_tests() {
-  locked java_tests_alone "$@"
+  locked java_tests_alone "$@" && ensure_built && ensure_bench
 }
 
 java_tests_alone() {
@@ -107,7 +142,7 @@ java_tests_alone() {
   fingerprint="$(source_fingerprint)"
   forget_libraries
   maven_tests_alone "$1" surefire verify -pl native,ray-plugin,tools,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
-    -Dspotless.check.skip && publish "$fingerprint"
+    -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
 }
 
 # launcher_tests DIRECTORY
@@ -138,13 +173,27 @@ has_libfuzzer() {
   [[ -e "$(clang++-14 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]]
 }
 
-# fuzz_tests DIRECTORY MODULE SECONDS: each target so long, two sharing a core, or they would take a third of all the time.
-fuzz_tests() {
-  locked fuzz_tests_alone "$@"
+# fuzz_run MODULE ARGS...
+fuzz_run() {
+  local module="$1"
+  shift
+  PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$module/fuzz/run" "$@"
 }
 
-fuzz_tests_alone() {
-  PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$2/fuzz/run" --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
+# fuzz_build DIRECTORY MODULE: what it makes, no other build touches.
+fuzz_build() {
+  if [[ "$2" == native ]]; then
+    alone fuzz fuzz_run "$2" --build
+  else
+    locked fuzz_run "$2" --build
+  fi
+}
+
+# fuzz_tests DIRECTORY MODULE SECONDS: each target so long, two sharing a core, or they would take a third of all the time; beside tests, but
+# not idly, because an input may take so many seconds and no more.
+fuzz_tests() {
+  renice -n 10 -p "$BASHPID" > /dev/null
+  fuzz_run "$2" --built --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
 }
 
 # soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.
@@ -206,8 +255,65 @@ bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and
 END
 }
 
+# The steps of run_tests, with its options. Of two functions that run side by side, only the first runs Maven or builds what Maven does.
+
+unit_steps() {
+  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
+  if can_check_format; then
+    step format check format_check
+  else
+    leave_out "the format of the Java sources (the formatter does not run on JDK 21 and newer; this is $(java_major "$(find_jdk)"))"
+  fi
+  step java '' java_tests
+  [[ -n "$quick" ]] || step fuzz-java-build check fuzz_build ray-plugin
+}
+
+computing_steps() {
+  local libfuzzer='the native fuzzing (libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev)'
+  idly step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests
+  if [[ -n "$quick" ]]; then
+    leave_out 'the native tests under the sanitizers, the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
+    return
+  fi
+  idly step native-asan-build check native_build asan
+  idly step native-tsan-build check native_build tsan
+  idly step_if has_libfuzzer "$libfuzzer" fuzz-native-build check fuzz_build native
+  if [[ "${CI:-}" == true ]] || has_libfuzzer; then
+    step fuzz-native "$strict" fuzz_tests native "$fuzz_seconds"
+  fi
+}
+
+cluster_steps() {
+  local other
+  other="$(second_jdk)"
+  if [[ -z "$all" ]]; then
+    leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
+  elif [[ -z "$other" ]]; then
+    leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
+  else
+    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
+  fi
+  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
+  if [[ -z "$all" ]]; then
+    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
+  elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
+    ensure_ray "$NVRAR_SECOND_RAY_VERSION"
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
+  fi
+  step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
+}
+
+# On what is published, or was copied. The launcher's tests have clusters, and so come beside the tests that have none.
+published_steps() {
+  step launcher "$strict" launcher_tests
+  if [[ -z "$quick" ]]; then
+    step soak check soak_test "$minutes"
+    step fuzz-java "$strict" fuzz_tests ray-plugin "$fuzz_seconds"
+  fi
+}
+
 run_tests() {
-  local quick='' all='' strict='' minutes=1 fuzz_seconds=10 argument other
+  local quick='' all='' strict='' minutes=1 fuzz_seconds=10 argument
   [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
   for argument in "$@"; do
     case "$argument" in
@@ -224,6 +330,10 @@ run_tests() {
     esac
   done
   [[ -z "$all" ]] || { minutes=5 && fuzz_seconds=60; }
+  rm -rf "$RESULTS"
+  mkdir -p "$RESULTS"
+  : > "$RESULTS/steps"
+  : > "$RESULTS/left-out"
   ensure_packages ray tests
   ensure_ray "$NVRAR_RAY_VERSION"
   if ! find_nvcc > /dev/null; then
@@ -234,53 +344,12 @@ run_tests() {
       leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
     fi
   fi
-  rm -rf "$RESULTS"
-  mkdir -p "$RESULTS"
-  : > "$RESULTS/steps"
-
-  step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests
-  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
-  if [[ -n "$quick" ]]; then
-    leave_out 'the native tests under the sanitizers (--quick)'
-  else
+  step native-build check native_build release
+  side_by_side unit_steps computing_steps
+  side_by_side cluster_steps published_steps
+  if [[ -z "$quick" ]]; then
     step native-asan '' native_tests asan
     step native-tsan '' native_tests tsan
-  fi
-
-  if can_check_format; then
-    step format check format_check
-  else
-    leave_out "the format of the Java sources (the formatter does not run on JDK 21 and newer; this is $(java_major "$(find_jdk)"))"
-  fi
-
-  step java '' java_tests
-  other="$(second_jdk)"
-  if [[ -z "$all" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
-  elif [[ -z "$other" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
-  else
-    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}"
-  fi
-
-  step launcher "$strict" launcher_tests
-  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
-  if [[ -z "$all" ]]; then
-    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
-  elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
-    ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
-  fi
-
-  step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
-
-  if [[ -n "$quick" ]]; then
-    leave_out 'the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
-  else
-    step_if has_libfuzzer 'the native fuzzing (libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev)' \
-      fuzz-native "$strict" fuzz_tests native "$fuzz_seconds"
-    step fuzz-java "$strict" fuzz_tests ray-plugin "$fuzz_seconds"
-    step soak check soak_test "$minutes"
   fi
 
   if has_gpu && ! find_nvcc > /dev/null; then
@@ -293,5 +362,5 @@ run_tests() {
 (nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
   fi
   leave_out 'tests of groups that span hosts (this version has none)'
-  NVRAR_LEFT_OUT="$left_out" "${OWN_PYTHON[@]}" python3 -I "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
+  NVRAR_LEFT_OUT="$(cat "$RESULTS/left-out")" "${OWN_PYTHON[@]}" python3 -I "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }

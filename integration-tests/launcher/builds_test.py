@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -25,7 +26,9 @@ if [ -n "$nvcc" ]; then echo .nv_fatbin; fi > native/build/release/libnvrar.so
 """
 NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.1'\n"
 FUZZ = """#!/bin/sh
-flock -n "$NVRAR_TEST_CHECKOUT/target/nvrar/build.lock" true || echo locked
+for lock in build fuzz; do
+  flock -n "$NVRAR_TEST_CHECKOUT/target/nvrar/$lock.lock" true || echo "$lock is locked"
+done
 """
 NOBODY = 65534
 
@@ -143,8 +146,11 @@ def lost_files():
 class BuildsTest(LauncherTestCase):
     def test_20_what_runs_keeps_its_files_whoever_builds_meanwhile(self):
         with Checkout() as checkout:
-            with checkout.launcher(*LONG_DECODE, *LONG_DECODE[4:]) as decode:
+            with checkout.launcher(*LONG_DECODE) as decode:
                 decode.await_output()
+                # Else it is over before all these builds are, where others want the processors too.
+                driver = decode.driver()
+                os.kill(driver, signal.SIGSTOP)
                 self.assertEqual(checkout.builds(), 1)
                 other = {"XDG_CACHE_HOME": checkout.cache_with_compiler("other")}
                 second = checkout.run("setup", **other)
@@ -160,6 +166,7 @@ class BuildsTest(LauncherTestCase):
                 self.assertIn("the build failed", broken.stderr)
                 self.assertEqual(lost_files(), [])
                 self.assertIsNone(decode.process.poll(), "the decode was over before it could be disturbed")
+                os.kill(driver, signal.SIGCONT)
                 self.assert_ends(decode, 0)
             self.assertEqual(len(checkout.published()), 2, "a build that somebody ran, and the newest")
             checkout.break_build(False)
@@ -203,12 +210,13 @@ class BuildsTest(LauncherTestCase):
             self.assertEqual((done.returncode, checkout.builds()), (0, 3), done.stderr)
             self.assertIn(cuda["XDG_CACHE_HOME"], checkout.compilers()[-1], "who has no compiler takes the kernels from nobody")
 
-    def test_24_fuzzing_builds_alone_as_every_other_test_does(self):
-        script = 'set -euo pipefail; for part in common build test; do . "$NVRAR_HOME/bin/lib/$part.sh"; done; fuzz_tests "$NVRAR_HOME" "$1" 1'
+    def test_24_fuzzing_builds_alone_as_every_other_test_does_and_then_lets_others_build(self):
+        script = 'set -euo pipefail; for part in common build test; do . "$NVRAR_HOME/bin/lib/$part.sh"; done; "$@"'
         with Checkout() as checkout:
-            for module in ("native", "ray-plugin"):
+            for module, lock in (("native", "fuzz"), ("ray-plugin", "build")):
                 checkout.write(os.path.join(checkout.home, module, "fuzz/run"), FUZZ, 0o755)
-                done = subprocess.run(
-                    ["bash", "-c", script, "-", module], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False,
-                    env={**os.environ, "NVRAR_HOME": checkout.home, "NVRAR_TEST_CHECKOUT": checkout.home})
-                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "locked\n", ""))
+                for command, said in ((("fuzz_build", checkout.home, module), f"{lock} is locked\n"), (("fuzz_tests", checkout.home, module, "1"), "")):
+                    done = subprocess.run(
+                        ["bash", "-c", script, "-", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S,
+                        check=False, env={**os.environ, "NVRAR_HOME": checkout.home, "NVRAR_TEST_CHECKOUT": checkout.home})
+                    self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
