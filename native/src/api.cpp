@@ -105,10 +105,11 @@ nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* 
     require(out, "out");
     if (rule_count != 0) require(rules, "rules");
     auto comm = std::make_unique<nvrar_comm>();
+    const auto taken_config = nvrar::take_struct<nvrar_config>(config, "config");
+    nvrar::TuningTable::check_count(rule_count);
     std::vector<nvrar_tuning_rule> room;
     const std::span<const nvrar_tuning_rule> taken = nvrar::take_structs(rules, rule_count, "rules", &room);
-    comm->communicator =
-        nvrar::Communicator::prepare(nvrar::take_struct<nvrar_config>(config, "config"), taken, unique_id, descriptor);
+    comm->communicator = nvrar::Communicator::prepare(taken_config, taken, unique_id, descriptor);
     *out = comm.release();
   });
 }

@@ -292,10 +292,10 @@ void Communicator::run(const Call& call, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
   check_call(call, member_->rank(), member_->layout().topology);
+  const Plan plan = member_->plan(call, tuning_);
   // Counted although it sends nothing: a rank that alone passes count 0 is then one call ahead, which its next call
   // reveals.
   ++sequence_;
-  const Plan plan = member_->plan(call, tuning_);
   const nvrar_call record = record_of(call, plan, sequence_);
   if (call.count == 0 && call.collective != NVRAR_BARRIER) {
     member_->record_empty(record);

@@ -2,6 +2,7 @@
 // never valid.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +260,28 @@ TEST(Structs, OfANewerCallerAreTakenUnlessTheySayWhatIsNotKnownHere) {
   transfers[1].known.size = sizeof(nvrar_transfer);
   EXPECT_EQ(nvrar_batch(group.comm(0), transfers[0].get(), 2, 0), NVRAR_INVALID_ARGUMENT);
   EXPECT_STREQ(nvrar_last_error(), "transfers[1].size is 32, that of the first is 40");
+}
+
+// Too many rules are refused by their number: behind the last that a table may have there may be nothing.
+TEST(Structs, OfATableThatIsTooLongAreNotRead) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t bytes = NVRAR_MAX_TUNING_RULES * sizeof(nvrar_tuning_rule);
+  ASSERT_EQ(bytes % page, 0u);
+  void* const memory = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(::mprotect(static_cast<uint8_t*>(memory) + bytes, page, PROT_NONE), 0);
+  auto* const rules = static_cast<nvrar_tuning_rule*>(memory);
+  for (int i = 0; i < NVRAR_MAX_TUNING_RULES; ++i) rules[i] = rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 4096);
+  const nvrar_config config = make_config(0, 1, {});
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+  uint8_t descriptor[NVRAR_DESCRIPTOR_BYTES];
+  nvrar_comm* comm = nullptr;
+  EXPECT_EQ(nvrar_prepare(&config, rules, ~0u, id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
+  EXPECT_STREQ(nvrar_last_error(), "a tuning table of 4294967295 rules is longer than 128");
+  EXPECT_EQ(nvrar_prepare(&config, rules, NVRAR_MAX_TUNING_RULES, id, descriptor, &comm), NVRAR_OK);
+  EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  ::munmap(memory, bytes + page);
 }
 
 TEST(Structs, ThatANewerCallerLeavesToTheLibrarySayHowMuchOfThemIsFilled) {

@@ -74,9 +74,16 @@ void run_kernel(cuda::Context context, const cuda::KernelArgs& args, uint32_t bl
   count_ended(context, args, blocks);
 }
 
+std::mutex launched_mutex;
+std::vector<std::pair<uint32_t, uint32_t>> launched;  // blocks and threads of every launch
+
 cuda::Result launch_kernel(const void* config, void** arguments) {
   cuda::LaunchConfig launch;
   std::memcpy(&launch, config, sizeof launch);
+  {
+    const std::lock_guard lock(launched_mutex);
+    launched.emplace_back(launch.grid[0], launch.block[0]);
+  }
   cuda::KernelArgs args;
   std::memcpy(&args, arguments[0], sizeof args);  // those of a batch begin with them
   if (args.launch.rank == 0) page_of_rank_0 = args.page;
@@ -337,6 +344,18 @@ TEST(LaunchError, BeforeAnythingIsEnqueuedLeavesTheGroupAsItWas) {
 }
 
 // A repeated call would be matched with different launches of the peers.
+TEST(Launches, OfACallAreOfOneShapeButForTheLast) {
+  on_the_stub([](Pair& pair) {
+    kernels = Kernels::kEnd;
+    launched.clear();
+    ASSERT_EQ(pair.all_reduce(kSeveralLaunches), "");
+    const std::lock_guard lock(launched_mutex);
+    ASSERT_GT(launched.size(), 2u);
+    for (size_t i = 1; i + 1 < launched.size(); ++i) EXPECT_EQ(launched[i], launched[0]) << i;
+    EXPECT_LT(launched.back().first, launched[0].first) << "the last one has less to do";
+  });
+}
+
 TEST(LaunchError, InTheMidstOfACallEndsTheGroup) {
   on_the_stub([](Pair& pair) {
     stub_cuda_refuse("cuLaunchKernelEx:2:3");

@@ -149,7 +149,7 @@ TEST(DamagedDescriptor, IsRefusedOrHarmlessAtEveryByte) {
         // What nobody reads: behind the end of the build's text, and what is of the CUDA backend.
         const size_t behind_text = offsetof(Descriptor, build_id) + std::strlen(descriptors[0].build_id) + 1;
         EXPECT_TRUE((byte >= behind_text && byte < offsetof(Descriptor, tuning_hash)) ||
-                    byte >= offsetof(Descriptor, multiprocessors))
+                    byte >= offsetof(Descriptor, compute_capability))
             << "byte " << byte;
       }
       for (nvrar_comm* member : members) EXPECT_EQ(nvrar_destroy(member), NVRAR_OK);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "call/call.h"
+#include "common/abi_struct.h"
 #include "common/error.h"
 #include "control/flight_record.h"
 #include "control/memory_room.h"
@@ -21,8 +22,39 @@
 #include "report.h"
 #include "support/pool.h"
 
+namespace nvrar {
+namespace test {
+// A struct whose first version had no `fresh`.
+struct Grown {
+  uint32_t size;
+  uint32_t old;
+  uint64_t fresh;
+};
+}  // namespace test
+template <>
+inline constexpr uint32_t kFirstBytes<test::Grown> = 8;
+}  // namespace nvrar
+
 namespace nvrar::test {
 namespace {
+
+TEST(Structs, OfAnOlderCallerLackWhatCameLater) {
+  const uint32_t older[2][2] = {{8, 5}, {8, 6}};
+  const Grown taken = take_struct<Grown>(older[0], "one");
+  EXPECT_EQ(taken.size, sizeof(Grown));
+  EXPECT_EQ(taken.old, 5u);
+  EXPECT_EQ(taken.fresh, 0u);
+  std::vector<Grown> room;
+  const auto all = take_structs(reinterpret_cast<const Grown*>(older), 2, "all", &room);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1].old, 6u);
+  EXPECT_EQ(all[1].fresh, 0u);
+  uint32_t filled[3] = {8, 0, 77};
+  give_struct(filled, filled[0], Grown{0, 9, 10});
+  EXPECT_EQ(filled[0], 8u);
+  EXPECT_EQ(filled[1], 9u);
+  EXPECT_EQ(filled[2], 77u) << "behind the caller's struct";
+}
 
 constexpr uint64_t kAt = 0x10000;
 

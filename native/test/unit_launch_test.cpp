@@ -313,6 +313,35 @@ TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
   EXPECT_EQ(grid(1000 * 512, 100).threads, 11 * 32u);
 }
 
+TEST(Shapes, OfTheLastLaunchAreItsOwn) {
+  const protocol::Topology topology{4, 4};
+  Call call;
+  call.collective = NVRAR_ALL_REDUCE;
+  call.data_type = NVRAR_FLOAT32;
+  call.op = NVRAR_SUM;
+  call.algorithm = NVRAR_ALGORITHM_TWO_SHOT;
+  const protocol::RingLayout layout{protocol::kMinRingBytes, topology};
+  call.count = 1 << 20;
+  const uint64_t per_launch = make_plan(call, layout, {}, cuda::limits_of(90)).elements_per_launch;
+  call.count = 2 * per_launch + 1;
+  Plan plan = make_plan(call, layout, {}, cuda::limits_of(90));
+  ASSERT_EQ(plan.launches, 3u);
+  give_shapes(&plan, call, topology, {128, 0, 2, 1000}, cuda::limits_of(90));
+  EXPECT_EQ(plan.shape.blocks, per_launch * 4 / (4 * 512)) << "a block for each tile";
+  EXPECT_EQ(plan.shape.threads, 128u);
+  EXPECT_EQ(plan.last_shape.blocks, 1u);
+  give_shapes(&plan, call, topology, {128, 0, 2, 1}, cuda::limits_of(90));
+  EXPECT_FALSE(plan.shape.single) << "one block takes turns";
+  EXPECT_EQ(plan.shape.tiles_per_block, 2u);
+  EXPECT_TRUE(plan.last_shape.single);
+}
+
+TEST(Architectures, HaveTheLimitsOfTheNewestThatIsNotNewer) {
+  for (const uint32_t capability : {75u, 80u, 86u, 90u, 120u}) {
+    EXPECT_EQ(&cuda::limits_of(capability), &cuda::kArchitectures[0].limits) << capability;
+  }
+}
+
 using cuda::LaunchLog;
 
 cuda::LoggedLaunch captured(uint64_t sequence) {

@@ -29,7 +29,7 @@ class Member {
   // How this member runs a call that has passed check_call.
   Plan plan(const Call& call, const TuningTable& tuning) const {
     Plan plan = make_plan(call, layout_, tuning, plan_limits());
-    give_shapes(&plan, call, layout_.topology, kernel_shape(call, plan.algorithm), plan_limits());
+    shape(&plan, call);
     return plan;
   }
 
@@ -66,7 +66,8 @@ class Member {
 
  protected:
   virtual const PlanLimits& plan_limits() const noexcept = 0;
-  virtual KernelShape kernel_shape(const Call& /*call*/, Algorithm /*algorithm*/) const { return {}; }
+  // On the CPU a launch has one shape: the calling thread.
+  virtual void shape(Plan* /*plan*/, const Call& /*call*/) const {}
 
   // rings_on_host: the shared segments also hold the rings.
   Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)

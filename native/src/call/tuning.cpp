@@ -32,12 +32,16 @@ bool fits(int32_t wanted, uint32_t actual) noexcept { return wanted == 0 || stat
 
 }  // namespace
 
-TuningTable::TuningTable(std::span<const nvrar_tuning_rule> rules) : rules_(rules.begin(), rules.end()) {
-  if (rules.size() > NVRAR_MAX_TUNING_RULES) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a tuning table of " + std::to_string(rules.size()) + " rules is longer than " +
-                                            std::to_string(NVRAR_MAX_TUNING_RULES));
-  }
+void TuningTable::check_count(size_t count) {
+  if (count <= NVRAR_MAX_TUNING_RULES) return;
+  throw Error(NVRAR_INVALID_ARGUMENT, "a tuning table of " + std::to_string(count) + " rules is longer than " +
+                                          std::to_string(NVRAR_MAX_TUNING_RULES));
+}
+
+TuningTable::TuningTable(std::span<const nvrar_tuning_rule> rules) {
+  check_count(rules.size());
   for (uint32_t i = 0; i < rules.size(); ++i) check_rule(rules[i], i);
+  rules_.assign(rules.begin(), rules.end());
 }
 
 int32_t TuningTable::algorithm(int32_t data_type, uint64_t bytes, uint32_t world,

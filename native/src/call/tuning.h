@@ -14,6 +14,8 @@ class TuningTable {
  public:
   TuningTable() = default;
   // Throws NVRAR_INVALID_ARGUMENT, naming the line.
+  // Throws NVRAR_INVALID_ARGUMENT if no table may have so many rules.
+  static void check_count(size_t count);
   explicit TuningTable(std::span<const nvrar_tuning_rule> rules);
 
   // The first rule that matches, else NVRAR_ALGORITHM_AUTO. ranks_per_node: world where all ranks are in one node.

@@ -6,9 +6,12 @@
 #include <nvrar.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/error.h"
@@ -34,6 +37,8 @@ constexpr uint32_t kMostStructBytes = 4096;
 
 template <class Struct>
 void check_struct_size(const std::string& name, uint32_t size) {
+  // Padding would hold what the caller had there before.
+  static_assert(std::has_unique_object_representations_v<Struct>);
   static_assert(kFirstBytes<Struct> != 0 && kFirstBytes<Struct> <= sizeof(Struct) && offsetof(Struct, size) == 0);
   if (size >= kFirstBytes<Struct> && size <= kMostStructBytes) return;
   throw Error(NVRAR_INVALID_ARGUMENT, name + ".size is " + std::to_string(size) + ", not one between " +

@@ -4,6 +4,7 @@
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
 #include "protocol/point_to_point.h"
+#include "protocol/team.h"
 #include "protocol/two_shot.h"
 
 namespace {
@@ -108,6 +109,49 @@ struct PlainTransferLane {
   __device__ void store_part(uint8_t* to, uint64_t word, uint32_t) { *to = static_cast<uint8_t>(word); }
 };
 
+struct PlainTeam {
+  Packet* rings[kMaxRanks];
+  uint32_t own_rank;
+  const uint32_t* send;
+  uint32_t* recv;
+
+  __device__ uint32_t rank() const { return own_rank; }
+  template <class Visit>
+  __device__ void each_tile(Visit visit) {
+    visit(0);
+  }
+  template <class Visit>
+  __device__ void each_peer(Visit visit) {
+    visit(1);
+  }
+  template <class Visit>
+  __device__ void each_source(Visit visit) {
+    visit(1);
+  }
+  __device__ void push(uint32_t peer, uint32_t slot, uint32_t, uint32_t run) { rings[peer][slot][0] = send[run]; }
+  __device__ bool gather(uint32_t source, uint32_t slot, uint32_t, uint32_t run, bool good) {
+    recv[run] = rings[source][slot][0];
+    return good;
+  }
+  __device__ bool meet(bool good) { return good; }
+  __device__ void sum(uint32_t run, bool good) { recv[run] += good ? send[run] : 0; }
+  __device__ void clear(uint32_t slot, uint32_t) { rings[own_rank][slot] = SentinelPacket::empty(); }
+  __device__ void take_result() {}
+  __device__ void give_result(uint32_t to, uint32_t slot, uint32_t run) { rings[to][slot][0] = recv[run]; }
+  __device__ bool drain(uint32_t, uint32_t slot, uint32_t run) {
+    recv[run] = rings[own_rank][slot][0];
+    return true;
+  }
+  __device__ void next_tile(uint32_t) {}
+};
+
+template <bool kTwoShot>
+__device__ bool all_of_team(PlainTeam& team, const Launch& launch) {
+  const Tiles<kTwoShot> tiles{{launch.topology()}};
+  send_tiles(team, tiles);
+  return reduce_tiles(team, tiles, launch.layout, true);
+}
+
 template <class Packets>
 __device__ bool all_sums(PlainLane& lane, const Launch& launch) {
   DirectExchange exchange;
@@ -137,6 +181,10 @@ extern "C" __global__ void collectives(PlainLane lane, Launch launch, CallSignat
   launch.header_hash = header_hash(call);
   *done = barrier(lane, launch) && broadcast(lane, launch) && all_gather(lane, launch) && all_to_all(lane, launch) &&
           all_sums<EpochPacket>(lane, launch) && all_sums<SentinelPacket>(lane, launch);
+}
+
+extern "C" __global__ void teams(PlainTeam team, Launch launch, bool* done) {
+  *done = all_of_team<false>(team, launch) && all_of_team<true>(team, launch);
 }
 
 extern "C" __global__ void transfers(PlainTransferLane lane, PairEnd end, Transfer transfer, bool* done) {

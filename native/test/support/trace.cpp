@@ -44,6 +44,7 @@ std::string Trace::run(const std::vector<TracedLaunch>& launches) {
   for (std::thread& thread : threads) thread.join();
   epoch_ += launches.size();
   for (const auto& [where, place] : memory_) {
+    if (place.kept) fault(rank_name(where.first) + " leaves a slot full");
     if (place.unread) fault(rank_name(where.first) + " leaves unread what " + rank_name(place.source) + " sent");
   }
   return fault_;
@@ -100,6 +101,9 @@ void Trace::send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, 
   if (peer == rank && layout_.topology.nodes() == 1) fault(rank_name(rank) + " sends to itself");
   Rank& own = ranks_[rank];
   Place& place = memory_[{peer, slot}];
+  if (place.kept) {
+    fault(rank_name(rank) + " sends into a slot of " + rank_name(peer) + " that was not emptied");
+  }
   if (place.epoch == epoch) {
     fault(rank_name(rank) + " and " + rank_name(place.source) + " write one slot of " + rank_name(peer) +
           " in one launch");
@@ -155,6 +159,16 @@ bool Trace::take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets
 void Trace::sent(uint32_t rank) {
   const std::lock_guard lock(mutex_);
   ranks_[rank].has_sent = true;
+}
+
+void Trace::keep(uint32_t rank, uint64_t slot) {
+  const std::lock_guard lock(mutex_);
+  memory_[{rank, slot}].kept = true;
+}
+
+void Trace::clear(uint32_t rank, uint64_t slot) {
+  const std::lock_guard lock(mutex_);
+  memory_[{rank, slot}].kept = false;
 }
 
 void Trace::store(uint32_t rank, uint64_t at, uint64_t bytes, const std::string& value) {

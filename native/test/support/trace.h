@@ -44,6 +44,7 @@ class Trace {
     uint64_t epoch = 0;
     uint32_t packets = 0;
     bool unread = false;
+    bool kept = false;  // a team has taken it, and has not emptied the slot
     uint32_t source = 0;
     std::string value;
     Clock sent{};
@@ -68,6 +69,8 @@ class Trace {
   void leave(uint32_t rank, const TracedLaunch& launch, uint64_t epoch);
   void send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, uint64_t epoch, const std::string& value);
   bool take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets, uint64_t epoch, std::string* value);
+  void keep(uint32_t rank, uint64_t slot);
+  void clear(uint32_t rank, uint64_t slot);
   void store(uint32_t rank, uint64_t at, uint64_t bytes, const std::string& value);
   void sent(uint32_t rank);
   void check_output(uint32_t rank, const TracedLaunch& launch);

@@ -55,7 +55,9 @@ class TraceTeam {
     sum_ = trace_->sum_of(0, world(), values_);
     if (!kTwoShot) store(run, sum_);
   }
-  static void clear(uint32_t, uint32_t) {}  // what was taken is empty
+  void clear(uint32_t slot, uint32_t run) {
+    if (has(run)) trace_->clear(rank_, data_ + slot);
+  }
   static void take_result() {}
   void give_result(uint32_t to, uint32_t slot, uint32_t run) {
     if (to != rank_) return send(to, slot, run, sum_);
@@ -64,6 +66,7 @@ class TraceTeam {
   bool drain(uint32_t peer, uint32_t slot, uint32_t run) {
     std::string value;
     if (!take(peer, slot, run, &value)) return false;
+    clear(slot, run);
     store(run, value);
     return true;
   }
@@ -81,7 +84,10 @@ class TraceTeam {
     if (has(run)) trace_->send(rank_, peer, data_ + slot, packets(run), launch_.epoch, value);
   }
   bool take(uint32_t source, uint32_t slot, uint32_t run, std::string* value) {
-    return !has(run) || trace_->take(rank_, data_ + slot, source, packets(run), launch_.epoch, value);
+    if (!has(run)) return true;
+    if (!trace_->take(rank_, data_ + slot, source, packets(run), launch_.epoch, value)) return false;
+    trace_->keep(rank_, data_ + slot);
+    return true;
   }
   void store(uint32_t run, const std::string& value) {
     if (has(run)) trace_->store(rank_, offset(run), bytes(run), value);

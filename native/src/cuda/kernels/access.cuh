@@ -35,7 +35,8 @@ __device__ __forceinline__ void send_packet(const KernelArgs& args, Packet* slot
 }
 // Empties an own slot whose packet was taken. A relaxed store is enough, although a peer will store to the slot again:
 // it does so two launches later at the earliest, after the header that this rank sends in its next launch, and that
-// launch begins when this kernel has ended, which completes its stores (model/README.md, a rank's own clearing).
+// launch begins when this kernel has ended (launches of a group are in one order), which completes its stores
+// (model/README.md, a rank's own clearing).
 __device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slot) {
   pass_moment(args, protocol::Moment::kClears, slot);
   if (protocol::planted(protocol::Defect::kKeptSlots)) return;

@@ -145,7 +145,8 @@ class Entry {
 
 // The one way of every kernel through a launch of a collective. Body:
 //
-//   bool prepare()                  loads that overlap the entry's, before the launch's number is known; false: leave
+//   bool prepare()                  loads that overlap the entry's, before the launch's number is known. Always true:
+//                                   a block that left here would never be counted as ended
 //   void send(uint64_t epoch)       what goes out before block 0 looks back at the launch before
 //   void finish(uint64_t epoch)     the rest
 template <class Body>

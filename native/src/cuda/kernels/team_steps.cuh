@@ -76,7 +76,8 @@ class TeamAllReduce {
     visit(peer_);
   }
   __device__ __forceinline__ void push(uint32_t, uint32_t slot, uint32_t tile, uint32_t run) const {
-    const Packet payload = is_first(tile) ? input_ : load(run);
+    const bool is_loaded = is_first(tile) && !protocol::planted(protocol::Defect::kNextOwner);
+    const Packet payload = is_loaded ? input_ : load(run);
     if (has(run)) send_packet(args_, theirs(slot), protocol::SentinelPacket::seal(payload, epoch_));
   }
   __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good) const {

@@ -2,7 +2,9 @@
 #ifndef NVRAR_CUDA_LAUNCH_ARCHITECTURE_H
 #define NVRAR_CUDA_LAUNCH_ARCHITECTURE_H
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "call/plan.h"
 
@@ -22,6 +24,11 @@ constexpr Architecture kArchitectures[] = {
       .two_phase_area_bytes = ~uint64_t{0},
       .shape = {.blocks_of_one_tile = 64, .tiles_of_small_blocks = 8}}},
 };
+
+static_assert(std::is_sorted(std::begin(kArchitectures), std::end(kArchitectures),
+                             [](const Architecture& a, const Architecture& b) {
+                               return a.compute_capability < b.compute_capability;
+                             }));
 
 // Of a GPU that is older than the first row: that row's.
 constexpr const PlanLimits& limits_of(uint32_t compute_capability) noexcept {

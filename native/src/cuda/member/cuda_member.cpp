@@ -204,9 +204,10 @@ const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const
   return device_->kernel({algorithm, call.data_type, call.op, layout_.topology, aligned});
 }
 
-KernelShape CudaMember::kernel_shape(const Call& call, Algorithm algorithm) const {
-  const Kernel& kernel = kernel_of(call, algorithm);
-  return {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_};
+void CudaMember::shape(Plan* plan, const Call& call) const {
+  const Kernel& kernel = kernel_of(call, plan->algorithm);
+  give_shapes(plan, call, layout_.topology,
+              {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_}, plan_limits());
 }
 
 void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured) {

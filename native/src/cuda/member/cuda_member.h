@@ -61,7 +61,7 @@ class CudaMember final : public Member {
   };
 
   const PlanLimits& plan_limits() const noexcept override { return limits_of(device_->compute_capability()); }
-  KernelShape kernel_shape(const Call& call, Algorithm algorithm) const override;
+  void shape(Plan* plan, const Call& call) const override;
   const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
