@@ -1,4 +1,4 @@
-// The Team of a Trace (protocol/team.h): one thread does what a team's workers do, a run at a time.
+// The Team of a Trace (protocol/team.h): one thread does the work of all workers of a team, one run at a time.
 #ifndef NVRAR_TEST_SUPPORT_TRACE_TEAM_H
 #define NVRAR_TEST_SUPPORT_TRACE_TEAM_H
 
@@ -55,7 +55,7 @@ class TraceTeam {
     sum_ = trace_->sum_of(0, world(), values_);
     if (!kTwoShot) store(run, sum_);
   }
-  static void clear(uint32_t, uint32_t) {}  // what was taken is empty
+  static void clear(uint32_t, uint32_t) {}  // take has emptied the slots already
   static void take_result() {}
   void give_result(uint32_t to, uint32_t slot, uint32_t run) {
     if (to != rank_) return send(to, slot, run, sum_);
@@ -91,7 +91,7 @@ class TraceTeam {
   uint32_t rank_;
   const protocol::Launch& launch_;
   protocol::Tiles<kTwoShot> tiles_;
-  uint64_t data_;  // the first slot of the launch's data
+  uint64_t data_;  // the first data slot of the launch
   std::vector<std::string> values_;
   std::string sum_;
 };
