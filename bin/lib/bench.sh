@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# bin/nvrar bench: builds the two programs that the Java command of the same name measures beside itself. Sourced by bin/nvrar.
+# bin/nvrar bench: builds the two native programs whose times the Java command of the same name compares with its own.
+# Sourced by bin/nvrar.
 
-# The second needs MPI, which is for comparison only: where it is missing, the command says so.
+# The second program needs MPI and is for comparison only: if MPI is missing, the command reports that.
 ensure_bench() {
   # A package made by integration-tests/gpu/pack.sh contains the programs but no sources.
   [[ -e "$NVRAR_HOME/native/CMakeLists.txt" ]] || return 0
@@ -14,7 +15,7 @@ ensure_bench() {
   locked build_bench
 }
 
-# Whether the build that this command holds has the programs, which the caller names.
+# Whether the build that this command holds has all of `programs`, an array of the caller.
 has_bench() {
   local program
   for program in "${programs[@]}"; do
@@ -40,7 +41,7 @@ build_bench() {
   done
 }
 
-# add_to_build FILE: adds a file of native/build/release, unless the build has it already: it may be running.
+# add_to_build FILE: adds a file of native/build/release, unless the build has it already; then it may be in use.
 add_to_build() {
   local file="$NVRAR_BUILD/$1"
   [[ ! -e "$file" ]] || return 0

@@ -6,16 +6,17 @@
 # running command.
 #
 #   target/nvrar/builds/NAME/lib           our jars and their libraries
-#                            fingerprint   of the sources that they are of
-#                            kernels       the nvcc that compiled the GPU kernels; is there if the library has any
-#                            bench         the programs of bin/nvrar bench, once somebody wanted them, and above it their libnvrar.so
-#                            users         held by whoever runs it
-#   target/nvrar/current                   a link to the newest one
+#                            fingerprint   that of the sources that were built
+#                            kernels       the nvcc that compiled the GPU kernels; exists only if the library has any
+#                            bench         the programs of bin/nvrar bench, once they were needed; their libnvrar.so is
+#                                          one level up
+#                            users         locked by each command that runs this build
+#   target/nvrar/current                   a link to the newest build
 
 BUILDS="$NVRAR_STATE/builds"
 CURRENT="$NVRAR_STATE/current"
 
-# The build that hold_build holds.
+# The build that hold_build has locked.
 NVRAR_BUILD=''
 
 # One line that changes whenever a source file does.
@@ -32,7 +33,7 @@ is_built() {
   [[ -e "$CURRENT/users" && -e "$CURRENT/fingerprint" && "$(cat "$CURRENT/fingerprint")" == "$(source_fingerprint)" ]]
 }
 
-# Makes sure that the newest build is of the present sources, and holds it.
+# Makes sure that the newest build is one of the current sources, and holds it.
 ensure_built() {
   is_built || locked build_unless is_built || return
   hold_build
@@ -54,12 +55,12 @@ build_unless() {
   "$1" || build
 }
 
-# locked FUNCTION ARGS...: alone among those who let Maven build in this checkout, or build what Maven builds.
+# locked FUNCTION ARGS...: runs FUNCTION while no other process runs Maven in this checkout or builds what Maven builds.
 locked() {
   alone build "$@"
 }
 
-# alone WHAT FUNCTION ARGS...: alone among those who build the same in this checkout.
+# alone WHAT FUNCTION ARGS...: runs FUNCTION while no other process builds WHAT in this checkout.
 alone() {
   local lock="$NVRAR_STATE/$1.lock"
   shift
@@ -73,8 +74,8 @@ bin/nvrar setup, or take a checkout of your own"
   ) 9>> "$lock"
 }
 
-# Sets NVRAR_BUILD to the newest build, which stays as long as this process or one that it starts has descriptor 5. A newer one may come
-# between the look and the hold, and remove this one.
+# Sets NVRAR_BUILD to the newest build, which is kept as long as this process or one of its children has descriptor 5
+# open. Tries again if another process publishes a newer build and removes this one before it is locked.
 hold_build() {
   for _ in 1 2 3 4 5; do
     NVRAR_BUILD="$(readlink -e "$CURRENT")" || break
@@ -85,18 +86,20 @@ hold_build() {
   die "there is no build in $BUILDS that can be run; bin/nvrar setup makes one"
 }
 
-# publish FINGERPRINT: what Maven has packaged, of sources that had this fingerprint before, becomes the newest build.
+# publish FINGERPRINT: makes what Maven has packaged the newest build. FINGERPRINT is that of its sources before the
+# build.
 publish() {
   local new name
   name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
   new="$BUILDS/.$name"
-  # Under the lock nobody else publishes, so a directory of such a name is from an interrupted run.
+  # No other process publishes while this one has the lock, so a directory with such a name is left from an interrupted
+  # run.
   rm -rf --one-file-system "$BUILDS"/.[0-9]*
   mkdir -p "$new/lib" &&
     cp "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$new/lib/" &&
     printf '%s\n' "$1" > "$new/fingerprint" &&
     : > "$new/users" || return 1
-  # They lie in a section of their own.
+  # The kernels are in a section of this name.
   if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/release/libnvrar.so"; then
     kernel_compiler > "$new/kernels" || true
   fi
@@ -106,7 +109,7 @@ publish() {
   remove_old_builds
 }
 
-# Removes the builds that no command runs any more.
+# Removes the builds that no command uses any more.
 remove_old_builds() {
   local build
   for build in "$BUILDS"/*; do
@@ -116,7 +119,7 @@ remove_old_builds() {
   done
 }
 
-# Prints the jar of the examples that Maven has packaged; the newest if several versions were.
+# Prints the jar of the examples that Maven has packaged; the newest one if there are several versions.
 examples_jar() {
   local jar newest=''
   for jar in "$NVRAR_HOME"/examples/target/ray-nvrar-examples-*.jar; do
@@ -130,7 +133,7 @@ examples_jar() {
   printf '%s\n' "$newest"
 }
 
-# Libraries that an earlier build copied and the next no longer names would be published too.
+# Otherwise libraries that an earlier build copied, and that are no longer dependencies, would be published, too.
 forget_libraries() {
   rm -rf "$NVRAR_HOME/examples/target/lib"
 }
@@ -145,7 +148,7 @@ build() {
   SECONDS=0
   forget_libraries
   if ! maven -pl examples -am package -Dmaven.test.skip "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
-    # Not Maven's own stack and advice.
+    # Without Maven's own stack traces and advice.
     grep -Ev '^ +at |^\[ERROR\] *$|\[Help 1\]|re-run Maven|mvn <args>|Re-run Maven|read the following articles|resume the build' "$log" |
       tail -n 25 >&2
     die "the build failed; its last lines are above, all of them in $log"
@@ -160,7 +163,8 @@ kernel_compiler() {
   find_nvcc || { [[ -s "$CURRENT/kernels" ]] && "$NVRAR_HOME/native/cmake/find-nvcc" "$(cat "$CURRENT/kernels")" 2> /dev/null; }
 }
 
-# with_compiler COMMAND...: so that CMake finds it too. (Its checks are in Python.)
+# with_compiler COMMAND...: runs it in an environment in which CMake finds that compiler, too. (The checks that CMake
+# runs are in Python.)
 with_compiler() {
   local nvcc
   if ! find_nvcc > /dev/null && nvcc="$(kernel_compiler)"; then
@@ -170,7 +174,7 @@ with_compiler() {
   fi
 }
 
-# maven ARGS...: Maven on the JDK that find_jdk names.
+# maven ARGS...: runs Maven on the JDK that find_jdk prints.
 maven() {
   JAVA_HOME="$(find_jdk)" with_compiler mvn -q -B -ntp -f "$NVRAR_HOME/pom.xml" "$@"
 }

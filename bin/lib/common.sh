@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions that every part of the launcher uses. Sourced by bin/nvrar, which sets NVRAR_HOME.
 
-# Services and containers may have none; bash then takes the one in the system's list of users.
+# Services and containers may have no HOME; bash then takes it from the system's list of users.
 if [[ -z "${HOME:-}" ]]; then
   unset HOME
   export HOME=~
@@ -35,7 +35,7 @@ verbose() {
   [[ -n "${NVRAR_DEBUG:-}" ]]
 }
 
-# The most files that this shell's children may open, also when they ask for more.
+# The most files that this shell's children may open if they raise their own limit.
 open_files() {
   local most
   most="$(ulimit -Hn)"
@@ -50,7 +50,7 @@ need_open_files() {
   (($(open_files) >= $1)) || die "a process may open $(open_files) files here, and this command needs $1: raise the limit (ulimit -n)"
 }
 
-# java_major JDK_DIR: the feature version of a JDK, nothing if there is none.
+# java_major JDK_DIR: prints the feature version of a JDK, or nothing if there is none.
 java_major() {
   [[ -x "$1/bin/javac" && -r "$1/release" ]] || return 0
   sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release"
@@ -78,18 +78,18 @@ version_at_least() {
   [[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
 
-# The oldest that the build runs with.
+# The oldest versions that the build works with.
 MAVEN_OLDEST=3.8.7
 CMAKE_OLDEST=3.25
 
-# tool_version COMMAND: the first number with a dot that it says of itself, nothing if it says none.
+# tool_version COMMAND: prints the first version number in the output of COMMAND --version, or nothing if there is none.
 tool_version() {
   local jdk
   jdk="$(find_jdk)" || jdk=''
   JAVA_HOME="$jdk" "$1" --version 2> /dev/null | sed -n '1{s/\x1b\[[0-9;]*m//g;s/^[^0-9]*\([0-9][0-9.]*\).*/\1/p}'
 }
 
-# too_old COMMAND OLDEST: prints the version of a command that is there if it is older; nothing if it is new enough or says none.
+# too_old COMMAND OLDEST: prints the command's version if it is older than OLDEST; nothing if it is not, or is unknown.
 too_old() {
   local have
   have="$(tool_version "$1")" || true

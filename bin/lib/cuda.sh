@@ -5,7 +5,7 @@ cuda_directory() {
   "$NVRAR_HOME/native/cmake/find-nvcc" --installed
 }
 
-# find_nvcc: prints the nvcc that the build takes, nothing if there is none.
+# find_nvcc: prints the nvcc that the build uses, or nothing if there is none.
 find_nvcc() {
   "$NVRAR_HOME/native/cmake/find-nvcc" 2> /dev/null
 }
@@ -24,7 +24,7 @@ install_cuda() {
   if "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" > "$log" 2>&1 &&
     "${OWN_PYTHON[@]}" "$dir/bin/python" -I -m pip install -q --disable-pip-version-check --no-cache-dir --retries 2 --no-deps --only-binary=:all: \
       --require-hashes -r "$NVRAR_HOME/native/cuda-requirements.txt" >> "$log" 2>&1 < /dev/null; then
-    # Its place has the version of Python in it.
+    # The path contains the version of Python.
     for toolkit in "$dir"/lib/python3*/site-packages/nvidia/cu*; do
       ln -s "${toolkit#"$dir/"}" "$dir/toolkit"
     done
@@ -34,7 +34,7 @@ install_cuda() {
   fi
   rm -rf "$dir"
   reason="$(sed -n 's/^ERROR: *//p' "$log" | tail -n 1)"
-  # Which pip then calls a package that does not exist.
+  # In that case pip reports that the package does not exist.
   if grep -q 'connection broken' "$log"; then
     reason='pip does not reach its package index, is there a network?'
   fi

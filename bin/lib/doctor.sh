@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# bin/nvrar doctor: what was found, what is missing, what to do. The JVM's view is the Java command of the same name. Sourced by
-# bin/nvrar.
+# bin/nvrar doctor: prints what was found, what is missing and how to install it. The Java command of the same name
+# prints what the JVM sees. Sourced by bin/nvrar.
 
 doctor_failed=''
 
@@ -15,7 +15,7 @@ lacking() {
   doctor_failed=yes
 }
 
-# optional WHAT DETAIL: absent, and no failure.
+# optional WHAT DETAIL: reports something as absent without counting it as a failure.
 optional() {
   printf 'absent   %-16s %s\n' "$1" "$2"
 }
@@ -91,7 +91,7 @@ doctor_tools() {
   fi
 }
 
-# Only building needs it, and only for GPUs.
+# nvcc is needed only for building, and only for GPUs.
 doctor_nvcc() {
   local nvcc
   if nvcc="$(find_nvcc)"; then
@@ -101,7 +101,7 @@ doctor_nvcc() {
   fi
 }
 
-# Whether the library that was built holds kernels.
+# Whether the built library contains kernels.
 doctor_kernels() {
   if [[ -e "$NVRAR_BUILD/kernels" ]]; then
     found kernels "libnvrar.so holds the GPU kernels"

@@ -1,4 +1,4 @@
-"""Runs fuzz targets side by side and writes what came of it as JUnit XML; for native/fuzz/run and ray-plugin/fuzz/run."""
+"""Runs fuzz targets in parallel and writes the results as JUnit XML; for native/fuzz/run and ray-plugin/fuzz/run."""
 
 import argparse
 import concurrent.futures
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-# A target that ran nothing has tested nothing.
+# A target that has executed almost nothing has tested nothing.
 MIN_EXECUTIONS = 100
 
 
@@ -20,7 +20,7 @@ def arguments(description):
     parser.add_argument("--runs", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="")
-    parser.add_argument("--keep", type=os.path.abspath)  # the targets run elsewhere
+    parser.add_argument("--keep", type=os.path.abspath)  # the targets run in other directories
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--built", action="store_true")
     return parser.parse_args()
@@ -34,12 +34,12 @@ def build(commands, directory):
 
 
 def limits(options):
-    """What libFuzzer and Jazzer both understand."""
+    """Options that both libFuzzer and Jazzer have."""
     return [f"-runs={options.runs}"] if options.runs else [f"-max_total_time={options.seconds}"]
 
 
 def verdict(done):
-    """A sentence, and whether nothing was found."""
+    """Returns a sentence, and whether nothing was found."""
     figure = {name: re.search(pattern, done.stdout) for name, pattern in (
         ("executions", r"number_of_executed_units: (\d+)"), ("rate", r"average_exec_per_sec:\s+(\d+)"))}
     if done.returncode == 0 and all(figure.values()):
@@ -51,7 +51,7 @@ def verdict(done):
 
 
 def run_all(suite_name, targets, command_of, options):
-    """command_of(target, directory for new inputs) is the command; the process ends with the outcome as its exit code."""
+    """command_of(target, directory for new inputs) returns the command. Exits with 0 if nothing was found, else 1."""
     targets = [target for target in targets if options.only in target]
     if not targets:
         sys.exit(f"fuzz: no target's name holds '{options.only}'")

@@ -1,12 +1,13 @@
 """Keeps one private Ray cluster for one launcher, and leaves nothing of it behind.
 
-The launcher holds the other end of this process's standard input. When that closes, because the launcher is done or was killed in
-whatever way, the cluster is stopped and its files are removed. Lines on standard input: `driver PID` names the launcher's Java
-process, `ended` says that it has ended badly and asks for an answer. Lines on standard output: `ready HOST:PORT` or `failed <one
-sentence>`, once; `lost <one sentence>` when the cluster has ended by itself, upon which the driver is ended too; `up` answers else.
+The launcher holds the other end of this process's standard input. When that closes, because the launcher has finished
+or was killed in any way, the cluster is stopped and its files are removed. Lines on standard input: `driver PID` names
+the launcher's Java process; `ended` reports that this process has failed, and asks for an answer. Lines on standard
+output: `ready HOST:PORT` or `failed <one sentence>`, once; `lost <one sentence>` if the cluster has ended by itself,
+which also ends the driver; `up` is the answer to `ended` if the cluster still runs.
 
-Ray's processes change their names and sessions, so they are found by descent, not by name: this process is the reaper of all its
-orphaned descendants (prctl), and what is below it in the process tree is the cluster.
+Ray's processes change their names and sessions, so they are found by descent, not by name: this process is the reaper
+of all its orphaned descendants (prctl), and all its descendants are the cluster.
 """
 
 import argparse
@@ -27,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOP_S = 8.0
 KILL_S = 5.0
-# Where a machine has no GPUs, and Ray's actors shall be given some all the same.
+# How many GPUs Ray's actors are given on a machine that has none.
 PRETENDED_GPUS = 8
 NVIDIA_SMI_S = 60.0
 DRIVER_STOP_S = 3.0
@@ -36,11 +37,12 @@ DRIVER_STOP_S = 3.0
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
 LOST = "the Ray cluster has ended by itself"
 STARTED = "Ray runtime started"
-# Without one of these there is no cluster.
+# The cluster does not work without any one of these.
 VITAL = ("gcs_server", "raylet")
 NODE = re.compile(r"Local node IP: (\S+)")
-# `ray start` replaces --node-ip-address=127.0.0.1 by an address that others can reach. With this, which is its default on macOS, it takes
-# 127.0.0.1 by itself, and its processes, whose ports have no password, listen there only.
+# `ray start` replaces --node-ip-address=127.0.0.1 by an address that other machines can reach. With this variable,
+# whose value is the default on macOS, it uses 127.0.0.1, and its processes, whose ports have no password, listen only
+# there.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
@@ -101,7 +103,7 @@ def reap():
 
 
 class Driver:
-    """The launcher's Java process: held by a descriptor, so that its number cannot come to mean another process."""
+    """The launcher's Java process, held by a descriptor, because its process id may be reused."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -137,21 +139,21 @@ class Cluster:
         self.log = os.path.join(self.directory, "start.log")
         self.port = free_port()
         self.vital = {}
-        self.gone = None  # a vital process that had ended before it was watched
+        self.gone = None  # a vital process that had ended before it could be watched
         environment = {**os.environ, **LOOPBACK_ONLY}
         gpus = 0 if options.pretended_gpus else visible_gpus()
         if not gpus:
             gpus = options.pretended_gpus or PRETENDED_GPUS
-            # So many, for Ray counts them, and none of them real: CUDA stops at the first number that names no GPU.
+            # Ray counts these entries, but none is a real GPU: CUDA stops at the first number that names no GPU.
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(["-1"] * gpus)
-        # A port of its own for everything that Ray would otherwise take from a fixed number or range: other clusters run here too.
+        # Ray would take these ports from fixed numbers or ranges, which other clusters on this machine use, too.
         command = [
             options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={gpus}",
             "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
         ]
         if knows_option(options.ray, "--include-log-monitor"):
-            command.append("--include-log-monitor=false")  # It serves Python drivers only, and takes time to start.
+            command.append("--include-log-monitor=false")  # It is for Python drivers only, and takes time to start.
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=environment,
@@ -164,19 +166,19 @@ class Cluster:
         return f"{match.group(1)}:{self.port}" if match and STARTED in text else None
 
     def watch(self):
-        """Once the cluster is up: from now on it is known at once when a vital process ends. (`ray start` looks now and then.)"""
+        """Called once the cluster is up: lost() then detects at once when a vital process ends. (`ray start` polls.)"""
         for pid in descendants():
             name = program(pid)
             if name in VITAL:
                 try:
                     self.vital[os.pidfd_open(pid)] = name
                 except OSError as error:
-                    # Where it is forbidden to watch, `ray start` has to notice, a little later.
+                    # If watching is not permitted, `ray start` detects the end of a process, a little later.
                     if error.errno in (errno.ESRCH, errno.EINVAL):
                         self.gone = name
 
     def lost(self):
-        """Why there is no cluster any more; None while there is one."""
+        """Why the cluster has ended; None while it runs."""
         code = self.process.poll()
         if code is not None:
             return f"'ray start' has ended (exit code {code})"
@@ -206,7 +208,7 @@ class Cluster:
 
 
 def visible_gpus():
-    """How many GPUs CUDA shows to this process's children."""
+    """The number of GPUs that are visible to this process's children."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shown is not None:
         names = shown.split(",")
@@ -219,7 +221,7 @@ def visible_gpus():
 
 
 def knows_option(ray, name):
-    """Whether this version's `ray start` has a (hidden) option; asking it for its help would take half a second."""
+    """Whether this version's `ray start` has a (hidden) option. Running it with --help would take half a second."""
     scripts = glob.glob(os.path.join(os.path.dirname(ray), "../lib/python3*/site-packages/ray/scripts/scripts.py"))
     return any(f'"{name}"' in read(script) for script in scripts)
 
@@ -234,11 +236,11 @@ def say(line):
     try:
         print(line, flush=True)
     except BrokenPipeError:
-        pass  # The launcher is gone; the end of standard input says so as well.
+        pass  # The launcher is gone; this process will also read the end of standard input.
 
 
 def keep(options, cluster, holder):
-    """Until the launcher lets go. `holder` receives the driver."""
+    """Runs until the launcher closes standard input. Appends the driver to `holder`."""
     told = cluster is None
     lost = None
     deadline = time.monotonic() + options.deadline
@@ -290,7 +292,7 @@ def keep(options, cluster, holder):
 
 
 def keep_logs(options):
-    """Those of the last cluster that had any: one that did not start, and one that is not ours, has none."""
+    """Keeps the logs of the last cluster that had any: one that did not start, or is not ours, has none."""
     logs = os.path.join(options.directory, "session_latest", "logs")
     if not os.path.isdir(logs):
         return
@@ -314,7 +316,7 @@ def main():
     parser.add_argument("--only-failures", action="store_true", help="only if the driver has ended badly")
     options = parser.parse_args()
 
-    os.setsid()  # Ctrl-C goes to the launcher, which then lets go in order.
+    os.setsid()  # Ctrl-C goes only to the launcher, which then ends the driver and the cluster in order.
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 

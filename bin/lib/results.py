@@ -1,7 +1,7 @@
-"""Counts test results: reads the JUnit XML files of the steps that ran and prints the table at the end of `bin/nvrar test`.
+"""Counts test results: reads the JUnit XML files of the steps and prints the table at the end of `bin/nvrar test`.
 
-Standard input: one step a line, tab-separated: name, exit code, seconds, directory of its XML files, "no-skips", "check" (no XML files: the
-step is one test) or "".
+Standard input: one step per line, tab-separated: name, exit code, seconds, directory of its XML files, and "no-skips",
+"check" (no XML files: the step is one test) or "".
 Exit code: 0 if nothing failed.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 PASSED = re.compile(r"^\[  PASSED  \] (\d+) tests?\.", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", re.MULTILINE)
-# Where a native program's output says what went wrong, and how much of it is shown.
+# How the first error in a native program's output is found, and how many lines of it are printed.
 WRONG = re.compile(r": Failure$|^==\d+==ERROR: |^WARNING: ThreadSanitizer|: runtime error: ", re.MULTILINE)
 WRONG_LINES = 8
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.MULTILINE)
@@ -48,7 +48,8 @@ class Step:
         name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
         bad = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
         skip = case.find("skipped")
-        # CTest says "notrun" or "disabled" in an attribute, and knows GoogleTest's programs only: what is in them, they print.
+        # CTest reports "notrun" or "disabled" in an attribute. It does not count the tests within GoogleTest's
+        # programs; their output does.
         if bad is not None or case.get("status") == "fail":
             self.failed.append((name, what_failed(case.findtext("system-out") or "") or reason(bad)))
         elif skip is not None or case.get("status") in ("notrun", "disabled"):
@@ -58,7 +59,7 @@ class Step:
 
     def add_passed(self, output):
         passed = PASSED.search(output)
-        # A negative control passes by failing, and is one test.
+        # A negative control passes if its test fails, and counts as one test.
         if passed is None or FAILED.search(output):
             self.passed += 1
         else:
@@ -67,7 +68,7 @@ class Step:
 
 
 def what_failed(output):
-    """The tests of a native program that failed and the first lines that say why; "" where its output has none."""
+    """The failed tests of a native program and the first lines of the reason; "" if its output has none."""
     lines = []
     names = sorted(set(FAILED.findall(output)))
     wrong = WRONG.search(output)

@@ -13,13 +13,14 @@ JVM_OPTIONS=(
   --enable-native-access=ALL-UNNAMED
   -Dkryo.unsafe=false
 )
-# The driver computes little and should be there soon; a JVM that is killed leaves its performance file behind, so there is none.
-# Text is UTF-8 whatever the locale (stdout.encoding on JDK 19 and newer, sun.stdout.encoding before).
+# The driver computes little and should start fast. It writes no performance file: a killed JVM leaves it behind.
+# Text is UTF-8 in every locale (stdout.encoding on JDK 19 and newer, sun.stdout.encoding before).
 DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
   -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Dsun.stdout.encoding=UTF-8)
 WORKER_OPTIONS=("${JVM_OPTIONS[@]}" -XX:+UseSerialGC -XX:-UsePerfData)
 
-# Open files: 40 jars and JDK modules, and of rank 0 a few for each other; Ray's processes have their connections beside them.
+# Open files: 40 jars and JDK modules, and in rank 0 a few for each of the other ranks; Ray's processes also have their
+# connections.
 PLAIN_FILES=256
 RAY_FILES=1024
 
@@ -59,8 +60,8 @@ run_plain() {
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$(our_jars with-logger)" io.nvrar.tools.Main "$@"
 }
 
-# run_ray COMMAND ARGS...: with --address among them on that cluster, else on one of its own, which offers the machine's GPUs; with
-# --backend cpu, and where there are none, pretended ones.
+# run_ray COMMAND ARGS...: runs the command on the cluster that --address names, or else on a new one. A new one offers
+# the machine's GPUs; with --backend cpu, or if there are none, pretended ones.
 run_ray() {
   local command="$1" argument before='' address='' backend='' jars jdk ray_dist options=() i code=0
   shift
@@ -83,7 +84,7 @@ run_ray() {
   await_cluster
   if [[ -z "$address" ]]; then
     set -- --address "$cluster_address" "$@"
-    # Else the driver would look for the node at an address of this machine that others can reach, where nothing listens.
+    # Otherwise the driver would look for the node at an address that others can reach, where nothing listens.
     options+=("-Dray.node-ip=${cluster_address%:*}")
     if [[ -w "$NVRAR_STATE" ]]; then
       options+=("-Dnvrar.cli.ray.logs=$NVRAR_STATE/ray-logs")
@@ -100,11 +101,11 @@ run_ray() {
     -cp "$ray_dist:$jars" io.nvrar.tools.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
   printf 'driver %s\n' "$driver_pid" >&8
-  # Without the shell's own line about a process that a signal has ended: what follows says it.
+  # Hides the shell's own message about a process that was killed by a signal; the messages below report it.
   { wait "$driver_pid" || code=$?; } 2> /dev/null
   driver_pid=''
   end_error_streams
-  # Also so that the keeper keeps the logs.
+  # The query also makes the keeper keep the logs.
   if ((code != 0)) && cluster_is_lost; then
     say "$lost"
     exit 1
@@ -115,8 +116,9 @@ run_ray() {
   exit "$code"
 }
 
-# Parts what the driver says to standard error: messages for the user go through as they are, also half lines; of what Ray's
-# native code and its logger write there, what they say at every start, and cannot be told not to, is left out.
+# Splits the driver's standard error. Messages for the user are passed through unchanged, even partial lines. Of the
+# output of Ray's native code and its logger, the lines that they print at every start, and cannot be told not to, are
+# removed.
 start_error_streams() {
   local noise='^\[[^]]* I [0-9]+ [0-9]+\] |^[^ ]+ [^ ]+ INFO (Starting|Stopping|Configuration) '
   if verbose; then
@@ -125,13 +127,13 @@ start_error_streams() {
   mkfifo "$cluster_dir/err"
   grep --line-buffered -Ev "$noise" < "$cluster_dir/err" >&2 8>&- 9<&- &
   readers=("$!")
-  # This shell is a writer too, so that the readers do not end before the driver has opened its side.
+  # This shell also opens the pipe for writing, so that the readers do not end before the driver has opened it.
   exec 7> "$cluster_dir/err"
   if [[ -t 2 ]]; then
     messages="$(readlink -f /proc/self/fd/2)"
     return
   fi
-  # Not the file behind standard error by its name: opened twice, it would be written over.
+  # Does not reopen the file behind standard error by its name: output through two openings would overwrite each other.
   messages="$cluster_dir/messages"
   mkfifo "$messages"
   cat < "$messages" >&2 7>&- 8>&- 9<&- &
@@ -149,10 +151,12 @@ end_error_streams() {
   readers=()
 }
 
-# start_keeper ADDRESS JDK BACKEND: the process that owns the cluster and outlives this one just long enough to clean up; see keeper.py.
+# start_keeper ADDRESS JDK BACKEND: starts the process that owns the cluster, and that outlives this shell only until it
+# has cleaned up; see keeper.py.
 start_keeper() {
   local options=() environment directory nvshmem="${NVSHMEM_HOME:-}" path
-  # Short, because the names of unix sockets below it may have 107 characters only; so not below TMPDIR.
+  # Not below TMPDIR: the path must be short, because the names of the unix sockets below it are limited to 107
+  # characters.
   cluster_dir="$(mktemp -d /tmp/nvrar.XXXXXX)"
   mkfifo "$cluster_dir/in" "$cluster_dir/out"
   environment="$(ray_environment "$NVRAR_RAY_VERSION")"
@@ -168,7 +172,7 @@ start_keeper() {
   if [[ -w "$NVRAR_STATE" ]]; then
     options+=(--keep-logs "$NVRAR_STATE/ray-logs")
   fi
-  # Where actors look for NVSHMEM, which is all that they want of this variable.
+  # Actors use PYTHONPATH only to find NVSHMEM, so NVSHMEM_HOME replaces it.
   IFS=: read -ra path <<< "${PYTHONPATH:-}"
   for directory in "${path[@]}"; do
     if [[ -z "$nvshmem" && -d "$directory/nvidia/nvshmem" ]]; then
@@ -180,7 +184,8 @@ start_keeper() {
     ${nvshmem:+"NVSHMEM_HOME=$nvshmem"} "$environment/bin/python" -I "$NVRAR_HOME/bin/lib/keeper.py" --directory "$cluster_dir" --deadline "$STARTUP_S" "${options[@]}" \
     < "$cluster_dir/in" > "$cluster_dir/out" &
   keeper_pid=$!
-  # 8 and 9: the two ends of the keeper, of which the driver must have none, or it would hold the cluster after this shell's death.
+  # 8 and 9 are the ends of the pipes to and from the keeper. The driver must not inherit them, or it would keep the
+  # cluster alive after this shell has died.
   exec 8> "$cluster_dir/in" 9< "$cluster_dir/out"
 }
 
@@ -191,10 +196,10 @@ await_cluster() {
   [[ "$word" == ready ]] || die "$cluster_address"
 }
 
-# Whether the cluster has ended by itself, which ends the driver in one way or another; sets lost.
+# Whether the cluster has ended by itself, which ends the driver in one way or another; if so, sets lost.
 cluster_is_lost() {
   local word
-  # Without the signal that writing to a keeper that is gone would be.
+  # Ignores SIGPIPE, which writing to a keeper that has exited would raise.
   (trap '' PIPE && printf 'ended\n' >&8) 2> /dev/null || return 1
   read -r -t 5 word lost <&9 && [[ "$word" == lost ]]
 }
@@ -208,12 +213,13 @@ gone_within() {
   done
 }
 
-# Ends the driver if it still runs, then the cluster. Runs whatever ends this shell, but for SIGKILL: then the keeper does both.
+# Ends the driver if it still runs, then the cluster. Runs however this shell ends, except by SIGKILL; then the keeper
+# does both.
 let_go() {
   local code=$?
   trap '' HUP INT TERM
   if [[ -n "$driver_pid" ]]; then
-    # Also without the shell's line about it: Ray's native code may answer SIGTERM by abort().
+    # Also hides the shell's message about it: Ray's native code may react to SIGTERM with abort().
     {
       kill -TERM "$driver_pid" && gone_within "$DRIVER_STOP_S" "$driver_pid" || kill -KILL "$driver_pid" || true
       wait "$driver_pid" || true

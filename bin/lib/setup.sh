@@ -5,7 +5,7 @@ has_gtest() {
   [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]]
 }
 
-# lacks_tool COMMAND PACKAGE [OLDEST]: prints a line of missing_packages if the command is absent or too old.
+# lacks_tool COMMAND PACKAGE [OLDEST]: prints a line for missing_packages if the command is absent or too old.
 lacks_tool() {
   local old
   if ! command -v "$1" > /dev/null; then
@@ -27,13 +27,14 @@ lacks_build_tools() {
   lacks_native_tools
 }
 
-# lacks_python DIRECTORY: which is installed by Python.
+# lacks_python DIRECTORY: prints such a line if DIRECTORY is not installed yet and no Python can install it.
 lacks_python() {
   [[ -e "$1/.complete" || -n "$(python_candidates)" ]] || printf '%s\t%s\n' python3-venv 'python3-venv 3.9 or newer'
 }
 
-# missing_packages NEED...: prints what this machine lacks, one a line: the Debian package, a tab, what to call it in a sentence.
-# NEED: build (needs nothing where it is done), ray and cuda (likewise), native (programs beside the library), tests.
+# missing_packages NEED...: prints what this machine lacks, one per line: the Debian package, a tab, its name for a
+# sentence. NEED: build (needs nothing if the build is done), ray and cuda (likewise), native (to build native
+# programs), tests.
 missing_packages() {
   local need
   find_jdk > /dev/null || printf '%s\t%s\n' openjdk-17-jdk-headless 'openjdk-17-jdk-headless or a newer JDK'
@@ -59,7 +60,7 @@ missing_packages() {
   done
 }
 
-# read_missing NEED...: sets missing (the packages) and lacking_what (the same for a sentence).
+# read_missing NEED...: sets missing (the packages) and lacking_what (their names for a sentence).
 read_missing() {
   local lines
   mapfile -t lines < <(missing_packages "$@")
@@ -68,7 +69,7 @@ read_missing() {
   lacking_what="${lacking_what:2}"
 }
 
-# ensure_packages NEED...: see missing_packages.
+# ensure_packages NEED...: installs what missing_packages prints, or exits and asks the user to install it.
 ensure_packages() {
   local missing lacking_what
   read_missing "$@"
@@ -84,7 +85,7 @@ ensure_packages() {
   mkdir -p "$NVRAR_STATE"
   local log="$NVRAR_STATE/apt.log"
   say "installing ${missing[*]} (log: $log)"
-  # Lists first: on a fresh machine there are none, and old ones name packages that are gone.
+  # Updates the package lists first: a fresh machine has none, and old ones name packages that no longer exist.
   if ! {
     DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 update &&
       DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}"
@@ -111,8 +112,8 @@ ray_jar() {
   done
 }
 
-# once DIRECTORY FUNCTION ARGS...: calls FUNCTION DIRECTORY LOG ARGS, which installs something there, unless that was done. What was
-# interrupted is begun anew, and of two that want the same one waits.
+# once DIRECTORY FUNCTION ARGS...: unless DIRECTORY is complete, calls FUNCTION DIRECTORY LOG ARGS to install it. An
+# interrupted installation starts again from the beginning. If two processes want the same directory, one waits.
 once() {
   local dir="$1" function="$2"
   shift 2
@@ -139,7 +140,7 @@ install_ray() {
   mapfile -t pythons < <(python_candidates)
   say "installing Ray $version into $dir (once; log: $log)"
   : > "$log"
-  # Ray has wheels for some versions of Python only; which ones, pip knows.
+  # Ray has wheels only for some versions of Python, and only pip knows for which ones.
   for python in "${pythons[@]}"; do
     rm -rf "$dir"
     if "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" >> "$log" 2>&1 &&

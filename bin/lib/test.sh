@@ -1,27 +1,31 @@
 # shellcheck shell=bash
-# bin/nvrar test: every test that this machine can run, a table of what ran, and what was left out and why. Sourced by bin/nvrar.
+# bin/nvrar test: runs every test that this machine can run, and prints a table of what ran and why anything was left
+# out. Sourced by bin/nvrar.
 
 NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
-# What one step has done for all.
+# For the Maven runs of later steps: skips what one step has done already for all.
 NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
-# The unit tests wait for half of their time, and look at no process, port or file but their own: so two JVMs share the classes.
+# The unit tests spend half of their time waiting, and use no process, port or file of other tests. So two JVMs share
+# the test classes.
 TWO_JVMS=(-DforkCount=2)
 
-# In a file, because steps that run beside others say it too.
+# Written to a file, because steps that run in the background call this, too.
 leave_out() {
   printf 'left out: %s\n' "$1" >> "$RESULTS/left-out"
 }
 
-# idly STEP...: in the way of nobody who wants a processor. For what only computes, beside tests that look at the clock: niceness would not
-# do, since a thread that wakes still waits for the time slice of one that is nice.
+# idly STEP...: runs a step only while no other process wants a processor. For computations that run beside tests that
+# measure time. Niceness would not suffice, because a thread that wakes still waits for the current time slice of a nice
+# one.
 idly() (
   chrt --idle --pid 0 "$BASHPID"
   "$@"
 )
 
-# step NAME STRICT FUNCTION ARGS...: runs one step with its output in a log: FUNCTION DIRECTORY ARGS, which puts its XML files there.
-# STRICT is no-skips or empty, or check: no XML files, the step is one test by itself.
+# step NAME STRICT FUNCTION ARGS...: runs one step and writes its output to a log. It calls FUNCTION DIRECTORY ARGS,
+# which writes its XML files to DIRECTORY. STRICT is empty, no-skips, or check (no XML files: the step itself is one
+# test).
 step() {
   local name="$1" strict="$2" function="$3" directory="$RESULTS/$1" log="$RESULTS/$1.log" code=0
   shift 3
@@ -33,14 +37,14 @@ step() {
   if ((code == 0)); then
     say "test: $name passed in $SECONDS s"
   else
-    # In one piece, since another step may have something to say too.
+    # One message, because another step may print at the same time.
     say "test: $name FAILED after $SECONDS s; the end of $log:"$'\n'"$(tail -n 40 "$log")"
   fi
 }
 
-# side_by_side STEPS OTHER_STEPS: two functions that run steps, each one after the other.
+# side_by_side STEPS OTHER_STEPS: runs two functions in parallel, each of which runs its steps one after the other.
 side_by_side() {
-  # The others are a process group of their own, which ends with this shell.
+  # The others get a process group of their own, so that the trap can end them with this shell.
   set -m
   "$2" &
   other_steps=$!
@@ -51,8 +55,8 @@ side_by_side() {
   trap - EXIT
 }
 
-# step_if CONDITION WHAT NAME STRICT FUNCTION ARGS...: the step where the command CONDITION succeeds; else WHAT is left out. In CI the step
-# runs all the same, and fails.
+# step_if CONDITION WHAT NAME STRICT FUNCTION ARGS...: runs the step if the command CONDITION succeeds; otherwise
+# records WHAT as left out. In CI the step always runs, and fails if it cannot work.
 step_if() {
   local condition="$1" what="$2"
   shift 2
@@ -63,7 +67,8 @@ step_if() {
   fi
 }
 
-# native_alone PRESET FUNCTION ARGS...: alone among those who build in that preset's folder. Maven builds in the release's, too.
+# native_alone PRESET FUNCTION ARGS...: runs FUNCTION while no other process builds in that preset's directory. Maven
+# builds in the one of `release`, too.
 native_alone() {
   local preset="$1"
   shift
@@ -75,7 +80,7 @@ native_build() {
   native_alone "$2" native_build_alone "$2"
 }
 
-# The kernels, which no sanitizer changes, are those of the release.
+# The sanitizers do not change the kernels, so those of the release build are used.
 native_build_alone() {
   local kernels=AUTO built=''
   [[ "${CI:-}" != true ]] || kernels=ON
@@ -85,7 +90,7 @@ native_build_alone() {
     with_compiler cmake --build --preset "$1"
 }
 
-# native_tests DIRECTORY PRESET: of what native_build has built.
+# native_tests DIRECTORY PRESET: runs what native_build has built.
 native_tests() {
   cd "$NVRAR_HOME/native" && native_alone "$2" ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
 }
@@ -107,8 +112,8 @@ clear_reports() {
   done
 }
 
-# maven_tests DIRECTORY KIND ARGS...: KIND is surefire or failsafe; the reports are taken whatever the outcome. Alone, because they run what
-# Maven has built in place.
+# maven_tests DIRECTORY KIND ARGS...: KIND is surefire or failsafe; the reports are copied whatever the outcome. Locked,
+# because the tests run what Maven has built in place.
 maven_tests() {
   locked maven_tests_alone "$@"
 }
@@ -122,7 +127,7 @@ maven_tests_alone() {
   return "$code"
 }
 
-# google-java-format's newest release for JDK 17 does not run on 21 and newer; pom.xml has it below 21 only.
+# google-java-format's newest release for JDK 17 does not run on 21 and newer, so pom.xml enables it only below 21.
 can_check_format() {
   (($(java_major "$(find_jdk)") < 21))
 }
@@ -131,8 +136,8 @@ format_check() {
   maven com.diffplug.spotless:spotless-maven-plugin:check
 }
 
-# java_tests DIRECTORY: what it packages, the launcher runs; with the programs of bin/nvrar bench, since nobody can build them while Maven
-# runs other tests.
+# java_tests DIRECTORY: also publishes what it packages, for the launcher. Builds the programs of bin/nvrar bench, too,
+# because they cannot be built while Maven runs other tests.
 java_tests() {
   locked java_tests_alone "$@" && ensure_built && ensure_bench
 }
@@ -180,7 +185,7 @@ fuzz_run() {
   PATH="$(find_jdk)/bin:$PATH" "$NVRAR_HOME/$module/fuzz/run" "$@"
 }
 
-# fuzz_build DIRECTORY MODULE: what it makes, no other build touches.
+# fuzz_build DIRECTORY MODULE: the native targets have a lock of their own, because no other build writes their files.
 fuzz_build() {
   if [[ "$2" == native ]]; then
     alone fuzz fuzz_run "$2" --build
@@ -189,14 +194,14 @@ fuzz_build() {
   fi
 }
 
-# fuzz_tests DIRECTORY MODULE SECONDS: each target so long, two sharing a core, or they would take a third of all the time; beside tests, but
-# not idly, because an input may take so many seconds and no more.
+# fuzz_tests DIRECTORY MODULE SECONDS: runs each target for that time, two on each core, or they would take a third of
+# the total time. Nice but not idle beside other tests, because each input has a time limit in seconds.
 fuzz_tests() {
   renice -n 10 -p "$BASHPID" > /dev/null
   fuzz_run "$2" --built --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
 }
 
-# soak_test DIRECTORY MINUTES: what was drawn is another every day, and the same all day.
+# soak_test DIRECTORY MINUTES: the seed is the date, so it changes daily and is the same all day.
 soak_test() {
   "$NVRAR_HOME/bin/nvrar" soak --minutes "$2" --seed "$(date +%Y%m%d)"
 }
@@ -213,7 +218,7 @@ docker_tests() {
       -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image"
 }
 
-# The directory of a JDK newer than the one that builds, if there is one.
+# Prints the directory of a JDK 25, unless the build uses JDK 25 itself or there is none.
 second_jdk() {
   local dir first
   first="$(java_major "$(find_jdk)")"
@@ -229,15 +234,16 @@ has_gpu() {
   command -v nvidia-smi > /dev/null && timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU'
 }
 
-# The native programs whose ranks compute on GPUs where they are told to.
+# The native programs whose ranks can compute on GPUs.
 GPU_PROGRAMS=(threads_all_reduce_test threads_collectives_test threads_sequence_test)
 
-# gpu_tests DIRECTORY: the native programs again, on GPUs, then the Java tests with the tag gpu.
+# gpu_tests DIRECTORY: runs these native programs on GPUs, then the Java tests with the tag gpu.
 gpu_tests() {
   local program gpus code=0
   gpus="$(nvidia-smi -L | grep -c '^GPU')"
   for program in "${GPU_PROGRAMS[@]}"; do
-    # More streams than connections would share one, and a rank would wait behind the one that waits for it.
+    # If there are more streams than connections, streams share one, and a rank may queue behind a rank that waits for
+    # it.
     NVRAR_TEST_BACKEND=cuda NVRAR_TEST_GPUS="$((gpus < 8 ? gpus : 8))" CUDA_DEVICE_MAX_CONNECTIONS=32 timeout 600 \
       "$NVRAR_HOME/native/build/release/test/$program" "--gtest_output=xml:$1/$program.xml" || code=$?
   done
@@ -255,7 +261,8 @@ bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and
 END
 }
 
-# The steps of run_tests, with its options. Of two functions that run side by side, only the first runs Maven or builds what Maven does.
+# The steps of run_tests, which use its variables. Of two functions that run in parallel, only the first runs Maven or
+# builds what Maven builds.
 
 unit_steps() {
   NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
@@ -303,7 +310,8 @@ cluster_steps() {
   step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
 }
 
-# On what is published, or was copied. The launcher's tests have clusters, and so come beside the tests that have none.
+# These use the published build or copies of it. The launcher's tests start clusters of their own; these steps run
+# beside cluster_steps.
 published_steps() {
   step launcher "$strict" launcher_tests
   if [[ -z "$quick" ]]; then

@@ -1,6 +1,6 @@
-# The kernels: every src/cuda/kernels/*.cu becomes an image for the GPUs (a fatbin), compiled by nvcc for each architecture by itself, so
-# that all of them compile side by side. CMake's own CUDA language would want a host compiler that nvcc knows and the CUDA runtime; the
-# library uses neither.
+# The kernels: every src/cuda/kernels/*.cu is compiled into an image for the GPUs (a fatbin). Each architecture is
+# compiled separately, so that all of them compile in parallel. This is not CMake's own CUDA language, which needs a
+# host compiler that nvcc supports, and the CUDA runtime; the library uses neither.
 set(NVRAR_KERNELS AUTO CACHE STRING "Kernels in the library: AUTO (where there is an nvcc), ON (an error where there is none), OFF")
 set_property(CACHE NVRAR_KERNELS PROPERTY STRINGS AUTO ON OFF)
 set(NVRAR_NVCC "" CACHE FILEPATH "The nvcc that compiles the kernels; empty: what cmake/find-nvcc finds")
@@ -8,7 +8,7 @@ set(NVRAR_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "What for: N is SA
 
 set(NVRAR_KERNELS_BUILT "" CACHE PATH "The folder kernels of another build of these sources, whose images are taken; empty: they are compiled")
 
-# Not cached: what was not there may be there the next time.
+# Not cached, so that an nvcc that was installed meanwhile is found the next time.
 set(nvrar_nvcc "")
 if(NVRAR_KERNELS)
   execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/find-nvcc "${NVRAR_NVCC}"
@@ -28,8 +28,8 @@ file(GLOB nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} 
 file(GLOB nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
   ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
-# nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. What ptxas says of registers and spills, and
-# the seconds, go to OUTPUT.log.
+# nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. ptxas's report of registers
+# and spills, and the time, go to OUTPUT.log.
 function(nvrar_compile_kernels source kind architecture output)
   if(kind STREQUAL cubin)
     set(target -cubin -arch=sm_${architecture} -Xptxas -v)
@@ -69,14 +69,14 @@ function(nvrar_fatbin source output architectures)
       nvrar_compile_kernels(${source} ptx ${architecture} ${output}.compute_${architecture}.ptx ${ARGN})
     endif()
   endforeach()
-  # Compressed, they take a tenth of the room, and the driver reads them so.
+  # Compressed images take a tenth of the space, and the driver can read them.
   add_custom_command(OUTPUT ${output}
     COMMAND ${nvrar_cuda_bin}/fatbinary --create=${output} -64 --compress-all ${images}
     DEPENDS ${parts} VERBATIM)
 endfunction()
 
-# nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): the object library TARGET, src/cuda/launch/fatbin.cpp with the images in it, or
-# with none.
+# nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): creates the object library TARGET from
+# src/cuda/launch/fatbin.cpp, which contains the images, or none if there is no nvcc.
 function(nvrar_add_kernels target directory architectures)
   file(MAKE_DIRECTORY ${directory})
   set(list "")

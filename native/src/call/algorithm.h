@@ -1,4 +1,4 @@
-// How a call can run; compiled for host and device.
+// The algorithms by which a call can run. Compiled for host and device.
 #ifndef NVRAR_CALL_ALGORITHM_H
 #define NVRAR_CALL_ALGORITHM_H
 

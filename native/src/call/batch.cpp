@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
 
-// "send 3 of the batch" counts from 0, as the array does.
+// "transfer 3 of the batch" counts from 0, like the array.
 std::string name_of(const nvrar_transfer& transfer, uint32_t index, uint32_t count) {
   const std::string kind = transfer.kind == NVRAR_SEND ? "send" : "recv";
   const std::string peer = (transfer.kind == NVRAR_SEND ? " to rank " : " from rank ") + std::to_string(transfer.peer);
@@ -43,11 +43,11 @@ struct Buffer {
   uint32_t index;
 };
 
-// A buffer that is received into is touched by nothing else.
+// A buffer that is received into may not overlap any other buffer.
 void check_overlaps(std::vector<Buffer>& buffers, const nvrar_transfer* transfers, uint32_t count) {
   std::sort(buffers.begin(), buffers.end(),
             [](const Buffer& a, const Buffer& b) { return a.range.begin < b.range.begin; });
-  const Buffer* last_recv = nullptr;  // of those so far, the ones that reach furthest
+  const Buffer* last_recv = nullptr;  // the recv so far that ends last; `last`: likewise among all buffers
   const Buffer* last = nullptr;
   const auto end = [](const Buffer* buffer) { return buffer->range.begin + buffer->range.bytes; };
   for (const Buffer& buffer : buffers) {

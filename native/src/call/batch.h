@@ -1,4 +1,4 @@
-// The transfers of one batch as the caller gave them: their checks, and their records.
+// The checks of a batch's transfers as the caller passed them, and the result of a batch.
 #ifndef NVRAR_CALL_BATCH_H
 #define NVRAR_CALL_BATCH_H
 
@@ -10,15 +10,15 @@
 
 namespace nvrar {
 
-// Throws NVRAR_INVALID_ARGUMENT with the reason; a batch that passes touches only memory that the caller named, and
-// every send to oneself has its recv.
+// Throws NVRAR_INVALID_ARGUMENT with the reason. A batch that passes accesses only memory that the caller named, and
+// each send to the own rank has its recv.
 void check_batch(const nvrar_transfer* transfers, uint32_t count, uint32_t rank, uint32_t world);
 
 struct BatchResult {
-  nvrar_status status = NVRAR_OK;     // NVRAR_ABORTED: the poison says why
-  uint8_t ranks = 0;                  // bit r: rank r was missing (NVRAR_TIMEOUT) or differed (NVRAR_MISMATCH)
-  nvrar_call call{};                  // the transfer that failed, or the first that had not ended
-  protocol::TransferHeader theirs{};  // NVRAR_MISMATCH: what came instead
+  nvrar_status status = NVRAR_OK;  // NVRAR_ABORTED: the poison says why
+  uint8_t ranks = 0;  // bit r: rank r was missing (NVRAR_TIMEOUT) or made a different transfer (NVRAR_MISMATCH)
+  nvrar_call call{};  // the transfer that failed, or the first that had not completed
+  protocol::TransferHeader theirs{};  // NVRAR_MISMATCH: the header that was received
 };
 
 }  // namespace nvrar

@@ -8,7 +8,7 @@
 namespace nvrar {
 namespace {
 
-// The names of the Java API: a message names the method that the user called.
+// The names of the Java API, because a message should name the method that the user called.
 const char* collective_name(int32_t collective) noexcept {
   switch (collective) {
     case NVRAR_ALL_REDUCE:
@@ -75,8 +75,8 @@ bool reduces(int32_t collective) noexcept {
 }
 bool has_root(int32_t collective) noexcept { return collective == NVRAR_BROADCAST || collective == NVRAR_REDUCE; }
 
-// What a rank reads and writes, in parts of count elements. Where exactly one of the two has a part for each rank, "in
-// place" means that the other one is this rank's part of it.
+// The buffers of a rank, in parts of count elements. If exactly one of the two buffers has a part for each rank, "in
+// place" means that the other buffer is this rank's part of it.
 struct Shape {
   uint64_t send_parts;  // 0: not read
   uint64_t recv_parts;  // 0: not written
@@ -100,7 +100,7 @@ Shape shape_of(const Call& call, uint32_t rank, uint32_t world) noexcept {
   }
 }
 
-// " (two-shot, 3 launches)"; "" where there is nothing to say.
+// " (two-shot, 3 launches)"; "" if there is nothing to add.
 std::string describe_plan(const nvrar_call& call) {
   const char* const name = algorithm_name(call.algorithm);
   std::string text = name == nullptr ? "" : name;

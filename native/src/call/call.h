@@ -1,4 +1,4 @@
-// One collective call as the caller gave it, its checks, and the names of what it is made of.
+// One collective call as the caller made it, its checks, and its description in messages.
 #ifndef NVRAR_CALL_CALL_H
 #define NVRAR_CALL_CALL_H
 
@@ -23,22 +23,22 @@ struct Call {
   int32_t data_type = kNoType;
   int32_t op = kNoOp;
   int32_t root = kNoRoot;
-  int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // what the caller asks for
+  int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // the caller's choice
 };
 
 // "float32[1024]"
 std::string describe_elements(int32_t data_type, uint64_t count);
 
-// Bytes of user memory.
+// A range of user memory.
 struct Range {
   uint64_t begin;
   uint64_t bytes;
 };
 bool overlap(Range a, Range b) noexcept;
-// Throws NVRAR_INVALID_ARGUMENT with the reason, which begins with the name.
+// Throws NVRAR_INVALID_ARGUMENT; the message starts with the name and states the reason.
 Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uint32_t align);
 
-// Throws NVRAR_INVALID_ARGUMENT with the reason; a call that passes touches only memory that the caller named.
+// Throws NVRAR_INVALID_ARGUMENT with the reason. A call that passes accesses only memory that the caller named.
 void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology);
 
 // "allReduce #41 float32[1024] SUM (two-shot, 3 launches)"

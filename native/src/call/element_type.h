@@ -1,4 +1,5 @@
-// What the host knows of an element type, by its code in the C ABI: the rows of protocol/element_types.h.
+// What the host knows of an element type, by its code in the C ABI. Generated from the rows of
+// protocol/element_types.h.
 #ifndef NVRAR_CALL_ELEMENT_TYPE_H
 #define NVRAR_CALL_ELEMENT_TYPE_H
 
@@ -13,13 +14,13 @@
 namespace nvrar {
 
 struct ElementType {
-  const char* name = nullptr;  // null: there is no type of that code
+  const char* name = nullptr;  // null: no type has this code
   uint32_t bytes = 0;
   bool is_float = false;
-  uint32_t partial_parts = 0;  // packets that the partial sums of a packet of elements take
+  uint32_t partial_parts = 0;  // packets for the partial sums of one packet of elements
   protocol::PacketKind sum_packets = protocol::PacketKind::kEpoch;
-  const char* sum_source = nullptr;  // of its kernels
-  bool in_teams = false;             // it has kernels that work in teams
+  const char* sum_source = nullptr;  // the source of its sum kernels
+  bool in_teams = false;             // whether it has kernels that work in teams
 };
 
 template <class Element, class Packets>
@@ -32,10 +33,10 @@ constexpr ElementType make_element_type(const char* name, const char* sum_source
 }
 
 #define NVRAR_CODE(code, ...) int32_t{code},
-constexpr int32_t kElementCodes = std::max({NVRAR_ELEMENT_TYPES(NVRAR_CODE)}) + 1;  // every code lies below
+constexpr int32_t kElementCodes = std::max({NVRAR_ELEMENT_TYPES(NVRAR_CODE)}) + 1;  // every code is less than this
 #undef NVRAR_CODE
 
-// By code.
+// Indexed by code.
 constexpr std::array<ElementType, kElementCodes> kElementTypes = [] {
   std::array<ElementType, kElementCodes> types{};
 #define NVRAR_TYPE(code, name, element, packets, source, in_teams) \
@@ -45,7 +46,7 @@ constexpr std::array<ElementType, kElementCodes> kElementTypes = [] {
   return types;
 }();
 
-// Of a code that does not exist: without a name, of 0 bytes.
+// For a code that does not exist: no name and 0 bytes.
 constexpr ElementType element_type(int32_t data_type) noexcept {
   return data_type >= 0 && data_type < kElementCodes ? kElementTypes[static_cast<size_t>(data_type)] : ElementType{};
 }

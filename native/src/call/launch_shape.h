@@ -1,4 +1,4 @@
-// How large a launch is: its blocks, and how many tiles each of them works on.
+// The size of a launch: the number of its blocks, and how many tiles each of them processes at once.
 #ifndef NVRAR_CALL_LAUNCH_SHAPE_H
 #define NVRAR_CALL_LAUNCH_SHAPE_H
 
@@ -6,28 +6,29 @@
 
 namespace nvrar {
 
-// What the kernel of a call can be launched with. On the CPU the calling thread is the one block of one tile.
+// The sizes in which a call's kernel can be launched. On the CPU, the calling thread is the one block with one tile.
 struct KernelShape {
   uint32_t threads_per_tile = 1;
-  uint32_t more_threads = 0;  // of a block, whatever its tiles
-  uint32_t max_tiles = 1;     // that a block can work on at once
-  uint32_t most_blocks = 1;   // of a launch
+  uint32_t more_threads = 0;  // of a block, independent of the number of its tiles
+  uint32_t max_tiles = 1;     // the most tiles that a block can process at once
+  uint32_t most_blocks = 1;   // the most blocks of a launch
 };
 
 struct LaunchShape {
   uint32_t blocks = 1;
-  uint32_t threads = 1;          // of a block
-  uint32_t tiles_per_block = 1;  // that a block works on at once; it takes as many in turn as the launch needs
-  bool single = true;            // no block has a second turn
+  uint32_t threads = 1;          // per block
+  uint32_t tiles_per_block = 1;  // how many tiles a block processes at once; it repeats this until the launch is done
+  bool single = true;            // no block repeats
 };
 
-// Of a backend, measured.
+// Limits of a backend, measured.
 struct ShapeLimits {
-  uint32_t blocks_of_one_tile;     // up to so many tiles each has a block of its own
-  uint32_t tiles_of_small_blocks;  // small blocks begin and end sooner: larger ones only where the blocks run out
+  uint32_t blocks_of_one_tile;     // with at most this many tiles, each tile has a block of its own
+  uint32_t tiles_of_small_blocks;  // small blocks start and end sooner, so larger ones are used only if there are not
+                                   // enough blocks
 };
 
-// The shape of a launch of so many tiles.
+// The shape of a launch with this many tiles.
 LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const ShapeLimits& limits) noexcept;
 
 }  // namespace nvrar

@@ -32,7 +32,7 @@ Launches::Launches(const Call& call, const Plan& plan, const protocol::RingLayou
 protocol::Launch Launches::operator[](uint64_t index) const noexcept {
   const uint64_t first = index * bytes_per_launch_;
   protocol::Launch launch = same_;
-  // Added as numbers: where a rank has nothing to send or to receive, the address may be null.
+  // Computed as integers, because the address may be null if a rank has nothing to send or to receive.
   launch.send = reinterpret_cast<const uint8_t*>(send_ + first);
   launch.recv = reinterpret_cast<uint8_t*>(recv_ + first);
   launch.bytes = std::min(bytes_per_launch_, bytes_ - first);

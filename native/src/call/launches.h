@@ -1,4 +1,4 @@
-// The launches of a call: what each of them is given, whatever backend runs it.
+// The launches of a call: the arguments of each of them, for every backend.
 #ifndef NVRAR_CALL_LAUNCHES_H
 #define NVRAR_CALL_LAUNCHES_H
 
@@ -10,11 +10,11 @@ namespace nvrar {
 
 class Launches {
  public:
-  // sequence: the call's number as its header has it (protocol.md 13).
+  // sequence: the call's number as it is hashed into the header (protocol.md 13).
   Launches(const Call& call, const Plan& plan, const protocol::RingLayout& layout, uint32_t rank, uint64_t sequence);
 
   uint64_t count() const noexcept { return count_; }
-  // All but the epoch, which whoever runs the launch counts.
+  // Everything except the epoch, which the backend sets.
   protocol::Launch operator[](uint64_t index) const noexcept;
 
  private:
@@ -23,7 +23,7 @@ class Launches {
   const uint64_t bytes_;             // of the call
   const uint64_t bytes_per_launch_;  // of all launches but the last
   const uint64_t count_;
-  protocol::Launch same_{};  // what does not change from launch to launch
+  protocol::Launch same_{};  // what is the same in all launches
 };
 
 }  // namespace nvrar

@@ -47,7 +47,7 @@ Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
   return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
 }
 
-// Data movement must be bit-exact (protocol.md 1).
+// Data movement must preserve all bits (protocol.md 1).
 PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
   const bool sums = call.op != kNoOp;
   const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&

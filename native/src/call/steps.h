@@ -1,5 +1,5 @@
-// Which steps of protocol/ an algorithm is: the one switch, for both backends and for the trace of the tests. Compiled
-// for host and device.
+// Maps an algorithm to its steps in protocol/. This is the only such switch; both backends and the trace of the tests
+// use it. Compiled for host and device.
 #ifndef NVRAR_CALL_STEPS_H
 #define NVRAR_CALL_STEPS_H
 
@@ -14,7 +14,7 @@ constexpr bool sums(Algorithm algorithm) {
   return algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter;
 }
 
-// False: leave at once, nothing is a result. So it is for an algorithm that sums.
+// False: the launch has failed, return at once. Also false for an algorithm that sums.
 template <class Lane>
 NVRAR_HD bool move_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
   switch (algorithm) {
@@ -34,8 +34,8 @@ NVRAR_HD bool move_steps(Lane& lane, Algorithm algorithm, const protocol::Launch
   }
 }
 
-// kNodes: the lane can sum over several nodes; without that there is no hierarchical all-reduce. False: leave at once,
-// nothing is a result. So it is for an algorithm that does not sum.
+// kNodes: whether the lane can sum over several nodes; if not, there is no hierarchical all-reduce. False: the launch
+// has failed, return at once. Also false for an algorithm that does not sum.
 template <class Packets, bool kNodes, class Lane>
 NVRAR_HD bool sum_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
   switch (algorithm) {

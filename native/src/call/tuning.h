@@ -1,4 +1,4 @@
-// The tuning table: which algorithm an all-reduce runs by, as the caller wants it. The same on all members.
+// The tuning table: the caller's choice of an algorithm for each all-reduce. It is the same on all members.
 #ifndef NVRAR_CALL_TUNING_H
 #define NVRAR_CALL_TUNING_H
 
@@ -13,12 +13,13 @@ namespace nvrar {
 class TuningTable {
  public:
   TuningTable() = default;
-  // Throws NVRAR_INVALID_ARGUMENT, naming the line.
   // Throws NVRAR_INVALID_ARGUMENT if no table may have so many rules.
   static void check_count(size_t count);
+  // Throws NVRAR_INVALID_ARGUMENT; the message names the rule.
   explicit TuningTable(std::span<const nvrar_tuning_rule> rules);
 
-  // The first rule that matches, else NVRAR_ALGORITHM_AUTO. ranks_per_node: world where all ranks are in one node.
+  // The algorithm of the first rule that matches, else NVRAR_ALGORITHM_AUTO. ranks_per_node is world if all ranks are
+  // in one node.
   int32_t algorithm(int32_t data_type, uint64_t bytes, uint32_t world, uint32_t ranks_per_node) const noexcept;
   // Equal for equal tables.
   uint64_t hash() const noexcept;

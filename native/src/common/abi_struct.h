@@ -1,5 +1,6 @@
-// Structs of the C ABI, which grow at their end. Each begins with the size that its caller's header gives it: what an
-// older caller lacks is 0, and what a newer caller has beyond is refused unless it is 0.
+// Structs of the C ABI. New fields are added at their end, and each struct begins with its size in the caller's header.
+// A field that an older caller does not have is read as 0; bytes that only a newer caller has must be 0, or the call
+// fails.
 #ifndef NVRAR_COMMON_ABI_STRUCT_H
 #define NVRAR_COMMON_ABI_STRUCT_H
 
@@ -18,7 +19,7 @@
 
 namespace nvrar {
 
-// Bytes of each struct's first version. No caller has fewer.
+// The size of each struct's first version; no caller's struct is smaller.
 template <class Struct>
 constexpr uint32_t kFirstBytes = 0;
 template <>
@@ -32,7 +33,7 @@ inline constexpr uint32_t kFirstBytes<nvrar_call> = 80;
 template <>
 inline constexpr uint32_t kFirstBytes<nvrar_failure> = 32;
 
-// No header will ever have a larger struct: whatever says so is no struct of this ABI.
+// No header will ever define a larger struct, so a larger size means that the caller did not set it.
 constexpr uint32_t kMostStructBytes = 4096;
 
 template <class Struct>
@@ -46,7 +47,7 @@ void check_struct_size(const std::string& name, uint32_t size) {
                                           std::to_string(kMostStructBytes) + ": set it to sizeof the struct");
 }
 
-// What the caller gave, as a struct of this library. Throws NVRAR_INVALID_ARGUMENT.
+// Copies the caller's struct into this library's version of it. Throws NVRAR_INVALID_ARGUMENT.
 template <class Struct>
 Struct take_struct(const void* given, const std::string& name) {
   uint32_t size = 0;
@@ -64,8 +65,8 @@ Struct take_struct(const void* given, const std::string& name) {
   return taken;
 }
 
-// The same of an array, whose elements lie as far apart as the first one's size says. `room` holds copies where the
-// caller's structs are not this library's.
+// The same for an array, whose element size is the size in its first struct. Returns the caller's array if its structs
+// have this library's size; otherwise copies them to `room` and returns that.
 template <class Struct>
 std::span<const Struct> take_structs(const Struct* given, uint32_t count, const std::string& name,
                                      std::vector<Struct>* room) {
@@ -90,7 +91,7 @@ std::span<const Struct> take_structs(const Struct* given, uint32_t count, const 
   return *room;
 }
 
-// Fills as much as the caller's struct has, whose size has passed check_struct_size, and says in it how much that is.
+// Writes as much as fits into the caller's struct, whose size has passed check_struct_size, and sets its size to that.
 template <class Struct>
 void give_struct(void* out, uint32_t size, Struct value) noexcept {
   value.size = std::min<uint32_t>(size, sizeof value);

@@ -1,5 +1,5 @@
-// The Lane of the CPU backend (protocol/launch.h says what a Lane is): one thread of one rank, peers' rings mapped. A
-// run stays where it lies: in user memory, or in the slots that it came in.
+// The Lane of the CPU backend (protocol/launch.h describes Lanes): one thread of one rank, with the peers' rings
+// mapped. A run stays in memory: in the user's buffer, or in the slots in which it arrived.
 #ifndef NVRAR_CPU_CPU_LANE_H
 #define NVRAR_CPU_CPU_LANE_H
 
@@ -18,7 +18,7 @@ namespace nvrar::cpu {
 struct MappedRank {
   control::ControlBlock* control = nullptr;
   protocol::Packet* rings = nullptr;
-  uint64_t rings_name = 0;  // announce_packet_sent
+  uint64_t rings_name = 0;  // the address for announce_packet_sent
 };
 
 class CpuLane {
@@ -29,7 +29,7 @@ class CpuLane {
     const uint8_t* data;
   };
 
-  // reduction: of the calls that sum; else null.
+  // reduction: null for calls that do not reduce.
   CpuLane(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
           const Reduction* reduction) noexcept
       : ranks_(ranks),
@@ -112,9 +112,9 @@ class CpuLane {
   static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
   static constexpr uint32_t kLinePackets = control::kCacheLineBytes / protocol::kPacketBytes;
 
-  // By value: a reference would be read again for each packet, because a packet's store may have changed it.
+  // By value: a reference would be reloaded for each packet, because the store of a packet may have changed it.
   NVRAR_HD void put(MappedRank peer, uint64_t slot, Packet packet) {
-#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that packets of one phase arrive far apart
+#if defined(NVRAR_TEST_ADVERSE)  // a stall within a phase, so that its packets arrive far apart
     if (++test_puts_ % 509 == 0) ::sched_yield();
 #endif
     protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
@@ -122,8 +122,8 @@ class CpuLane {
     store_packet(peer.rings + slot, packet);
   }
 
-  // visit(i) for the packets of a run until one says false; a line of them a turn, because a turn costs as many
-  // instructions as a packet does.
+  // Calls visit(i) for the packets of a run until one returns false. One iteration handles a whole cache line, because
+  // the loop overhead of an iteration is as many instructions as a packet takes.
   template <class Visit>
   static NVRAR_HD bool each_packet(size_t packets, Visit visit) {
     size_t i = 0;
@@ -165,8 +165,8 @@ class CpuLane {
     }
   }
 
-  // Until `packets` slots from `slot` on have arrived. Their last word is looked at alone and the rest read later: a
-  // packet was stored in one access, and x86-64 keeps the order of loads.
+  // Waits until the packets in `packets` slots from `slot` on have arrived. Only their last words are checked, and the
+  // rest is read later: a packet is stored in one access, and x86-64 keeps the order of loads.
   template <class Packets>
   NVRAR_HD bool await(uint64_t slot, uint32_t source, uint64_t epoch, uint32_t packets) {
     protocol::pass_moment(rank_, protocol::Moment::kWaits, slot);
@@ -194,7 +194,8 @@ class CpuLane {
     }
   }
 
-  // The payload of a run that has arrived: in its slots where they hold nothing else, else gathered in `room`.
+  // The payload of a run that has arrived. It is used in its slots if they contain nothing else, and copied to `room`
+  // otherwise.
   template <class Packets>
   const uint8_t* payload(uint64_t slot, uint32_t packets, uint8_t* room) {
     if constexpr (Packets::kPayloadBytes == protocol::kPacketBytes) {
@@ -212,7 +213,7 @@ class CpuLane {
     }
   }
 
-  // Waits for all sources; runs_[i] is then the payload of source i, padded to whole vectors but for `own`.
+  // Waits for all sources. Then runs_[i] is the payload of source i, padded to whole vectors, except that of `own`.
   template <class Packets>
   bool gather(const protocol::Sources& sources, const uint8_t* own, uint32_t bytes, uint64_t epoch) {
     const uint32_t packets = packets_of<Packets>(bytes);
@@ -231,8 +232,9 @@ class CpuLane {
     }
   }
 
-  // Calls whole(vectors) and, where a part of a vector is left, lets runs_ point at that one vector, the own part of it
-  // copied to where a whole vector can be read, and calls rest(first_vector, bytes).
+  // Calls whole(vectors). If part of a vector remains, lets runs_ point to that last vector and calls
+  // rest(first_vector, bytes). This rank's own part of it is first copied to a buffer, where a whole vector may be
+  // read.
   template <class Whole, class Rest>
   void by_vectors(const protocol::Sources& sources, uint32_t bytes, Whole whole, Rest rest) {
     const uint32_t vectors = bytes / kVectorBytes;
@@ -246,7 +248,7 @@ class CpuLane {
     rest(vectors, rest_bytes);
   }
 
-  // Node by node in rank order, then over the nodes: for algorithms that have all ranks' runs at hand.
+  // Sums node by node in rank order, then over the nodes; for algorithms in which one rank has the runs of all ranks.
   void sum_over_nodes(uint8_t* to, uint32_t vectors) {
     for (uint32_t node = 0; node < topology_.nodes(); ++node) {
       reduction_->partial_sum(runs_ + topology_.first_of(node), topology_.size_of(node), &partials_[node], vectors);
@@ -262,7 +264,7 @@ class CpuLane {
     }
   }
 
-  // The partial sums of `bytes` of elements as runs of packets: visit(first byte, bytes).
+  // Divides the partial sums of `bytes` bytes of elements into runs of packets: visit(first byte, bytes).
   template <class Packets, class Visit>
   bool each_partial_run(uint32_t bytes, Visit visit) {
     const uint32_t total = (bytes + kVectorBytes - 1) / kVectorBytes * reduction_->parts * kVectorBytes;
@@ -294,7 +296,7 @@ class CpuLane {
   uint32_t test_puts_ = 0;
 #endif
   const uint8_t* runs_[protocol::kMaxRanks];
-  // Left as they are until used: clearing them would cost more than a small call.
+  // Not initialised, because clearing them would cost more than a small call.
   alignas(64) uint8_t room_[protocol::kMaxRanks][protocol::EpochPacket::kRunBytes];
   Partial partials_[protocol::kMaxRanks];
 };

@@ -1,5 +1,5 @@
-// The steps of protocol/ on the CPU's lane. With reduction.cpp the code that is compiled for AVX, which every CPU has
-// that this backend runs on (probe says so before anything else runs).
+// Runs the steps of protocol/ on the CPU's lane. Only cpu_launch.cpp and reduction.cpp are compiled for AVX, which
+// every CPU that this backend runs on has (nvrar_probe checks it before any of this code runs).
 #ifndef NVRAR_CPU_CPU_LAUNCH_H
 #define NVRAR_CPU_CPU_LAUNCH_H
 
@@ -8,7 +8,7 @@
 
 namespace nvrar::cpu {
 
-// False: the lane says why; nothing is a result.
+// False: the launch has failed, and the lane has the reason.
 bool run_launch(CpuLane& lane, const Plan& plan, const protocol::Launch& launch) noexcept;
 
 }  // namespace nvrar::cpu

@@ -40,7 +40,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
   CpuLane lane(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
   const Launches launches(call, plan, layout_, rank(), sequence);
   for (uint64_t i = 0; i < launches.count(); ++i) {
-    // A call that never waits must see an abort too.
+    // A call that never waits must detect an abort, too.
     if (segments_->own().poison.load(std::memory_order_acquire) != 0 &&
         !protocol::planted(protocol::Defect::kIgnoredPoison)) {
       flight.end(number, NVRAR_CALL_FAILED);
@@ -75,7 +75,8 @@ control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t c
 }
 
 control::Poison CpuMember::failure_of(const CpuLane& lane, uint64_t sequence) const noexcept {
-  // A difference explains a time-out (a rank that saw it first has left), not the other way round.
+  // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
+  // round.
   if (lane.differing() != 0) return {NVRAR_MISMATCH, rank(), lane.differing(), sequence};
   if (lane.result() == WaitResult::kPoisoned) return segments_->poisoned();
   const auto waited = static_cast<uint8_t>(1u << lane.waiting_for());
@@ -83,8 +84,8 @@ control::Poison CpuMember::failure_of(const CpuLane& lane, uint64_t sequence) co
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }
 
-// A rank that is late may itself be waiting, for an owner's result, another node's sum or a peer's transfer: then those
-// that it waits for are to blame, and so on to ranks that do not wait.
+// A late rank may itself be waiting, for an owner's result, another node's sum or a peer's transfer. Then the ranks
+// that it waits for are missing instead, and so on, down to ranks that do not wait.
 uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
   const uint64_t now_ns = control::monotonic_ns();
   uint8_t missing = 0;

@@ -32,7 +32,7 @@ class CpuMember final : public Member {
   uint8_t really_missing(uint8_t late) const noexcept;
 
   const uint64_t timeout_ns_;
-  uint64_t epoch_ = protocol::first_epoch() - 1;  // of the last launch
+  uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   Waiter waiter_;
   PointToPoint point_to_point_;

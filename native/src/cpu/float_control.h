@@ -1,5 +1,5 @@
-// The same bits on all ranks: how the processor rounds, and what it makes of denormals, is a word of each thread that
-// any code of the host program may have changed (fesetround, a library that was linked with -ffast-math).
+// Makes floating-point results the same on all ranks. The processor's rounding and denormal modes are per thread, and
+// any code of the host program may have changed them (fesetround, a library that was linked with -ffast-math).
 #ifndef NVRAR_CPU_FLOAT_CONTROL_H
 #define NVRAR_CPU_FLOAT_CONTROL_H
 
@@ -7,9 +7,9 @@
 
 namespace nvrar::cpu {
 
-// For a scope: to the nearest, denormals kept, no exception a signal. Afterwards the thread rounds as it did before.
-// Which flags a sum raises depends on the algorithm, and on the slice that a rank has; to take them back costs 4 % of a
-// small call.
+// For its scope, sets rounding to nearest, keeps denormals and masks all exceptions; afterwards restores the thread's
+// modes. It does not restore the exception flags. Which flags a sum raises depends on the algorithm and on the slice
+// that a rank has; restoring them costs 4 % of a small call.
 class FloatControl {
  public:
   FloatControl() noexcept : before_(__builtin_ia32_stmxcsr()), is_foreign_((before_ & ~kFlags) != kDefault) {
@@ -24,7 +24,7 @@ class FloatControl {
   FloatControl& operator=(const FloatControl&) = delete;
 
  private:
-  // MXCSR: all exceptions masked; the lowest six bits say which there were.
+  // MXCSR: all exceptions are masked; the lowest six bits are the exception flags.
   static constexpr uint32_t kDefault = 0x1F80;
   static constexpr uint32_t kFlags = 0x003F;
 

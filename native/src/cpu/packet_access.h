@@ -16,17 +16,17 @@ extern "C" void __tsan_release(void* address);
 
 namespace nvrar::cpu {
 
-// Code for AVX must not mix in the older encoding: some CPUs pay for each change between the two. (GCC's %v would
-// choose it, which clang does not know.)
+// Code for AVX must not mix in instructions of the older encoding, because some CPUs pay for each transition between
+// the two. (GCC's %v would choose the encoding, but clang does not have it.)
 #if defined(__AVX__)
 #define NVRAR_MOVE_PACKET "vmovdqa"
 #else
 #define NVRAR_MOVE_PACKET "movdqa"
 #endif
 
-// One aligned 16-byte SSE access: Intel (SDM 3A 9.1.1) and AMD guarantee its atomicity on every CPU with AVX. The
-// "memory" clobber keeps the compiler from moving user data across it; the CPU keeps stores in order, and loads in
-// order.
+// One aligned 16-byte SSE access, whose atomicity Intel (SDM 3A 9.1.1) and AMD guarantee on every CPU with AVX. The
+// "memory" clobber prevents the compiler from moving accesses to user data across it. The CPU keeps the order of stores
+// among themselves, and that of loads.
 inline __attribute__((always_inline)) void store_packet(protocol::Packet* slot, protocol::Packet packet) {
   if (protocol::planted(protocol::Defect::kTornPackets)) {
     auto* const words = reinterpret_cast<volatile uint32_t*>(slot);
@@ -42,8 +42,9 @@ inline __attribute__((always_inline)) protocol::Packet load_packet(const protoco
   return packet;
 }
 
-// The part of a packet that says whether it has arrived, by a load of that part alone. The comparison is written out
-// because compilers load a volatile word first: two instructions a packet, of a handful.
+// Loads only the part of a packet that tells whether it has arrived. The comparison is written in assembly, because
+// compilers load a volatile word into a register first, which costs two more instructions where a packet takes only a
+// handful.
 template <class Packets>
 inline __attribute__((always_inline)) bool packet_arrived(const protocol::Packet* slot, uint64_t epoch) {
   bool equal;
@@ -62,21 +63,23 @@ inline __attribute__((always_inline)) bool packet_arrived(const protocol::Packet
   }
 }
 
-// Brings the line to this core, to be written: for an empty hint where the CPU does not know it. Without it the stores
-// of a message wait for one line after the other: twice the time where two cores share no cache but the last.
+// Fetches the line into this core's cache for writing; on a CPU without this instruction it is a no-op. Without it, the
+// stores of a message wait for one line after the other, which takes twice the time if two cores share only the
+// last-level cache.
 inline void prefetch_to_write(const void* line) {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 }
 inline void prefetch_to_read(const void* line) { __builtin_prefetch(line, 0, 3); }
 
-// Orders earlier stores before later loads, the one order that x86-64 does not keep. An assembler instruction and not
-// std::atomic_thread_fence, which the thread sanitizer refuses; a locked add is quicker than mfence.
+// Orders earlier stores before later loads, the only order that x86-64 does not keep. This is not
+// std::atomic_thread_fence, because the thread sanitizer rejects that; a locked add is faster than mfence.
 inline void full_fence() { asm volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc"); }
 
 inline void cpu_relax() { asm volatile("pause" ::: "memory"); }
 
-// A packet carries the sender's happens-before to the receiver. The sanitizer cannot see that in the accesses above,
-// and two mappings of one segment have two addresses: `name` is the address in the owner's mapping.
+// A packet establishes happens-before between its sender and its receiver. The sanitizer cannot see that in the
+// accesses above, and two mappings of one segment have different addresses: `name` is the address in the owner's
+// mapping.
 inline __attribute__((always_inline)) void announce_packet_sent([[maybe_unused]] uint64_t name) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(reinterpret_cast<void*>(name));

@@ -81,7 +81,7 @@ bool PointToPoint::begin_first(Queue& queue, control::FlightRecord& flight) noex
       item.flight_number = flight.begin(item.call);
       return true;
     }
-    flight.begin(item.call, NVRAR_CALL_DONE);  // sends nothing; its number is in the headers of those that follow
+    flight.begin(item.call, NVRAR_CALL_DONE);  // sends nothing, but the numbers in later headers count it
   }
   return false;
 }
@@ -115,7 +115,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, control::Contr
   control::FlightRecord& flight = own.flight;
   copy_own(flight);
   active_count_ = 0;
-  for (uint32_t hop = 1; hop < protocol::kMaxRanks; ++hop) {  // not all ranks begin with the same peer
+  for (uint32_t hop = 1; hop < protocol::kMaxRanks; ++hop) {  // so that not all ranks start with the same peer
     for (auto& queues : queues_) {
       Queue& queue = queues[(rank_ + hop) % protocol::kMaxRanks];
       if (begin_first(queue, flight)) active_[active_count_++] = &queue;
@@ -138,7 +138,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, control::Contr
       }
     }
     if (active_count_ == 0) break;
-    // A batch that never waits must see an abort too.
+    // A batch that never waits must detect an abort, too.
     if (own.poison.load(std::memory_order_acquire) != 0) return fail(flight, NVRAR_ABORTED, nullptr);
     if (moved) {
       waiter.restart();

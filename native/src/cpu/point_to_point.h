@@ -1,4 +1,4 @@
-// Runs the transfers of a batch together in the calling thread, on the steps of protocol/point_to_point.h.
+// Runs the transfers of a batch together in the calling thread, by the steps of protocol/point_to_point.h.
 #ifndef NVRAR_CPU_POINT_TO_POINT_H
 #define NVRAR_CPU_POINT_TO_POINT_H
 
@@ -21,9 +21,9 @@ class PointToPoint {
   PointToPoint() = default;
   PointToPoint(const protocol::RingLayout& layout, uint32_t rank) noexcept;
 
-  // Takes up a batch that passed check_batch. Throws std::bad_alloc, and then nothing was done.
+  // Queues a batch that has passed check_batch. If it throws std::bad_alloc, nothing has changed.
   void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
-  // Runs it to its end.
+  // Runs the batch until it completes or fails.
   BatchResult run(TransferLane& lane, Waiter& waiter, control::ControlBlock& own) noexcept;
 
  private:
@@ -35,7 +35,7 @@ class PointToPoint {
     uint64_t flight_number;
     uint32_t next;  // in its queue
   };
-  // Transfers of one direction with one peer: they keep their order.
+  // The transfers with one peer in one direction, which keep their order.
   struct Queue {
     protocol::PairEnd end{};
     bool sends = false;
@@ -45,11 +45,11 @@ class PointToPoint {
 
   void append(Queue& queue, uint32_t item) noexcept;
   void copy_own(control::FlightRecord& flight) noexcept;
-  // Begins the queue's next transfer; false if there is none.
+  // Begins the queue's next transfer; returns false if there is none.
   bool begin_first(Queue& queue, control::FlightRecord& flight) noexcept;
   protocol::Step step(TransferLane& lane, Queue& queue, control::FlightRecord& flight) noexcept;
   bool any_can_move(TransferLane& lane) noexcept;
-  uint8_t active_peers() const noexcept;  // a bit per rank
+  uint8_t active_peers() const noexcept;  // one bit per rank
   BatchResult fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
 
   uint32_t rank_ = 0;

@@ -10,7 +10,8 @@ using protocol::kMaxRanks;
 using protocol::kPacketBytes;
 using protocol::Packet;
 
-// Vectors that are summed side by side: their additions do not wait for each other, and all stay in registers.
+// The number of vectors that are summed in parallel: their additions do not depend on each other, and all of them fit
+// into registers.
 constexpr uint32_t kTile = 4;
 
 NVRAR_HD Packet load_vector(const uint8_t* from) {
@@ -72,7 +73,7 @@ void partial_sum(const uint8_t* const* runs, uint32_t count, Partial* to, uint32
       });
 }
 
-// Level by level: 2i and 2i + 1 are combined, an odd last one passes up unchanged (protocol.md 10).
+// Level by level: sums 2i and 2i + 1 are combined, an odd last one passes up unchanged (protocol.md 10).
 template <class Element, class Op>
 void finish(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to, uint32_t vectors) {
   using Accumulator = VectorAccumulator<Element, Op>;

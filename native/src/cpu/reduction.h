@@ -1,5 +1,5 @@
-// The arithmetic of one reduction, chosen once a call by type and operator. Only these loops exist per type and
-// operator; the steps that call them do not.
+// The arithmetic of one reduction, selected once per call by type and operator. Only these loops exist for each type
+// and operator; the steps that call them do not depend on either.
 #ifndef NVRAR_CPU_REDUCTION_H
 #define NVRAR_CPU_REDUCTION_H
 
@@ -12,22 +12,22 @@ namespace nvrar::cpu {
 
 constexpr uint32_t kMaxPartialParts = 2;
 
-// A run's sum in the accumulator's type: for vector v the packets from v * parts on.
+// The sum of a run in the accumulator's type. Vector v has the packets from v * parts on.
 struct alignas(64) Partial {
   protocol::Packet packets[protocol::kRunPackets * kMaxPartialParts];
 };
 
-// Vectors are 16 bytes of elements. runs[i] and `to` may have any alignment; `to` may be one of the runs.
+// A vector is 16 bytes of elements. runs[i] and `to` may have any alignment; `to` may be one of the runs.
 struct Reduction {
-  uint32_t parts;  // of a vector's partial sum, in packets
-  // to = the runs combined in their order and rounded; AVG divides by world.
+  uint32_t parts;  // packets of a vector's partial sum
+  // Writes the combination of the runs, in their order and rounded, to `to`; AVG divides by world.
   void (*sum)(const uint8_t* const* runs, uint32_t count, uint32_t world, uint8_t* to, uint32_t vectors);
   void (*partial_sum)(const uint8_t* const* runs, uint32_t count, Partial* to, uint32_t vectors);
-  // to = the nodes' sums combined level by level and rounded.
+  // Writes the combination of the nodes' sums, level by level and rounded, to `to`.
   void (*finish)(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to, uint32_t vectors);
 };
 
-// The codes have passed check_call.
+// The codes must have passed check_call.
 const Reduction& reduction_of(int32_t data_type, int32_t op) noexcept;
 
 }  // namespace nvrar::cpu

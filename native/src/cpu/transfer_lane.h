@@ -1,4 +1,4 @@
-// The Lane of point-to-point on the CPU (protocol/point_to_point.h says what it has).
+// The Lane of point-to-point on the CPU (described in protocol/point_to_point.h).
 #ifndef NVRAR_CPU_TRANSFER_LANE_H
 #define NVRAR_CPU_TRANSFER_LANE_H
 
@@ -19,7 +19,7 @@ class TransferLane {
   TransferLane(const MappedRank* ranks, uint32_t rank) noexcept : ranks_(ranks), own_(ranks[rank]) {}
 
   NVRAR_HD void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch) {
-#if defined(NVRAR_TEST_ADVERSE)  // a stall within a step, so that packets of one step arrive far apart
+#if defined(NVRAR_TEST_ADVERSE)  // a stall within a step, so that its packets arrive far apart
     if (++test_puts_ % 509 == 0) ::sched_yield();
 #endif
     announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
@@ -44,7 +44,7 @@ class TransferLane {
   NVRAR_HD void store(uint8_t* to, uint64_t word) { __builtin_memcpy(to, &word, sizeof word); }
   void store_part(uint8_t* to, uint64_t word, uint32_t bytes) { std::memcpy(to, &word, bytes); }
 
-  // After the last put of a step.
+  // Called after the last put of a step.
   void wake(uint32_t peer) {
     full_fence();
     control::wake_if_asleep(*ranks_[peer].control);

@@ -1,6 +1,6 @@
-// Reductions of whole packets in registers: the wide form of protocol/element.h, to which a test holds every bit
-// pattern. GNU vectors of 16 bytes, a packet's: nothing beyond AVX, which the backend asks for anyway, so no second
-// instruction set has to be chosen at run time.
+// Reductions of whole packets in registers: the vector form of protocol/element.h. A test compares the two for every
+// bit pattern. The GNU vectors have 16 bytes, like a packet. They need nothing beyond AVX, which the backend requires
+// anyway, so no instruction set has to be selected at run time.
 #ifndef NVRAR_CPU_VECTOR_ELEMENTS_H
 #define NVRAR_CPU_VECTOR_ELEMENTS_H
 
@@ -18,14 +18,14 @@ template <class Vector>
 NVRAR_HD BitsVector bits_of(Vector value) {
   return reinterpret_cast<BitsVector>(value);
 }
-// Of a comparison's result: its elements are all ones or all zeros.
+// mask is the result of a comparison: each of its elements is all ones or all zeros.
 template <class Mask>
 NVRAR_HD BitsVector select(Mask mask, BitsVector yes, BitsVector no) {
   return (yes & bits_of(mask)) | (no & ~bits_of(mask));
 }
 NVRAR_HD FloatVector floats_of(BitsVector bits) { return reinterpret_cast<FloatVector>(bits); }
 NVRAR_HD BitsVector fill(uint32_t word) { return BitsVector{word, word, word, word}; }
-// Of values below 2^31: the signed comparison is the only one that x86 has.
+// Only for values less than 2^31, because x86 has only the signed comparison.
 NVRAR_HD IntVector below(BitsVector a, uint32_t b) {
   return reinterpret_cast<IntVector>(a) < reinterpret_cast<IntVector>(fill(b));
 }
@@ -34,8 +34,8 @@ NVRAR_HD auto nan_mask(Vector value) {
   return value != value;
 }
 
-// Wide<Element>: the packet's elements as kParts vectors of accumulators, and back with one rounding. Integers are
-// unsigned: a signed vector's overflow would be undefined.
+// Wide<Element>: converts a packet's elements to kParts vectors of accumulators, and back with one rounding. Integers
+// are unsigned, because the overflow of a signed vector would be undefined.
 template <class Element>
 struct Wide {
   static_assert(!Element::kFloat, "floats have forms of their own");
@@ -120,7 +120,7 @@ struct Wide<protocol::Float16> {
   }
 };
 
-// As the scalar operators; Element says how the bits of an integer vector compare.
+// The vector forms of the scalar operators; Element determines how an integer vector's bits are compared.
 template <class Op>
 struct WideOp;
 
@@ -130,7 +130,7 @@ NVRAR_HD auto less_mask(Vector a, Vector b) {
   return reinterpret_cast<Numbers>(a) < reinterpret_cast<Numbers>(b);
 }
 
-// a where it is a NaN, else b where it is one, else the number.
+// For each element: a if it is a NaN, else b if it is a NaN, else the number.
 template <class Vector>
 NVRAR_HD Vector nan_or(Vector a, Vector b, BitsVector number) {
   return reinterpret_cast<Vector>(select(nan_mask(a), bits_of(a), select(nan_mask(b), bits_of(b), number)));
@@ -207,7 +207,7 @@ struct WideOp<protocol::Min> {
   }
 };
 
-// What a reduction adds a packet of each source to (reduction.cpp).
+// The running sum of one vector, into which reduction.cpp combines a packet of each source.
 template <class Element, class Op>
 class VectorAccumulator {
   using Type = Wide<Element>;

@@ -1,4 +1,4 @@
-// From the codes of the C ABI to the element types and operators of protocol/element.h.
+// Maps the codes of the C ABI to the element types and operators of protocol/element.h.
 #ifndef NVRAR_CPU_VISIT_REDUCTION_H
 #define NVRAR_CPU_VISIT_REDUCTION_H
 
@@ -8,7 +8,7 @@
 
 namespace nvrar::cpu {
 
-// Returns visit.operator()<Element, Op>(). The codes have passed check_call.
+// Returns visit.operator()<Element, Op>(). The codes must have passed check_call.
 template <class Element, class Visit>
 auto visit_op(int32_t op, Visit visit) {
   switch (op) {
@@ -35,7 +35,7 @@ auto visit_reduction(int32_t data_type, int32_t op, Visit visit) {
     NVRAR_ELEMENT_TYPES(NVRAR_VISIT)
 #undef NVRAR_VISIT
     default:
-      return visit_op<protocol::Float32>(op, visit);  // never: there is no other code
+      return visit_op<protocol::Float32>(op, visit);  // unreachable: no other code passes check_call
   }
 }
 

@@ -9,14 +9,14 @@
 namespace nvrar::cpu {
 namespace {
 
-// A sender that was killed between its packet and its wake costs at most this, not the whole deadline. Of a short
-// deadline a part, so that a rank that sleeps still counts as one that waits.
-#if defined(NVRAR_TEST_ADVERSE)  // no second chance, so that a lost wake-up is a time-out
+// A sender that was killed between storing its packet and waking this rank delays it at most this long, and not for the
+// whole deadline. With a short deadline, a rank sleeps only a fraction of it, so that it still counts as waiting.
+#if defined(NVRAR_TEST_ADVERSE)  // longer than any test, so that a lost wake-up is a time-out
 constexpr uint64_t kLongestSleepNs = 3600 * control::kNsPerSecond;
 #else
 constexpr uint64_t kLongestSleepNs = 100'000'000;
 #endif
-// About 20 us of pauses where every rank has a core; else just enough for a packet that is already in flight.
+// About 20 us of pauses if every rank has a core, else just enough for a packet that is already in flight.
 constexpr uint32_t kSpinsAlone = 500;
 constexpr uint32_t kSpinsCrowded = 16;
 constexpr uint64_t kYieldNs = 200'000;

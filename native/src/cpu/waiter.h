@@ -1,6 +1,6 @@
-// How a rank waits for its peers: it spins for as long as an answer is likely any moment, then lets others run, then
-// sleeps on its own doorbell. Ranks may outnumber cores, and a waiting rank must not keep the one it waits for from
-// running.
+// How a rank waits for its peers: it spins as long as a packet may arrive at any moment, then yields the processor,
+// then sleeps on its own doorbell. There may be more ranks than cores, and a waiting rank must not prevent the rank
+// that it waits for from running.
 #ifndef NVRAR_CPU_WAITER_H
 #define NVRAR_CPU_WAITER_H
 
@@ -24,14 +24,14 @@ class Waiter {
   Waiter() = default;
   Waiter(control::ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept;
 
-  // From here on the limit counts anew, from the first unsuccessful wait.
+  // Restarts the deadline; it then counts from the first unsuccessful wait.
   void restart() noexcept { first_miss_ns_ = 0; }
   uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : control::monotonic_ns() - first_miss_ns_; }
 
-  // A rank that waits has looked so recently; one that has not is dead or stopped.
+  // A waiting rank has polled within this time; a rank that has not is dead or stopped.
   static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
 
-  // What is waited for comes from any of these ranks, a bit each.
+  // The awaited packet may come from any of these ranks, one bit each.
   template <class Arrived>
   WaitResult wait(uint8_t sources, Arrived arrived) noexcept {
     for (uint32_t i = 0; i < spins_; ++i) {
@@ -56,7 +56,7 @@ class Waiter {
         return WaitResult::kPoisoned;
       }
       const uint64_t gone_ns = now_ns - first_miss_ns_;
-      // Looked at once more: this process may have been stopped between the two lines above.
+      // Polls once more, because this process may have been stopped since the poll above.
       if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
@@ -66,8 +66,8 @@ class Waiter {
     }
   }
 
-  // No wake-up is lost: either the sender's fence comes after the flag was set, and it rings, or its packet was stored
-  // before the flag was, and the second look finds it.
+  // No wake-up is lost. Either the sender's fence comes after the flag was set, so it sees the flag and rings the
+  // doorbell, or its packet was stored before the flag was set, so the second poll finds it.
   template <class Arrived>
   void sleep(Arrived arrived, uint64_t at_most_ns) noexcept {
     const uint32_t seen = own_->doorbell.load(std::memory_order_acquire);

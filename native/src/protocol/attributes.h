@@ -1,11 +1,12 @@
-// How functions in this folder are compiled: what a CUDA compiler compiles here is for the device alone.
+// Attributes of the functions in this folder. In a CUDA compilation they are device functions only.
 #ifndef NVRAR_PROTOCOL_ATTRIBUTES_H
 #define NVRAR_PROTOCOL_ATTRIBUTES_H
 
 #if defined(__CUDACC__)
 #define NVRAR_HD __device__ __forceinline__
 #else
-// Always inlined, so that a translation unit built for another instruction set can never lend its copy to this one.
+// Always inlined, so that the linker can never use the copy of a translation unit that was built for another
+// instruction set.
 #define NVRAR_HD inline __attribute__((always_inline))
 #endif
 

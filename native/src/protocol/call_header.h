@@ -1,6 +1,6 @@
-// The header packet: every launch sends one to each peer and consumes data only after it has one from each peer.
-// It is the evidence of protocol.md 3 (every rank has entered this epoch, so nobody runs ahead) and the check of
-// protocol.md 13.
+// The header packet. Every launch sends one to each peer and consumes data only after it has received one from each
+// peer. It is the evidence that protocol.md 3 requires (every rank has entered this epoch, so no rank runs ahead) and
+// the check of protocol.md 13.
 #ifndef NVRAR_PROTOCOL_CALL_HEADER_H
 #define NVRAR_PROTOCOL_CALL_HEADER_H
 
@@ -9,12 +9,12 @@
 namespace nvrar::protocol {
 
 struct CallSignature {
-  uint64_t sequence;  // of the call in its communicator: a rank that is a call ahead or behind differs
+  uint64_t sequence;  // the call's number in its communicator: a rank one call off differs
   int32_t collective;
   int32_t data_type;
   int32_t op;
   int32_t root;
-  uint64_t count;  // of the whole call, not of the launch
+  uint64_t count;  // elements of the whole call, not of the launch
   uint32_t algorithm;
   PacketKind packet_kind;
   uint64_t elements_per_launch;
@@ -56,12 +56,12 @@ NVRAR_HD Packet header_packet(uint32_t hash, uint64_t epoch) {
   payload[0] = hash;
   return EpochPacket::seal(payload, epoch);
 }
-// Of a header that came: whether its rank is in the same call.
+// Whether the rank that sent this header is in the same call.
 NVRAR_HD bool is_same_call(const Packet& header, uint32_t hash) { return header[0] == hash; }
 
-// Headers follow the data: on a host with total store order a header then shows that the data is there too, so that a
-// receiver that shares its core with the sender wakes once. Nothing may depend on it: device memory keeps no such
-// order, and a test build sends them first.
+// Headers follow the data. On a host with total store order, a header then shows that the data has arrived, too, so a
+// receiver that shares its core with the sender wakes only once. Nothing may depend on this order: device memory does
+// not keep it, and a test build sends the headers first.
 #if defined(NVRAR_TEST_ADVERSE)
 constexpr bool kHeadersFirst = true;
 #else
@@ -77,8 +77,8 @@ NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
   for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
 }
 
-// One worker does it for all: a rank has left a launch only when all its workers have. Looks at all headers even when
-// one differs, so that every rank learns of every difference.
+// One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
+// headers even if one differs, so that every rank is told of every difference.
 template <class Lane>
 NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
   if (planted(Defect::kNoHeaderWait) || lane.worker() != 0) return true;
@@ -99,8 +99,8 @@ NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
   return same;
 }
 
-// The sending half of a launch: `send_data`, which pushes what this rank has to give, and the headers. All of it comes
-// before the caller's first poll (protocol.md 11).
+// The sending half of a launch: `send_data`, which pushes this rank's data, and the headers. It completes before the
+// caller's first poll (protocol.md 11).
 template <class Lane, class SendData>
 NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
   if (planted(Defect::kPollsFirst)) (void)check_headers(lane, launch);

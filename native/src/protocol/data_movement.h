@@ -1,4 +1,4 @@
-// Barrier, broadcast, all-gather and all-to-all: they move bytes, so they use epoch packets, which are bit-exact for
+// Barrier, broadcast, all-gather and all-to-all. They move bytes, so they use epoch packets, which preserve the bits of
 // every type.
 #ifndef NVRAR_PROTOCOL_DATA_MOVEMENT_H
 #define NVRAR_PROTOCOL_DATA_MOVEMENT_H
@@ -8,7 +8,7 @@
 
 namespace nvrar::protocol {
 
-// Pushes the message at `from` to the same places at all of `peers`.
+// Pushes the message at `from` to all of `peers`, into the same slots at each.
 template <class Packets, class Lane>
 NVRAR_HD void push_message(Lane& lane, const Launch& launch, const Peers& peers, const uint8_t* from) {
   const FlatRuns flat{launch.topology()};
@@ -22,7 +22,7 @@ NVRAR_HD void push_message(Lane& lane, const Launch& launch, const Peers& peers,
   }
 }
 
-// Pushes to each peer its part of send. The peers take turns run by run, so that all of them can begin early.
+// Pushes to each peer its part of send, run by run for all peers in turn, so that all of them can start early.
 template <class Packets, class Lane>
 NVRAR_HD void push_parts(Lane& lane, const Launch& launch) {
   const FlatRuns flat{launch.topology()};
@@ -54,7 +54,7 @@ NVRAR_HD bool drain_message(Lane& lane, const Launch& launch, uint32_t source, u
   return true;
 }
 
-// The own part from `own`, the others' from the rings.
+// This rank's part is copied from `own`, the other parts are taken from the rings.
 template <class Lane>
 NVRAR_HD bool drain_parts(Lane& lane, const Launch& launch, const uint8_t* own) {
   lane.copy(launch.recv + launch.rank * launch.recv_stride_bytes, own, launch.bytes);
@@ -76,7 +76,7 @@ NVRAR_HD bool broadcast(Lane& lane, const Launch& launch) {
   send_phase(lane, launch, [&] {
     if (launch.rank == launch.root) push_message<EpochPacket>(lane, launch, Peers::all(launch), launch.send);
   });
-  // The root waits for headers too: its own data is no evidence that the others are here (protocol.md 3).
+  // The root waits for headers, too: its own data is no evidence that the others have entered (protocol.md 3).
   if (!check_headers(lane, launch)) return false;
   if (launch.rank != launch.root) return drain_message(lane, launch, launch.root, launch.recv);
   lane.copy(launch.recv, launch.send, launch.bytes);

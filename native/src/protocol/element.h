@@ -1,8 +1,8 @@
-// Element types and reduction operators: the one definition of their bits (protocol.md 10). Scalar and branch-light;
-// backends may have wider forms, which tests hold to these.
+// Element types and reduction operators: the one definition of their bits (protocol.md 10). They are scalar and have
+// few branches; backends may have vector forms, which the tests compare with these.
 //
-// A type has Bits (as in memory), Accumulator (what is computed in), widen and narrow (with the one rounding); an
-// operator has apply and, for AVG's division before that rounding, finish.
+// A type has Bits (the form in memory), Accumulator (the type of the arithmetic), widen and narrow (which rounds once);
+// an operator has apply and, for AVG's division before that rounding, finish.
 #ifndef NVRAR_PROTOCOL_ELEMENT_H
 #define NVRAR_PROTOCOL_ELEMENT_H
 
@@ -30,7 +30,7 @@ NVRAR_HD double bits_double(uint64_t bits) {
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
-// By bits: -ffast-math of a careless build cannot remove it.
+// Tests the bits, because a build with -ffast-math would remove a comparison with itself.
 NVRAR_HD bool is_nan(float value) { return (float_bits(value) & 0x7FFFFFFFu) > 0x7F800000u; }
 NVRAR_HD bool is_nan(double value) { return (double_bits(value) & ~(uint64_t{1} << 63)) > uint64_t{0x7FF} << 52; }
 
@@ -115,21 +115,22 @@ using Uint8 = Integer<uint8_t, uint8_t>;
 using Int32 = Integer<uint32_t, int32_t>;
 using Int64 = Integer<uint64_t, int64_t>;
 
-// Whether what a sentinel packet changes, and what it writes instead, are NaNs of the type: every element of both words
-// is all ones, but for the lowest one of kCanonicalWord. Not so for every float: 0xFE is a number in fp8 e4m3, which
-// has no infinity to name here either. Such a type needs a word of its own before its sums can go by sentinels.
+// Whether the word that a sentinel packet replaces and the word that replaces it consist of NaNs of this type. All bits
+// of both words are set, except the lowest one of kCanonicalWord. For some floats such an element is a number, as 0xFE
+// in fp8 e4m3, which has no infinity to compare with either. Such a type needs another canonical word before its sums
+// can use sentinel packets.
 template <class Element, class Bits = typename Element::Bits>
 constexpr bool kFitsSentinels = static_cast<Bits>(SentinelPacket::kEmptyWord << 1) >
                                     static_cast<Bits>(Element::kInfinity << 1) &&
                                 static_cast<Bits>(SentinelPacket::kCanonicalWord << 1) >
                                     static_cast<Bits>(Element::kInfinity << 1);
 
-// Packets that the sums of a packet's elements take where they cross in the accumulator's type.
+// The number of packets for the sums of one packet's elements when they are sent in the accumulator's type.
 template <class Element>
 constexpr uint32_t kPartialParts = sizeof(typename Element::Accumulator) / Element::kBytes;
 
-// Integers wrap in their own width: the low bits of an unsigned 64-bit result are those of every narrower one, and
-// nothing is undefined.
+// Integers wrap in their own width: the low bits of an unsigned 64-bit result are the result in any narrower width, and
+// unsigned overflow is defined.
 struct Sum {
   static NVRAR_HD float apply(float a, float b) { return a + b; }
   static NVRAR_HD double apply(double a, double b) { return a + b; }
@@ -143,11 +144,11 @@ struct Sum {
   }
 };
 
-// Of floats only.
+// Floats only.
 struct Avg {
   static NVRAR_HD float apply(float a, float b) { return a + b; }
   static NVRAR_HD double apply(double a, double b) { return a + b; }
-  // A division, not a product with the reciprocal: that rounds twice.
+  // A division, because multiplying by the reciprocal would round twice.
   static NVRAR_HD float finish(float value, uint32_t world) { return value / static_cast<float>(world); }
   static NVRAR_HD double finish(double value, uint32_t world) { return value / static_cast<double>(world); }
 };
@@ -165,7 +166,7 @@ struct Product {
   }
 };
 
-// Equal floats have the same bits or are zeros, of which -0 is the one with a bit set.
+// Floats that compare equal have the same bits, or are zeros, of which only -0 has a bit set.
 struct Max {
   static NVRAR_HD float apply(float a, float b) {
     if (is_nan(a)) return a;

@@ -1,5 +1,5 @@
-// The table of element types. What the library knows of a type stands in its row, or follows from its element; kernels,
-// the CPU's reductions and what the host asks for (call/element_type.h) are made from the rows.
+// The table of element types. A type's row and its element hold all that the library knows of the type; the kernels,
+// the CPU's reductions and the host's queries (call/element_type.h) are generated from the rows.
 #ifndef NVRAR_PROTOCOL_ELEMENT_TYPES_H
 #define NVRAR_PROTOCOL_ELEMENT_TYPES_H
 
@@ -12,9 +12,9 @@
 //   code      in the C ABI
 //   name      in messages and in the names of kernels
 //   element   its bits and its arithmetic (element.h)
-//   packets   that its sums travel in
-//   source    of cuda/kernels/, where the kernels for any of its sums are
-//   in_teams  whether cuda/kernels/team_<name>.cu has quicker ones, too
+//   packets   the packet kind that its sums use
+//   source    the source in cuda/kernels/ of the kernels for any of its sums
+//   in_teams  whether cuda/kernels/team_<name>.cu has faster kernels, too
 #define NVRAR_INTEGER_TYPES(X)                                  \
   X(NVRAR_INT8, int8, Int8, EpochPacket, sum_integer, false)    \
   X(NVRAR_UINT8, uint8, Uint8, EpochPacket, sum_integer, false) \

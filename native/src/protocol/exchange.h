@@ -1,15 +1,15 @@
-// How partial sums cross between nodes in the hierarchical all-reduce. An Exchange is a port of its own, because what
-// lies between two nodes differs: here memory that both can store to, elsewhere a network.
+// How nodes exchange partial sums in the hierarchical all-reduce. An Exchange is an interface of its own, because the
+// link between two nodes differs: here it is memory that both can store to, elsewhere it is a network.
 //
 //   void give<Packets>(lane, launch, slices, uint64_t j, const Partial&, uint32_t bytes)
-//                                 brings this node's sum of run j on its way to the run's owner in every other node,
-//                                 and keeps it for this one; all of a rank's gives precede its first collect
-//   void given(lane)              that was the last one
+//                                 sends this node's sum of run j to the run's owner in every node, its own included;
+//                                 all of a rank's gives precede its first collect
+//   void given(lane)              called after the last give
 //   bool collect<Packets>(lane, launch, slices, uint64_t j, uint32_t bytes, Partial* of_nodes)
-//                                 waits for every node's sum of run j, puts each at its node's place; false: leave at
-//                                 once
+//                                 waits for every node's sum of run j and writes it to the element of its node; false:
+//                                 return at once
 //
-// It carries partial sums, it never adds: whatever way they take, the order of sums stays that of protocol.md 10.
+// An Exchange carries partial sums and never adds, so the order of sums remains that of protocol.md 10.
 #ifndef NVRAR_PROTOCOL_EXCHANGE_H
 #define NVRAR_PROTOCOL_EXCHANGE_H
 

@@ -1,5 +1,6 @@
-// Hierarchical all-reduce (protocol.md 9): within a node each slice goes to its owner, who sums it; owners of the same
-// slice in all nodes exchange their sums, combine them in node order and round once; each sends the result to its node.
+// Hierarchical all-reduce (protocol.md 9). Within a node, each slice goes to its owner, which sums it. The owners of a
+// slice in all nodes exchange their sums, combine them in node order and round once. Each owner sends the result to its
+// node.
 #ifndef NVRAR_PROTOCOL_HIERARCHICAL_H
 #define NVRAR_PROTOCOL_HIERARCHICAL_H
 
@@ -8,7 +9,7 @@
 
 namespace nvrar::protocol {
 
-// The runs that this rank owns, in the order in which every rank goes through them.
+// Visits the runs that this rank owns, in an order that is the same on every rank.
 template <class Lane, class Visit>
 NVRAR_HD bool for_owned_runs(Lane& lane, const Launch& launch, const HierarchicalRuns& slices, uint64_t runs,
                              Visit visit) {

@@ -1,38 +1,41 @@
-// What one launch is given, and the port through which its steps reach a backend. The steps in this folder are
-// templates on a Lane and work on runs: the payload of up to kRunPackets packets of one kind, `bytes` long, which the
-// lane holds in registers or leaves where it lies.
+// The arguments of one launch, and the interface through which its steps reach a backend. The steps in this folder are
+// templates on a Lane and work on runs. A run is the payload of up to kRunPackets packets of one kind, `bytes` long,
+// which the lane holds in registers or leaves in memory.
 //
 //   Run load<Packets>(const uint8_t* from, uint32_t bytes)       user memory, any alignment
 //   void push<Packets>(Peers, uint64_t slot, Run, uint32_t bytes, uint64_t epoch)
 //                                                  seals the run and stores it into each peer's slots from `slot` on,
-//                                                  one atomic store a packet
+//                                                  one atomic store per packet
 //   bool drain<Packets>(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch)
-//                                                  waits for a run in own slots, empties them where their kind asks for
-//                                                  it, stores the payload; false: leave at once, nothing is a result
+//                                                  waits for a run in own slots, empties them if their packet kind
+//                                                  requires it, and stores the payload; false: the launch has failed,
+//                                                  return at once
 //   bool reduce<Packets>(Sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result)
 //                                                  waits for a run of every source, combines them in the order of sums
-//                                                  (protocol.md 10), stores the rounded result and also hands it out
+//                                                  (protocol.md 10), stores the rounded result and also returns it
 //   bool node_sum<Packets>(Sources, Run own, uint32_t bytes, uint64_t epoch, Partial*)
-//                                                  the same for a node's ranks, left in the accumulator's type
+//                                                  the same for the ranks of a node, but the sum stays in the
+//                                                  accumulator's type
 //   void push_partial<Packets>(uint32_t peer, uint64_t slot, const Partial&, uint32_t bytes, uint64_t epoch)
 //   bool take_partial<Packets>(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial*)
 //   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result)
 //                                                  combines the nodes' sums and rounds
 //   void soon_pushed(Peers, uint64_t slot), void soon_taken<Packets>(uint64_t slot)
-//                                                  hints: a run will be pushed there, or taken from there, kAhead turns
-//                                                  later
+//                                                  hints: a run will be pushed there, or taken from there, kAhead
+//                                                  iterations later
 //   void put(uint32_t peer, uint64_t slot, Packet), bool take<Packets>(uint64_t slot, uint32_t source, uint64_t epoch,
 //   Packet*)                                       one packet
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
-//   void sent()                                    all packets of a phase are on their way: wake who sleeps
-//   void differ(uint32_t source)                   that rank's header is of another call
-//   uint64_t worker(), uint64_t workers()          a rank's launch may be run by several workers at once, each with a
-//                                                  lane of its own; worker w does run j of a message if
-//                                                  j mod workers is w (each_run_of: j / together mod workers). Where
-//                                                  all ranks have as many, a worker waits for the same worker of the
-//                                                  others only. copy is of all of the bytes: each worker does its share
+//   void sent()                                    all packets of a phase have been sent: wakes sleeping peers
+//   void differ(uint32_t source)                   the header of that rank belongs to another call
+//   uint64_t worker(), uint64_t workers()          several workers may run a rank's launch at once, each with a lane
+//                                                  of its own; worker w does run j of a message if j mod workers is w
+//                                                  (each_run_of: j / together mod workers). If all ranks have the same
+//                                                  number of workers, a worker waits only for the same worker of the
+//                                                  other ranks. copy is called for all of the bytes: each worker copies
+//                                                  its share
 //
-// The lane knows type and operator of a reduction.
+// The lane knows the type and the operator of a reduction.
 #ifndef NVRAR_PROTOCOL_LAUNCH_H
 #define NVRAR_PROTOCOL_LAUNCH_H
 
@@ -40,27 +43,28 @@
 
 namespace nvrar::protocol {
 
-// Of the turns of a loop over runs: long enough to fetch a run's lines from another core, short enough to find them
-// then.
+// In iterations of a loop over runs: enough to fetch a run's cache lines from another core, but few enough that they
+// are still cached when they are used.
 constexpr uint32_t kAhead = 2;
 
 struct Launch {
   RingLayout layout;
   uint32_t rank;
-  uint64_t epoch;        // the first of a group is 1
+  uint64_t epoch;        // the first launch of a group has epoch 1
   uint32_t header_hash;  // call_header.h
   uint32_t root;         // broadcast, reduce
   const uint8_t* send;
   uint8_t* recv;
-  uint64_t bytes;              // payload that one source contributes to one destination of this launch
+  uint64_t bytes;              // payload from one source to one destination in this launch
   uint64_t send_stride_bytes;  // from one destination's part of send to the next one's
   uint64_t recv_stride_bytes;  // from one source's part of recv to the next one's
-  uint32_t partial_parts;      // packets that the partial sums of one take (HierarchicalRuns)
+  uint32_t partial_parts;      // packets that the partial sums of one packet take (HierarchicalRuns)
 
   NVRAR_HD const Topology& topology() const { return layout.topology; }
 };
 
-// The ranks [first, first + size) but first + self, from the next one on: so that not all begin with the same.
+// The ranks [first, first + size) without first + self. They begin with the one after self, so that not all ranks start
+// with the same peer.
 struct Peers {
   uint32_t first;
   uint32_t size;
@@ -80,7 +84,8 @@ struct Peers {
   }
 };
 
-// Runs of the ranks [first, first + count) side by side in own slots from `slot` on. The place of `own` is unused.
+// The runs of the ranks [first, first + count), which lie side by side in own slots from `slot` on. The slots of `own`
+// are unused.
 struct Sources {
   uint64_t slot;
   uint32_t first;
@@ -90,7 +95,7 @@ struct Sources {
   NVRAR_HD uint64_t slot_of(uint32_t i) const { return slot + uint64_t{i} * kRunPackets; }
 };
 
-// A hint: the runs that lie `ahead` slots behind those of `sources` will be summed kAhead turns later.
+// A hint: the runs that lie `ahead` slots behind those of `sources` will be summed kAhead iterations later.
 template <class Packets, class Lane>
 NVRAR_HD void soon_reduced(Lane& lane, const Sources& sources, uint64_t ahead) {
   for (uint32_t i = 0; i < sources.count; ++i) {
@@ -98,7 +103,7 @@ NVRAR_HD void soon_reduced(Lane& lane, const Sources& sources, uint64_t ahead) {
   }
 }
 
-// The runs of a message of launch.bytes.
+// The runs of a message of `bytes` bytes.
 template <class Packets>
 struct MessageRuns {
   uint64_t bytes;
@@ -110,7 +115,8 @@ struct MessageRuns {
   }
 };
 
-// visit(j), until one says false, for the runs of this worker where `together` runs in succession have one worker.
+// Calls visit(j) for the runs of this worker until one returns false. Every `together` consecutive runs belong to one
+// worker.
 template <class Lane, class Visit>
 NVRAR_HD bool each_run_of(Lane& lane, uint64_t runs, uint32_t together, Visit visit) {
   for (uint64_t first = lane.worker() * together; first < runs; first += lane.workers() * together) {

@@ -1,5 +1,5 @@
-// Reductions in one hop (protocol.md 7): contributions go straight to where they are summed. An all-reduce sums
-// everywhere, a reduce at its root, a reduce-scatter each part at its rank.
+// Reductions in one hop (protocol.md 7): contributions go straight to the rank that sums them. In an all-reduce that is
+// every rank, in a reduce the root, and in a reduce-scatter each rank for its part.
 #ifndef NVRAR_PROTOCOL_ONE_SHOT_H
 #define NVRAR_PROTOCOL_ONE_SHOT_H
 
@@ -7,7 +7,7 @@
 
 namespace nvrar::protocol {
 
-// Sums all ranks' contributions, of which `own` is this rank's, to recv.
+// Sums all ranks' contributions into recv; `own` is this rank's contribution.
 template <class Packets, class Lane>
 NVRAR_HD bool reduce_message(Lane& lane, const Launch& launch, const uint8_t* own) {
   const FlatRuns flat{launch.topology()};
@@ -37,7 +37,7 @@ NVRAR_HD bool reduce(Lane& lane, const Launch& launch) {
   send_phase(lane, launch, [&] {
     if (launch.rank != launch.root) push_message<Packets>(lane, launch, Peers::one(launch.root), launch.send);
   });
-  // All wait for all headers: what a rank sent is no evidence that the others are here (protocol.md 3).
+  // All ranks wait for all headers: what a rank has sent is no evidence that the others have entered (protocol.md 3).
   if (!check_headers(lane, launch)) return false;
   return launch.rank != launch.root || reduce_message<Packets>(lane, launch, launch.send);
 }

@@ -1,5 +1,5 @@
-// The 16-byte packets of the protocol (docs/protocol.md, number 1; so in all of this folder). Compiled for host and
-// device: nothing from std:: here.
+// The 16-byte packets of the protocol. "protocol.md N" in this folder is invariant N of docs/protocol.md; this file is
+// about number 1. Compiled for host and device, so nothing from std:: may be used here.
 #ifndef NVRAR_PROTOCOL_PACKET_H
 #define NVRAR_PROTOCOL_PACKET_H
 
@@ -17,18 +17,19 @@ struct alignas(16) Packet {
   NVRAR_HD uint32_t operator[](int i) const { return words[i]; }
 };
 #else
-// A register type: a struct of words would travel through memory between the packet's load and its use.
+// A register type: a struct of words would be written to memory between the packet's load and its use.
 typedef uint32_t Packet __attribute__((vector_size(16)));
 #endif
 static_assert(sizeof(Packet) == 16 && alignof(Packet) == 16, "a packet is one atomic access");
 
 constexpr uint32_t kPacketBytes = 16;
-// Packets that are sent, awaited and summed together; on a GPU a warp's.
+// How many packets are sent, awaited and summed together; on a GPU one for each lane of a warp.
 constexpr uint32_t kRunPackets = 32;
 
 enum class PacketKind : uint32_t { kEpoch = 0, kSentinel = 1 };
 
-// 8 bytes of payload, 8 of epoch: bit-exact, needs no cleaning, because a slot's last epoch is never its next one.
+// 8 bytes of payload and 8 of epoch. It preserves all bits, and its slots need no clearing, because the next epoch of a
+// slot is always another one than the last.
 struct EpochPacket {
   static constexpr PacketKind kKind = PacketKind::kEpoch;
   static constexpr uint32_t kPayloadBytes = 8;
@@ -45,23 +46,23 @@ struct EpochPacket {
   }
 };
 
-// 16 bytes of payload; an empty slot's last word is kEmptyWord. Only for float reductions: there that word holds NaNs,
-// so changing its payload bits changes no result (a NaN result has one canonical form, protocol.md 10). For which types
-// that is so, kFitsSentinels in element.h says; whatever sums by these packets asserts it.
+// 16 bytes of payload; an empty slot's last word is kEmptyWord. Only for float reductions: in floats, that word is part
+// of a NaN, so changing its payload bits changes no result (a NaN result has one canonical form, protocol.md 10).
+// kFitsSentinels in element.h tells for which types this holds; the code that sums by these packets asserts it.
 struct SentinelPacket {
   static constexpr PacketKind kKind = PacketKind::kSentinel;
   static constexpr uint32_t kPayloadBytes = 16;
   static constexpr uint32_t kRunBytes = kRunPackets * kPayloadBytes;
   static constexpr bool kMustClear = true;
   static constexpr uint32_t kEmptyWord = 0xFFFFFFFFu;
-  static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // still a NaN of every float type that ends in this word
+  static constexpr uint32_t kCanonicalWord = 0xFFFFFFFEu;  // still a NaN in every type that kFitsSentinels admits
 
   static NVRAR_HD Packet seal(Packet payload, uint64_t) {
     if (planted(Defect::kRawSentinels)) return payload;
 #if defined(__CUDACC__)
     if (payload[3] == kEmptyWord) payload[3] = kCanonicalWord;
     return payload;
-#else  // the same in one instruction: unsigned minima, of which only the last word's has an effect
+#else  // the same in one instruction: the unsigned minimum, which can change only the last word
     const Packet most = {kEmptyWord, kEmptyWord, kEmptyWord, kCanonicalWord};
     return payload < most ? payload : most;
 #endif

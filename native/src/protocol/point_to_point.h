@@ -1,19 +1,19 @@
-// Transfers from one rank to another (protocol.md 16): the steps of the two ends of an ordered pair.
+// Transfers from one rank to another (protocol.md 16): the steps at the two ends of an ordered pair.
 //
-// The packets of a pair are numbered through for as long as the group lives. Packet n stands in slot n % slots of a
-// ring in the receiver's memory that the sender alone writes, and carries n + 1 as its epoch: so it validates itself,
-// and what a slot held before never looks like it. The receiver writes into a slot of the sender's memory how many
-// packets it has read, its credit; no packet is sent into a slot that the credit does not show as read. A transfer is
-// two header packets and its data.
+// The packets of a pair are numbered consecutively for as long as the group lives. Packet n lies in slot n % slots of a
+// ring in the receiver's memory, which only the sender writes, and carries n + 1 as its epoch. So it validates itself,
+// and an older packet in the slot is never mistaken for it. The receiver writes its credit, which is the number of
+// packets that it has read, into a slot of the sender's memory; the sender writes a slot only if the credit shows the
+// slot's former packet as read. A transfer consists of two header packets and its data.
 //
-// Each step moves what can be moved now and returns, so that one thread can turn all transfers of a batch. Packets are
-// epoch packets, of which a Lane here knows the two words:
+// Each step moves what can be moved now and returns, so that one thread can make progress on all transfers of a batch.
+// Packets are epoch packets, which a Lane here handles as two words:
 //
 //   void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch)
-//                                      one atomic 16-byte store into the peer's rings, after every look that went
-//                                      before
-//   WordPacket look(uint64_t slot)     what an own slot holds now
-//   void took(uint64_t slot)           the packet that was looked at is the one that was waited for
+//                                      one atomic 16-byte store into the peer's rings, ordered after all earlier calls
+//                                      of look
+//   WordPacket look(uint64_t slot)     the current content of an own slot
+//   void took(uint64_t slot)           the packet that look returned is the expected one
 //   uint64_t load(const uint8_t*), load_part(const uint8_t*, bytes)     up to 8 bytes of user memory at any alignment
 //   void store(uint8_t*, uint64_t), store_part(uint8_t*, uint64_t, bytes)
 #ifndef NVRAR_PROTOCOL_POINT_TO_POINT_H
@@ -33,7 +33,7 @@ struct TransferHeader {
   static constexpr uint64_t kPackets = 2;
 
   uint64_t count;
-  uint32_t sequence;  // of the transfer in its pair, the low bits
+  uint32_t sequence;  // the low bits of the transfer's number within its pair
   int32_t data_type;
 
   NVRAR_HD uint64_t word(uint64_t i) const {
@@ -55,21 +55,21 @@ struct TransferHeader {
 // One end of an ordered pair.
 struct PairEnd {
   uint32_t peer;
-  uint64_t ring;    // first slot, in the receiver's rings
-  uint64_t slots;   // of the ring
-  uint64_t credit;  // slot in the sender's rings
+  uint64_t ring;    // first slot of the ring, in the receiver's memory
+  uint64_t slots;   // size of the ring
+  uint64_t credit;  // slot of the credit, in the sender's memory
 
   uint64_t packets;    // sent or read so far
-  uint64_t credited;   // of them read, as the receiver has told the sender
+  uint64_t credited;   // packets known to be read: what the receiver has reported as credit
   uint64_t transfers;  // begun so far
 };
 
 struct Transfer {
   TransferHeader header;
-  TransferHeader theirs;  // of a recv: as it came
+  TransferHeader theirs;  // a recv's header as received
   uint64_t address;
   uint64_t bytes;
-  uint64_t moved;  // packets, headers too
+  uint64_t moved;  // packets moved so far, including the headers
 
   NVRAR_HD uint64_t packets() const {
     return TransferHeader::kPackets + (bytes + EpochPacket::kPayloadBytes - 1) / EpochPacket::kPayloadBytes;
@@ -78,20 +78,21 @@ struct Transfer {
 };
 
 enum class Step {
-  kNothing,  // could move yet
-  kMoved,    // some packets, perhaps all
-  kDiffers,  // the header is of another transfer than this one
+  kNothing,  // nothing can move yet
+  kMoved,    // some packets have moved, perhaps all
+  kDiffers,  // the received header is of another transfer than this one
   kOverrun   // a packet was overwritten before it was read
 };
 
-// A step moves at most this part of a ring, so that the other end can work on the rest meanwhile, and so that no
-// transfer keeps the others of its batch waiting. A receiver that owes as much credit gives it, so a full ring always
-// ends in credit, and at a transfer's end it gives what it owes, so that the next one finds the ring as empty as it is.
+// A step moves at most this fraction of a ring, so that the other end can work on the rest meanwhile, and so that no
+// transfer delays the others of its batch. A receiver reports credit once it owes this much, so a sender with a full
+// ring always gets credit. It also reports all credit at the end of a transfer, so that the next transfer finds the
+// ring empty.
 constexpr uint64_t kStepsPerRing = 4;
 
 NVRAR_HD uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-// Free slots, as far as it is known here; looks at the credit if none are.
+// The number of slots known to be free; reads the credit if none are.
 template <class Lane>
 NVRAR_HD uint64_t room(Lane& lane, PairEnd& end) {
   if (planted(Defect::kIgnoredCredit)) return end.slots;
@@ -173,7 +174,7 @@ NVRAR_HD Step pull(Lane& lane, PairEnd& end, Transfer& transfer) {
   return Step::kMoved;
 }
 
-// Whether a step would do anything.
+// Whether a step could make progress.
 template <class Lane>
 NVRAR_HD bool can_push(Lane& lane, PairEnd& end) {
   return room(lane, end) != 0;

@@ -1,5 +1,6 @@
-// Which rank sums which part of a message, and which run of an area a packet of it belongs to. A message is cut into
-// runs of kRunPackets packets; run j belongs to slice j mod slices, so that slices of any message differ by one run.
+// Which rank sums which part of a message, and in which run of an area a packet of it lies. A message is divided into
+// runs of kRunPackets packets; run j belongs to slice j mod slices, so the slices of a message differ by at most one
+// run.
 #ifndef NVRAR_PROTOCOL_SLICES_H
 #define NVRAR_PROTOCOL_SLICES_H
 
@@ -7,14 +8,14 @@
 
 namespace nvrar::protocol {
 
-// Every source sends straight to where the data is used: a run of each source side by side.
+// Every source sends straight to the rank that uses the data: the runs of all sources lie side by side.
 struct FlatRuns {
   Topology topology;
   template <class Index>
   NVRAR_HD Index data_run(Index j, uint32_t source) const {
     return j * topology.world + source;
   }
-  // From a source's run to its next one, in slots.
+  // The distance from a source's run to its next one, in slots.
   NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world; }
 };
@@ -30,7 +31,7 @@ struct TwoShotRuns {
   NVRAR_HD Index result_run(Index j) const {
     return j;
   }
-  // A tile is a run of each slice: tile t has the runs from t * world on.
+  // A tile is one run of each slice: tile t has `world` runs from t * world on.
   template <class Index>
   NVRAR_HD Index run_of(Index tile, uint32_t owner) const {
     return tile * topology.world + owner;
@@ -39,22 +40,23 @@ struct TwoShotRuns {
   NVRAR_HD Index tile_data_run(Index tile, uint32_t source) const {
     return tile * topology.world + source;
   }
-  // From a rank's run to its next one, in slots, in both hops.
+  // The distance from a rank's run to its next one, in slots; the same in both hops.
   NVRAR_HD uint64_t stride() const { return uint64_t{topology.world} * kRunPackets; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world * topology.world; }
 };
 
-// Hierarchical: as many slices as the largest node has ranks; in a node of g ranks slice s belongs to its rank s mod g.
+// Hierarchical: there are as many slices as the largest node has ranks. In a node of g ranks, slice s belongs to its
+// rank s mod g.
 struct HierarchicalRuns {
   Topology topology;
-  uint32_t parts;  // packets that a packet's partial sums take: 2 for 16-bit floats, which cross as float32
+  uint32_t parts;  // packets for the partial sums of one packet: 2 for 16-bit floats, which are sent as float32
 
   NVRAR_HD uint32_t slices() const { return topology.ranks_per_node; }
   NVRAR_HD uint32_t slice(uint64_t j) const { return static_cast<uint32_t>(j % slices()); }
   NVRAR_HD uint32_t owner(uint64_t j, uint32_t node) const {
     return topology.first_of(node) + slice(j) % topology.size_of(node);
   }
-  // Place of run j among the runs that its owner in that node sums.
+  // The index of run j among the runs that its owner in that node sums.
   NVRAR_HD uint64_t owned_run(uint64_t j, uint32_t node) const {
     const uint32_t size = topology.size_of(node);
     return j / slices() * slices_per_owner(size) + slice(j) / size;
@@ -62,7 +64,7 @@ struct HierarchicalRuns {
   NVRAR_HD uint64_t data_run(uint64_t j, uint32_t node, uint32_t source) const {
     return owned_run(j, node) * topology.size_of(node) + (source - topology.first_of(node));
   }
-  // First of `parts` runs.
+  // The first of `parts` runs.
   NVRAR_HD uint64_t exchange_run(uint64_t j, uint32_t node, uint32_t source_node) const {
     return (owned_run(j, node) * topology.nodes() + source_node) * parts;
   }
@@ -76,7 +78,7 @@ struct HierarchicalRuns {
 
  private:
   NVRAR_HD uint32_t slices_per_owner(uint32_t node_size) const { return (slices() + node_size - 1) / node_size; }
-  // Runs of the fullest area at one owner, for a run of each slice.
+  // For one run of each slice: the number of runs that the fullest area of one owner needs.
   NVRAR_HD uint32_t needs(uint32_t node_size) const {
     const uint32_t exchanged = topology.nodes() * parts;
     const uint32_t summed = slices_per_owner(node_size) * (node_size > exchanged ? node_size : exchanged);

@@ -1,32 +1,34 @@
-// All-reduces by teams: the packets, slots and order of sums of one_shot.h and two_shot.h, but a worker for each rank.
-// A team of as many workers as the group has ranks does a tile: one run of a one-shot message, a run of each slice of a
-// two-shot one. Worker k of a team sends to rank + k and waits for rank + k only, so it has one packet in flight each
-// way; the packets of all meet in the team's memory, where they are summed. (A worker that sends to all and waits for
-// all takes 0.4 to 0.8 us more a hop on a GPU.) For messages of whole packets at addresses that are multiples of a
-// packet's size; a rank whose message is none runs one_shot.h or two_shot.h instead, and the others need not know.
+// All-reduces by teams: the packets, slots and order of sums of one_shot.h and two_shot.h, but with one worker for each
+// rank. A team has as many workers as the group has ranks, and processes a tile at a time: one run of a one-shot
+// message, or one run of each slice of a two-shot message. Worker k of a team sends only to rank + k and waits only for
+// rank + k, so it has one packet in flight in each direction; the packets of all workers are gathered in the team's
+// memory and summed there. (A worker that sends to all ranks and waits for all takes 0.4 to 0.8 us more per hop on a
+// GPU.) This is for messages of whole packets at addresses that are multiples of a packet's size. A rank whose message
+// is not like that runs one_shot.h or two_shot.h instead, and the other ranks need not know.
 //
-// The steps are templates on a Team. Slots are counted from the first one of the launch's data, and fit into 32 bits.
+// The steps are templates on a Team. Slots are counted from the first slot of the launch's data, and fit into 32 bits.
 //
 //   uint32_t rank()
 //   void each_tile(visit(uint32_t tile))      the tiles of this team, in turn
-//   void each_peer(visit(uint32_t peer))      the worker's peer, none for the one whose rank is the own; where one
-//                                             thread does what a team does, all peers in turn
-//   void each_source(visit(uint32_t source))  the same with the own rank
+//   void each_peer(visit(uint32_t peer))      the worker's peer, or none for the worker of the own rank; if one thread
+//                                             does the work of a whole team, all peers in turn
+//   void each_source(visit(uint32_t source))  the same, but including the own rank
 //   void push(uint32_t peer, uint32_t slot, uint32_t tile, uint32_t run)
-//                                             a run of the own message into the peer's slots
+//                                             sends a run of the own message into the peer's slots
 //   bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good)
-//                                             if good, brings the source's part of a run to where it is summed: out of
-//                                             own slots, or the own message; false: leave, nothing is a result
-//   bool meet(bool good)                      waits for the team; whether all of it are good
-//   void sum(uint32_t run, bool good)         sums what was gathered; in one-shot the result goes to the epilogue
+//                                             if good, copies the source's contribution to a run to where it is summed,
+//                                             out of own slots or the own message; false: the launch has failed
+//   bool meet(bool good)                      a barrier of the team; returns whether all its workers are good
+//   void sum(uint32_t run, bool good)         sums what was gathered; in one-shot, passes the result to the epilogue
 //   void clear(uint32_t slot, uint32_t run)   empties the own slots of a run
 //   void take_result()                        waits for the team's sum
 //   void give_result(uint32_t to, uint32_t slot, uint32_t run)
-//                                             the sum to a peer's slots, or, if `to` is the own rank, to the epilogue
+//                                             sends the sum to a peer's slots or, if `to` is the own rank, passes it to
+//                                             the epilogue
 //   bool drain(uint32_t peer, uint32_t slot, uint32_t run)
-//                                             waits for a run's result in own slots, gives it to the epilogue, empties
-//                                             the slots
-//   void next_tile(uint32_t tile)             the team's memory is used again
+//                                             waits for a run's result in own slots, passes it to the epilogue and
+//                                             empties the slots
+//   void next_tile(uint32_t tile)             called before the team's memory is reused
 #ifndef NVRAR_PROTOCOL_TEAM_H
 #define NVRAR_PROTOCOL_TEAM_H
 
@@ -34,7 +36,7 @@
 
 namespace nvrar::protocol {
 
-// Which runs and slots a tile has.
+// The runs and slots of a tile.
 template <bool kTwoShot>
 struct Tiles;
 
@@ -53,7 +55,7 @@ template <>
 struct Tiles<true> {
   TwoShotRuns runs;
   NVRAR_HD uint32_t tile_bytes() const { return runs.topology.world * SentinelPacket::kRunBytes; }
-  // That the owner sums, and that is sent to it.
+  // The run that the owner sums, and the run that is sent to it (the same one, except for a planted defect).
   NVRAR_HD uint32_t run(uint32_t tile, uint32_t owner) const { return runs.run_of(tile, owner); }
   NVRAR_HD uint32_t run_for(uint32_t tile, uint32_t owner) const {
     const uint32_t world = runs.topology.world;
@@ -67,7 +69,7 @@ struct Tiles<true> {
   }
 
  private:
-  // From a slot of the data to that of the results.
+  // The distance from a data slot to the result slot.
   static NVRAR_HD uint32_t result_hop(const RingLayout& layout) {
     if (planted(Defect::kSharedHops)) return 0;
     return static_cast<uint32_t>(layout.area_slots(PacketKind::kSentinel));
@@ -82,14 +84,14 @@ NVRAR_HD void send_tiles(Team& team, const Tiles<kTwoShot>& tiles) {
   });
 }
 
-// After the headers; good: whether those that this worker has looked at agree.
+// Called after the headers were sent. good: whether the headers that this worker has checked agree.
 template <bool kTwoShot, class Team>
 NVRAR_HD bool reduce_tiles(Team& team, const Tiles<kTwoShot>& tiles, const RingLayout& layout, bool good) {
   team.each_tile([&](uint32_t tile) {
     const uint32_t run = tiles.run(tile, team.rank());
     team.each_source(
         [&](uint32_t source) { good = team.gather(source, tiles.data_slot(tile, source), tile, run, good); });
-    // What is no sum of all may neither be stored nor reach a peer.
+    // An incomplete sum may neither be stored nor sent to a peer.
     good = team.meet(good);
     team.sum(run, good);
     if (good) team.each_peer([&](uint32_t peer) { team.clear(tiles.data_slot(tile, peer), run); });

@@ -1,5 +1,5 @@
-// What only test builds (NVRAR_TEST_ADVERSE) hold: defects that a negative control plants, moments at which a test can
-// make a rank wait or die, and the number of the first launch. In any other build all of it folds to nothing.
+// What only test builds (NVRAR_TEST_ADVERSE) have: defects that negative controls plant, moments at which a test can
+// make a rank wait or die, and the number of the first launch. In any other build all of it compiles to nothing.
 #ifndef NVRAR_PROTOCOL_TEST_BUILD_H
 #define NVRAR_PROTOCOL_TEST_BUILD_H
 
@@ -9,43 +9,43 @@
 
 namespace nvrar::protocol {
 
-// Each takes one thing away that an invariant needs (protocol.md has the numbers).
+// Each defect breaks one thing that an invariant requires; the numbers are those of protocol.md.
 enum class Defect : uint32_t {
   kNone,
   kTornPackets,       // 1: a packet is stored in four parts
-  kRawSentinels,      // 1: data that looks like an empty slot is sent as it is
+  kRawSentinels,      // 1: data that looks like an empty slot is sent unchanged
   kOneBuffer,         // 2: both parities share one area
-  kSharedHops,        // 2: results lie where contributions do
+  kSharedHops,        // 2: results lie where the contributions do
   kKeptSlots,         // 2: sentinel slots are not emptied
   kNoHeaderWait,      // 3: a rank leaves without evidence that all have entered
   kShortEpochs,       // 4: epochs are counted in 32 bits
   kNoBusyGuard,       // 5: a second thread may enter
-  kUncaughtOverlap,   // 5: a kernel does not see that another launch of its group is under way
+  kUncaughtOverlap,   // 5: a kernel does not detect another launch of its group in flight
   kStuckOwnData,      // 7: a rank adds the first part of its own data to every part
-  kNextOwner,         // 8: slices go to the rank behind their owner
+  kNextOwner,         // 8: slices go to the rank after their owner
   kSwappedNodes,      // 9: nodes' sums are combined in another order
-  kOwnFirst,          // 10: a sum begins with the own value
-  kPollsFirst,        // 11: a rank waits before it sends
+  kOwnFirst,          // 10: a sum begins with the rank's own value
+  kPollsFirst,        // 11: a rank polls before it sends
   kAlignedPlan,       // 12: the plan depends on an address
   kHashWithoutCount,  // 13
   kHashWithoutOp,     // 13
   kIgnoredPoison,     // 14: a call in a failed group runs
-  kDroppedRest,       // 15: what is no whole packet is not stored
-  kIgnoredCredit,     // 16: a sender overwrites what was not read yet
+  kDroppedRest,       // 15: the last packet is not stored if it is not full
+  kIgnoredCredit,     // 16: a sender overwrites packets that were not read yet
 };
 
-// A packet into, or for a packet in, the given slot; or empties it.
+// The moment before a packet is sent into the slot, before a wait for a packet in it, or before it is emptied.
 enum class Moment : uint32_t { kSends, kWaits, kClears };
 
 #if defined(NVRAR_TEST_ADVERSE) && defined(__CUDACC__)
-// What the launch was told: test/device/test_block.cuh.
+// Planted by the arguments of the launch: test/device/test_block.cuh.
 NVRAR_HD bool planted(Defect defect);
 #elif defined(NVRAR_TEST_ADVERSE)
 struct TestBuild {
   Defect planted = Defect::kNone;
-  uint64_t first_epoch = 1;  // and the number of a pair's first transfer
+  uint64_t first_epoch = 1;  // also the number of a pair's first transfer
   void (*at_moment)(uint32_t rank, Moment moment, uint64_t slot) = nullptr;
-  void (*at_driver)(void* functions) = nullptr;  // the CUDA driver's, a cuda::Driver, before their first use
+  void (*at_driver)(void* functions) = nullptr;  // gets a cuda::Driver before its first use
 };
 extern TestBuild test_build;
 

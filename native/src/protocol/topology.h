@@ -1,4 +1,4 @@
-// Which ranks share a node. The order of sums follows from it alone (protocol.md 10).
+// Which ranks share a node. The order of sums depends only on this (protocol.md 10).
 #ifndef NVRAR_PROTOCOL_TOPOLOGY_H
 #define NVRAR_PROTOCOL_TOPOLOGY_H
 
@@ -8,7 +8,7 @@ namespace nvrar::protocol {
 
 constexpr uint32_t kMaxRanks = 8;
 
-// Nodes are runs of ranks_per_node ranks in rank order; the last one may be smaller.
+// Each node has ranks_per_node consecutive ranks; the last node may have fewer.
 struct Topology {
   uint32_t world;
   uint32_t ranks_per_node;  // between 1 and world

@@ -1,5 +1,5 @@
-// Two-shot all-reduce (protocol.md 8): each slice goes to its owner, who sums it, rounds once and sends the result to
-// all.
+// Two-shot all-reduce (protocol.md 8): each slice goes to its owner, which sums it, rounds once and sends the result to
+// all ranks.
 #ifndef NVRAR_PROTOCOL_TWO_SHOT_H
 #define NVRAR_PROTOCOL_TWO_SHOT_H
 

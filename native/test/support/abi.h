@@ -1,4 +1,4 @@
-// Structs of the C ABI, filled.
+// Creates structs of the C ABI.
 #ifndef NVRAR_TEST_SUPPORT_ABI_H
 #define NVRAR_TEST_SUPPORT_ABI_H
 
@@ -12,7 +12,7 @@ inline nvrar_transfer send_to(int32_t peer, uint64_t address, uint64_t count, in
 inline nvrar_transfer recv_from(int32_t peer, uint64_t address, uint64_t count, int32_t type = NVRAR_FLOAT32) {
   return {sizeof(nvrar_transfer), NVRAR_RECV, peer, type, address, count};
 }
-// For any world and any nodes.
+// A rule for any world size and any nodes.
 inline nvrar_tuning_rule rule_of(int32_t type, int32_t algorithm, uint64_t bytes_max) {
   return {sizeof(nvrar_tuning_rule), type, 0, 0, algorithm, 0, bytes_max};
 }

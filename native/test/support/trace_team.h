@@ -1,4 +1,4 @@
-// The Team of a Trace (protocol/team.h): one thread does what a team's workers do, a run at a time.
+// The Team of a Trace (protocol/team.h): one thread does the work of all workers of a team, one run at a time.
 #ifndef NVRAR_TEST_SUPPORT_TRACE_TEAM_H
 #define NVRAR_TEST_SUPPORT_TRACE_TEAM_H
 
@@ -97,7 +97,7 @@ class TraceTeam {
   uint32_t rank_;
   const protocol::Launch& launch_;
   protocol::Tiles<kTwoShot> tiles_;
-  uint64_t data_;  // the first slot of the launch's data
+  uint64_t data_;  // the first data slot of the launch
   std::vector<std::string> values_;
   std::string sum_;
 };

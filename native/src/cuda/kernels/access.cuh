@@ -8,7 +8,7 @@ namespace nvrar::cuda {
 
 using protocol::Packet;
 
-// One 16-byte access each, which the memory model keeps whole; visible to every device of the host, without a fence.
+// Each is one 16-byte access, which is never torn and needs no fence to be visible to every device of the host.
 __device__ __forceinline__ void store_packet(Packet* slot, Packet packet) {
   if (protocol::planted(protocol::Defect::kTornPackets)) return store_torn(slot, packet);
   asm volatile(
@@ -28,15 +28,15 @@ __device__ __forceinline__ Packet load_packet(const Packet* slot) {
   return packet;
 }
 
-// Into a rank's rings.
+// Stores into a rank's rings.
 __device__ __forceinline__ void send_packet(const KernelArgs& args, Packet* slot, Packet packet) {
   pass_moment(args, protocol::Moment::kSends, slot);
   store_packet(slot, packet);
 }
-// Empties an own slot whose packet was taken. A relaxed store is enough, although a peer will store to the slot again:
-// it does so two launches later at the earliest, after the header that this rank sends in its next launch, and that
-// launch begins when this kernel has ended (launches of a group are in one order), which completes its stores
-// (model/README.md, a rank's own clearing).
+// Empties an own slot whose packet was taken. A relaxed store is enough, although a peer will store to the slot again.
+// The peer does so two launches later at the earliest, and only after the header that this rank sends in its next
+// launch. The launches of a group are in one order on a GPU, so that launch begins after this kernel has ended, which
+// completes the kernel's stores (model/README.md, a rank's own clearing).
 __device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slot) {
   pass_moment(args, protocol::Moment::kClears, slot);
   if (protocol::planted(protocol::Defect::kKeptSlots)) return;
@@ -48,7 +48,7 @@ __device__ __forceinline__ Word load_word(const Word* from) {
   return *reinterpret_cast<const volatile Word*>(from);
 }
 
-// User memory, in accesses of Word: `bytes` are a multiple of its size.
+// Accesses user memory in units of Word; `bytes` must be a multiple of its size.
 template <class Word>
 __device__ __forceinline__ void load_words(const uint8_t* from, uint8_t* to, uint32_t bytes) {
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_words(const uint8_t* from, uint8_t* to, uin
   }
 }
 
-// Up to kBytes at `from`, of which `bytes` exist, at any alignment; the rest is 0.
+// Loads up to kBytes bytes at `from`, of any alignment. Only `bytes` of them exist; the rest is 0.
 template <uint32_t kBytes>
 __device__ __forceinline__ Packet load_user(const uint8_t* from, uint32_t bytes) {
   Packet packet{};

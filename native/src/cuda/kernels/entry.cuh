@@ -1,4 +1,4 @@
-// How a block enters a launch, leaves it, and gives up.
+// How a block enters a launch, exits it, and fails.
 #pragma once
 
 #include "cuda/kernels/kernel_args.h"
@@ -8,7 +8,7 @@ namespace nvrar::cuda {
 
 __device__ __forceinline__ uint64_t poison_of(const KernelArgs& args) { return uint64_t{args.tag} << 32 | 1; }
 
-// The first failure of a group stays. Whether this is it.
+// Records a failure, unless the group has failed already. Returns whether this is the first failure.
 __device__ __forceinline__ bool fail(const KernelArgs& args, FailureKind kind, uint32_t ranks) {
   auto* const poison = reinterpret_cast<unsigned long long*>(&args.state->poison);
   if (atomicCAS(poison, 0ull, poison_of(args)) != 0) return false;
@@ -17,13 +17,14 @@ __device__ __forceinline__ bool fail(const KernelArgs& args, FailureKind kind, u
   return true;
 }
 
-// Between two checks of what ends a wait: some hundred microseconds.
+// The number of polls between two calls of check_wait: some hundred microseconds.
 constexpr uint32_t kPollsBetweenChecks = 1024;
 
 constexpr uint64_t kLeave = ~uint64_t{0};
 
-// What a wait checks now and then: whether the group has failed or was aborted, and whether the time is up, in which
-// case it fails because of `ranks`. since_ns: what the last check returned, 0 at first. kLeave: leave the launch.
+// Checks, now and then during a wait, whether the group has failed or was aborted, and whether the timeout has passed.
+// In that case the group fails, and `ranks` are recorded as missing. since_ns: 0 in the first check of a wait, then the
+// result of the last one. Returns kLeave if the block must exit the launch.
 __device__ __forceinline__ uint64_t check_wait(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
   const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
   if (!ignores && load_word(&args.state->poison) != 0) return kLeave;
@@ -38,7 +39,7 @@ __device__ __forceinline__ uint64_t check_wait(const KernelArgs& args, uint32_t 
   return kLeave;
 }
 
-// Whether the packet came. The lanes of a warp may wait for different ones.
+// Returns whether the packet has arrived. The lanes of a warp may wait for different packets.
 template <class Packets>
 __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot, uint32_t source, uint64_t epoch,
                                       Packet* packet) {
@@ -54,39 +55,40 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
   }
 }
 
-// The last that one thread of a block does in a launch, whatever became of it: the host has counted the block, and
-// frees nothing before it is over.
+// The last action of one thread of each block in a launch, whether it succeeded or failed. The host counts the blocks
+// that it launches, and frees nothing before all of them have ended.
 __device__ __forceinline__ void count_ended(const KernelArgs& args) {
   if ((args.tag & kCapturedTag) != 0) return;
   atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->blocks[block_index()].ended), 1ull);
 }
 
-// A block's way into a launch, before anything is sent, and out of it. On its way in it learns the launch's number, and
-// proves that no other launch of the group is under way (protocol.md 5): every block, before it sends, that none of its
-// index is in, and block 0, before it leaves, that all blocks of the launch before have left; a launch that begins
-// while the last one ends spoils nothing, for their packets never meet. Split into parts, so that the caller's loads
-// overlap them.
+// How a block enters a launch, before anything is sent, and exits it. On entry it finds the launch's number. It also
+// proves that no other launch of the group is in flight (protocol.md 5): every block checks before it sends that no
+// other block of its index is inside a launch, and block 0 checks before it exits that all blocks of the previous
+// launch have exited. A launch that begins while the previous one is ending is not an error, because their packets
+// never mix. The steps are separate functions, so that the caller's loads overlap those of the entry.
 class Entry {
  public:
-  // All threads of the block.
+  // Called by all threads of the block.
   __device__ __forceinline__ explicit Entry(const KernelArgs& args) : args_(args) {
     if (threadIdx.x != 0) return;
     DeviceState* const state = args.state;
     BlockState* const own = &state->blocks[block_index()];
-    // All on their way together, and with what the caller loads next: nothing here waits for what comes back.
+    // All of these are in flight together, and with the caller's next loads: nothing here waits for a result.
     claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own->claims), 1ull);
     exits_ = load_word(&own->exits);
     epoch_ = load_word(&own->epoch);
     poison_ = load_word(&state->poison);
     latest_ = load_packet(reinterpret_cast<const Packet*>(&state->latest));
   }
-  // All threads of the block; the launch's number, or 0: leave at once.
+  // Called by all threads of the block. Returns the number of the launch; 0: exit at once.
   __device__ __forceinline__ uint64_t epoch() {
     __shared__ uint64_t entered;
     if (threadIdx.x == 0) {
       const uint64_t latest = latest_[0] | uint64_t{latest_[1]} << 32;
-      // Block 0 of this launch has entered before: its tag says so, unless that was an earlier launch of the same
-      // graph's node, which this block was in, too.
+      // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
+      // replay of the same graph node. This block was in that replay, too, so then its own last epoch equals that of
+      // `latest`.
       const bool late = latest_[2] == args_.tag && epoch_ != latest;
       uint64_t epoch = late ? latest : latest + 1;
       if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);
@@ -103,7 +105,7 @@ class Entry {
     __syncthreads();
     return entered;
   }
-  // All threads of the block, once it has sent.
+  // Called by all threads of the block, after it has sent.
   __device__ __forceinline__ void check_previous(uint64_t epoch) const {
     if (block_index() != 0 || threadIdx.x != blockDim.x - 1) return;
     DeviceState* const state = args_.state;
@@ -114,7 +116,7 @@ class Entry {
     if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
     if (__builtin_expect(before_left != before_launched, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
-  // All threads of the block, at its end, also after a failure.
+  // Called by all threads of the block at its end, also after a failure.
   __device__ __forceinline__ void leave(uint64_t epoch) const {
     __syncthreads();
     if (threadIdx.x != 0) return;
@@ -143,11 +145,11 @@ class Entry {
   Packet latest_{};
 };
 
-// The one way of every kernel through a launch of a collective. Body:
+// The steps of every collective's kernel in a launch. Body:
 //
-//   bool prepare()                  loads that overlap the entry's, before the launch's number is known. Always true:
-//                                   a block that left here would never be counted as ended
-//   void send(uint64_t epoch)       what goes out before block 0 looks back at the launch before
+//   bool prepare()                  loads that overlap the entry's, before the launch's number is known. Always true: a
+//                                   block that exited here would never be counted as ended
+//   void send(uint64_t epoch)       the sends before block 0 checks that the previous launch has ended
 //   void finish(uint64_t epoch)     the rest
 template <class Body>
 __device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body) {
@@ -161,7 +163,7 @@ __device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body
   entry.leave(epoch);
 }
 
-// The same by the steps of protocol/, which send and wait by themselves. Steps: static void run(args, launch).
+// The same for the steps of protocol/, which contain their own sends and waits. Steps: static void run(args, launch).
 template <class Steps>
 __device__ __forceinline__ void run_steps(const KernelArgs& args) {
   struct Body {

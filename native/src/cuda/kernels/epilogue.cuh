@@ -1,4 +1,5 @@
-// What an all-reduce does with its result. An epilogue is given every finished vector once, by the thread that has it:
+// What an all-reduce does with its result. Each vector of the result is passed to the epilogue once, by the thread that
+// has computed or received it:
 //
 //   void take(uint32_t at, const Vector& vector)      a word or a packet, `at` bytes from the beginning of the message
 #pragma once

@@ -1,4 +1,4 @@
-// The headers of a launch (protocol/call_header.h), by one thread for each peer.
+// Exchanges the headers of a launch (protocol/call_header.h), with one thread for each peer.
 #pragma once
 
 #include "kernels/entry.cuh"
@@ -6,7 +6,7 @@
 
 namespace nvrar::cuda {
 
-// Where the headers lie is known before the launch's number is.
+// The addresses are computed before the launch's number is known; the number only selects one of two slots.
 class HeaderExchange {
  public:
   HeaderExchange() = default;

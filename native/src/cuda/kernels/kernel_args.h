@@ -1,5 +1,5 @@
-// What a kernel of this library is given and what it leaves behind. Compiled for the host by the C++ compiler and for
-// the device by nvcc.
+// The arguments of this library's kernels, and the state that they keep between launches. Compiled for the host by the
+// C++ compiler and for the device by nvcc.
 #ifndef NVRAR_CUDA_KERNELS_KERNEL_ARGS_H
 #define NVRAR_CUDA_KERNELS_KERNEL_ARGS_H
 
@@ -8,71 +8,71 @@
 namespace nvrar::cuda {
 
 constexpr uint32_t kWarpThreads = 32;
-// Of a block of the kernels that run the steps of protocol/: each warp is a worker.
+// Warps of a block in kernels that run the steps of protocol/; each warp is a worker.
 constexpr uint32_t kWorkerWarps = 8;
-// Blocks that a multiprocessor is to hold of each kernel (docs/decisions/0012-places-on-a-multiprocessor.md): a kernel
-// with more registers than that leaves would lose warps, or all others places.
+// Blocks of each kernel that must fit on a multiprocessor (docs/decisions/0012-places-on-a-multiprocessor.md). A kernel
+// that used more registers than this allows would have fewer warps, or reduce the places of all kernels.
 constexpr uint32_t kPlaces = 4;
-// Of one that only moves data: it has few registers, and a large call needs all warps that fit.
+// Warps of a block in a kernel that only moves data: it uses few registers, and a large call needs all warps that fit.
 constexpr uint32_t kMoveWarps = 12;
-// Of a block of the kernels that work in teams: as many whole teams as fit.
+// Warps of a block in kernels that work in teams; the block has as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;
-// Of a block for two ranks: those that have data, and one for the header.
+// Warps of a block in kernels for two ranks: those that process data, and one for the header.
 constexpr uint32_t kPairWarps = 11 + 1;
 static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane");
 
-// What a block of that index, of whatever launch, was in last (protocol.md 4, 5).
+// The last launch in which a block of this index was, whatever the size of the launch (protocol.md 4, 5).
 struct alignas(16) BlockState {
   uint64_t claims;  // launches that it has entered
-  uint64_t exits;   // launches that it has left
-  uint64_t epoch;   // of the last one that it has entered
-  uint64_t ended;   // launches of its index, captured ones apart, that are over for it, entered or not
+  uint64_t exits;   // launches that it has exited
+  uint64_t epoch;   // epoch of the last launch that it has entered
+  uint64_t ended;   // eager launches that have ended for this index, whether it entered them or not
 };
-// Of the tags of captured launches: how often they run the host cannot know.
+// Set in the tags of captured launches, which are not counted because the host cannot know how often they run.
 constexpr uint32_t kCapturedTag = uint32_t{1} << 31;
-// The launch whose block 0 has entered last.
+// The launch whose block 0 entered last.
 struct alignas(16) LatestLaunch {
   uint64_t epoch;
-  uint64_t tag;  // KernelArgs
+  uint64_t tag;  // KernelArgs::tag
 };
 
-// In the device's own memory.
+// In device memory.
 struct DeviceState {
-  // Not 0: every kernel leaves at once. The low half is a flag, the high one the tag of the launch that gave up, 0 if
-  // none was there to.
+  // If not 0, every kernel exits at once. The low half is a flag; the high half is the tag of the launch that failed or
+  // detected an abort, 0 if the host has set the word.
   uint64_t poison;
-  uint64_t reserved;
+  uint64_t reserved;  // padding
   LatestLaunch latest;
-  // Of all launches up to the latest, those with even numbers and those with odd ones. Blocks of a launch may have left
-  // when its block 0 looks at those of the launch before.
+  // Totals over all launches up to the latest, separately for even and odd epochs, because blocks of a launch may have
+  // exited before its block 0 checks those of the previous launch.
   uint64_t blocks_launched[2];
   uint64_t blocks_exited[2];
   BlockState blocks[1];  // as many as a launch can have
 };
 
-// The header of a transfer (protocol/point_to_point.h), as it crosses to the host.
+// The header of a transfer (protocol/point_to_point.h), as the device reports it to the host.
 struct alignas(16) SeenTransfer {
   uint64_t count;
   uint32_t sequence;
-  uint32_t type_and_one;  // 0: nothing was seen yet
+  uint32_t type_and_one;  // 0: nothing was reported yet
 };
 
-// In host memory that the device reads and writes.
+// In host memory that the device can read and write.
 struct HostPage {
-  uint32_t abort;  // set by the host: kernels leave
-  uint32_t reserved;
-  uint64_t failure;  // DeviceFailure, set by the first block that fails
-  // If transfers differed: what was to be received, and what came; written after the failure, each at once.
+  uint32_t abort;     // set by the host: kernels exit
+  uint32_t reserved;  // padding
+  uint64_t failure;   // DeviceFailure, set by the first block that fails
+  // If transfers differed: the expected header and the received one. Each is written in one access, after `failure`.
   SeenTransfer expected;
   SeenTransfer came;
 };
 
 enum class FailureKind : uint32_t { kNone, kTimeout, kMismatch, kOverlap, kOverrun };
 
-// One word, so that it crosses whole.
+// Packed into one word, so that the host never reads a part of it.
 struct DeviceFailure {
   FailureKind kind;
-  uint32_t ranks;  // a bit per rank: who was waited for, or differed
+  uint32_t ranks;  // one bit per rank: the ranks that were waited for, or that differed
   uint32_t block;
   uint32_t tag;
 
@@ -86,14 +86,14 @@ struct DeviceFailure {
   }
 };
 
-// Codes of the C ABI and of Algorithm (algorithm.h), as numbers.
+// `algorithm` is an Algorithm (call/algorithm.h), `op` a code of the C ABI.
 struct KernelArgs {
-  protocol::Launch launch;  // but for the epoch, which the device counts: a captured launch would freeze it
-  protocol::Packet* rings[protocol::kMaxRanks];  // of each rank, as this device reaches them
+  protocol::Launch launch;  // its epoch is unset: the device counts, since captured arguments never change
+  protocol::Packet* rings[protocol::kMaxRanks];  // each rank's rings, as addresses of this device
   DeviceState* state;
   HostPage* page;
   uint64_t timeout_ns;
-  uint32_t tag;  // of this launch, not 0: no other one of the group, eager or captured, has it
+  uint32_t tag;  // not 0; of this launch, or of all replays of its graph node; repeats only after 2^31 launches
   uint32_t algorithm;
   int32_t op;
 };

@@ -1,4 +1,4 @@
-// Where the sentinel packets of a launch lie: before its number is known, and after.
+// The addresses of a launch's sentinel packets: computed for both parities before the launch's number is known.
 #pragma once
 
 #include "kernels/access.cuh"
@@ -6,7 +6,8 @@
 
 namespace nvrar::cuda {
 
-// Always true. ptxas sinks address arithmetic below the entry's load; a branch that is never taken pins it above.
+// Always true. ptxas would sink the address arithmetic below the entry's load; a branch that is never taken keeps it
+// above.
 __device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, const void* theirs, const void* own) {
   return (even ^ uint64_t{odd} << 32 ^ reinterpret_cast<uint64_t>(theirs) ^ reinterpret_cast<uint64_t>(own)) !=
          0x9E3779B97F4A7C15ull;
@@ -14,16 +15,16 @@ __device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, cons
 
 class PacketArea {
  public:
-  // Bytes and slots of a launch fit into 32 bits.
+  // A launch's bytes and slots fit into 32 bits.
   static_assert(8 * protocol::kMaxRingBytes / protocol::kPacketBytes < uint64_t{1} << 32);
 
-  // Always true, and to be asked before the number is.
+  // Always true. Must be called before the launch's number is known.
   __device__ __forceinline__ bool prepare(const protocol::RingLayout& layout, const void* theirs, const void* own) {
     even_ = slot(layout, 0);
     odd_ = slot(layout, 1);
     return pins_addresses(even_, odd_, theirs, own);
   }
-  // The first slot of the data.
+  // The first data slot.
   __device__ __forceinline__ uint32_t of(uint64_t epoch) const {
     return epoch % protocol::kParities == 0 ? even_ : odd_;
   }

@@ -1,5 +1,6 @@
-// One-shot between two ranks, by the steps of protocol/team.h: there is one packet to wait for, so the thread that has
-// it also has all that it adds, and a warp is a team. A block's last warp has no run; in block 0 it has the header.
+// One-shot between two ranks, by the steps of protocol/team.h. There is only one packet to wait for, so the thread that
+// receives it has both summands, and a warp is a team. The last warp of a block processes no runs; in block 0 it
+// exchanges the headers.
 #pragma once
 
 #include "kernels/header_exchange.cuh"
@@ -50,7 +51,7 @@ class PairAllReduce {
     (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, true);
   }
 
-  // What protocol/team.h asks for. Tiles are runs, and the threads of a warp need not meet.
+  // The interface of protocol/team.h. Each tile is one run, and the threads of a warp need no barrier.
   __device__ __forceinline__ uint32_t rank() const { return rank_; }
   template <class Visit>
   __device__ __forceinline__ void each_tile(Visit visit) const {
@@ -91,7 +92,7 @@ class PairAllReduce {
 
  private:
   __device__ __forceinline__ static protocol::Tiles<false> tiles() { return {{{2, 2}}}; }
-  // Of this lane.
+  // The offset of this lane's packet.
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
     return run * kRunBytes + lane_ * protocol::kPacketBytes;
   }
@@ -109,18 +110,18 @@ class PairAllReduce {
   uint32_t rank_;
   uint32_t peer_;
   uint32_t lane_;
-  bool for_header_;  // this warp, of whatever block
+  bool for_header_;  // whether this is the last warp of its block
   bool has_header_ = false;
-  uint32_t first_;  // run
+  uint32_t first_;  // the first run
   uint32_t step_;
   Packet* own_;
   Packet* theirs_;
-  Packet input_;  // of the first run
-  Packet mine_;   // of the run that is worked on
+  Packet input_;  // this rank's part of the first run
+  Packet mine_;   // this rank's part of the current run
   Packet other_;
   PacketArea area_;
   uint64_t epoch_ = 0;
-  uint32_t data_ = 0;  // this lane's first slot of the launch's area
+  uint32_t data_ = 0;  // this lane's first data slot
   HeaderExchange header_;
 };
 

@@ -1,5 +1,5 @@
-// Sums of a packet's elements in the one order of docs/protocol.md, number 10: within a node in rank order, then over
-// the nodes level by level.
+// Sums of a packet's elements in the one order of protocol.md 10: within a node in rank order, then over the nodes
+// level by level.
 #pragma once
 
 #include <nvrar.h>
@@ -18,14 +18,14 @@ struct NoSums {
   struct Partial {};
 };
 
-// The elements of one packet's payload in their accumulator's type. The operator is looked up for each packet: all
-// threads take the same way, and a kernel for each would be five times the code.
+// The elements of one packet's payload in their accumulator's type. The operator is tested for each packet: all threads
+// take the same branch, and one kernel per operator would be five times the code.
 template <class Element, uint32_t kBytes>
 struct Accumulators {
   using Number = typename Element::Accumulator;
   using Bits = typename Element::Bits;
   static constexpr uint32_t kCount = kBytes / Element::kBytes;
-  // Packets that they take where they cross between nodes.
+  // The packets that they take when they are sent between nodes.
   static constexpr uint32_t kParts = protocol::kPartialParts<Element>;
 
   Number numbers[kCount];
@@ -87,7 +87,7 @@ struct Accumulators {
   }
 
  private:
-  // Packets of an epoch kind have room for kBytes only.
+  // Epoch packets have room for only kBytes.
   static constexpr uint32_t kPerPart = kCount / kParts;
   static constexpr uint32_t kPlacesPerPart = protocol::kPacketBytes / sizeof(Number);
   __device__ __forceinline__ static constexpr uint32_t place(uint32_t i) {
@@ -95,8 +95,8 @@ struct Accumulators {
   }
 };
 
-// Takes the packets of the ranks of a topology in rank order. kNodes: it may have several nodes; what they take is most
-// of a kernel.
+// Combines the packets of a topology's ranks, which are added in rank order. kNodes: whether the topology may have
+// several nodes; the code for those is most of a kernel.
 template <class Element, uint32_t kBytes, bool kNodes>
 class Sums {
  public:
@@ -128,7 +128,7 @@ class Sums {
     }
     return node_.round(op_, topology_.world);
   }
-  // Of a single node.
+  // Only if all ranks that were added are in one node.
   __device__ __forceinline__ Partial partial() const { return node_.crossing(); }
   __device__ __forceinline__ static Packet of_nodes(int32_t op, const Topology& topology, const Partial* of_nodes) {
     Tree tree;
@@ -137,9 +137,9 @@ class Sums {
   }
 
  private:
-  // 2i and 2i + 1 are combined, an odd last one passes up: what adding in turn gives, if as many as are complete are
-  // combined after each. Level l holds the sum of 2^l nodes. In memory and in loops: rarely used, and unrolled it would
-  // be most of a kernel.
+  // Combines 2i and 2i + 1, and passes an odd last one up unchanged. Adding the nodes in turn gives the same result if
+  // each addition also combines all pairs that it completes. Level l holds the sum of 2^l nodes. It is in memory and
+  // uses loops, because it is rarely needed and would be most of a kernel if it were unrolled.
   struct Tree {
     static constexpr uint32_t kLevels = 4;
     static_assert(1u << (kLevels - 1) >= protocol::kMaxRanks);
@@ -157,7 +157,7 @@ class Sums {
       levels[level] = values;
       ++count;
     }
-    // The highest level holds the first nodes.
+    // The highest level holds the sum of the first nodes.
     __device__ __forceinline__ Values total(int32_t op) const {
       uint32_t level = 0;
       while ((count >> level & 1) == 0) ++level;

@@ -1,5 +1,5 @@
-// The collectives that sum, by the steps of protocol/: for every type, operator, world and topology. Groups in one node
-// have kernels of their own, which take fewer registers than those for several nodes, and hardly any memory.
+// The collectives that sum, by the steps of protocol/: for every type, operator, world size and topology. Groups in one
+// node have kernels of their own, which use fewer registers than those for several nodes and hardly any local memory.
 #pragma once
 
 #include "call/steps.h"
@@ -8,7 +8,7 @@
 
 namespace nvrar::cuda {
 
-// Packets: the one kind that the type's sums use.
+// Packets: the only packet kind that the type's sums use on GPUs.
 template <class Element, class Packets, bool kNodes>
 struct SumSteps {
   static __device__ __forceinline__ void run(const KernelArgs& args, const protocol::Launch& launch) {
@@ -22,7 +22,7 @@ struct SumSteps {
 
 }  // namespace nvrar::cuda
 
-// Of a row of protocol/element_types.h.
+// The kernels for one row of protocol/element_types.h.
 #define NVRAR_SUM_KERNEL(code, name, element, packets, ...)                      \
   NVRAR_KERNEL(sum_##name, kWorkerWarps* kWarpThreads, kPlaces,                  \
                run_steps<SumSteps<protocol::element, protocol::packets, false>>) \

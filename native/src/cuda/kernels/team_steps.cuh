@@ -1,5 +1,5 @@
-// All-reduces of float sums by teams of warps (protocol/team.h). Each lane of a warp has a packet of its run; each
-// thread of a team sums one word.
+// All-reduces of float sums by teams of warps (protocol/team.h). Each lane of a warp handles one packet of a run; each
+// thread of a team sums some of the words.
 #pragma once
 
 #include "kernels/epilogue.cuh"
@@ -11,7 +11,7 @@
 
 namespace nvrar::cuda {
 
-// kRanks: the world, or 0 for any. kSingle: a team has one tile at most, and the code no loops.
+// kRanks: the world size, or 0 for any. kSingle: a team has at most one tile, so the code has no loops over tiles.
 template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, class Epilogue>
 class TeamAllReduce {
  public:
@@ -56,7 +56,7 @@ class TeamAllReduce {
     (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, good);
   }
 
-  // What protocol/team.h asks for.
+  // The interface of protocol/team.h.
   __device__ __forceinline__ uint32_t rank() const { return rank_; }
   template <class Visit>
   __device__ __forceinline__ void each_tile(Visit visit) const {
@@ -142,7 +142,7 @@ class TeamAllReduce {
   __device__ __forceinline__ uint32_t teams() const { return blockDim.x / (kWarpThreads * world_); }
   __device__ __forceinline__ uint32_t step() const { return grid_blocks() * teams(); }
 
-  // Of this lane.
+  // The slots of this lane.
   __device__ __forceinline__ Packet* own(uint32_t slot) const { return own_ + data_ + (slot + lane_); }
   __device__ __forceinline__ Packet* theirs(uint32_t slot) const { return theirs_ + data_ + (slot + lane_); }
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
@@ -171,7 +171,7 @@ class TeamAllReduce {
     asm volatile("bar.sync %0, %1;" ::"r"(team_ + 1), "r"(world_ * kWarpThreads) : "memory");
   }
 
-  // One team does it for all: its warp 0, which has no peer, has a lane for each.
+  // One team does this for all: its warp 0 has no peer, and uses one lane for each peer.
   __device__ __forceinline__ bool is_for_header() const {
     return block_index() == 0 && team_ == 0 && warp_ == 0 && lane_ != 0 && lane_ < world_;
   }
@@ -182,7 +182,7 @@ class TeamAllReduce {
 
   const KernelArgs& args_;
   const Epilogue epilogue_;
-  Packet* const gathered_;  // shared by a block's threads
+  Packet* const gathered_;  // in shared memory
   Packet* const results_;
   uint32_t world_;
   uint32_t rank_;
@@ -191,15 +191,15 @@ class TeamAllReduce {
   uint32_t team_;
   uint32_t thread_;
   uint32_t peer_;
-  uint32_t first_;  // tile
+  uint32_t first_;  // the first tile
   uint32_t bytes_;
   Packet* own_;
   Packet* theirs_;
   Packet input_;   // of the first tile
-  Packet result_;  // of the tile that is worked on
+  Packet result_;  // of the current tile
   PacketArea area_;
   uint64_t epoch_ = 0;
-  uint32_t data_ = 0;  // first slot of the launch's area
+  uint32_t data_ = 0;  // the first data slot
   HeaderExchange header_;
 };
 
@@ -227,7 +227,7 @@ __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
 #define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks)                                                 \
   NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, false, false>) \
   NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, false, true>)
-// For every world, and for those that are most used.
+// For any world size, and faster ones for the most common sizes.
 #define NVRAR_TEAM_KERNELS(type, element)                                                     \
   NVRAR_PAIR_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)           \
   NVRAR_PAIR_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)     \

@@ -1,5 +1,5 @@
-// Sends and receives (protocol/point_to_point.h): a block for each queue, its threads a packet each. What the two ends
-// of a pair do, and where, is what the steps there do one by one.
+// Sends and receives: one block for each queue, with one packet per thread at a time. The packets, slots and credits
+// are those of the sequential steps in protocol/point_to_point.h.
 #include "cuda/kernels/transfer_args.h"
 #include "kernels/entry.cuh"
 
@@ -20,7 +20,7 @@ __device__ __forceinline__ Packet packet_of(uint64_t payload, uint64_t epoch) {
 }
 __device__ __forceinline__ uint64_t payload_of(const Packet& packet) { return packet[0] | uint64_t{packet[1]} << 32; }
 
-// One end of a pair while a batch has it. All threads of the block call every function together.
+// One end of a pair while a batch uses it. All threads of the block call every function together.
 class End {
  public:
   __device__ End(const TransferArgs& args, const TransferQueue& queue)
@@ -38,7 +38,7 @@ class End {
     credit_ = (sends_ ? mine : theirs) + layout_.credit_slot(sends_ ? peer_ : own);
   }
 
-  // False: leave at once.
+  // False: exit at once.
   __device__ bool enter() {
     __shared__ uint32_t good;
     if (threadIdx.x == 0) {
@@ -65,7 +65,7 @@ class End {
 
   __device__ bool run(const TransferItem& item) {
     ++transfers_;
-    if (item.count == 0) return true;  // sends nothing; its number is in the headers of those that follow
+    if (item.count == 0) return true;  // sends nothing, but the numbers in later headers count it
     const TransferHeader header{item.count, static_cast<uint32_t>(transfers_), item.type};
     const uint64_t bytes = item.count * item.element_bytes;
     const uint64_t total = TransferHeader::kPackets + (bytes + kPayloadBytes - 1) / kPayloadBytes;
@@ -81,13 +81,13 @@ class End {
   }
 
  private:
-  // Bytes of user memory that packet i of a transfer carries.
+  // The number of bytes of user memory in the packet at this offset.
   static __device__ uint32_t length(uint64_t bytes, uint64_t offset) {
     return bytes - offset < kPayloadBytes ? static_cast<uint32_t>(bytes - offset) : kPayloadBytes;
   }
   __device__ Packet* slot(uint64_t number) const { return ring_ + number % slots_; }
 
-  // As many as there is room for, at least one.
+  // Sends as many packets as there is room for, at least one.
   __device__ bool push(const TransferItem& item, const TransferHeader& header, uint64_t bytes, uint64_t moved,
                        uint64_t* count) {
     const bool ignores_credit = protocol::planted(protocol::Defect::kIgnoredCredit);
@@ -111,7 +111,7 @@ class End {
     return true;
   }
 
-  // The limit of a batch counts anew whenever any of its transfers gets on.
+  // The timeout of a batch restarts whenever any of its transfers makes progress.
   struct Patience {
     uint64_t since_ns = 0;
     uint32_t steps = 0;
@@ -147,7 +147,7 @@ class End {
     }
   }
 
-  // By the thread that has the header's first packet: it takes the second one, too.
+  // Called by the thread that has received the first header packet; it also takes the second one.
   __device__ bool check(const TransferHeader& header, const Packet& first) const {
     Packet second;
     if (!await_packet(packets_ + 1, &second)) return false;
@@ -186,7 +186,7 @@ class End {
     __syncthreads();
     credited_ = credited;
     const bool came = good != 0;
-    __syncthreads();  // before the next one overwrites it
+    __syncthreads();  // before the next call overwrites it
     return came;
   }
 
@@ -194,8 +194,8 @@ class End {
                        uint64_t count, uint64_t total) {
     Packet packet{};
     bool good = threadIdx.x >= count || await_packet(packets_ + threadIdx.x, &packet);
-    // With its first packet in hand, each thread waits until the headers are known to agree: before that nothing may be
-    // stored (protocol.md 16).
+    // Each thread that has received its first packet waits until the headers are known to agree, because nothing may be
+    // stored before that (protocol.md 16).
     if (moved == 0) {
       if (threadIdx.x == 0) good = good && check(header, packet);
       if (__syncthreads_and(good) == 0) return false;

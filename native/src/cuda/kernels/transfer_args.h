@@ -1,4 +1,4 @@
-// What the kernel of sends and receives is given: the transfers of one batch, by queue.
+// The arguments of the kernel for sends and receives: the transfers of one batch, by queue.
 #ifndef NVRAR_CUDA_KERNELS_TRANSFER_ARGS_H
 #define NVRAR_CUDA_KERNELS_TRANSFER_ARGS_H
 
@@ -8,24 +8,24 @@
 namespace nvrar::cuda {
 
 constexpr uint32_t kTransferThreads = 256;
-// Of one batch: what fits into a kernel's 4 KiB of arguments with the rest.
+// In one batch: as many as fit into the 4 KiB of a kernel's arguments.
 constexpr uint32_t kMaxTransfers = 128;
 
-// One end of an ordered pair, as it stands between batches; in the device's memory, because a captured batch is
+// The state of one end of an ordered pair between batches. It is in device memory, because a captured batch may be
 // launched many times.
 struct alignas(16) PairState {
   uint64_t packets;    // sent or read so far
-  uint64_t credited;   // of them read, as the receiver has told the sender
+  uint64_t credited;   // packets known to be read: what the receiver has reported as credit
   uint64_t transfers;  // begun so far
-  uint32_t busy;       // a batch has this end
-  uint32_t steps;      // that it has made
+  uint32_t busy;       // not 0 while a batch uses this end
+  uint32_t steps;      // steps completed so far, which show progress
 };
 
 struct TransferItem {
   uint64_t address;
   uint64_t count;
   uint16_t type;  // NVRAR_FLOAT32 ...
-  uint16_t next;  // of the same queue, kNoTransfer if it is the last
+  uint16_t next;  // the next one of the same queue; kNoTransfer if this is the last
   uint32_t element_bytes;
 };
 constexpr uint16_t kNoTransfer = 0xFFFF;
@@ -33,13 +33,13 @@ constexpr uint16_t kNoTransfer = 0xFFFF;
 struct TransferQueue {
   uint8_t peer;
   uint8_t sends;
-  uint16_t first;  // transfer
+  uint16_t first;  // index of the first transfer
 };
 
 struct TransferArgs {
-  KernelArgs member;                              // rings, state, page, limit and tag
-  PairState* pairs;                               // of sends to each rank, then of receives from each
-  TransferQueue queues[2 * protocol::kMaxRanks];  // one block each
+  KernelArgs member;                              // rings, state, page, timeout and tag
+  PairState* pairs;                               // sends to each rank, then receives from each rank
+  TransferQueue queues[2 * protocol::kMaxRanks];  // one block for each
   TransferItem items[kMaxTransfers];
 };
 

@@ -1,5 +1,5 @@
-// The Lane of a warp (protocol/launch.h says what a Lane is): a run is a packet in the registers of each of its lanes.
-// All lanes of the warp call every function together, with the same arguments.
+// The Lane of a warp (protocol/launch.h describes Lanes): each thread of the warp holds one packet of a run in
+// registers. All threads of the warp call every function together, with the same arguments.
 #pragma once
 
 #include "kernels/entry.cuh"
@@ -11,7 +11,7 @@ namespace nvrar::cuda {
 using protocol::Peers;
 using protocol::Sources;
 
-// Sums: what a reduction adds (sum.cuh); NoSums where nothing is.
+// Sums: the arithmetic of the reduction (sum.cuh), or NoSums if there is none.
 template <class Sums>
 class WarpLane {
  public:
@@ -94,7 +94,7 @@ class WarpLane {
     return __all_sync(~0u, came);
   }
 
-  // Part by part, so that a warp's accesses lie side by side.
+  // Part by part, so that a warp accesses adjacent addresses.
   template <class Packets>
   __device__ void push_partial(uint32_t peer, uint64_t slot, const Partial& partial, uint32_t bytes, uint64_t epoch) {
     if (lane_ * Packets::kPayloadBytes >= bytes) return;
@@ -129,7 +129,7 @@ class WarpLane {
   __device__ void put(uint32_t peer, uint64_t slot, const Packet& packet) {
     if (lane_ == 0) send_packet(args_, args_.rings[peer] + slot, packet);
   }
-  // Every lane has it.
+  // All threads receive the packet.
   template <class Packets>
   __device__ bool take(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
     const bool came = await<Packets>(args_, own_ + slot, source, epoch, packet);
@@ -161,7 +161,7 @@ class WarpLane {
     return bytes - offset < Packets::kPayloadBytes ? bytes - offset : Packets::kPayloadBytes;
   }
 
-  // This lane's packet of a run, out of its slot.
+  // Takes this thread's packet of a run out of its slot.
   template <class Packets>
   __device__ bool take_own(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
     Packet* const at = own_ + slot + lane_;

@@ -1,4 +1,4 @@
-// Sums of a word's elements, in rank order, rounded once: what protocol/element.h says, in the device's own
+// Sums of a word's elements in rank order, rounded once: the arithmetic of protocol/element.h in the device's own
 // instructions.
 #pragma once
 

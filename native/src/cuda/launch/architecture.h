@@ -1,4 +1,4 @@
-// What was measured of GPUs, by architecture.
+// Limits that were measured on GPUs, by architecture.
 #ifndef NVRAR_CUDA_LAUNCH_ARCHITECTURE_H
 #define NVRAR_CUDA_LAUNCH_ARCHITECTURE_H
 
@@ -11,12 +11,12 @@
 namespace nvrar::cuda {
 
 struct Architecture {
-  uint32_t compute_capability;  // 10 * major + minor: of GPUs from this one on, up to the next row
+  uint32_t compute_capability;  // 10 * major + minor; the row holds for GPUs from this one up to the next row
   PlanLimits limits;
 };
 
-// docs/benchmarks.md has what the numbers follow from; one-shot and two-shot cross later the fewer ranks send. They
-// were measured on compute capability 9.0, and stand for the others until somebody measures those.
+// The fewer ranks there are, the larger is the message from which two-shot is faster than one-shot (docs/gpu-notes.md).
+// All were measured on compute capability 9.0, and are used for other architectures until those are measured, too.
 constexpr Architecture kArchitectures[] = {
     {80,
      {.epoch_reduction_bytes = 0,
@@ -30,7 +30,7 @@ static_assert(std::is_sorted(std::begin(kArchitectures), std::end(kArchitectures
                                return a.compute_capability < b.compute_capability;
                              }));
 
-// Of a GPU that is older than the first row: that row's.
+// A GPU older than the first row uses the first row.
 constexpr const PlanLimits& limits_of(uint32_t compute_capability) noexcept {
   const Architecture* row = kArchitectures;
   for (const Architecture& next : kArchitectures) {

@@ -26,7 +26,7 @@ std::string capability_text(DeviceHandle device) {
          std::to_string(attribute(device, kComputeCapabilityMinor));
 }
 
-// Asked before the context is taken, which costs memory of the GPU.
+// Checks the GPU before it acquires the context, because a context takes memory of the GPU.
 std::shared_ptr<const PrimaryContext> take_context(int32_t ordinal) {
   const DeviceHandle device = find_device(ordinal);
   if (attribute(device, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
@@ -91,7 +91,8 @@ void Device::load_kernels() {
   }
   move_ = find("move", "nvrar_move", kWarpThreads, kMoveWarps);
   transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
-  // The kernels that have to be quick are as large as they are; what they leave, the others have to be content with.
+  // The kernels in `whole` must be fast and keep their block size; the blocks of the others must fit into the places
+  // that these leave.
   std::vector<Kernel*> whole = {&move_, &transfer_};
   std::vector<Kernel*> divisible;
   for (size_t code = 0; code < kElementTypes.size(); ++code) {
@@ -143,8 +144,9 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
   uint32_t shared_bytes = 0;
   const auto find_function = [&](Function* function, const std::string& of_name) {
     check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
-    // A multiprocessor divides its memory anew only when no block is on it, so a block of a kernel that wants it
-    // divided in another way would wait for blocks that may be waiting for it. The most is enough for all of them.
+    // A multiprocessor changes its division into cache and shared memory only when no block is on it. So a block of a
+    // kernel that prefers another division would wait for resident blocks, which may be waiting for it. All kernels
+    // therefore prefer the most shared memory, which is enough for each of them.
     check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
           "dividing the memory of a multiprocessor");
     const auto attribute_of = [&](FunctionAttribute attribute) {

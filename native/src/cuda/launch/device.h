@@ -1,4 +1,4 @@
-// One GPU as this process uses it: this library's kernels, in its primary context. Shared by all groups that are on it.
+// One GPU in this process: its primary context and this library's kernels in it. Shared by all groups on the GPU.
 #ifndef NVRAR_CUDA_LAUNCH_DEVICE_H
 #define NVRAR_CUDA_LAUNCH_DEVICE_H
 
@@ -18,18 +18,18 @@
 
 namespace nvrar::cuda {
 
-// What a call needs of a kernel.
+// What determines the kernel of a call.
 struct KernelChoice {
   Algorithm algorithm;
   int32_t data_type;
   int32_t op;
   protocol::Topology topology;
-  bool aligned;  // whole packets at multiples of their size
+  bool aligned;  // whether the message is whole packets, at multiples of a packet's size
 };
 
 class Device {
  public:
-  // Throws Error: NVRAR_UNAVAILABLE where there is no such GPU, or it is too old, or the library holds no kernels.
+  // Throws NVRAR_UNAVAILABLE if there is no such GPU, it is too old, or it cannot run this library's kernels.
   static std::shared_ptr<Device> open(int32_t ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -42,15 +42,15 @@ class Device {
   const Uuid& uuid() const noexcept { return primary_->uuid(); }
   uint32_t compute_capability() const noexcept { return compute_capability_; }  // 10 * major + minor
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
-  // Of any mix of kernels, that each multiprocessor holds at once (places.h), and so all of them together.
+  // How many blocks are resident at once whatever the mix of kernels (places.h): on a multiprocessor, and on the GPU.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
-  // Throws Error where no kernel has the steps of that algorithm: such a call may not be made.
+  // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.
   const Kernel& kernel(const KernelChoice& choice) const;
   const Kernel& transfer_kernel() const noexcept { return transfer_; }
 
  private:
-  // By source, so that a kernel is looked for where it is.
+  // By source, so that a kernel is looked up in its own module.
   using Modules = std::map<std::string, Module>;
 
   explicit Device(int32_t ordinal);
@@ -66,9 +66,9 @@ class Device {
   uint32_t places_ = 0;
   Kernel move_;
   Kernel transfer_;
-  Kernel sums_[kElementCodes];                               // by type, in one node
-  Kernel node_sums_[kElementCodes];                          // by type, over several
-  Kernel teams_[kElementCodes][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, world
+  Kernel sums_[kElementCodes];                               // by type, for groups in one node
+  Kernel node_sums_[kElementCodes];                          // by type, for groups in several nodes
+  Kernel teams_[kElementCodes][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, and world size
 };
 
 }  // namespace nvrar::cuda

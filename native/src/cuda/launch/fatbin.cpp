@@ -1,6 +1,6 @@
 #include "cuda/launch/fatbin.h"
 
-// The section's name is the one where NVIDIA's tools (cuobjdump) look for kernels in a library.
+// NVIDIA's tools (cuobjdump) look for the kernels of a library in the section of this name.
 #define NVRAR_FATBIN(name, path)                    \
   asm(".pushsection .nv_fatbin, \"a\", @progbits\n" \
       ".balign 8\n"                                 \

@@ -1,4 +1,4 @@
-// The kernels as they lie in the library.
+// The images of the kernels in the library.
 #ifndef NVRAR_CUDA_LAUNCH_FATBIN_H
 #define NVRAR_CUDA_LAUNCH_FATBIN_H
 
@@ -8,13 +8,13 @@
 namespace nvrar::cuda {
 
 struct Fatbin {
-  const char* source;  // of kernels/, without .cu
-  const void* image;   // for cuModuleLoadData; it has its own length in it, and lives as long as the library
+  const char* source;  // name of the source in kernels/, without .cu
+  const void* image;   // for cuModuleLoadData; contains its own length, and lives as long as the library
   size_t bytes;
 };
 
-// One for each source in kernels/, in the order of their names: an image holds one cubin for each architecture, so
-// sources cannot share one. None where the library was built without nvcc.
+// One image for each source in kernels/, because an image can hold only one cubin for each architecture. None if the
+// library was built without nvcc.
 std::span<const Fatbin> kernels() noexcept;
 
 }  // namespace nvrar::cuda

@@ -6,7 +6,7 @@ namespace nvrar::cuda {
 namespace {
 
 constexpr uint32_t kCapturedBit = kCapturedTag;
-// Of eager launches: from 1 on, and again. Of captured ones from 0 on, and again.
+// The tags of eager launches count from 1, those of captured ones from 0; both wrap around.
 constexpr uint64_t kEagerTags = kCapturedBit - 1;
 constexpr uint64_t kCapturedTags = kCapturedBit;
 

@@ -1,4 +1,4 @@
-// Which call a launch belongs to, by its tag: what a kernel can say of itself is one number.
+// Finds the call of a launch by the launch's tag, because a kernel can report only one number about itself.
 #ifndef NVRAR_CUDA_LAUNCH_LAUNCH_LOG_H
 #define NVRAR_CUDA_LAUNCH_LAUNCH_LOG_H
 
@@ -12,23 +12,23 @@
 namespace nvrar::cuda {
 
 struct LoggedLaunch {
-  nvrar_call call{};          // of a batch its first
-  uint64_t first_record = 0;  // number in the flight record
-  uint32_t records = 0;       // 0: of a captured launch, which may run often and has none
-  bool last = false;          // no later launch belongs to the call
+  nvrar_call call{};          // for a batch, its first transfer
+  uint64_t first_record = 0;  // index in the flight record
+  uint32_t records = 0;       // 0: a captured launch, which may run often and has no records
+  bool last = false;          // whether this is the last launch of the call
 };
 
-// Eager launches are kept for as long as the flight record keeps calls. A graph may launch captured ones at any time,
-// and nobody says when it is gone, so the newest of them are kept: more than the graphs that an engine holds at once,
-// and bounded where it captures again and again. Of an older one that still runs only what is said about a failure is
-// less. Any thread.
+// Eager launches are kept as long as the flight record keeps calls. A graph may run captured launches at any time, and
+// this library is not notified when a graph is destroyed. So the newest captured launches are kept: more than an engine
+// holds in graphs at once, but not without limit, since an engine may capture again and again. If an older one still
+// runs and fails, the report of the failure has less detail. Any thread may call.
 class LaunchLog {
  public:
   static constexpr size_t kCapturedKept = size_t{1} << 16;
 
   // The tag of a new launch, never 0.
   uint32_t add(const LoggedLaunch& launch);
-  // The launch of a tag; its call's number is 0 if it is no longer known.
+  // Returns the launch of a tag, or one whose call has the number 0 if the launch is no longer kept.
   LoggedLaunch find(uint32_t tag) const;
   // The tag of the newest eager launch; 0 if there was none.
   uint32_t newest() const;

@@ -7,11 +7,12 @@
 namespace nvrar::cuda {
 namespace {
 
-// A warp lies in one of a multiprocessor's quarters, each with a quarter of the registers, and takes them in units.
-// Among blocks of other kernels, the quarter that has one warp more than the others may be the same one for all.
+// A warp is on one of a multiprocessor's quarters, each of which has a quarter of the registers, and registers are
+// allocated in units. If a block shares the multiprocessor with blocks of other kernels, the quarter that gets one warp
+// more than the others may be the same one for all blocks.
 uint32_t blocks_beside_others(const Kernel& kernel, uint32_t registers) {
   constexpr uint32_t kQuarters = 4;
-  constexpr uint32_t kUnit = 8;  // of a thread
+  constexpr uint32_t kUnit = 8;  // registers of a thread
   const uint32_t warps = (kernel.max_threads() / kWarpThreads + kQuarters - 1) / kQuarters;
   const uint32_t of_a_warp = (std::max(kernel.registers, 1u) + kUnit - 1) / kUnit * kUnit * kWarpThreads;
   return registers / kQuarters / (warps * of_a_warp);

@@ -1,5 +1,5 @@
-// How many blocks a launch may have: never so many that those of all launches which may be on a GPU at once would not
-// fit on it together, whatever their kernels and wherever they lie (docs/decisions/0012-places-on-a-multiprocessor.md).
+// Limits the blocks of a launch, so that the blocks of all launches that may be on a GPU at once can be resident
+// together, whatever their kernels and wherever they are placed (docs/decisions/0012-places-on-a-multiprocessor.md).
 #ifndef NVRAR_CUDA_LAUNCH_PLACES_H
 #define NVRAR_CUDA_LAUNCH_PLACES_H
 
@@ -11,31 +11,32 @@
 
 namespace nvrar::cuda {
 
-// A multiprocessor has its memory divided as the kernels on it prefer, in steps of 8, 16, 32, 64 KiB and so on of
-// shared memory, and it stays so while a block is on it. With the KiB that the driver takes for each, a block of ours
-// does not fit the lower steps: it would come beside a short kernel of somebody else, which mostly have those, and then
-// keep others of ours out for good.
+// A multiprocessor is divided into cache and shared memory as its kernels prefer, in steps of 8, 16, 32, 64 KiB and so
+// on of shared memory, and keeps its division while a block is on it. With the KiB that the driver adds to each block,
+// a block of this size does not fit into the steps up to 32 KiB. A smaller block could start beside another program's
+// short kernel, which mostly has one of those, and then preserve a division that keeps other blocks of this library
+// out.
 constexpr uint32_t kSharedBytesOfABlock = 63 << 9;
 
 struct Kernel {
   Function function = nullptr;
-  Function single = nullptr;  // the same where each team has one tile at most; may be null
+  Function single = nullptr;  // the same kernel for teams with at most one tile; may be null
   uint32_t threads_per_tile = 0;
-  uint32_t more_threads = 0;               // of a block, whatever its tiles
-  uint32_t max_tiles = 0;                  // that a block can work on at once
-  uint32_t blocks_per_multiprocessor = 0;  // of so many tiles, that it holds
+  uint32_t more_threads = 0;               // of a block, independent of its tiles
+  uint32_t max_tiles = 0;                  // the most that a block can process at once
+  uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
-  uint32_t added_shared_bytes = 0;         // to a block's own, up to kSharedBytesOfABlock
+  uint32_t added_shared_bytes = 0;         // added to a block's own, up to kSharedBytesOfABlock
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
 };
 
-// Blocks of a kernel as it stands that a multiprocessor holds, if it holds no others.
+// The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others.
 using Occupancy = std::function<uint32_t(const Kernel&)>;
 
-// Into how many places each multiprocessor is divided, so that a block of any of these kernels fits into one. The
-// kernels of `whole` keep their size, and with it decide; those of `divisible` get as few tiles a block as that takes.
-// `registers` are a multiprocessor's.
+// Returns into how many places a multiprocessor is divided, so that a block of any of these kernels fits into one. The
+// kernels in `whole` keep their block size, which determines the number of places. The kernels in `divisible` get as
+// few tiles per block as necessary to fit. `registers` is the number of registers of a multiprocessor.
 uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible, uint32_t registers,
                    const Occupancy& occupancy);
 

@@ -1,4 +1,4 @@
-// A block of device memory, and checks which devices can access each other's memory.
+// An allocation of device memory, and the check that all ranks' devices can access each other's memory.
 #ifndef NVRAR_CUDA_MEMORY_DEVICE_MEMORY_H
 #define NVRAR_CUDA_MEMORY_DEVICE_MEMORY_H
 
