@@ -4,6 +4,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,9 +12,12 @@ import xml.etree.ElementTree as ElementTree
 
 # A target that has executed almost nothing has tested nothing.
 MIN_EXECUTIONS = 100
+NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 
 
 def arguments(description):
+    # bin/nvrar test ends this by SIGTERM, and temporary directories are to go.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("junit", nargs="?")
     parser.add_argument("--seconds", type=int, default=10)
@@ -73,7 +77,7 @@ def run_all(suite_name, targets, command_of, options):
                 case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=name)
                 if not nothing_found:
                     ok = False
-                    ElementTree.SubElement(case, "failure", message=sentence).text = done.stdout[-4000:]
+                    ElementTree.SubElement(case, "failure", message=sentence).text = NOT_IN_XML.sub("?", done.stdout[-4000:])
                     print(done.stdout[-4000:])
                 ElementTree.SubElement(case, "system-out").text = sentence
                 print(f"{name:20}  {sentence}", flush=True)

@@ -17,6 +17,7 @@ FAILED = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", re.MULTILINE)
 # How the first error in a native program's output is found, and how many lines of it are printed.
 WRONG = re.compile(r": Failure$|^==\d+==ERROR: |^WARNING: ThreadSanitizer|: runtime error: ", re.MULTILINE)
 WRONG_LINES = 8
+NO_REASON = "no reason given"
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.MULTILINE)
 
 
@@ -33,7 +34,12 @@ class Step:
 
     def read(self, directory):
         for path in sorted(glob.glob(os.path.join(directory, "*.xml"))):
-            for case in ElementTree.parse(path).getroot().iter("testcase"):
+            try:
+                cases = list(ElementTree.parse(path).getroot().iter("testcase"))
+            except ElementTree.ParseError as error:
+                self.failed.append((os.path.basename(path), f"not readable: {error}"))
+                continue
+            for case in cases:
                 self.add(case)
         if self.check and self.code == 0:
             self.passed += 1
@@ -51,7 +57,10 @@ class Step:
         # CTest reports "notrun" or "disabled" in an attribute. It does not count the tests within GoogleTest's
         # programs; their output does.
         if bad is not None or case.get("status") == "fail":
-            self.failed.append((name, what_failed(case.findtext("system-out") or "") or reason(bad)))
+            # What CTest says of a negative control is that it did not fail as it must, which its output does not say.
+            more = what_failed(case.findtext("system-out") or "") if case.get("status") == "fail" else ""
+            why = reason(bad)
+            self.failed.append((name, more if more and why == NO_REASON else "\n    ".join(part for part in (why, more) if part)))
         elif skip is not None or case.get("status") in ("notrun", "disabled"):
             self.skipped.append((name, reason(skip)))
         else:
@@ -75,13 +84,13 @@ def what_failed(output):
     if wrong:
         begin = output.rfind("\n", 0, wrong.start()) + 1
         lines = [f"    {line}" for line in output[begin:].splitlines()[:WRONG_LINES]]
-    return "\n".join([", ".join(names), *lines]) if names or lines else ""
+    return "\n".join(([", ".join(names)] if names else []) + lines)
 
 
 def reason(element):
     text = "" if element is None else (element.get("message") or element.text or "")
     lines = text.strip().splitlines()
-    return lines[0] if lines else "no reason given"
+    return lines[0] if lines else NO_REASON
 
 
 def main():

@@ -19,7 +19,8 @@ leave_out() {
 # measure time. Niceness would not suffice, because a thread that wakes still waits for the current time slice of a nice
 # one.
 idly() (
-  chrt --idle --pid 0 "$BASHPID"
+  # Where there is no chrt, or it is not allowed, it only takes longer.
+  chrt --idle --pid 0 "$BASHPID" 2> /dev/null || true
   "$@"
 )
 
@@ -29,10 +30,12 @@ idly() (
 step() {
   local name="$1" strict="$2" function="$3" directory="$RESULTS/$1" log="$RESULTS/$1.log" code=0
   shift 3
+  # Steps beside the others do not go on after the script was killed.
+  kill -0 "$$" 2> /dev/null || exit 1
   mkdir -p "$directory"
   say "test: $name ..."
   SECONDS=0
-  ("$function" "$directory" "$@") > "$log" 2>&1 < /dev/null || code=$?
+  ("$function" "$directory" "$@") > "$log" 2>&1 < /dev/null 7>&- || code=$?
   printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$directory" "$strict" >> "$RESULTS/steps"
   if ((code == 0)); then
     say "test: $name passed in $SECONDS s"
@@ -44,14 +47,15 @@ step() {
 
 # side_by_side STEPS OTHER_STEPS: runs two functions in parallel, each of which runs its steps one after the other.
 side_by_side() {
-  # The others get a process group of their own, so that the trap can end them with this shell.
+  # The others get a process group of their own, so that the trap can end them with this shell. They print through a
+  # pipe, because some terminals stop a background process that writes.
   set -m
-  "$2" &
+  "$2" 2> >(cat >&2) &
   other_steps=$!
   set +m
-  trap 'kill -- "-$other_steps" 2> /dev/null || true' EXIT
+  trap 'kill -- "-$other_steps" 2> /dev/null; wait "$other_steps" 2> /dev/null || true' EXIT
   "$1"
-  wait "$other_steps"
+  wait "$other_steps" || printf '%s\t%s\t0\t%s\tcheck\n' "$2" "$?" "$RESULTS/$2" >> "$RESULTS/steps"
   trap - EXIT
 }
 
@@ -338,6 +342,13 @@ run_tests() {
     esac
   done
   [[ -z "$all" ]] || { minutes=5 && fuzz_seconds=60; }
+  mkdir -p "$NVRAR_STATE"
+  exec 7>> "$NVRAR_STATE/test.lock"
+  flock -n 7 || die 'another bin/nvrar test runs in this checkout'
+  # Bash would take a Maven that ends by a signal for one that has handled it, and go on.
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   rm -rf "$RESULTS"
   mkdir -p "$RESULTS"
   : > "$RESULTS/steps"

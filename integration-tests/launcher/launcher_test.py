@@ -34,6 +34,7 @@ import keeper  # noqa: E402
 # From the start of bin/nvrar to the first character of text, with everything installed and built, on two cores.
 FIRST_OUTPUT_S = 25 if os.environ.get("CI") == "true" else 60
 PR_SET_CHILD_SUBREAPER = 36
+NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # 127.0.0.1, the same as an IPv6 address, and ::1.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
@@ -250,6 +251,27 @@ class LauncherTest(LauncherTestCase):
             self.assertEqual(find(ours), (0, ours))
             self.assertEqual(find(too_old)[0], 1)
 
+    def test_18_the_table_of_the_tests_says_what_failed_and_how(self):
+        def case(name, message, output):
+            return (f'<testcase name="{name}" classname="{name}" status="fail"><failure message="{message}"/>'
+                    f"<system-out>{output}</system-out></testcase>")
+
+        broken = "a_test.cpp:7: Failure\n  1 is not 2\n[  FAILED  ] Sums.AreExact (3 ms)\n"
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "ctest.xml"), "w", encoding="utf-8") as file:
+                file.write(f"<testsuite>{case('sums_test', '', broken)}"
+                           f"{case('control', 'Required regular expression not found', broken)}</testsuite>")
+            with open(os.path.join(directory, "cut.xml"), "w", encoding="utf-8") as file:
+                file.write("<testsuite><testcase")
+            done = subprocess.run(
+                [sys.executable, "-I", os.path.join(HOME, "bin/lib/results.py")], input=f"native\t8\t3\t{directory}\t\n",
+                capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("failed   native: sums_test.sums_test: Sums.AreExact\n    a_test.cpp:7: Failure\n", done.stdout)
+        self.assertIn("failed   native: control.control: Required regular expression not found\n", done.stdout)
+        self.assertIn("failed   native: cut.xml: not readable: ", done.stdout)
+        self.assertIn("0 passed, 3 failed, 0 skipped", done.stdout)
+
     def test_18_a_cuda_tool_chain_that_cannot_be_had_is_one_sentence_and_leaves_none(self):
         with tempfile.TemporaryDirectory() as parent:
             empty = os.path.join(parent, "nvrar")
@@ -285,7 +307,8 @@ class Result(unittest.TextTestResult):
         super().stopTest(test)
 
     def add_bad(self, error):
-        ElementTree.SubElement(self.case, "failure", message=str(error[1])).text = "".join(traceback.format_exception(*error))
+        message, text = (NOT_IN_XML.sub("?", one) for one in (str(error[1]), "".join(traceback.format_exception(*error))))
+        ElementTree.SubElement(self.case, "failure", message=message).text = text
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
@@ -307,6 +330,8 @@ def main():
         raise OSError(ctypes.get_errno(), "prctl")
     # A shell starts background jobs with SIGINT ignored, and no script below could undo that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # bin/nvrar test ends this so: what was started here is to be ended, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names] or None
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Result)

@@ -8,6 +8,10 @@ set(NVRAR_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "What for: N is SA
 
 set(NVRAR_KERNELS_BUILT "" CACHE PATH "The folder kernels of another build of these sources, whose images are taken; empty: they are compiled")
 
+if(NVRAR_KERNELS_BUILT AND NOT NVRAR_SANITIZE)
+  message(FATAL_ERROR "nvrar: NVRAR_KERNELS_BUILT is for the sanitizer builds, whose kernels nobody runs")
+endif()
+
 # Not cached, so that an nvcc that was installed meanwhile is found the next time.
 set(nvrar_nvcc "")
 if(NVRAR_KERNELS)
