@@ -2,6 +2,7 @@ package io.nvrar.tools;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.internal.binding.NvrarBinding;
 import io.nvrar.support.CudaJvm;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -18,7 +19,8 @@ class DoctorTest {
     StringWriter out = new StringWriter();
     int code = Main.run(new PrintWriter(out, true), new PrintWriter(out, true), "doctor");
     assertThat(out.toString())
-        .containsPattern("ok +native library +/.*libnvrar\\.so, build \\S+, ABI 3")
+        .containsPattern(
+            "ok +native library +/.*libnvrar\\.so, build \\S+, ABI " + NvrarBinding.ABI_VERSION)
         .containsPattern("ok +JNA +5\\.8\\.0")
         .containsPattern("ok +CPU backend")
         .containsPattern("(ok|none) +libcuda");
