@@ -113,6 +113,6 @@ class HostileTest(LauncherTestCase):
             for arguments in (("hello-processes", "--rank", "0"), ("bench", "--member", "0", "--processes", "2", "--barrier", "/nowhere")):
                 with self.subTest(arguments), Launcher(*arguments, program=program) as launcher:
                     self.assert_ends(launcher, 2)
-                    self.assertRegex(launcher.messages()[0], "there is no pipe for this one's answers")
+                    self.assertRegex(launcher.messages()[0], "there is no pipe for the answers")
                     with open(precious.name, encoding="utf-8") as file:
                         self.assertEqual(file.read(), "precious")

@@ -26,7 +26,7 @@ import xml.etree.ElementTree as ElementTree
 
 from builds_test import BuildsTest
 from hostile_test import HostileTest
-from support import CACHE, COMMAND_S, GONE_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, command_line, descendants, listening, read
+from support import CACHE, COMMAND_S, GONE_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, command_line, descendants, listening, read, wait_until
 
 sys.path.insert(0, os.path.join(HOME, "bin/lib"))
 import keeper  # noqa: E402
@@ -142,9 +142,12 @@ class LauncherTest(LauncherTestCase):
 
     def test_13_a_command_listens_to_this_machine_only_and_leaves_nothing_when_terminated(self):
         def look(launcher):
-            listeners = {pid: addresses for pid in descendants() if (addresses := listening(pid))}
-            # The GCS, the raylet, the driver, four actors, of which rank 0 has the rendezvous too.
-            self.assertGreaterEqual(len(listeners), 7, listeners)
+            def found():
+                return {pid: addresses for pid in descendants() if (addresses := listening(pid))}
+
+            # The GCS, the raylet, the driver, four actors, of which rank 0 has the rendezvous too. The kernel's table can lack sockets
+            # while other processes open and close theirs, so one look may not do.
+            listeners = wait_until(lambda: len(seen := found()) >= 7 and seen, 20, "seven processes that listen")
             open_to_all = {(command_line(pid)[0], *addresses - LOOPBACK) for pid, addresses in listeners.items() if addresses - LOOPBACK}
             self.assertEqual(open_to_all, set())
             return launcher.process.pid
