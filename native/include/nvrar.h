@@ -317,8 +317,8 @@ NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
 /* Fills out[0 .. *count) with the last calls of a rank, oldest first: the newest `capacity` calls, and at most
- * NVRAR_FLIGHT_RECORDS. The caller sets out[0].size before every call, and the entries lie that far apart. Works for the same ranks as
- * nvrar_call_of. A call that begins meanwhile may be missing. */
+ * NVRAR_FLIGHT_RECORDS. The caller sets out[0].size before every call, and the entries lie that far apart. Works for
+ * the same ranks as nvrar_call_of. A call that begins meanwhile may be missing. */
 NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
                                            uint32_t* count);
 
