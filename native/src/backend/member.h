@@ -27,11 +27,7 @@ class Member {
   const protocol::RingLayout& layout() const noexcept { return layout_; }
   const control::GroupSegments& segments() const noexcept { return *segments_; }
   // How this member runs a call that has passed check_call.
-  Plan plan(const Call& call, const TuningTable& tuning) const {
-    Plan plan = make_plan(call, layout_, tuning, plan_limits());
-    shape(&plan, call);
-    return plan;
-  }
+  virtual Plan plan(const Call& call, const TuningTable& tuning) const = 0;
 
   // Fills in the fields that peers need to map this member's memory.
   virtual void describe(Descriptor* descriptor) const = 0;
@@ -65,10 +61,6 @@ class Member {
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
-  virtual const PlanLimits& plan_limits() const noexcept = 0;
-  // On the CPU a launch has one shape: the calling thread.
-  virtual void shape(Plan* /*plan*/, const Call& /*call*/) const {}
-
   // rings_on_host: the shared segments also hold the rings.
   Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
       : layout_(layout),

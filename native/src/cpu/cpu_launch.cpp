@@ -3,12 +3,28 @@
 #include "call/steps.h"
 
 namespace nvrar::cpu {
+namespace {
 
-bool run_launch(CpuLane& lane, const Plan& plan, const protocol::Launch& launch) noexcept {
-  if (!sums(plan.algorithm)) return move_steps(lane, plan.algorithm, launch);
+using protocol::Launch;
+
+// Functions of their own: the steps are always inlined, and all of them in one function would share its registers and
+// its frame.
+[[gnu::noinline]] bool move_launch(CpuLane& lane, Algorithm algorithm, const Launch& launch) noexcept {
+  return move_steps(lane, algorithm, launch);
+}
+
+template <class Packets>
+[[gnu::noinline]] bool sum_launch(CpuLane& lane, Algorithm algorithm, const Launch& launch) noexcept {
+  return sum_steps<Packets, true>(lane, algorithm, launch);
+}
+
+}  // namespace
+
+bool run_launch(CpuLane& lane, const Plan& plan, const Launch& launch) noexcept {
+  if (!sums(plan.algorithm)) return move_launch(lane, plan.algorithm, launch);
   return plan.packet_kind == protocol::PacketKind::kSentinel
-             ? sum_steps<protocol::SentinelPacket, true>(lane, plan.algorithm, launch)
-             : sum_steps<protocol::EpochPacket, true>(lane, plan.algorithm, launch);
+             ? sum_launch<protocol::SentinelPacket>(lane, plan.algorithm, launch)
+             : sum_launch<protocol::EpochPacket>(lane, plan.algorithm, launch);
 }
 
 }  // namespace nvrar::cpu

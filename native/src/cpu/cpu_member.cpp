@@ -38,7 +38,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
   const uint64_t number = flight.begin(record);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
   CpuLane lane(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
-  const Launches launches(call, plan, layout_, rank(), sequence);
+  Launches launches(call, plan, layout_, rank(), sequence);
   for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must detect an abort, too.
     if (segments_->own().poison.load(std::memory_order_acquire) != 0 &&
@@ -49,7 +49,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
     ++epoch_;
     waiter_.restart();
     if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
-    protocol::Launch launch = launches[i];
+    protocol::Launch& launch = launches.at(i);
     launch.epoch = epoch_;
     if (!run_launch(lane, plan, launch)) {
       const control::Poison first_failure = failure_of(lane, sequence);

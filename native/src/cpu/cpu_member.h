@@ -18,6 +18,10 @@ class CpuMember final : public Member {
   CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
             uint64_t group_hash);
 
+  // Its launches have one shape, that of the calling thread.
+  Plan plan(const Call& call, const TuningTable& tuning) const override {
+    return make_plan(call, layout_, tuning, kCpuPlanLimits);
+  }
   void describe(Descriptor* descriptor) const override { descriptor->segment = segments_->address(); }
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) noexcept override;
@@ -26,7 +30,6 @@ class CpuMember final : public Member {
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:
-  const PlanLimits& plan_limits() const noexcept override { return kCpuPlanLimits; }
   control::Poison failure_of(const CpuLane& lane, uint64_t sequence) const noexcept;
   uint8_t ranks_not_entered() const noexcept;
   uint8_t really_missing(uint8_t late) const noexcept;

@@ -204,10 +204,13 @@ const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const
   return device_->kernel({algorithm, call.data_type, call.op, layout_.topology, aligned});
 }
 
-void CudaMember::shape(Plan* plan, const Call& call) const {
-  const Kernel& kernel = kernel_of(call, plan->algorithm);
-  give_shapes(plan, call, layout_.topology,
-              {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_}, plan_limits());
+Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
+  const PlanLimits& limits = limits_of(device_->compute_capability());
+  Plan plan = make_plan(call, layout_, tuning, limits);
+  const Kernel& kernel = kernel_of(call, plan.algorithm);
+  give_shapes(&plan, call, layout_.topology,
+              {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_}, limits);
+  return plan;
 }
 
 void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured) {
@@ -239,7 +242,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
   // The hash omits the call's number, because a captured launch would always send the number of its capture.
-  const Launches launches(call, plan, layout_, rank(), 0);
+  Launches launches(call, plan, layout_, rank(), 0);
   KernelArgs args = args_;
   args.algorithm = static_cast<uint32_t>(plan.algorithm);
   args.op = call.op;
@@ -247,7 +250,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
   try {
     for (; enqueued < launches.count(); ++enqueued) {
       const bool last = enqueued + 1 == launches.count();
-      args.launch = launches[enqueued];
+      args.launch = launches.at(enqueued);
       args.tag = log_.add({record, number, captured ? 0u : 1u, last});
       launch(kernel, last ? plan.last_shape : plan.shape, &args, stream, captured);
     }

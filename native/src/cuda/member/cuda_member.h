@@ -40,6 +40,7 @@ class CudaMember final : public Member {
   explicit CudaMember(const CudaMemberConfig& config);
   ~CudaMember() override;
 
+  Plan plan(const Call& call, const TuningTable& tuning) const override;
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
@@ -60,8 +61,6 @@ class CudaMember final : public Member {
     uint64_t sequence;
   };
 
-  const PlanLimits& plan_limits() const noexcept override { return limits_of(device_->compute_capability()); }
-  void shape(Plan* plan, const Call& call) const override;
   const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
