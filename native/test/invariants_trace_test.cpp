@@ -2,6 +2,7 @@
 // Names are those of docs/protocol.md.
 #include <gtest/gtest.h>
 
+#include "call/steps.h"
 #include "protocol/slices.h"
 #include "support/pool.h"
 #include "support/trace.h"
@@ -25,9 +26,8 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
   std::vector<TracedLaunch> launches;
   for (Algorithm algorithm : algorithms) {
     if (algorithm == Algorithm::kHierarchical && topology.nodes() == 1) continue;
-    const bool sums = algorithm <= Algorithm::kReduceScatter;
     for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
-      if (kind == PacketKind::kSentinel && !sums) continue;
+      if (kind == PacketKind::kSentinel && !sums(algorithm)) continue;
       const protocol::RingLayout layout{ring, topology};
       const uint64_t run_bytes = kind == PacketKind::kEpoch ? 256 : 512;
       const uint32_t parts = kind == PacketKind::kSentinel ? 2 : 1;

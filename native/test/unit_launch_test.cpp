@@ -256,8 +256,7 @@ LaunchShape shape(const Kernel& kernel, Plan plan, const protocol::Topology& top
   Call call;
   call.data_type = NVRAR_INT8;
   call.count = bytes;
-  const KernelShape largest{kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most};
-  give_shapes(&plan, call, topology, largest, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, kernel, most, cuda::limits_of(90));
   return plan.last_shape;
 }
 
@@ -326,11 +325,11 @@ TEST(Shapes, OfTheLastLaunchAreItsOwn) {
   call.count = 2 * per_launch + 1;
   Plan plan = make_plan(call, layout, {}, cuda::limits_of(90));
   ASSERT_EQ(plan.launches, 3u);
-  give_shapes(&plan, call, topology, {128, 0, 2, 1000}, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, {128, 0, 2}, 1000, cuda::limits_of(90));
   EXPECT_EQ(plan.shape.blocks, per_launch * 4 / (4 * 512)) << "a block for each tile";
   EXPECT_EQ(plan.shape.threads, 128u);
   EXPECT_EQ(plan.last_shape.blocks, 1u);
-  give_shapes(&plan, call, topology, {128, 0, 2, 1}, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, {128, 0, 2}, 1, cuda::limits_of(90));
   EXPECT_FALSE(plan.shape.single) << "one block takes turns";
   EXPECT_EQ(plan.shape.tiles_per_block, 2u);
   EXPECT_TRUE(plan.last_shape.single);

@@ -6,14 +6,14 @@
 
 namespace nvrar {
 
-// The sizes in which a call's kernel can be launched. On the CPU, the calling thread is the one block with one tile.
+// The sizes that a block of a kernel can have.
 struct KernelShape {
   uint32_t threads_per_tile = 1;
   uint32_t more_threads = 0;  // of a block, independent of the number of its tiles
   uint32_t max_tiles = 1;     // the most tiles that a block can process at once
-  uint32_t most_blocks = 1;   // the most blocks of a launch
 };
 
+// On the CPU, the calling thread is the one block, with one tile.
 struct LaunchShape {
   uint32_t blocks = 1;
   uint32_t threads = 1;          // per block
@@ -23,13 +23,14 @@ struct LaunchShape {
 
 // Limits of a backend, measured.
 struct ShapeLimits {
-  uint32_t blocks_of_one_tile;     // with at most this many tiles, each tile has a block of its own
-  uint32_t tiles_of_small_blocks;  // small blocks start and end sooner, so larger ones are used only if there are not
-                                   // enough blocks
+  uint32_t blocks_of_one_tile = 1;     // with at most this many tiles, each tile has a block of its own
+  uint32_t tiles_of_small_blocks = 1;  // small blocks start and end sooner, so larger ones are used only if there are
+                                       // not enough blocks
 };
 
-// The shape of a launch with this many tiles.
-LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const ShapeLimits& limits) noexcept;
+// The shape of a launch with this many tiles and at most most_blocks blocks.
+LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, uint32_t most_blocks,
+                     const ShapeLimits& limits) noexcept;
 
 }  // namespace nvrar
 

@@ -55,6 +55,10 @@ PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const 
   return sums && !small ? element_type(call.data_type).sum_packets : PacketKind::kEpoch;
 }
 
+uint64_t run_bytes_of(PacketKind kind) noexcept {
+  return kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
+}
+
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
                          const PlanLimits& limits) noexcept {
   const uint64_t area_runs = layout.area_runs(kind);
@@ -74,15 +78,14 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
 }  // namespace
 
 void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
-                 const PlanLimits& limits) noexcept {
-  const uint64_t run_bytes =
-      plan->packet_kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
+                 uint32_t most_blocks, const PlanLimits& limits) noexcept {
   const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
                                   : plan->algorithm == Algorithm::kHierarchical ? topology.ranks_per_node
                                                                                 : 1;
+  const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
   const auto shape = [&](uint64_t elements) {
-    const uint64_t tile_bytes = run_bytes * runs_of_a_tile;
-    return shape_of((elements * element_bytes(call.data_type) + tile_bytes - 1) / tile_bytes, kernel, limits.shape);
+    const uint64_t bytes = elements * element_bytes(call.data_type);
+    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most_blocks, limits.shape);
   };
   const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
   plan->shape = shape(plan->elements_per_launch);
@@ -106,8 +109,8 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
   if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
     return {algorithm, kind, 64, (call.count + 63) / 64, choice};
   }
-  const uint64_t run_bytes = kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
-  const uint64_t per_launch = runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes / size);
+  const uint64_t per_launch =
+      runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes_of(kind) / size);
   const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
   return {algorithm, kind, per_launch, launches, choice};
 }

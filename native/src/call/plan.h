@@ -33,23 +33,20 @@ struct PlanLimits {
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
   // area.
   uint64_t two_phase_area_bytes;
-  ShapeLimits shape;
+  ShapeLimits shape{};
 };
 
 // Measured with float32 and processes on two cores. Two-shot becomes faster than one-shot between 2 and 16 KB for up to
 // 4 ranks, and between 4 and 8 KB for 6 ranks. With small areas, all memory of a launch stays in a core's cache, which
 // takes half the time of launches with a whole area of 1 MB, for messages of 1 MB and more.
-constexpr PlanLimits kCpuPlanLimits = {64,
-                                       {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
-                                       128 << 10,
-                                       {.blocks_of_one_tile = 1, .tiles_of_small_blocks = 1}};
+constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
 
 // Computes everything except the shapes: what all ranks agree on. The call must have passed check_call.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.
 void give_shapes(Plan* plan, const Call& call, const protocol::Topology& topology, const KernelShape& kernel,
-                 const PlanLimits& limits) noexcept;
+                 uint32_t most_blocks, const PlanLimits& limits) noexcept;
 
 }  // namespace nvrar
 

@@ -13,7 +13,7 @@
 namespace nvrar::cuda {
 namespace {
 
-constexpr int kMinComputeCapabilityMajor = 8;
+constexpr uint32_t kMinComputeCapability = 80;
 
 int attribute(DeviceHandle device, DeviceAttribute which) {
   int value = 0;
@@ -21,18 +21,19 @@ int attribute(DeviceHandle device, DeviceAttribute which) {
   return value;
 }
 
-std::string capability_text(DeviceHandle device) {
-  return std::to_string(attribute(device, kComputeCapabilityMajor)) + "." +
-         std::to_string(attribute(device, kComputeCapabilityMinor));
+uint32_t compute_capability_of(DeviceHandle device) {
+  return static_cast<uint32_t>(10 * attribute(device, kComputeCapabilityMajor) +
+                               attribute(device, kComputeCapabilityMinor));
 }
 
 // Checks the GPU before it acquires the context, because a context takes memory of the GPU.
 std::shared_ptr<const PrimaryContext> take_context(int32_t ordinal) {
   const DeviceHandle device = find_device(ordinal);
-  if (attribute(device, kComputeCapabilityMajor) < kMinComputeCapabilityMajor) {
+  const uint32_t capability = compute_capability_of(device);
+  if (capability < kMinComputeCapability) {
     throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal) + " has compute capability " +
-                                       capability_text(device) + ", needed is " +
-                                       std::to_string(kMinComputeCapabilityMajor) + ".0 or newer");
+                                       capability_text(capability) + ", needed is " +
+                                       capability_text(kMinComputeCapability) + " or newer");
   }
   return std::make_shared<PrimaryContext>(ordinal);
 }
@@ -43,6 +44,10 @@ constexpr bool fits_no_kernel(Result result) {
 }
 
 }  // namespace
+
+std::string capability_text(uint32_t compute_capability) {
+  return std::to_string(compute_capability / 10) + "." + std::to_string(compute_capability % 10);
+}
 
 std::shared_ptr<Device> Device::open(int32_t ordinal) {
   static std::mutex mutex;
@@ -59,8 +64,7 @@ std::shared_ptr<Device> Device::open(int32_t ordinal) {
 
 Device::Device(int32_t ordinal)
     : primary_(take_context(ordinal)),
-      compute_capability_(static_cast<uint32_t>(10 * attribute(handle(), kComputeCapabilityMajor) +
-                                                attribute(handle(), kComputeCapabilityMinor))),
+      compute_capability_(compute_capability_of(handle())),
       multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))) {
   try {
     const CurrentContext current(context());
@@ -84,7 +88,7 @@ void Device::load_kernels() {
     const Result loaded = driver().cuModuleLoadData(&modules_[fatbin.source], fatbin.image);
     if (fits_no_kernel(loaded)) {
       throw Error(NVRAR_UNAVAILABLE, "GPU " + std::to_string(ordinal()) + " (compute capability " +
-                                         capability_text(handle()) +
+                                         capability_text(compute_capability()) +
                                          ") cannot run the kernels of this build of libnvrar: " + text_of(loaded));
     }
     check(loaded, "loading the GPU kernels");

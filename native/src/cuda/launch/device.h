@@ -27,6 +27,9 @@ struct KernelChoice {
   bool aligned;  // whether the message is whole packets, at multiples of a packet's size
 };
 
+// "9.0" for 90.
+std::string capability_text(uint32_t compute_capability);
+
 class Device {
  public:
   // Throws NVRAR_UNAVAILABLE if there is no such GPU, it is too old, or it cannot run this library's kernels.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "call/launch_shape.h"
 #include "cuda/driver/driver.h"
 
 namespace nvrar::cuda {
@@ -18,12 +19,9 @@ namespace nvrar::cuda {
 // out.
 constexpr uint32_t kSharedBytesOfABlock = 63 << 9;
 
-struct Kernel {
+struct Kernel : KernelShape {
   Function function = nullptr;
-  Function single = nullptr;  // the same kernel for teams with at most one tile; may be null
-  uint32_t threads_per_tile = 0;
-  uint32_t more_threads = 0;               // of a block, independent of its tiles
-  uint32_t max_tiles = 0;                  // the most that a block can process at once
+  Function single = nullptr;               // the same kernel for teams with at most one tile; may be null
   uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
   uint32_t added_shared_bytes = 0;         // added to a block's own, up to kSharedBytesOfABlock

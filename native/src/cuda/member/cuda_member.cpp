@@ -144,9 +144,8 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
                                       ": a group needs GPUs of one kind");
     };
     const auto text = [](uint32_t number) { return std::to_string(number); };
-    const auto capability = [&](uint32_t number) { return text(number / 10) + "." + text(number % 10); };
-    require_one_kind("has compute capability", capability(descriptor.compute_capability), "",
-                     capability(device_->compute_capability()));
+    require_one_kind("has compute capability", capability_text(descriptor.compute_capability), "",
+                     capability_text(device_->compute_capability()));
     require_one_kind("has", text(descriptor.multiprocessors), " multiprocessors", text(device_->multiprocessors()));
     require_one_kind("holds", text(descriptor.places_per_multiprocessor), " blocks per multiprocessor",
                      text(device_->places_per_multiprocessor()));
@@ -208,8 +207,7 @@ Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   const PlanLimits& limits = limits_of(device_->compute_capability());
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
-  give_shapes(&plan, call, layout_.topology,
-              {kernel.threads_per_tile, kernel.more_threads, kernel.max_tiles, most_blocks_}, limits);
+  give_shapes(&plan, call, layout_.topology, kernel, most_blocks_, limits);
   return plan;
 }
 
