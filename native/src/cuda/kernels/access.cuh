@@ -28,6 +28,18 @@ __device__ __forceinline__ Packet load_packet(const Packet* slot) {
   return packet;
 }
 
+// Two words of 8 bytes that are stored together, as one packet.
+template <class Pair>
+__device__ __forceinline__ Pair load_pair(const Pair* from) {
+  static_assert(sizeof(Pair) == protocol::kPacketBytes && alignof(Pair) == protocol::kPacketBytes);
+  uint64_t first, second;
+  asm volatile("{.reg .b128 t; ld.relaxed.sys.global.b128 t,[%2]; mov.b128 {%0,%1},t;}"
+               : "=l"(first), "=l"(second)
+               : "l"(from)
+               : "memory");
+  return {first, second};
+}
+
 // Stores into a rank's rings.
 __device__ __forceinline__ void send_packet(const KernelArgs& args, Packet* slot, Packet packet) {
   pass_moment(args, protocol::Moment::kSends, slot);

@@ -79,18 +79,17 @@ class Entry {
     exits_ = load_word(&own->exits);
     epoch_ = load_word(&own->epoch);
     poison_ = load_word(&state->poison);
-    latest_ = load_packet(reinterpret_cast<const Packet*>(&state->latest));
+    latest_ = load_pair(&state->latest);
   }
   // Called by all threads of the block. Returns the number of the launch; 0: exit at once.
   __device__ __forceinline__ uint64_t epoch() {
     __shared__ uint64_t entered;
     if (threadIdx.x == 0) {
-      const uint64_t latest = latest_[0] | uint64_t{latest_[1]} << 32;
       // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
       // replay of the same graph node. This block was in that replay, too, so then its own last epoch equals that of
       // `latest`.
-      const bool late = latest_[2] == args_.tag && epoch_ != latest;
-      uint64_t epoch = late ? latest : latest + 1;
+      const bool late = latest_.tag == args_.tag && epoch_ != latest_.epoch;
+      uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
       if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);
       const bool alone = exits_ == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
       if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
@@ -138,22 +137,28 @@ class Entry {
   }
 
   const KernelArgs& args_;
-  uint64_t claims_ = 0;
-  uint64_t exits_ = 0;
-  uint64_t epoch_ = 0;
-  uint64_t poison_ = 0;
-  Packet latest_{};
+  // Only thread 0 has these; a value for the others would have to wait for its loads.
+  uint64_t claims_;
+  uint64_t exits_;
+  uint64_t epoch_;
+  uint64_t poison_;
+  LatestLaunch latest_;
 };
 
 // The steps of every collective's kernel in a launch. Body:
 //
+//   Body(args, more...)
 //   bool prepare()                  loads that overlap the entry's, before the launch's number is known. Always true: a
 //                                   block that exited here would never be counted as ended
 //   void send(uint64_t epoch)       the sends before block 0 checks that the previous launch has ended
 //   void finish(uint64_t epoch)     the rest
-template <class Body>
-__device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body) {
+//
+// The entry comes before the body's constructor, because its loads take longest: with the body's address arithmetic
+// above them, calls took up to 0.18 us longer (docs/gpu-notes.md).
+template <class Body, class... More>
+__device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... more) {
   Entry entry(args);
+  Body body(args, more...);
   if (!body.prepare()) return;
   const uint64_t epoch = entry.epoch();
   if (epoch == 0) return;
@@ -163,21 +168,26 @@ __device__ __forceinline__ void run_in_launch(const KernelArgs& args, Body& body
   entry.leave(epoch);
 }
 
-// The same for the steps of protocol/, which contain their own sends and waits. Steps: static void run(args, launch).
+// A body of the steps of protocol/, which contain their own sends and waits. Steps: static void run(args, launch).
+template <class Steps>
+class StepsBody {
+ public:
+  __device__ __forceinline__ explicit StepsBody(const KernelArgs& args) : args_(args), launch_(args.launch) {}
+  __device__ __forceinline__ bool prepare() { return true; }
+  __device__ __forceinline__ void send(uint64_t) {}
+  __device__ __forceinline__ void finish(uint64_t epoch) {
+    launch_.epoch = epoch;
+    Steps::run(args_, launch_);
+  }
+
+ private:
+  const KernelArgs& args_;
+  protocol::Launch launch_;
+};
+
 template <class Steps>
 __device__ __forceinline__ void run_steps(const KernelArgs& args) {
-  struct Body {
-    const KernelArgs& args;
-    protocol::Launch launch;
-    __device__ __forceinline__ bool prepare() { return true; }
-    __device__ __forceinline__ void send(uint64_t) {}
-    __device__ __forceinline__ void finish(uint64_t epoch) {
-      launch.epoch = epoch;
-      Steps::run(args, launch);
-    }
-  };
-  Body body{args, args.launch};
-  run_in_launch(args, body);
+  run_in_launch<StepsBody<Steps>>(args);
 }
 
 }  // namespace nvrar::cuda

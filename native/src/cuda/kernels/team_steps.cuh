@@ -207,14 +207,12 @@ template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle>
 __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
   __shared__ Packet results[kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult> body(args, gathered, results);
-  run_in_launch(args, body);
+  run_in_launch<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>>(args, gathered, results);
 }
 
 template <class Element, bool kSingle>
 __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
-  PairAllReduce<Element, kSingle, StoreResult> body(args);
-  run_in_launch(args, body);
+  run_in_launch<PairAllReduce<Element, kSingle, StoreResult>>(args);
 }
 
 }  // namespace nvrar::cuda
