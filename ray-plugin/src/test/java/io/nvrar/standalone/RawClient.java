@@ -1,6 +1,7 @@
 package io.nvrar.standalone;
 
 import io.nvrar.device.Devices;
+import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.member.Dialer;
 import io.nvrar.internal.wire.FramedChannel;
@@ -41,7 +42,7 @@ public final class RawClient implements AutoCloseable {
   public static Message.Hello hello(Ticket ticket) {
     return new Message.Hello(
         ProcessIdentity.current(),
-        "unpackaged",
+        LibraryVersion.get(),
         NativeCommunicator.buildId(),
         ticket.worldSize(),
         Devices.resolve(ticket.config().backend()).name(),

@@ -2,6 +2,7 @@ package io.nvrar.tools;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.internal.LibraryVersion;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -123,12 +124,11 @@ public final class Main implements Runnable {
         : sentence.replace(SESSION_DIRECTORY, SESSION_DIRECTORY + ", kept in " + logs + ",");
   }
 
-  /** The version in the jar's manifest. */
+  /** The library's version, which is the tools', too. */
   static final class Version implements CommandLine.IVersionProvider {
     @Override
     public String[] getVersion() {
-      String version = Main.class.getPackage().getImplementationVersion();
-      return new String[] {"ray-nvrar " + (version == null ? "(not packaged)" : version)};
+      return new String[] {"ray-nvrar " + LibraryVersion.get()};
     }
   }
 }

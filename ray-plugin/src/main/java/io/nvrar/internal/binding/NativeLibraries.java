@@ -4,6 +4,7 @@ import com.sun.jna.Library;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
 import io.nvrar.BackendUnavailableException;
+import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.loading.JnaStart;
 import io.nvrar.internal.loading.LoadAttempts;
 import io.nvrar.internal.loading.LoaderSettings;
@@ -13,7 +14,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -99,7 +99,8 @@ public final class NativeLibraries {
     }
     NativeFiles files;
     try {
-      files = NativeFiles.fromClassPath(resources, version(), folder, List.of(FILE_NAME));
+      files =
+          NativeFiles.fromClassPath(resources, LibraryVersion.get(), folder, List.of(FILE_NAME));
     } catch (IOException e) {
       attempts.unreadable(
           "class path:" + folder + "/" + FILE_NAME,
@@ -159,11 +160,6 @@ public final class NativeLibraries {
       return null;
     }
     return library;
-  }
-
-  private static String version() {
-    return Objects.requireNonNullElse(
-        NativeLibraries.class.getPackage().getImplementationVersion(), "unversioned");
   }
 
   private record Outcome(@Nullable String problem, @Nullable Throwable cause) {

@@ -7,6 +7,7 @@ import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
+import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.wire.Failure;
@@ -120,7 +121,7 @@ public final class Joining {
     member.send(
         new Message.Hello(
             self,
-            libraryVersion(),
+            LibraryVersion.get(),
             NativeCommunicator.buildId(),
             ticket.worldSize(),
             backend.name(),
@@ -300,10 +301,5 @@ public final class Joining {
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
-  }
-
-  private static String libraryVersion() {
-    String version = Joining.class.getPackage().getImplementationVersion();
-    return version == null ? "unpackaged" : version;
   }
 }
