@@ -6,6 +6,17 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Fragile;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.actors.Shard;
+import io.nvrar.it.cluster.ForkedJvm;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
+import io.nvrar.it.drivers.DetachingDriver;
+import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;

@@ -1,8 +1,8 @@
 package io.nvrar.it;
 
-import static io.nvrar.it.Calls.all;
-import static io.nvrar.it.Calls.start;
-import static io.nvrar.it.Calls.wrong;
+import static io.nvrar.it.actors.Calls.all;
+import static io.nvrar.it.actors.Calls.start;
+import static io.nvrar.it.actors.Calls.wrong;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
@@ -10,6 +10,11 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;

@@ -1,6 +1,7 @@
 package io.nvrar.it;
 
 import io.nvrar.Backend;
+import io.nvrar.it.cluster.RayTest;
 
 /** On pretended GPUs. */
 @RayTest

@@ -4,6 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;

@@ -3,6 +3,11 @@ package io.nvrar.it;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.it.cluster.ForkedJvm;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
+import io.nvrar.it.drivers.DriverFiles;
+import io.nvrar.it.drivers.DriverProgram;
 import io.nvrar.support.ChildJvm;
 import io.ray.api.PlacementGroups;
 import io.ray.api.placementgroup.PlacementGroupState;

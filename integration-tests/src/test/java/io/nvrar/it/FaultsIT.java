@@ -1,7 +1,7 @@
 package io.nvrar.it;
 
-import static io.nvrar.it.Calls.all;
-import static io.nvrar.it.Calls.start;
+import static io.nvrar.it.actors.Calls.all;
+import static io.nvrar.it.actors.Calls.start;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
@@ -17,6 +17,12 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
 import io.nvrar.RankHealth;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;

@@ -1,11 +1,17 @@
 package io.nvrar.it;
 
-import static io.nvrar.it.Calls.all;
+import static io.nvrar.it.actors.Calls.all;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;

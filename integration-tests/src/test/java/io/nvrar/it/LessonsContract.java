@@ -3,6 +3,9 @@ package io.nvrar.it;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.it.cluster.ForkedJvm;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.support.ChildJvm;
 import io.nvrar.tools.Main;
 import java.io.IOException;

@@ -1,11 +1,20 @@
 package io.nvrar.it;
 
-import static io.nvrar.it.Calls.all;
+import static io.nvrar.it.actors.Calls.all;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.cluster.ForkedJvm;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.cluster.RayTest;
+import io.nvrar.it.drivers.DriverFiles;
+import io.nvrar.it.drivers.VanishingDriver;
 import io.nvrar.support.ChildJvm;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;

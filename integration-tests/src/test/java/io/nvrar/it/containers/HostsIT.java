@@ -7,7 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.github.dockerjava.api.DockerClient;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
-import io.nvrar.it.Collective;
+import io.nvrar.it.actors.Collective;
 import io.nvrar.tools.Main;
 import java.nio.file.Files;
 import java.util.Arrays;

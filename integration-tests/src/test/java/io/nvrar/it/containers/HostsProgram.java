@@ -1,13 +1,13 @@
 package io.nvrar.it.containers;
 
-import static io.nvrar.it.Calls.all;
+import static io.nvrar.it.actors.Calls.all;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
-import io.nvrar.it.Call;
-import io.nvrar.it.Calls;
-import io.nvrar.it.Collective;
-import io.nvrar.it.Probe;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.actors;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
@@ -192,21 +192,21 @@ public enum Collective {
   }
 
   /** Whether it combines the ranks' elements, by any operation. */
-  boolean reduces() {
+  public boolean reduces() {
     return kind == Kind.REDUCTION;
   }
 
   /** Whether one rank differs from the others, and may be any. */
-  boolean rooted() {
+  public boolean rooted() {
     return rooted;
   }
 
   /** Whether a call has two buffers whose counts must fit each other. */
-  boolean fits() {
+  public boolean fits() {
     return kind == Kind.REDUCTION || kind == Kind.MOVEMENT;
   }
 
-  int leastWorldSize() {
+  public int leastWorldSize() {
     return this == SEND_AND_RECV ? 2 : 1;
   }
 

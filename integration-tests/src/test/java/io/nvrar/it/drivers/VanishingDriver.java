@@ -1,6 +1,10 @@
-package io.nvrar.it;
+package io.nvrar.it.drivers;
 
 import io.nvrar.DataType;
+import io.nvrar.it.actors.Call;
+import io.nvrar.it.actors.Calls;
+import io.nvrar.it.actors.Collective;
+import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -9,10 +13,10 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /** A driver that makes a group of named actors and ends without a word to them. */
-final class VanishingDriver {
+public final class VanishingDriver {
 
-  static final String STARTED = "started";
-  static final String WORKS = "works ";
+  public static final String STARTED = "started";
+  public static final String WORKS = "works ";
   private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500);
 
   private VanishingDriver() {}

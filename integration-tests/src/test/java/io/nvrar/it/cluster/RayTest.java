@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.cluster;
 
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;
@@ -16,4 +16,4 @@ import org.junit.jupiter.api.extension.ExtendWith;
 @Retention(RetentionPolicy.RUNTIME)
 @Tag("ray")
 @ExtendWith(RayClusterExtension.class)
-@interface RayTest {}
+public @interface RayTest {}

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.drivers;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -13,7 +13,7 @@ import java.util.stream.Stream;
  * The directory into which a Ray driver unpacks its native library, and which it never deletes. The
  * launcher's keeper ({@code bin/lib/keeper.py}) has the same pattern.
  */
-final class DriverFiles {
+public final class DriverFiles {
 
   private static final Pattern LIBRARY =
       Pattern.compile("(/tmp/ray/\\d{13,})/libcore_worker_library_java\\.so");
@@ -21,12 +21,12 @@ final class DriverFiles {
   private DriverFiles() {}
 
   /** The directory of a living driver, empty if it has none (yet). */
-  static String of(long pid) throws IOException {
+  public static String of(long pid) throws IOException {
     Matcher matcher = LIBRARY.matcher(Files.readString(Path.of("/proc/" + pid + "/maps")));
     return matcher.find() ? matcher.group(1) : "";
   }
 
-  static void delete(String directory) throws IOException {
+  public static void delete(String directory) throws IOException {
     if (directory.isEmpty()) {
       return;
     }

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.actors;
 
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.cluster;
 
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;
@@ -15,4 +15,4 @@ import org.junit.jupiter.api.extension.ExtendWith;
 @Retention(RetentionPolicy.RUNTIME)
 @Tag("gpu")
 @ExtendWith(RayClusterExtension.class)
-@interface GpuTest {}
+public @interface GpuTest {}

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.cluster;
 
 import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ConditionEvaluationResult;

@@ -1,5 +1,6 @@
-package io.nvrar.it;
+package io.nvrar.it.drivers;
 
+import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -9,10 +10,10 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** A driver to be killed: says who its actors are and lets them reduce until then. */
-final class DriverProgram {
+public final class DriverProgram {
 
-  static final String ACTORS = "actors ";
-  static final String REDUCING = "reducing";
+  public static final String ACTORS = "actors ";
+  public static final String REDUCING = "reducing";
 
   private DriverProgram() {}
 

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.actors;
 
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
@@ -15,7 +15,7 @@ public final class Calls {
 
   private Calls() {}
 
-  static <A, R> List<ObjectRef<R>> start(
+  public static <A, R> List<ObjectRef<R>> start(
       List<ActorHandle<A>> actors, Function<ActorHandle<A>, ObjectRef<R>> task) {
     return actors.stream().map(task).toList();
   }
@@ -32,7 +32,7 @@ public final class Calls {
   }
 
   /** What a task threw in its actor. */
-  static Throwable failure(ObjectRef<?> task) {
+  public static Throwable failure(ObjectRef<?> task) {
     Object result;
     try {
       result = Ray.get(task, LIMIT_MILLIS);

@@ -1,7 +1,9 @@
-package io.nvrar.it;
+package io.nvrar.it.cluster;
 
 import io.nvrar.Backend;
 import io.nvrar.device.Devices;
+import io.nvrar.it.actors.Probe;
+import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.ray.RayActorGroup;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
@@ -27,9 +29,9 @@ import org.jspecify.annotations.Nullable;
  * machine has, and with this JVM as its driver. It is kept by the same process that keeps the
  * launcher's clusters, so it ends with this JVM, however that ends.
  */
-final class RayCluster implements AutoCloseable {
+public final class RayCluster implements AutoCloseable {
 
-  static final int PRETENDED_GPUS = 8;
+  public static final int PRETENDED_GPUS = 8;
 
   /** Of all drivers, so that one finds the named actors of another. */
   static final String NAMESPACE = "nvrar-it";
@@ -126,12 +128,12 @@ final class RayCluster implements AutoCloseable {
   }
 
   /** Real or pretended. */
-  int gpus() {
+  public int gpus() {
     return hasRealGpus ? Devices.count(Backend.CUDA) : PRETENDED_GPUS;
   }
 
   /** The GCS's host and port. */
-  String address() {
+  public String address() {
     return address;
   }
 
@@ -170,7 +172,7 @@ final class RayCluster implements AutoCloseable {
   }
 
   /** Four actors for the tests that leave them alive and free of groups. */
-  synchronized List<ActorHandle<Probe>> probes() {
+  public synchronized List<ActorHandle<Probe>> probes() {
     if (probes == null) {
       probes = RayActorGroup.create(Probe::new, 4, RayActorGroup.Options.gpus(1));
     }

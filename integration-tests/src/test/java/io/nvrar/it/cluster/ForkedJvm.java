@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.cluster;
 
 import io.nvrar.support.ChildJvm;
 import java.io.File;
@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** JVMs with the tests' class path. */
-final class ForkedJvm {
+public final class ForkedJvm {
   private ForkedJvm() {}
 
   /**
@@ -16,7 +16,7 @@ final class ForkedJvm {
    *
    * @param command a main class and its arguments
    */
-  static ChildJvm driver(RayCluster cluster, String... command) throws IOException {
+  public static ChildJvm driver(RayCluster cluster, String... command) throws IOException {
     return jvm(command)
         .options(cluster.driverProperties().stream().map(property -> "-D" + property).toList())
         .classPath(RayCluster.classPath())
@@ -24,7 +24,7 @@ final class ForkedJvm {
   }
 
   /** Starts a JVM without Ray. */
-  static ChildJvm plain(String... command) throws IOException {
+  public static ChildJvm plain(String... command) throws IOException {
     String withoutRay =
         Arrays.stream(RayCluster.classPath().split(File.pathSeparator))
             .filter(path -> !path.endsWith("ray_dist.jar"))

@@ -1,4 +1,4 @@
-package io.nvrar.it;
+package io.nvrar.it.actors;
 
 import io.nvrar.Device;
 import io.nvrar.cuda.CudaInterop;

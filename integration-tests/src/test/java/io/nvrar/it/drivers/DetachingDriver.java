@@ -1,5 +1,6 @@
-package io.nvrar.it;
+package io.nvrar.it.drivers;
 
+import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.ray.api.Ray;
@@ -7,10 +8,10 @@ import java.io.IOException;
 import java.util.stream.Collectors;
 
 /** A driver that makes actors which can outlive it, and ends in order when its input does. */
-final class DetachingDriver {
+public final class DetachingDriver {
 
-  static final String ACTORS = "actors ";
-  static final String KILL = "kill";
+  public static final String ACTORS = "actors ";
+  public static final String KILL = "kill";
 
   private DetachingDriver() {}
 
