@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "gpu_group.h"
+#include "gpu/group.h"
 #include "group.h"
 #include "output.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "gpu.h"
-#include "gpu_measure.h"
+#include "gpu/device.h"
+#include "gpu/stream_measure.h"
 #include "options.h"
 #include "team.h"
 

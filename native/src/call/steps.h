@@ -15,44 +15,44 @@ constexpr bool sums(Algorithm algorithm) {
 }
 
 // False: the launch has failed, return at once. Also false for an algorithm that sums.
-template <class Lane>
-NVRAR_HD bool move_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
+template <class Port>
+NVRAR_HD bool move_steps(Port& port, Algorithm algorithm, const protocol::Launch& launch) {
   switch (algorithm) {
     case Algorithm::kCopy:
-      lane.copy(launch.recv, launch.send, launch.bytes);
+      port.copy(launch.recv, launch.send, launch.bytes);
       return true;
     case Algorithm::kAllGather:
-      return protocol::all_gather(lane, launch);
+      return protocol::all_gather(port, launch);
     case Algorithm::kAllToAll:
-      return protocol::all_to_all(lane, launch);
+      return protocol::all_to_all(port, launch);
     case Algorithm::kBroadcast:
-      return protocol::broadcast(lane, launch);
+      return protocol::broadcast(port, launch);
     case Algorithm::kBarrier:
-      return protocol::barrier(lane, launch);
+      return protocol::barrier(port, launch);
     default:
       return false;
   }
 }
 
-// kNodes: whether the lane can sum over several nodes; if not, there is no hierarchical all-reduce. False: the launch
+// kNodes: whether the port can sum over several nodes; if not, there is no hierarchical all-reduce. False: the launch
 // has failed, return at once. Also false for an algorithm that does not sum.
-template <class Packets, bool kNodes, class Lane>
-NVRAR_HD bool sum_steps(Lane& lane, Algorithm algorithm, const protocol::Launch& launch) {
+template <class Packets, bool kNodes, class Port>
+NVRAR_HD bool sum_steps(Port& port, Algorithm algorithm, const protocol::Launch& launch) {
   switch (algorithm) {
     case Algorithm::kOneShot:
-      return protocol::one_shot<Packets>(lane, launch);
+      return protocol::one_shot<Packets>(port, launch);
     case Algorithm::kTwoShot:
-      return protocol::two_shot<Packets>(lane, launch);
+      return protocol::two_shot<Packets>(port, launch);
     case Algorithm::kHierarchical:
       if constexpr (kNodes) {
         protocol::DirectExchange exchange;
-        return protocol::hierarchical<Packets>(lane, exchange, launch);
+        return protocol::hierarchical<Packets>(port, exchange, launch);
       }
       return false;
     case Algorithm::kReduce:
-      return protocol::reduce<Packets>(lane, launch);
+      return protocol::reduce<Packets>(port, launch);
     case Algorithm::kReduceScatter:
-      return protocol::reduce_scatter<Packets>(lane, launch);
+      return protocol::reduce_scatter<Packets>(port, launch);
     default:
       return false;
   }

@@ -9,22 +9,22 @@ using protocol::Launch;
 
 // Functions of their own: the steps are always inlined, and all of them in one function would share its registers and
 // its frame.
-[[gnu::noinline]] bool move_launch(CpuLane& lane, Algorithm algorithm, const Launch& launch) noexcept {
-  return move_steps(lane, algorithm, launch);
+[[gnu::noinline]] bool move_launch(CpuPort& port, Algorithm algorithm, const Launch& launch) noexcept {
+  return move_steps(port, algorithm, launch);
 }
 
 template <class Packets>
-[[gnu::noinline]] bool sum_launch(CpuLane& lane, Algorithm algorithm, const Launch& launch) noexcept {
-  return sum_steps<Packets, true>(lane, algorithm, launch);
+[[gnu::noinline]] bool sum_launch(CpuPort& port, Algorithm algorithm, const Launch& launch) noexcept {
+  return sum_steps<Packets, true>(port, algorithm, launch);
 }
 
 }  // namespace
 
-bool run_launch(CpuLane& lane, const Plan& plan, const Launch& launch) noexcept {
-  if (!sums(plan.algorithm)) return move_launch(lane, plan.algorithm, launch);
+bool run_launch(CpuPort& port, const Plan& plan, const Launch& launch) noexcept {
+  if (!sums(plan.algorithm)) return move_launch(port, plan.algorithm, launch);
   return plan.packet_kind == protocol::PacketKind::kSentinel
-             ? sum_launch<protocol::SentinelPacket>(lane, plan.algorithm, launch)
-             : sum_launch<protocol::EpochPacket>(lane, plan.algorithm, launch);
+             ? sum_launch<protocol::SentinelPacket>(port, plan.algorithm, launch)
+             : sum_launch<protocol::EpochPacket>(port, plan.algorithm, launch);
 }
 
 }  // namespace nvrar::cpu

@@ -1,15 +1,15 @@
-// Runs the steps of protocol/ on the CPU's lane. Only cpu_launch.cpp and reduction.cpp are compiled for AVX, which
+// Runs the steps of protocol/ on the CPU's port. Only cpu_launch.cpp and reduction.cpp are compiled for AVX, which
 // every CPU that this backend runs on has (nvrar_probe checks it before any of this code runs).
 #ifndef NVRAR_CPU_CPU_LAUNCH_H
 #define NVRAR_CPU_CPU_LAUNCH_H
 
 #include "call/plan.h"
-#include "cpu/cpu_lane.h"
+#include "cpu/cpu_port.h"
 
 namespace nvrar::cpu {
 
-// False: the launch has failed, and the lane has the reason.
-bool run_launch(CpuLane& lane, const Plan& plan, const protocol::Launch& launch) noexcept;
+// False: the launch has failed, and the port has the reason.
+bool run_launch(CpuPort& port, const Plan& plan, const protocol::Launch& launch) noexcept;
 
 }  // namespace nvrar::cpu
 

@@ -37,7 +37,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
-  CpuLane lane(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
+  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
   Launches launches(call, plan, layout_, rank(), sequence);
   for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must detect an abort, too.
@@ -51,8 +51,8 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
     if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
     protocol::Launch& launch = launches.at(i);
     launch.epoch = epoch_;
-    if (!run_launch(lane, plan, launch)) {
-      const control::Poison first_failure = failure_of(lane, sequence);
+    if (!run_launch(port, plan, launch)) {
+      const control::Poison first_failure = failure_of(port, sequence);
       poison(first_failure);
       flight.end(number, NVRAR_CALL_FAILED);
       return poisoned();
@@ -66,20 +66,20 @@ control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t c
                                      uint64_t /*stream*/, BatchResult* result) {
   point_to_point_.begin(transfers, count, group_sequence);
   waiter_.restart();
-  TransferLane lane(ranks_.data(), rank());
-  *result = point_to_point_.run(lane, waiter_, segments_->own());
+  TransferPort port(ranks_.data(), rank());
+  *result = point_to_point_.run(port, waiter_, segments_->own());
   if (result->status == NVRAR_OK) return {};
   if (result->status == NVRAR_TIMEOUT) result->ranks = really_missing(result->ranks);
   if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
   return poisoned();
 }
 
-control::Poison CpuMember::failure_of(const CpuLane& lane, uint64_t sequence) const noexcept {
+control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) const noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
-  if (lane.differing() != 0) return {NVRAR_MISMATCH, rank(), lane.differing(), sequence};
-  if (lane.result() == WaitResult::kPoisoned) return segments_->poisoned();
-  const auto waited = static_cast<uint8_t>(1u << lane.waiting_for());
+  if (port.differing() != 0) return {NVRAR_MISMATCH, rank(), port.differing(), sequence};
+  if (port.result() == WaitResult::kPoisoned) return segments_->poisoned();
+  const auto waited = static_cast<uint8_t>(1u << port.waiting_for());
   const auto late = static_cast<uint8_t>(ranks_not_entered() | waited);
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }

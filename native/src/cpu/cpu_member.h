@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/member.h"
-#include "cpu/cpu_lane.h"
+#include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
 
 namespace nvrar::cpu {
@@ -30,7 +30,7 @@ class CpuMember final : public Member {
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:
-  control::Poison failure_of(const CpuLane& lane, uint64_t sequence) const noexcept;
+  control::Poison failure_of(const CpuPort& port, uint64_t sequence) const noexcept;
   uint8_t ranks_not_entered() const noexcept;
   uint8_t really_missing(uint8_t late) const noexcept;
 

@@ -86,12 +86,12 @@ bool PointToPoint::begin_first(Queue& queue, control::FlightRecord& flight) noex
   return false;
 }
 
-Step PointToPoint::step(TransferLane& lane, Queue& queue, control::FlightRecord& flight) noexcept {
+Step PointToPoint::step(TransferPort& port, Queue& queue, control::FlightRecord& flight) noexcept {
   Item& item = items_[queue.first];
   const Step step =
-      queue.sends ? protocol::push(lane, queue.end, item.transfer) : protocol::pull(lane, queue.end, item.transfer);
+      queue.sends ? protocol::push(port, queue.end, item.transfer) : protocol::pull(port, queue.end, item.transfer);
   if (step != Step::kMoved) return step;
-  lane.wake(queue.end.peer);
+  port.wake(queue.end.peer);
   if (item.transfer.complete()) {
     flight.end(item.flight_number, NVRAR_CALL_DONE);
     queue.first = item.next;
@@ -99,9 +99,9 @@ Step PointToPoint::step(TransferLane& lane, Queue& queue, control::FlightRecord&
   return step;
 }
 
-bool PointToPoint::any_can_move(TransferLane& lane) noexcept {
+bool PointToPoint::any_can_move(TransferPort& port) noexcept {
   return std::any_of(active_.begin(), active_.begin() + active_count_, [&](Queue* queue) {
-    return queue->sends ? protocol::can_push(lane, queue->end) : protocol::can_pull(lane, queue->end);
+    return queue->sends ? protocol::can_push(port, queue->end) : protocol::can_pull(port, queue->end);
   });
 }
 
@@ -111,7 +111,7 @@ uint8_t PointToPoint::active_peers() const noexcept {
   return static_cast<uint8_t>(peers);
 }
 
-BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, control::ControlBlock& own) noexcept {
+BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::ControlBlock& own) noexcept {
   control::FlightRecord& flight = own.flight;
   copy_own(flight);
   active_count_ = 0;
@@ -127,7 +127,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, control::Contr
     for (uint32_t i = 0; i < active_count_;) {
       Queue& queue = *active_[i];
       const uint32_t item = queue.first;
-      const Step step = this->step(lane, queue, flight);
+      const Step step = this->step(port, queue, flight);
       if (step == Step::kDiffers) return fail(flight, NVRAR_MISMATCH, &queue);
       if (step == Step::kOverrun) return fail(flight, NVRAR_INTERNAL, &queue);
       moved = moved || step == Step::kMoved;
@@ -144,7 +144,7 @@ BatchResult PointToPoint::run(TransferLane& lane, Waiter& waiter, control::Contr
       waiter.restart();
       continue;
     }
-    switch (waiter.wait(active_peers(), [&] { return any_can_move(lane); })) {
+    switch (waiter.wait(active_peers(), [&] { return any_can_move(port); })) {
       case WaitResult::kArrived:
         break;
       case WaitResult::kPoisoned:

@@ -10,7 +10,7 @@
 
 #include "call/batch.h"
 #include "control/flight_record.h"
-#include "cpu/transfer_lane.h"
+#include "cpu/transfer_port.h"
 #include "protocol/point_to_point.h"
 
 namespace nvrar::cpu {
@@ -24,7 +24,7 @@ class PointToPoint {
   // Queues a batch that has passed check_batch. If it throws std::bad_alloc, nothing has changed.
   void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
   // Runs the batch until it completes or fails.
-  BatchResult run(TransferLane& lane, Waiter& waiter, control::ControlBlock& own) noexcept;
+  BatchResult run(TransferPort& port, Waiter& waiter, control::ControlBlock& own) noexcept;
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -47,8 +47,8 @@ class PointToPoint {
   void copy_own(control::FlightRecord& flight) noexcept;
   // Begins the queue's next transfer; returns false if there is none.
   bool begin_first(Queue& queue, control::FlightRecord& flight) noexcept;
-  protocol::Step step(TransferLane& lane, Queue& queue, control::FlightRecord& flight) noexcept;
-  bool any_can_move(TransferLane& lane) noexcept;
+  protocol::Step step(TransferPort& port, Queue& queue, control::FlightRecord& flight) noexcept;
+  bool any_can_move(TransferPort& port) noexcept;
   uint8_t active_peers() const noexcept;  // one bit per rank
   BatchResult fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
 

@@ -68,31 +68,31 @@ constexpr bool kHeadersFirst = true;
 constexpr bool kHeadersFirst = false;
 #endif
 
-template <class Lane>
-NVRAR_HD void send_headers(Lane& lane, const Launch& launch) {
-  if (lane.worker() != 0) return;
+template <class Port>
+NVRAR_HD void send_headers(Port& port, const Launch& launch) {
+  if (port.worker() != 0) return;
   const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
   const Packet packet = header_packet(launch.header_hash, launch.epoch);
   const Peers peers = Peers::all(launch);
-  for (uint32_t i = 0; i < peers.count(); ++i) lane.put(peers[i], slot, packet);
+  for (uint32_t i = 0; i < peers.count(); ++i) port.put(peers[i], slot, packet);
 }
 
 // One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
 // headers even if one differs, so that every rank is told of every difference.
-template <class Lane>
-NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
-  if (planted(Defect::kNoHeaderWait) || lane.worker() != 0) return true;
+template <class Port>
+NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
+  if (planted(Defect::kNoHeaderWait) || port.worker() != 0) return true;
   bool same = true;
   const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     const uint32_t source = peers[i];
     Packet packet;
-    if (!lane.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source), source, launch.epoch,
+    if (!port.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source), source, launch.epoch,
                                          &packet)) {
       return false;
     }
     if (!is_same_call(packet, launch.header_hash)) {
-      lane.differ(source);
+      port.differ(source);
       same = false;
     }
   }
@@ -101,13 +101,13 @@ NVRAR_HD bool check_headers(Lane& lane, const Launch& launch) {
 
 // The sending half of a launch: `send_data`, which pushes this rank's data, and the headers. It completes before the
 // caller's first poll (protocol.md 11).
-template <class Lane, class SendData>
-NVRAR_HD void send_phase(Lane& lane, const Launch& launch, SendData send_data) {
-  if (planted(Defect::kPollsFirst)) (void)check_headers(lane, launch);
-  if (kHeadersFirst) send_headers(lane, launch);
+template <class Port, class SendData>
+NVRAR_HD void send_phase(Port& port, const Launch& launch, SendData send_data) {
+  if (planted(Defect::kPollsFirst)) (void)check_headers(port, launch);
+  if (kHeadersFirst) send_headers(port, launch);
   send_data();
-  if (!kHeadersFirst) send_headers(lane, launch);
-  lane.sent();
+  if (!kHeadersFirst) send_headers(port, launch);
+  port.sent();
 }
 
 }  // namespace nvrar::protocol

@@ -1,6 +1,6 @@
 // The arguments of one launch, and the interface through which its steps reach a backend. The steps in this folder are
-// templates on a Lane and work on runs. A run is the payload of up to kRunPackets packets of one kind, `bytes` long,
-// which the lane holds in registers or leaves in memory.
+// templates on a Port and work on runs. A run is the payload of up to kRunPackets packets of one kind, `bytes` long,
+// which the port holds in registers or leaves in memory.
 //
 //   Run load<Packets>(const uint8_t* from, uint32_t bytes)       user memory, any alignment
 //   void push<Packets>(Peers, uint64_t slot, Run, uint32_t bytes, uint64_t epoch)
@@ -28,14 +28,14 @@
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
 //   void sent()                                    all packets of a phase have been sent: wakes sleeping peers
 //   void differ(uint32_t source)                   the header of that rank belongs to another call
-//   uint64_t worker(), uint64_t workers()          several workers may run a rank's launch at once, each with a lane
+//   uint64_t worker(), uint64_t workers()          several workers may run a rank's launch at once, each with a port
 //                                                  of its own; worker w does run j of a message if j mod workers is w
 //                                                  (each_run_of: j / together mod workers). If all ranks have the same
 //                                                  number of workers, a worker waits only for the same worker of the
 //                                                  other ranks. copy is called for all of the bytes: each worker copies
 //                                                  its share
 //
-// The lane knows the type and the operator of a reduction.
+// The port knows the type and the operator of a reduction.
 #ifndef NVRAR_PROTOCOL_LAUNCH_H
 #define NVRAR_PROTOCOL_LAUNCH_H
 
@@ -95,11 +95,17 @@ struct Sources {
   NVRAR_HD uint64_t slot_of(uint32_t i) const { return slot + uint64_t{i} * kRunPackets; }
 };
 
+// The index of the source whose contribution is added in this turn of a sum: the order of the ranks (protocol.md 10).
+NVRAR_HD uint32_t source_in_turn(uint32_t turn, uint32_t own) {
+  if (!planted(Defect::kOwnFirst)) return turn;
+  return turn == 0 ? own : turn == own ? 0 : turn;
+}
+
 // A hint: the runs that lie `ahead` slots behind those of `sources` will be summed kAhead iterations later.
-template <class Packets, class Lane>
-NVRAR_HD void soon_reduced(Lane& lane, const Sources& sources, uint64_t ahead) {
+template <class Packets, class Port>
+NVRAR_HD void soon_reduced(Port& port, const Sources& sources, uint64_t ahead) {
   for (uint32_t i = 0; i < sources.count; ++i) {
-    if (i != sources.own) lane.template soon_taken<Packets>(sources.slot_of(i) + ahead);
+    if (i != sources.own) port.template soon_taken<Packets>(sources.slot_of(i) + ahead);
   }
 }
 
@@ -117,9 +123,9 @@ struct MessageRuns {
 
 // Calls visit(j) for the runs of this worker until one returns false. Every `together` consecutive runs belong to one
 // worker.
-template <class Lane, class Visit>
-NVRAR_HD bool each_run_of(Lane& lane, uint64_t runs, uint32_t together, Visit visit) {
-  for (uint64_t first = lane.worker() * together; first < runs; first += lane.workers() * together) {
+template <class Port, class Visit>
+NVRAR_HD bool each_run_of(Port& port, uint64_t runs, uint32_t together, Visit visit) {
+  for (uint64_t first = port.worker() * together; first < runs; first += port.workers() * together) {
     const uint64_t end = first + together < runs ? first + together : runs;
     for (uint64_t j = first; j < end; ++j) {
       if (!visit(j)) return false;

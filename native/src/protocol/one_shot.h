@@ -8,45 +8,45 @@
 namespace nvrar::protocol {
 
 // Sums all ranks' contributions into recv; `own` is this rank's contribution.
-template <class Packets, class Lane>
-NVRAR_HD bool reduce_message(Lane& lane, const Launch& launch, const uint8_t* own) {
+template <class Packets, class Port>
+NVRAR_HD bool reduce_message(Port& port, const Launch& launch, const uint8_t* own) {
   const FlatRuns flat{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
-  for (uint64_t j = lane.worker(); j < runs.count(); j += lane.workers()) {
+  for (uint64_t j = port.worker(); j < runs.count(); j += port.workers()) {
     const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kData, flat.data_run(j, 0));
     const uint32_t bytes = runs.length(j);
     const Sources sources{slot, 0, launch.topology().world, launch.rank};
-    if (j + kAhead < runs.count()) soon_reduced<Packets>(lane, sources, kAhead * flat.stride());
-    const auto own_run = lane.template load<Packets>(own + runs.offset(planted(Defect::kStuckOwnData) ? 0 : j), bytes);
-    typename Lane::Run result;
-    if (!lane.template reduce<Packets>(sources, own_run, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
+    if (j + kAhead < runs.count()) soon_reduced<Packets>(port, sources, kAhead * flat.stride());
+    const auto own_run = port.template load<Packets>(own + runs.offset(planted(Defect::kStuckOwnData) ? 0 : j), bytes);
+    typename Port::Run result;
+    if (!port.template reduce<Packets>(sources, own_run, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
       return false;
     }
   }
   return true;
 }
 
-template <class Packets, class Lane>
-NVRAR_HD bool one_shot(Lane& lane, const Launch& launch) {
-  send_phase(lane, launch, [&] { push_message<Packets>(lane, launch, Peers::all(launch), launch.send); });
-  return check_headers(lane, launch) && reduce_message<Packets>(lane, launch, launch.send);
+template <class Packets, class Port>
+NVRAR_HD bool one_shot(Port& port, const Launch& launch) {
+  send_phase(port, launch, [&] { push_message<Packets>(port, launch, Peers::all(launch), launch.send); });
+  return check_headers(port, launch) && reduce_message<Packets>(port, launch, launch.send);
 }
 
-template <class Packets, class Lane>
-NVRAR_HD bool reduce(Lane& lane, const Launch& launch) {
-  send_phase(lane, launch, [&] {
-    if (launch.rank != launch.root) push_message<Packets>(lane, launch, Peers::one(launch.root), launch.send);
+template <class Packets, class Port>
+NVRAR_HD bool reduce(Port& port, const Launch& launch) {
+  send_phase(port, launch, [&] {
+    if (launch.rank != launch.root) push_message<Packets>(port, launch, Peers::one(launch.root), launch.send);
   });
   // All ranks wait for all headers: what a rank has sent is no evidence that the others have entered (protocol.md 3).
-  if (!check_headers(lane, launch)) return false;
-  return launch.rank != launch.root || reduce_message<Packets>(lane, launch, launch.send);
+  if (!check_headers(port, launch)) return false;
+  return launch.rank != launch.root || reduce_message<Packets>(port, launch, launch.send);
 }
 
-template <class Packets, class Lane>
-NVRAR_HD bool reduce_scatter(Lane& lane, const Launch& launch) {
-  send_phase(lane, launch, [&] { push_parts<Packets>(lane, launch); });
-  return check_headers(lane, launch) &&
-         reduce_message<Packets>(lane, launch, launch.send + launch.rank * launch.send_stride_bytes);
+template <class Packets, class Port>
+NVRAR_HD bool reduce_scatter(Port& port, const Launch& launch) {
+  send_phase(port, launch, [&] { push_parts<Packets>(port, launch); });
+  return check_headers(port, launch) &&
+         reduce_message<Packets>(port, launch, launch.send + launch.rank * launch.send_stride_bytes);
 }
 
 }  // namespace nvrar::protocol

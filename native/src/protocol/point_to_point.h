@@ -7,7 +7,7 @@
 // slot's former packet as read. A transfer consists of two header packets and its data.
 //
 // Each step moves what can be moved now and returns, so that one thread can make progress on all transfers of a batch.
-// Packets are epoch packets, which a Lane here handles as two words:
+// Packets are epoch packets, which a Port here handles as two words:
 //
 //   void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch)
 //                                      one atomic 16-byte store into the peer's rings, ordered after all earlier calls
@@ -93,28 +93,28 @@ constexpr uint64_t kStepsPerRing = 4;
 NVRAR_HD uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // The number of slots known to be free; reads the credit if none are.
-template <class Lane>
-NVRAR_HD uint64_t room(Lane& lane, PairEnd& end) {
+template <class Port>
+NVRAR_HD uint64_t room(Port& port, PairEnd& end) {
   if (planted(Defect::kIgnoredCredit)) return end.slots;
-  if (end.packets - end.credited == end.slots) end.credited = lane.look(end.credit).payload;
+  if (end.packets - end.credited == end.slots) end.credited = port.look(end.credit).payload;
   return end.slots - (end.packets - end.credited);
 }
 
 // The payload of packet i.
-template <class Lane>
-NVRAR_HD uint64_t load_payload(Lane& lane, const Transfer& transfer, uint64_t i) {
+template <class Port>
+NVRAR_HD uint64_t load_payload(Port& port, const Transfer& transfer, uint64_t i) {
   constexpr uint32_t kBytes = EpochPacket::kPayloadBytes;
   if (i < TransferHeader::kPackets) return transfer.header.word(i);
   const uint64_t offset_bytes = (i - TransferHeader::kPackets) * kBytes;
   const uint8_t* from = reinterpret_cast<const uint8_t*>(transfer.address + offset_bytes);
   const uint64_t left_bytes = transfer.bytes - offset_bytes;
-  return left_bytes >= kBytes ? lane.load(from) : lane.load_part(from, static_cast<uint32_t>(left_bytes));
+  return left_bytes >= kBytes ? port.load(from) : port.load_part(from, static_cast<uint32_t>(left_bytes));
 }
 
-template <class Lane>
-NVRAR_HD Step push(Lane& lane, PairEnd& end, Transfer& transfer) {
+template <class Port>
+NVRAR_HD Step push(Port& port, PairEnd& end, Transfer& transfer) {
   const uint64_t left = smaller(transfer.packets() - transfer.moved, end.slots / kStepsPerRing);
-  const uint64_t count = smaller(left, room(lane, end));
+  const uint64_t count = smaller(left, room(port, end));
   if (count == 0) return Step::kNothing;
   const uint64_t first = end.packets % end.slots;
   for (uint64_t n = 0; n < count; ++n) {
@@ -124,40 +124,40 @@ NVRAR_HD Step push(Lane& lane, PairEnd& end, Transfer& transfer) {
     const uint64_t i = n;
 #endif
     const uint64_t slot = first + i < end.slots ? first + i : first + i - end.slots;
-    lane.put(end.peer, end.ring + slot, load_payload(lane, transfer, transfer.moved + i), end.packets + i + 1);
+    port.put(end.peer, end.ring + slot, load_payload(port, transfer, transfer.moved + i), end.packets + i + 1);
   }
   end.packets += count;
   transfer.moved += count;
   return Step::kMoved;
 }
 
-template <class Lane>
-NVRAR_HD void store_payload(Lane& lane, const Transfer& transfer, uint64_t i, uint64_t payload) {
+template <class Port>
+NVRAR_HD void store_payload(Port& port, const Transfer& transfer, uint64_t i, uint64_t payload) {
   constexpr uint32_t kBytes = EpochPacket::kPayloadBytes;
   const uint64_t offset_bytes = (i - TransferHeader::kPackets) * kBytes;
   uint8_t* to = reinterpret_cast<uint8_t*>(transfer.address + offset_bytes);
   const uint64_t left_bytes = transfer.bytes - offset_bytes;
   if (left_bytes >= kBytes) {
-    lane.store(to, payload);
+    port.store(to, payload);
   } else {
-    lane.store_part(to, payload, static_cast<uint32_t>(left_bytes));
+    port.store_part(to, payload, static_cast<uint32_t>(left_bytes));
   }
 }
 
-template <class Lane>
-NVRAR_HD Step pull(Lane& lane, PairEnd& end, Transfer& transfer) {
+template <class Port>
+NVRAR_HD Step pull(Port& port, PairEnd& end, Transfer& transfer) {
   const uint64_t limit = smaller(transfer.packets() - transfer.moved, end.slots / kStepsPerRing);
   uint64_t slot = end.packets % end.slots;
   uint64_t count = 0;
   for (; count < limit; ++count) {
     const uint64_t epoch = end.packets + count + 1;
-    const WordPacket packet = lane.look(end.ring + slot);
+    const WordPacket packet = port.look(end.ring + slot);
     if (packet.epoch > epoch) return Step::kOverrun;
     if (packet.epoch != epoch) break;
-    lane.took(end.ring + slot);
+    port.took(end.ring + slot);
     const uint64_t i = transfer.moved + count;
     if (i >= TransferHeader::kPackets) {
-      store_payload(lane, transfer, i, packet.payload);
+      store_payload(port, transfer, i, packet.payload);
     } else {
       transfer.theirs.take(i, packet.payload);
       if (i + 1 == TransferHeader::kPackets && !(transfer.theirs == transfer.header)) return Step::kDiffers;
@@ -168,20 +168,20 @@ NVRAR_HD Step pull(Lane& lane, PairEnd& end, Transfer& transfer) {
   end.packets += count;
   transfer.moved += count;
   if (end.packets - end.credited >= end.slots / kStepsPerRing || transfer.complete()) {
-    lane.put(end.peer, end.credit, end.packets, end.packets);
+    port.put(end.peer, end.credit, end.packets, end.packets);
     end.credited = end.packets;
   }
   return Step::kMoved;
 }
 
 // Whether a step could make progress.
-template <class Lane>
-NVRAR_HD bool can_push(Lane& lane, PairEnd& end) {
-  return room(lane, end) != 0;
+template <class Port>
+NVRAR_HD bool can_push(Port& port, PairEnd& end) {
+  return room(port, end) != 0;
 }
-template <class Lane>
-NVRAR_HD bool can_pull(Lane& lane, const PairEnd& end) {
-  return lane.look(end.ring + end.packets % end.slots).epoch > end.packets;
+template <class Port>
+NVRAR_HD bool can_pull(Port& port, const PairEnd& end) {
+  return port.look(end.ring + end.packets % end.slots).epoch > end.packets;
 }
 
 }  // namespace nvrar::protocol

@@ -1,5 +1,5 @@
 // Checks that every header of src/protocol, and every template in it, compiles for a GPU, with the simplest possible
-// Lane: one thread without waiting. It is compiled and never run.
+// Port: one thread without waiting. It is compiled and never run.
 #include "protocol/element.h"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace nvrar::protocol;
 
-struct PlainLane {
+struct PlainPort {
   __device__ uint64_t worker() const { return 0; }
   __device__ uint64_t workers() const { return 1; }
 
@@ -89,7 +89,7 @@ struct PlainLane {
   __device__ void differ(uint32_t) {}
 };
 
-struct PlainTransferLane {
+struct PlainTransferPort {
   Packet* rings[kMaxRanks];
   uint32_t rank;
 
@@ -153,10 +153,10 @@ __device__ bool all_of_team(PlainTeam& team, const Launch& launch) {
 }
 
 template <class Packets>
-__device__ bool all_sums(PlainLane& lane, const Launch& launch) {
+__device__ bool all_sums(PlainPort& port, const Launch& launch) {
   DirectExchange exchange;
-  return one_shot<Packets>(lane, launch) && two_shot<Packets>(lane, launch) && reduce<Packets>(lane, launch) &&
-         reduce_scatter<Packets>(lane, launch) && hierarchical<Packets>(lane, exchange, launch);
+  return one_shot<Packets>(port, launch) && two_shot<Packets>(port, launch) && reduce<Packets>(port, launch) &&
+         reduce_scatter<Packets>(port, launch) && hierarchical<Packets>(port, exchange, launch);
 }
 
 template <class Element, class Op>
@@ -177,19 +177,19 @@ __device__ uint64_t all_operators(uint64_t a, uint64_t b, uint32_t world) {
 
 }  // namespace
 
-extern "C" __global__ void collectives(PlainLane lane, Launch launch, CallSignature call, bool* done) {
+extern "C" __global__ void collectives(PlainPort port, Launch launch, CallSignature call, bool* done) {
   launch.header_hash = header_hash(call);
-  *done = barrier(lane, launch) && broadcast(lane, launch) && all_gather(lane, launch) && all_to_all(lane, launch) &&
-          all_sums<EpochPacket>(lane, launch) && all_sums<SentinelPacket>(lane, launch);
+  *done = barrier(port, launch) && broadcast(port, launch) && all_gather(port, launch) && all_to_all(port, launch) &&
+          all_sums<EpochPacket>(port, launch) && all_sums<SentinelPacket>(port, launch);
 }
 
 extern "C" __global__ void teams(PlainTeam team, Launch launch, bool* done) {
   *done = all_of_team<false>(team, launch) && all_of_team<true>(team, launch);
 }
 
-extern "C" __global__ void transfers(PlainTransferLane lane, PairEnd end, Transfer transfer, bool* done) {
-  *done = can_push(lane, end) && can_pull(lane, end) && push(lane, end, transfer) == Step::kMoved &&
-          pull(lane, end, transfer) == Step::kMoved && transfer.complete();
+extern "C" __global__ void transfers(PlainTransferPort port, PairEnd end, Transfer transfer, bool* done) {
+  *done = can_push(port, end) && can_pull(port, end) && push(port, end, transfer) == Step::kMoved &&
+          pull(port, end, transfer) == Step::kMoved && transfer.complete();
 }
 
 extern "C" __global__ void elements(uint64_t a, uint64_t b, uint32_t world, uint64_t* result) {

@@ -1,14 +1,14 @@
 // Collectives that move bytes, and the barrier.
 #include "call/steps.h"
-#include "kernels/warp_lane.cuh"
+#include "kernels/warp_port.cuh"
 
 namespace nvrar::cuda {
 namespace {
 
 struct Move {
   static __device__ __forceinline__ void run(const KernelArgs& args, const protocol::Launch& launch) {
-    WarpLane<NoSums> lane(args, launch.topology(), launch.rank);
-    (void)move_steps(lane, static_cast<Algorithm>(args.algorithm), launch);
+    WarpPort<NoSums> port(args, launch.topology(), launch.rank);
+    (void)move_steps(port, static_cast<Algorithm>(args.algorithm), launch);
   }
 };
 

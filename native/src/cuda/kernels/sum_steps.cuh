@@ -3,7 +3,7 @@
 #pragma once
 
 #include "call/steps.h"
-#include "kernels/warp_lane.cuh"
+#include "kernels/warp_port.cuh"
 #include "protocol/element_types.h"
 
 namespace nvrar::cuda {
@@ -15,8 +15,8 @@ struct SumSteps {
     if constexpr (Packets::kKind == protocol::PacketKind::kSentinel) {
       static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
     }
-    WarpLane<Sums<Element, Packets::kPayloadBytes, kNodes>> lane(args, launch.topology(), launch.rank);
-    (void)sum_steps<Packets, kNodes>(lane, static_cast<Algorithm>(args.algorithm), launch);
+    WarpPort<Sums<Element, Packets::kPayloadBytes, kNodes>> port(args, launch.topology(), launch.rank);
+    (void)sum_steps<Packets, kNodes>(port, static_cast<Algorithm>(args.algorithm), launch);
   }
 };
 

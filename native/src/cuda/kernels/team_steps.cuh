@@ -156,14 +156,10 @@ class TeamAllReduce {
 
   __device__ __forceinline__ uint32_t sum_of(uint32_t word) const {
     const auto* const words = reinterpret_cast<const uint32_t*>(gathered_ + team_ * world_ * kWarpThreads) + word;
-    const auto in_order = [&](uint32_t turn) {
-      if (!protocol::planted(protocol::Defect::kOwnFirst)) return turn;
-      return turn == 0 ? rank_ : turn == rank_ ? 0 : turn;
-    };
-    WordSum<Element> sum(words[in_order(0) * kWordsPerRun]);
+    WordSum<Element> sum(words[protocol::source_in_turn(0, rank_) * kWordsPerRun]);
 #pragma unroll
     for (uint32_t source = 1; source < protocol::kMaxRanks; ++source) {
-      if (source < world_) sum.add(words[in_order(source) * kWordsPerRun]);
+      if (source < world_) sum.add(words[protocol::source_in_turn(source, rank_) * kWordsPerRun]);
     }
     return sum.round();
   }

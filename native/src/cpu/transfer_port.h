@@ -1,22 +1,22 @@
-// The Lane of point-to-point on the CPU (described in protocol/point_to_point.h).
-#ifndef NVRAR_CPU_TRANSFER_LANE_H
-#define NVRAR_CPU_TRANSFER_LANE_H
+// The Port of point-to-point on the CPU (described in protocol/point_to_point.h).
+#ifndef NVRAR_CPU_TRANSFER_PORT_H
+#define NVRAR_CPU_TRANSFER_PORT_H
 
 #include <sched.h>
 
 #include <cstring>
 
 #include "control/doorbell.h"
-#include "cpu/cpu_lane.h"
+#include "cpu/cpu_port.h"
 #include "cpu/packet_access.h"
 #include "cpu/waiter.h"
 #include "protocol/point_to_point.h"
 
 namespace nvrar::cpu {
 
-class TransferLane {
+class TransferPort {
  public:
-  TransferLane(const MappedRank* ranks, uint32_t rank) noexcept : ranks_(ranks), own_(ranks[rank]) {}
+  TransferPort(const MappedRank* ranks, uint32_t rank) noexcept : ranks_(ranks), own_(ranks[rank]) {}
 
   NVRAR_HD void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch) {
 #if defined(NVRAR_TEST_ADVERSE)  // a stall within a step, so that its packets arrive far apart
@@ -62,4 +62,4 @@ class TransferLane {
 
 }  // namespace nvrar::cpu
 
-#endif  // NVRAR_CPU_TRANSFER_LANE_H
+#endif  // NVRAR_CPU_TRANSFER_PORT_H

@@ -1,4 +1,4 @@
-#include "images.h"
+#include "gpu/images.h"
 
 #define NVRAR_BENCH_IMAGE(name, path) \
   asm(".pushsection .rodata\n"        \

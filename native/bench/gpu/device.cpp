@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "gpu/device.h"
 
 namespace nvrar::bench {
 

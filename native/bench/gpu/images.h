@@ -1,6 +1,6 @@
 // The images of the benchmark's own kernels, for the driver to load.
-#ifndef NVRAR_BENCH_IMAGES_H
-#define NVRAR_BENCH_IMAGES_H
+#ifndef NVRAR_BENCH_GPU_IMAGES_H
+#define NVRAR_BENCH_GPU_IMAGES_H
 
 namespace nvrar::bench {
 
@@ -10,4 +10,4 @@ const void* yardstick_image();
 
 }  // namespace nvrar::bench
 
-#endif  // NVRAR_BENCH_IMAGES_H
+#endif  // NVRAR_BENCH_GPU_IMAGES_H

@@ -1,4 +1,4 @@
-// The Lane of a warp (protocol/launch.h describes Lanes): each thread of the warp holds one packet of a run in
+// The Port of a warp (protocol/launch.h describes Ports): each thread of the warp holds one packet of a run in
 // registers. All threads of the warp call every function together, with the same arguments.
 #pragma once
 
@@ -13,14 +13,14 @@ using protocol::Sources;
 
 // Sums: the arithmetic of the reduction (sum.cuh), or NoSums if there is none.
 template <class Sums>
-class WarpLane {
+class WarpPort {
  public:
   struct Run {
     Packet payload;
   };
   using Partial = typename Sums::Partial;
 
-  __device__ WarpLane(const KernelArgs& args, const protocol::Topology& topology, uint32_t rank)
+  __device__ WarpPort(const KernelArgs& args, const protocol::Topology& topology, uint32_t rank)
       : args_(args), topology_(topology), own_(args.rings[rank]), lane_(threadIdx.x % kWarpThreads) {}
 
   __device__ uint64_t worker() const {
@@ -62,7 +62,7 @@ class WarpLane {
     if (offset < bytes) {
       Sums sums(args_.op, topology_);
       for (uint32_t turn = 0; came && turn < sources.count; ++turn) {
-        const uint32_t i = in_order(turn, sources.own);
+        const uint32_t i = protocol::source_in_turn(turn, sources.own);
         Packet packet = own.payload;
         if (i != sources.own) {
           came = take_own<Packets>(sources.slot_of(i), sources.first + i, epoch, &packet);
@@ -151,11 +151,6 @@ class WarpLane {
   }
 
  private:
-  static __device__ uint32_t in_order(uint32_t turn, uint32_t own) {
-    if (!protocol::planted(protocol::Defect::kOwnFirst)) return turn;
-    return turn == 0 ? own : turn == own ? 0 : turn;
-  }
-
   template <class Packets>
   static __device__ uint32_t part(uint32_t offset, uint32_t bytes) {
     return bytes - offset < Packets::kPayloadBytes ? bytes - offset : Packets::kPayloadBytes;

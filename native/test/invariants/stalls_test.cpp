@@ -24,7 +24,7 @@ using protocol::RingLayout;
 constexpr Part kParts[] = {Part::kHeader, Part::kData, Part::kResult, Part::kExchange};
 constexpr const char* kPartNames[] = {"headers", "data", "results", "partial sums"};
 constexpr Moment kMoments[] = {Moment::kSends, Moment::kWaits, Moment::kClears};
-// The CPU's lane has the first two.
+// The CPU's port has the first two.
 bool has_moment(Moment moment) { return on_gpu() || moment != Moment::kClears; }
 
 struct Target {

@@ -1,4 +1,6 @@
 // The two ends of a pair of ranks over a memory that delivers stores in any order; the slots; the checks of a batch.
+#include "protocol/point_to_point.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 
 #include "call/batch.h"
 #include "common/error.h"
-#include "protocol/point_to_point.h"
 #include "support/abi.h"
 #include "support/group.h"
 #include "support/pool.h"
@@ -59,9 +60,9 @@ struct Memory {
   }
 };
 
-class MemoryLane {
+class MemoryPort {
  public:
-  MemoryLane(Memory* memory, int rank) : memory_(memory), rank_(rank) {}
+  MemoryPort(Memory* memory, int rank) : memory_(memory), rank_(rank) {}
   void put(uint32_t peer, uint64_t slot, uint64_t payload, uint64_t epoch) {
     memory_->under_way.push_back({static_cast<int>(peer), slot, {payload, epoch}});
   }
@@ -90,8 +91,8 @@ struct Ends {
   Memory memory;
   PairEnd sender;
   PairEnd receiver;
-  MemoryLane send_lane{&memory, 0};
-  MemoryLane recv_lane{&memory, 1};
+  MemoryPort send_lane{&memory, 0};
+  MemoryPort recv_lane{&memory, 1};
 };
 
 Transfer transfer_of(std::vector<uint8_t>& bytes, uint32_t sequence) {

@@ -1,6 +1,6 @@
 // A rank's GPU, and RAII owners of the resources created on it.
-#ifndef NVRAR_BENCH_GPU_H
-#define NVRAR_BENCH_GPU_H
+#ifndef NVRAR_BENCH_GPU_DEVICE_H
+#define NVRAR_BENCH_GPU_DEVICE_H
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "driver.h"
+#include "gpu/driver.h"
 
 namespace nvrar::bench {
 
@@ -101,4 +101,4 @@ class Kernels {
 
 }  // namespace nvrar::bench
 
-#endif  // NVRAR_BENCH_GPU_H
+#endif  // NVRAR_BENCH_GPU_DEVICE_H

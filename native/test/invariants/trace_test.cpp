@@ -1,11 +1,12 @@
 // Invariants that hold in every order of events, tested over a memory that records all accesses (support/trace.h).
 // Names are those of docs/protocol.md.
+#include "invariants/trace.h"
+
 #include <gtest/gtest.h>
 
 #include "call/steps.h"
 #include "protocol/slices.h"
 #include "support/pool.h"
-#include "support/trace.h"
 
 namespace nvrar::test {
 namespace {

@@ -1,10 +1,10 @@
+#include "cuda/launch/fatbin.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 #include <string>
-
-#include "cuda/launch/fatbin.h"
 
 namespace nvrar::cuda {
 namespace {

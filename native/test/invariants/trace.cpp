@@ -1,11 +1,11 @@
-#include "support/trace.h"
+#include "invariants/trace.h"
 
 #include <algorithm>
 #include <thread>
 
 #include "call/steps.h"
-#include "support/trace_lane.h"
-#include "support/trace_team.h"
+#include "invariants/trace_port.h"
+#include "invariants/trace_team.h"
 
 namespace nvrar::test {
 namespace {
@@ -20,11 +20,11 @@ bool run_launch(Trace* trace, uint32_t rank, const TracedLaunch& traced, const L
     return traced.algorithm == Algorithm::kTwoShot ? TraceTeam<true>(trace, rank, launch).run()
                                                    : TraceTeam<false>(trace, rank, launch).run();
   }
-  TraceLane lane(trace, rank, launch);
-  if (!sums(traced.algorithm)) return move_steps(lane, traced.algorithm, launch);
+  TracePort port(trace, rank, launch);
+  if (!sums(traced.algorithm)) return move_steps(port, traced.algorithm, launch);
   return traced.kind == protocol::PacketKind::kSentinel
-             ? sum_steps<SentinelPacket, true>(lane, traced.algorithm, launch)
-             : sum_steps<EpochPacket, true>(lane, traced.algorithm, launch);
+             ? sum_steps<SentinelPacket, true>(port, traced.algorithm, launch)
+             : sum_steps<EpochPacket, true>(port, traced.algorithm, launch);
 }
 
 std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }

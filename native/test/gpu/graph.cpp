@@ -1,4 +1,4 @@
-#include "support/gpu_graph.h"
+#include "gpu/graph.h"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 // Graphs and streams of a rank's GPU, by driver functions that the library itself does not use.
-#ifndef NVRAR_TEST_SUPPORT_GPU_GRAPH_H
-#define NVRAR_TEST_SUPPORT_GPU_GRAPH_H
+#ifndef NVRAR_TEST_GPU_GRAPH_H
+#define NVRAR_TEST_GPU_GRAPH_H
 
 #include <functional>
 
@@ -59,4 +59,4 @@ void hog_gpu(int rank, const SecondStream& stream, uint64_t ns);
 
 }  // namespace nvrar::test
 
-#endif  // NVRAR_TEST_SUPPORT_GPU_GRAPH_H
+#endif  // NVRAR_TEST_GPU_GRAPH_H

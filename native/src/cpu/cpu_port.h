@@ -1,7 +1,7 @@
-// The Lane of the CPU backend (protocol/launch.h describes Lanes): one thread of one rank, with the peers' rings
+// The Port of the CPU backend (protocol/launch.h describes Ports): one thread of one rank, with the peers' rings
 // mapped. A run stays in memory: in the user's buffer, or in the slots in which it arrived.
-#ifndef NVRAR_CPU_CPU_LANE_H
-#define NVRAR_CPU_CPU_LANE_H
+#ifndef NVRAR_CPU_CPU_PORT_H
+#define NVRAR_CPU_CPU_PORT_H
 
 #include <cstring>
 #include <utility>
@@ -21,7 +21,7 @@ struct MappedRank {
   uint64_t rings_name = 0;  // the address for announce_packet_sent
 };
 
-class CpuLane {
+class CpuPort {
  public:
   using Packet = protocol::Packet;
   using Partial = cpu::Partial;
@@ -30,7 +30,7 @@ class CpuLane {
   };
 
   // reduction: null for calls that do not reduce.
-  CpuLane(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
+  CpuPort(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
           const Reduction* reduction) noexcept
       : ranks_(ranks),
         rank_(rank),
@@ -302,7 +302,7 @@ class CpuLane {
 };
 
 template <class Packets>
-bool CpuLane::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
   const uint32_t packets = packets_of<Packets>(bytes);
   if (!await<Packets>(slot, source, epoch, packets)) return false;
@@ -323,7 +323,7 @@ bool CpuLane::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes,
 }
 
 template <class Packets>
-bool CpuLane::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
+bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
                      Run* result) {
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
   by_vectors(
@@ -339,7 +339,7 @@ bool CpuLane::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uin
 }
 
 template <class Packets>
-bool CpuLane::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* partial) {
+bool CpuPort::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* partial) {
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
   by_vectors(
       sources, bytes, [&](uint32_t vectors) { reduction_->partial_sum(runs_, sources.count, partial, vectors); },
@@ -352,7 +352,7 @@ bool CpuLane::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes
   return true;
 }
 
-inline void CpuLane::finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
+inline void CpuPort::finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
   const uint32_t vectors = bytes / kVectorBytes;
   const uint32_t rest_bytes = bytes % kVectorBytes;
   if (rest_bytes == 0) {
@@ -367,4 +367,4 @@ inline void CpuLane::finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes
 
 }  // namespace nvrar::cpu
 
-#endif  // NVRAR_CPU_CPU_LANE_H
+#endif  // NVRAR_CPU_CPU_PORT_H

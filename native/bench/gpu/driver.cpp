@@ -1,4 +1,4 @@
-#include "driver.h"
+#include "gpu/driver.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "gpu_group.h"
+#include "gpu/group.h"
 
 #include <nvrar.h>
 
@@ -8,14 +8,14 @@
 #include <optional>
 #include <stdexcept>
 
-#include "gpu.h"
-#include "gpu_measure.h"
-#include "images.h"
+#include "gpu/device.h"
+#include "gpu/images.h"
+#include "gpu/stream_measure.h"
+#include "gpu/yardstick.h"
 #include "measure.h"
 #include "nvrar_calls.h"
 #include "output.h"
 #include "team.h"
-#include "yardstick.h"
 
 namespace nvrar::bench {
 namespace {

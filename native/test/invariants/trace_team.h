@@ -1,14 +1,14 @@
 // The Team of a Trace (protocol/team.h): one thread does the work of all workers of a team, one run at a time.
-#ifndef NVRAR_TEST_SUPPORT_TRACE_TEAM_H
-#define NVRAR_TEST_SUPPORT_TRACE_TEAM_H
+#ifndef NVRAR_TEST_INVARIANTS_TRACE_TEAM_H
+#define NVRAR_TEST_INVARIANTS_TRACE_TEAM_H
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "invariants/trace_port.h"
 #include "protocol/call_header.h"
 #include "protocol/team.h"
-#include "support/trace_lane.h"
 
 namespace nvrar::test {
 
@@ -24,9 +24,9 @@ class TraceTeam {
         values_(world()) {}
 
   bool run() {
-    TraceLane lane(trace_, rank_, launch_);
-    protocol::send_phase(lane, launch_, [&] { protocol::send_tiles(*this, tiles_); });
-    return protocol::check_headers(lane, launch_) && protocol::reduce_tiles(*this, tiles_, launch_.layout, true);
+    TracePort port(trace_, rank_, launch_);
+    protocol::send_phase(port, launch_, [&] { protocol::send_tiles(*this, tiles_); });
+    return protocol::check_headers(port, launch_) && protocol::reduce_tiles(*this, tiles_, launch_.layout, true);
   }
 
   uint32_t rank() const { return rank_; }
@@ -104,4 +104,4 @@ class TraceTeam {
 
 }  // namespace nvrar::test
 
-#endif  // NVRAR_TEST_SUPPORT_TRACE_TEAM_H
+#endif  // NVRAR_TEST_INVARIANTS_TRACE_TEAM_H

@@ -1,7 +1,7 @@
 // NVIDIA's driver, opened at run time, because the benchmark is also built and run without it. This header declares the
 // part of the CUDA driver API's ABI that the benchmark uses.
-#ifndef NVRAR_BENCH_DRIVER_H
-#define NVRAR_BENCH_DRIVER_H
+#ifndef NVRAR_BENCH_GPU_DRIVER_H
+#define NVRAR_BENCH_GPU_DRIVER_H
 
 #include <cstddef>
 #include <cstdint>
@@ -81,4 +81,4 @@ void check_cuda(int result, const char* doing);
 
 }  // namespace nvrar::bench
 
-#endif  // NVRAR_BENCH_DRIVER_H
+#endif  // NVRAR_BENCH_GPU_DRIVER_H

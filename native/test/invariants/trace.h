@@ -2,8 +2,8 @@
 // before which. Control flow does not depend on data or timing, so one run represents every order in which stores can
 // arrive and ranks can be scheduled: events that are ordered here are always ordered, and a missing order is a fault,
 // whether or not this run was affected.
-#ifndef NVRAR_TEST_SUPPORT_TRACE_H
-#define NVRAR_TEST_SUPPORT_TRACE_H
+#ifndef NVRAR_TEST_INVARIANTS_TRACE_H
+#define NVRAR_TEST_INVARIANTS_TRACE_H
 
 #include <array>
 #include <condition_variable>
@@ -34,7 +34,7 @@ class Trace {
   std::string run(const std::vector<TracedLaunch>& launches);
 
  private:
-  friend class TraceLane;
+  friend class TracePort;
   template <bool kTwoShot>
   friend class TraceTeam;
   using Clock = std::array<uint64_t, protocol::kMaxRanks>;
@@ -92,4 +92,4 @@ class Trace {
 
 }  // namespace nvrar::test
 
-#endif  // NVRAR_TEST_SUPPORT_TRACE_H
+#endif  // NVRAR_TEST_INVARIANTS_TRACE_H

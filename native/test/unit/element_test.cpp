@@ -1,4 +1,6 @@
 // Element types and operators: the scalar definitions against the compiler's own types, the vector forms against them.
+#include "protocol/element.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,7 +11,6 @@
 #include <utility>
 
 #include "cpu/vector_elements.h"
-#include "protocol/element.h"
 #include "support/pool.h"
 
 namespace nvrar::test {

@@ -1,8 +1,8 @@
-// The Lane of a Trace: runs and partial sums are represented by descriptions of their contents.
-#ifndef NVRAR_TEST_SUPPORT_TRACE_LANE_H
-#define NVRAR_TEST_SUPPORT_TRACE_LANE_H
+// The Port of a Trace: runs and partial sums are represented by descriptions of their contents.
+#ifndef NVRAR_TEST_INVARIANTS_TRACE_PORT_H
+#define NVRAR_TEST_INVARIANTS_TRACE_PORT_H
 
-#include "support/trace.h"
+#include "invariants/trace.h"
 
 namespace nvrar::test {
 
@@ -14,12 +14,12 @@ inline std::string value_name(uint32_t rank, uint64_t offset) {
   return std::to_string(rank) + "@" + std::to_string(offset);
 }
 
-class TraceLane {
+class TracePort {
  public:
   using Run = std::string;
   using Partial = std::string;
 
-  TraceLane(Trace* trace, uint32_t rank, const protocol::Launch& launch)
+  TracePort(Trace* trace, uint32_t rank, const protocol::Launch& launch)
       : trace_(trace), rank_(rank), launch_(launch) {}
 
   static constexpr uint64_t worker() { return 0; }
@@ -132,4 +132,4 @@ class TraceLane {
 
 }  // namespace nvrar::test
 
-#endif  // NVRAR_TEST_SUPPORT_TRACE_LANE_H
+#endif  // NVRAR_TEST_INVARIANTS_TRACE_PORT_H

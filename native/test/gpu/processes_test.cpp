@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "gpu/graph.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
-#include "support/gpu_graph.h"
 #include "support/group.h"
 #include "support/summary.h"
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/graph.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
-#include "support/gpu_graph.h"
 #include "support/group.h"
 #include "support/summary.h"
 

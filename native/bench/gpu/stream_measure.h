@@ -1,14 +1,14 @@
 // The measurement on GPUs, the same for all implementations that enqueue calls on a stream: protocol B of
 // docs/benchmarks.md.
-#ifndef NVRAR_BENCH_GPU_MEASURE_H
-#define NVRAR_BENCH_GPU_MEASURE_H
+#ifndef NVRAR_BENCH_GPU_STREAM_MEASURE_H
+#define NVRAR_BENCH_GPU_STREAM_MEASURE_H
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "gpu.h"
+#include "gpu/device.h"
 #include "measure.h"
 #include "options.h"
 #include "problem.h"
@@ -36,4 +36,4 @@ uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<Co
 
 }  // namespace nvrar::bench
 
-#endif  // NVRAR_BENCH_GPU_MEASURE_H
+#endif  // NVRAR_BENCH_GPU_STREAM_MEASURE_H

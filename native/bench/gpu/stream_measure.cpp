@@ -1,4 +1,4 @@
-#include "gpu_measure.h"
+#include "gpu/stream_measure.h"
 
 #include <algorithm>
 #include <memory>

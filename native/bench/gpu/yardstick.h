@@ -1,16 +1,16 @@
 // The kernels of the study on which ours are based, unchanged: all-reduce of bfloat16 sums among 2, 4 or 8 ranks, whole
 // packets only, without header, and with a count of polls as the only deadline. Our kernels are compared with their
 // times without programmatic dependent launch.
-#ifndef NVRAR_BENCH_YARDSTICK_H
-#define NVRAR_BENCH_YARDSTICK_H
+#ifndef NVRAR_BENCH_GPU_YARDSTICK_H
+#define NVRAR_BENCH_GPU_YARDSTICK_H
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "gpu.h"
-#include "gpu_measure.h"
-#include "kernels/yardstick_args.h"
+#include "gpu/device.h"
+#include "gpu/kernels/yardstick_args.h"
+#include "gpu/stream_measure.h"
 #include "team.h"
 
 namespace nvrar::bench {
@@ -55,4 +55,4 @@ class Yardstick final : public Contestant {
 
 }  // namespace nvrar::bench
 
-#endif  // NVRAR_BENCH_YARDSTICK_H
+#endif  // NVRAR_BENCH_GPU_YARDSTICK_H

@@ -1,11 +1,11 @@
 // What a team does when something fails: its workers still meet as often as the others do, and nothing that is no sum
 // of all is stored or sent.
+#include "protocol/team.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
-
-#include "protocol/team.h"
 
 namespace nvrar::test {
 namespace {

@@ -1,11 +1,11 @@
-#include "yardstick.h"
+#include "gpu/yardstick.h"
 
 #include <nvrar.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "images.h"
+#include "gpu/images.h"
 
 namespace nvrar::bench {
 namespace {
