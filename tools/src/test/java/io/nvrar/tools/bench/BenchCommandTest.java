@@ -92,7 +92,12 @@ class BenchCommandTest {
     JsonObject document = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
     assertThat(document.get("command").getAsString())
         .startsWith("bin/nvrar bench --from java --all");
-    assertThat(document.get("results").getAsJsonArray()).hasSize(rows.size());
+    assertThat(document.get("results").getAsJsonArray())
+        .hasSize(rows.size())
+        .allSatisfy(
+            result ->
+                assertThat(String.join(",", result.getAsJsonObject().keySet()))
+                    .isEqualTo(Row.HEADER));
     for (Row row : rows) {
       assertThat(out.toString()).contains(" " + row.bytes() + " ");
     }

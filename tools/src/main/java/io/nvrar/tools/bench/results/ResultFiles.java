@@ -2,16 +2,27 @@ package io.nvrar.tools.bench.results;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import com.google.gson.FieldNamingPolicy;
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
 import java.io.IOException;
+import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** Writes the results as CSV and as JSON, one row per cell. */
+/** Writes the results as CSV and as JSON, one row per cell, with the same names in both. */
 public final class ResultFiles {
+  private static final Gson GSON =
+      new GsonBuilder()
+          .setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
+          .setPrettyPrinting()
+          .create();
+
   private ResultFiles() {}
+
+  private record Document(String machine, String command, List<Row> results) {}
 
   public static void csv(Path file, List<Row> rows) throws IOException {
     Files.write(
@@ -20,26 +31,8 @@ public final class ResultFiles {
 
   public static void json(Path file, String machine, String command, List<Row> rows)
       throws IOException {
-    String results = rows.stream().map(Row::toJson).collect(Collectors.joining(",\n"));
-    Files.writeString(
-        file,
-        "{\n\"machine\": %s,\n\"command\": %s,\n\"results\": [\n%s\n]\n}\n"
-            .formatted(quoted(machine), quoted(command), results),
-        UTF_8);
-  }
-
-  private static String quoted(String text) {
-    StringBuilder quoted = new StringBuilder("\"");
-    for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c == '"' || c == '\\') {
-        quoted.append('\\').append(c);
-      } else if (c < ' ') {
-        quoted.append(String.format("\\u%04x", (int) c));
-      } else {
-        quoted.append(c);
-      }
+    try (Writer out = Files.newBufferedWriter(file, UTF_8)) {
+      GSON.toJson(new Document(machine, command, rows), out);
     }
-    return quoted.append('"').toString();
   }
 }

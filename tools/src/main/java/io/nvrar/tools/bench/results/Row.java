@@ -78,7 +78,8 @@ public record Row(
       List<Double> batchesUs,
       long wrong) {
     double us = Medians.of(batchesUs);
-    double algbw = problem.bytes() / us * GB_PER_MICROSECOND_BYTE;
+    // As in merge, a time may be 0.
+    double algbw = us == 0 ? 0 : problem.bytes() / us * GB_PER_MICROSECOND_BYTE;
     TimedCollective collective = problem.collective();
     return new Row(
         implementation.toString(),
@@ -196,36 +197,6 @@ public record Row(
     return String.format(
         Locale.ROOT,
         "%s,%s,%d,%d,%d,%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%d,%.4f,%.4f,%d,%d,%s,%s",
-        implementation,
-        collective,
-        processes,
-        bytes,
-        count,
-        type,
-        op,
-        root,
-        algorithm,
-        placement,
-        timeUs,
-        algbwGbps,
-        busbwGbps,
-        wrong,
-        timeMinUs,
-        timeMaxUs,
-        iterations,
-        repeats,
-        backend,
-        mode);
-  }
-
-  String toJson() {
-    return String.format(
-        Locale.ROOT,
-        "{\"implementation\": \"%s\", \"collective\": \"%s\", \"processes\": %d, \"bytes\": %d,"
-            + " \"count\": %d, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d, \"algorithm\": \"%s\","
-            + " \"placement\": \"%s\", \"time_us\": %.4f, \"algbw_gbps\": %.4f, \"busbw_gbps\": %.4f,"
-            + " \"wrong\": %d, \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d,"
-            + " \"repeats\": %d, \"backend\": \"%s\", \"mode\": \"%s\"}",
         implementation,
         collective,
         processes,
