@@ -12,7 +12,9 @@ namespace {
 constexpr double kUsPerGb = 1e-3;  // bytes per microsecond to GB/s
 
 double algorithm_bandwidth(const Row& row, const Cell& cell) {
-  return static_cast<double>(row.problem.count == 0 ? 0 : row.problem.bytes()) / cell.us * kUsPerGb;
+  // A time may be 0 after the time of the computation was subtracted.
+  if (row.problem.count == 0 || cell.us == 0) return 0;
+  return static_cast<double>(row.problem.bytes()) / cell.us * kUsPerGb;
 }
 
 double bus_bandwidth(const Row& row, const Cell& cell) {

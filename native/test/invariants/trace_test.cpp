@@ -1,4 +1,4 @@
-// Invariants that hold in every order of events, tested over a memory that records all accesses (support/trace.h).
+// Invariants that hold in every order of events, tested over a memory that records all accesses (invariants/trace.h).
 // Names are those of docs/protocol.md.
 #include "invariants/trace.h"
 

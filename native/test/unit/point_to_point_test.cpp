@@ -91,8 +91,8 @@ struct Ends {
   Memory memory;
   PairEnd sender;
   PairEnd receiver;
-  MemoryPort send_lane{&memory, 0};
-  MemoryPort recv_lane{&memory, 1};
+  MemoryPort send_port{&memory, 0};
+  MemoryPort recv_port{&memory, 1};
 };
 
 Transfer transfer_of(std::vector<uint8_t>& bytes, uint32_t sequence) {
@@ -120,9 +120,9 @@ TEST(Pair, ArrivesWholeInEveryOrderOfStepsAndStores) {
         const uint64_t r = mix(++turn);
         Step step = Step::kNothing;
         if (r % 4 == 0 && !send.complete()) {
-          step = protocol::push(ends.send_lane, ends.sender, send);
+          step = protocol::push(ends.send_port, ends.sender, send);
         } else if (r % 4 == 1) {
-          step = protocol::pull(ends.recv_lane, ends.receiver, recv);
+          step = protocol::pull(ends.recv_port, ends.receiver, recv);
         } else if (!ends.memory.under_way.empty()) {
           ends.memory.deliver(r >> 8);
           step = Step::kMoved;
@@ -144,17 +144,17 @@ TEST(Pair, AFullRingWaitsAndAnEmptyOneIsNotRead) {
   std::vector<uint8_t> to(1000);
   Transfer send = transfer_of(from, 1);
   Transfer recv = transfer_of(to, 1);
-  EXPECT_FALSE(protocol::can_pull(ends.recv_lane, ends.receiver));
-  EXPECT_EQ(protocol::pull(ends.recv_lane, ends.receiver, recv), Step::kNothing);
-  while (protocol::push(ends.send_lane, ends.sender, send) == Step::kMoved) continue;
+  EXPECT_FALSE(protocol::can_pull(ends.recv_port, ends.receiver));
+  EXPECT_EQ(protocol::pull(ends.recv_port, ends.receiver, recv), Step::kNothing);
+  while (protocol::push(ends.send_port, ends.sender, send) == Step::kMoved) continue;
   EXPECT_EQ(ends.sender.packets, 16u);
-  EXPECT_FALSE(protocol::can_push(ends.send_lane, ends.sender));
+  EXPECT_FALSE(protocol::can_push(ends.send_port, ends.sender));
   while (!ends.memory.under_way.empty()) ends.memory.deliver(0);
-  EXPECT_TRUE(protocol::can_pull(ends.recv_lane, ends.receiver));
-  EXPECT_EQ(protocol::pull(ends.recv_lane, ends.receiver, recv), Step::kMoved);
-  EXPECT_FALSE(protocol::can_push(ends.send_lane, ends.sender)) << "the credit is under way";
+  EXPECT_TRUE(protocol::can_pull(ends.recv_port, ends.receiver));
+  EXPECT_EQ(protocol::pull(ends.recv_port, ends.receiver, recv), Step::kMoved);
+  EXPECT_FALSE(protocol::can_push(ends.send_port, ends.sender)) << "the credit is under way";
   ends.memory.deliver(0);
-  EXPECT_TRUE(protocol::can_push(ends.send_lane, ends.sender));
+  EXPECT_TRUE(protocol::can_push(ends.send_port, ends.sender));
 }
 
 TEST(Pair, FindsADifferentHeaderBeforeAnyDataIsWritten) {
@@ -167,9 +167,9 @@ TEST(Pair, FindsADifferentHeaderBeforeAnyDataIsWritten) {
     if (field == 0) recv.header.count = 8 + (uint64_t{1} << 32);
     if (field == 1) recv.header.sequence = 6;
     if (field == 2) recv.header.data_type = NVRAR_INT8;
-    ASSERT_EQ(protocol::push(ends.send_lane, ends.sender, send), Step::kMoved);
+    ASSERT_EQ(protocol::push(ends.send_port, ends.sender, send), Step::kMoved);
     while (!ends.memory.under_way.empty()) ends.memory.deliver(0);
-    EXPECT_EQ(protocol::pull(ends.recv_lane, ends.receiver, recv), Step::kDiffers);
+    EXPECT_EQ(protocol::pull(ends.recv_port, ends.receiver, recv), Step::kDiffers);
     EXPECT_TRUE(recv.theirs == send.header);
     EXPECT_EQ(to, std::vector<uint8_t>(8, 7));
   }
@@ -181,11 +181,11 @@ TEST(Pair, NoticesAPacketThatWasOverwrittenUnread) {
   std::vector<uint8_t> to(1000);
   Transfer send = transfer_of(from, 1);
   Transfer recv = transfer_of(to, 1);
-  while (protocol::push(ends.send_lane, ends.sender, send) == Step::kMoved) continue;
+  while (protocol::push(ends.send_port, ends.sender, send) == Step::kMoved) continue;
   ends.sender.credited = ends.sender.packets;  // a credit that nobody gave
-  EXPECT_EQ(protocol::push(ends.send_lane, ends.sender, send), Step::kMoved);
+  EXPECT_EQ(protocol::push(ends.send_port, ends.sender, send), Step::kMoved);
   while (!ends.memory.under_way.empty()) ends.memory.deliver(0);
-  EXPECT_EQ(protocol::pull(ends.recv_lane, ends.receiver, recv), Step::kOverrun);
+  EXPECT_EQ(protocol::pull(ends.recv_port, ends.receiver, recv), Step::kOverrun);
 }
 
 constexpr uint64_t kAt = 4096;

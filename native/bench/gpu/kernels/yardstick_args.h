@@ -1,6 +1,6 @@
 // What the yardstick's kernels and their host code share.
-#ifndef NVRAR_BENCH_KERNELS_YARDSTICK_ARGS_H
-#define NVRAR_BENCH_KERNELS_YARDSTICK_ARGS_H
+#ifndef NVRAR_BENCH_GPU_KERNELS_YARDSTICK_ARGS_H
+#define NVRAR_BENCH_GPU_KERNELS_YARDSTICK_ARGS_H
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ struct Arguments {
 
 }  // namespace nvrar::bench::yardstick
 
-#endif  // NVRAR_BENCH_KERNELS_YARDSTICK_ARGS_H
+#endif  // NVRAR_BENCH_GPU_KERNELS_YARDSTICK_ARGS_H

@@ -154,7 +154,7 @@ class Entry {
 //   void finish(uint64_t epoch)     the rest
 //
 // The entry comes before the body's constructor, because its loads take longest: with the body's address arithmetic
-// above them, calls took up to 0.18 us longer (docs/gpu-notes.md).
+// above them, calls up to 1 MB took up to 0.18 us longer (docs/gpu-notes.md).
 template <class Body, class... More>
 __device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... more) {
   Entry entry(args);

@@ -6,8 +6,8 @@
 
 namespace nvrar::cuda {
 
-// Always true. ptxas would sink the address arithmetic below the entry's load; a branch that is never taken keeps it
-// above.
+// Always true. ptxas would put off the address arithmetic until the results of the entry's loads are there; a branch
+// that is never taken has it done while they are under way.
 __device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, const void* theirs, const void* own) {
   return (even ^ uint64_t{odd} << 32 ^ reinterpret_cast<uint64_t>(theirs) ^ reinterpret_cast<uint64_t>(own)) !=
          0x9E3779B97F4A7C15ull;

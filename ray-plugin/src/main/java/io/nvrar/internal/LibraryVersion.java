@@ -2,7 +2,6 @@ package io.nvrar.internal;
 
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 
 /**
@@ -11,24 +10,26 @@ import java.nio.charset.StandardCharsets;
  * in the same package, as the tests have.
  */
 public final class LibraryVersion {
-  private static final String VERSION = read();
+  /** Stands for the version where there is none, as in classes that no Maven build has made. */
+  static final String UNKNOWN = "unknown";
+
+  private static final String VERSION = read("library-version");
 
   private LibraryVersion() {}
 
-  /** The version, as {@code 0.1.0}. */
+  /** The version, as {@code 0.1.0}, or "unknown". */
   public static String get() {
     return VERSION;
   }
 
-  private static String read() {
-    try (InputStream in = LibraryVersion.class.getResourceAsStream("library-version")) {
-      if (in == null) {
-        throw new IllegalStateException(
-            "ray-nvrar's jar is incomplete: it lacks io/nvrar/internal/library-version");
-      }
-      return new String(in.readAllBytes(), StandardCharsets.UTF_8).strip();
+  static String read(String resource) {
+    try (InputStream in = LibraryVersion.class.getResourceAsStream(resource)) {
+      String version =
+          in == null ? "" : new String(in.readAllBytes(), StandardCharsets.UTF_8).strip();
+      // What begins with a dollar was not filled in.
+      return version.isEmpty() || version.startsWith("$") ? UNKNOWN : version;
     } catch (IOException e) {
-      throw new UncheckedIOException(e);
+      return UNKNOWN;
     }
   }
 }

@@ -10,4 +10,10 @@ class LibraryVersionTest {
   void isThatOfTheBuild() {
     assertThat(LibraryVersion.get()).matches("\\d+\\.\\d+\\.\\d+(-SNAPSHOT)?");
   }
+
+  @Test
+  void isUnknownWhereNoBuildHasFilledItIn() {
+    assertThat(LibraryVersion.read("no-such-resource")).isEqualTo(LibraryVersion.UNKNOWN);
+    assertThat(LibraryVersion.read("not-filled-in")).isEqualTo(LibraryVersion.UNKNOWN);
+  }
 }

@@ -20,8 +20,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The measurement of one member on a GPU, with the same steps as native/bench/gpu_measure.cpp.
- * {@link JavaRun} combines the results of the ranks.
+ * The measurement of one member on a GPU, with the same steps as
+ * native/bench/gpu/stream_measure.cpp. {@link JavaRun} combines the results of the ranks.
  */
 final class GpuMemberRun {
   private static final byte POISON = (byte) 0xA5;

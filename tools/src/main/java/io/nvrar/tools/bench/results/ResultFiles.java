@@ -18,6 +18,7 @@ public final class ResultFiles {
       new GsonBuilder()
           .setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
           .setPrettyPrinting()
+          .disableHtmlEscaping()
           .create();
 
   private ResultFiles() {}

@@ -169,7 +169,8 @@ public record Row(
     Row first = rounds.get(0);
     double us = Medians.of(rounds.stream().map(Row::timeUs).toList());
     // A call's time may be 0 after the time of the computation is subtracted.
-    double scale = us == 0 ? 0 : first.timeUs / us;
+    Row timed = rounds.stream().filter(row -> row.timeUs > 0).findFirst().orElse(first);
+    double scale = us == 0 ? 0 : timed.timeUs / us;
     return new Row(
         first.implementation,
         first.collective,
@@ -182,8 +183,8 @@ public record Row(
         first.algorithm,
         first.placement,
         us,
-        first.algbwGbps * scale,
-        first.busbwGbps * scale,
+        timed.algbwGbps * scale,
+        timed.busbwGbps * scale,
         rounds.stream().mapToLong(Row::wrong).sum(),
         rounds.stream().mapToDouble(Row::timeMinUs).min().orElseThrow(),
         rounds.stream().mapToDouble(Row::timeMaxUs).max().orElseThrow(),

@@ -101,6 +101,18 @@ class ResultsTest {
   }
 
   @Test
+  void roundWithoutTimeLeavesTheBandwidthToTheOthers() {
+    Row none = row(Implementation.CPP, 1024, 0, 0);
+    assertThat(none.algbwGbps()).isZero();
+    Row merged =
+        Row.merge(
+            List.of(
+                none, row(Implementation.CPP, 1024, 4, 0), row(Implementation.CPP, 1024, 8, 0)));
+    assertThat(merged.timeUs()).isEqualTo(4);
+    assertThat(merged.algbwGbps()).isCloseTo(1024 / 4.0 * 1e-3, within(1e-9));
+  }
+
+  @Test
   void rowThatIsWrittenIsReadBackTheSame() {
     Row row = row(Implementation.OPEN_MPI, 4096, 12.5, 3);
     assertThat(Row.parse(row.toCsv()).toCsv()).isEqualTo(row.toCsv());
