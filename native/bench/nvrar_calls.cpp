@@ -35,6 +35,8 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
   config.timeout_ns = kCallTimeoutNs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
+  config.exclusive = options.exclusive ? 1 : 0;
+  config.programmatic_launch = options.programmatic_launch ? 1 : 0;
   config.shared_devices = options.gpus > 0 && options.gpus < team->size() ? 1 : 0;
   UniqueId id{};
   if (rank_ == 0) require(nvrar_unique_id(backend, id.bytes), "nvrar_unique_id");

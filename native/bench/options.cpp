@@ -121,6 +121,9 @@ const std::map<std::string, Setter>& setters() {
          o->modes.clear();
          for (const std::string& one : split(text)) o->modes.push_back(static_cast<Mode>(code_of(kModes, option, one)));
        }},
+      {"--exclusive", [](Options* o, Text option, Text text) { o->exclusive = small_number(option, text, 0, 1) == 1; }},
+      {"--programmatic-launch",
+       [](Options* o, Text option, Text text) { o->programmatic_launch = small_number(option, text, 0, 1) == 1; }},
       {"--yardstick", [](Options* o, Text option, Text text) { o->yardstick = small_number(option, text, 0, 1) == 1; }},
       {"--collective",
        [](Options* o, Text option, Text text) {
@@ -176,8 +179,9 @@ void check(const Options& options) {
     throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
                      std::to_string(options.processes) + " processes");
   }
-  if (!options.on_gpu() && (options.gpus > 0 || options.memory != NVRAR_MEMORY_AUTO || options.yardstick)) {
-    throw UsageError("--gpus, --memory and --yardstick are for --backend cuda");
+  if (!options.on_gpu() && (options.gpus > 0 || options.memory != NVRAR_MEMORY_AUTO || options.exclusive ||
+                            options.programmatic_launch || options.yardstick)) {
+    throw UsageError("--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
   }
   if (options.op == NVRAR_AVG && !is_float(options.data_type)) {
     throw UsageError(std::string("--op avg is for floating types, --type is ") + type_name(options.data_type));
@@ -297,6 +301,9 @@ On GPUs:
                         with a kernel of about 1 us after each call, whose own time is subtracted (all, in turn)
   --gpus N              rank r is on GPU r mod N (each has its own)
   --memory NAME         how the ranks reach each other: auto (default), nvshmem, ipc
+  --exclusive 0|1       1: the group has its GPUs for itself
+  --programmatic-launch 0|1
+                        1: calls are enqueued with programmatic dependent launch
   --yardstick 1         also time the kernels of the study that ours are compared with, in turn with ours
 
 Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.

@@ -62,6 +62,8 @@ struct Options {
   // On GPUs only.
   int gpus = 0;        // rank r is on GPU r mod gpus; 0: each has its own
   int32_t memory = 0;  // NVRAR_MEMORY_*
+  bool exclusive = false;
+  bool programmatic_launch = false;
   std::vector<Mode> modes;
   bool yardstick = false;  // measure the study's kernels beside ours
   std::string csv;

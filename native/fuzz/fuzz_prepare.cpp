@@ -47,6 +47,8 @@ nvrar_config config_of(FuzzedDataProvider& input) {
   config.memory = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 4) : 0;
   config.concurrent_groups = input.ConsumeBool() ? input.ConsumeIntegral<uint32_t>() : 0;
   config.shared_devices = input.ConsumeBool() ? input.ConsumeIntegralInRange(0U, 2U) : 0;
+  config.exclusive = input.ConsumeBool() ? input.ConsumeIntegralInRange(0U, 2U) : 0;
+  config.programmatic_launch = input.ConsumeBool() ? input.ConsumeIntegralInRange(0U, 2U) : 0;
   config.reserved = input.ConsumeProbability<float>() < 0.9F ? 0 : input.ConsumeIntegral<uint32_t>();
   config.arena_bytes = input.ConsumeIntegral<uint64_t>();
   config.join_timeout_ns = input.ConsumeIntegral<uint64_t>();

@@ -127,11 +127,17 @@ typedef struct nvrar_config {
   uint32_t concurrent_groups; /* how many groups may have calls on a device at once, so that the blocks of all fit; 0:
                                  2, at most 64 */
   uint32_t shared_devices;    /* 1: several ranks may share one GPU; for tests */
-  uint32_t reserved;          /* 0 */
+  uint32_t exclusive;         /* 1: no other group's calls run on the group's devices meanwhile. Its calls may then have
+                                 more blocks than a device holds at once, and concurrent_groups does not matter */
   uint64_t arena_bytes; /* memory that a process reserves for all of its groups over NVSHMEM together, allocated once;
                            0: what this group needs */
-  uint64_t join_timeout_ns; /* how long nvrar_connect waits for other ranks, which it does only if it initialises
-                               NVSHMEM; 0: timeout_ns */
+  uint64_t join_timeout_ns;     /* how long nvrar_connect waits for other ranks, which it does only if it initialises
+                                   NVSHMEM; 0: timeout_ns */
+  uint32_t programmatic_launch; /* 1: calls are enqueued with programmatic dependent launch, so that a call begins while
+                                   the kernel before it ends. The caller's own kernels on these streams that are
+                                   launched so must wait for the kernel before them (griddepcontrol.wait) before they
+                                   end and before they touch memory. Needs compute capability 9.0 */
+  uint32_t reserved;            /* 0 */
 } nvrar_config;
 
 /* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.

@@ -55,7 +55,10 @@ const nvrar_config& check_config(const nvrar_config& config) {
     invalid("concurrent_groups " + std::to_string(config.concurrent_groups) + " is more than " +
             std::to_string(kMaxConcurrentGroups));
   }
-  if (config.shared_devices > 1 || config.reserved != 0) invalid("config.shared_devices and reserved are flags");
+  if (config.shared_devices > 1 || config.exclusive > 1 || config.programmatic_launch > 1) {
+    invalid("config.shared_devices, exclusive and programmatic_launch are flags: 0 or 1");
+  }
+  if (config.reserved != 0) invalid("config.reserved is not 0");
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
   const uint64_t ring_bytes = config.ring_bytes;
   const bool nodes = topology_of(config).nodes() > 1;
@@ -94,6 +97,8 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     member.timeout_ns = config.timeout_ns;
     member.group_hash = group_hash;
     member.concurrent_groups = config.concurrent_groups;
+    member.exclusive = config.exclusive != 0;
+    member.programmatic_launch = config.programmatic_launch != 0;
     member.memory.provider = static_cast<cuda::MemoryProvider>(config.memory);
     member.memory.device = config.device;
     member.memory.shared_devices = config.shared_devices != 0;

@@ -154,7 +154,8 @@ TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {
   EXPECT_EQ(refusal_of({"--op", "xor"}), "--op is 'xor', must be one of sum, product, max, min, avg");
   EXPECT_EQ(refusal_of({"--op", "avg", "--type", "int8"}), "--op avg is for floating types, --type is int8");
   EXPECT_EQ(refusal_of({"--root", "2"}), "--root is 2, not a rank of 2 processes");
-  EXPECT_EQ(refusal_of({"--gpus", "1"}), "--gpus, --memory and --yardstick are for --backend cuda");
+  EXPECT_EQ(refusal_of({"--gpus", "1"}),
+            "--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
   EXPECT_EQ(refusal_of({"--backend", "cuda", "--mode", "graph,fast"}),
             "--mode is 'fast', must be one of graph, eager, graph-compute, eager-compute");
   EXPECT_EQ(refusal_of({"--nonsense"}), "there is no option '--nonsense'; --help lists them");

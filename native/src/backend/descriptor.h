@@ -42,9 +42,10 @@ struct Descriptor {
   uint32_t multiprocessors;
   uint32_t places_per_multiprocessor;  // cuda/launch/places.h
   uint32_t concurrent_groups;
+  uint32_t exclusive;
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 372];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 376];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -28,8 +28,16 @@ struct ShapeLimits {
                                        // not enough blocks
 };
 
-// The shape of a launch with this many tiles and at most most_blocks blocks.
-LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, uint32_t most_blocks,
+// How many blocks a launch may have.
+struct BlockLimits {
+  uint32_t resident = 1;  // all of them run at once
+  // If no block repeats, and blocks start in the order of their indices. A block that repeats may wait for a tile that
+  // another rank processes after tiles of blocks that have not started yet.
+  uint32_t single = 1;
+};
+
+// The shape of a launch with this many tiles.
+LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const BlockLimits& most,
                      const ShapeLimits& limits) noexcept;
 
 }  // namespace nvrar

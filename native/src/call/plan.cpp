@@ -78,14 +78,14 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
 }  // namespace
 
 void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
-                 uint32_t most_blocks, const PlanLimits& limits) noexcept {
+                 const BlockLimits& most, const PlanLimits& limits) noexcept {
   const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
                                   : plan->algorithm == Algorithm::kHierarchical ? topology.ranks_per_node
                                                                                 : 1;
   const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
   const auto shape = [&](uint64_t elements) {
     const uint64_t bytes = elements * element_bytes(call.data_type);
-    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most_blocks, limits.shape);
+    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most, limits.shape);
   };
   const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
   plan->shape = shape(plan->elements_per_launch);

@@ -46,7 +46,7 @@ Plan make_plan(const Call& call, const protocol::RingLayout& layout, const Tunin
                const PlanLimits& limits) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.
 void give_shapes(Plan* plan, const Call& call, const protocol::Topology& topology, const KernelShape& kernel,
-                 uint32_t most_blocks, const PlanLimits& limits) noexcept;
+                 const BlockLimits& most, const PlanLimits& limits) noexcept;
 
 }  // namespace nvrar
 

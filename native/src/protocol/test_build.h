@@ -21,6 +21,8 @@ enum class Defect : uint32_t {
   kShortEpochs,       // 4: epochs are counted in 32 bits
   kNoBusyGuard,       // 5: a second thread may enter
   kUncaughtOverlap,   // 5: a kernel does not detect another launch of its group in flight
+  kNoLaunchWait,      // 6: a kernel does not wait for the launch before
+  kTrustedGuess,      // 6: a kernel takes its number before it has waited for the launch before
   kStuckOwnData,      // 7: a rank adds the first part of its own data to every part
   kNextOwner,         // 8: slices go to the rank after their owner
   kSwappedNodes,      // 9: nodes' sums are combined in another order

@@ -25,7 +25,10 @@ SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 WANTED = {
     "load128": (re.compile(r"LDG\.E\.128\.STRONG\.SYS$"), "no 128-bit load that other devices' stores are whole for (LDG.E.128.STRONG.SYS)"),
     "store128": (re.compile(r"STG\.E\.128\.STRONG\.SYS$"), "no 128-bit store that other devices see whole (STG.E.128.STRONG.SYS)"),
+    "wait": (re.compile(r"ACQBULK$"), "no wait for the launch before (ACQBULK)"),
 }
+# Where programmatic dependent launch begins: no older architecture has the wait.
+PROGRAMMATIC = 90
 # What it must not hold unless its rule allows it; in this order.
 UNWANTED = {
     "system-fence": (re.compile(r"MEMBAR\b.*\.(SYS|VC)\b"), "a fence for the whole system"),
@@ -36,7 +39,7 @@ UNWANTED = {
 # Spilled registers are local memory too, but only ptxas knows which of it they are.
 SPILL_WORD = "spill"
 
-Rule = collections.namedtuple("Rule", "pattern registers must may")
+Rule = collections.namedtuple("Rule", "pattern registers must may since")
 
 
 class Kernel:
@@ -52,12 +55,12 @@ def read_rules(path):
         for line in lines:
             if not line.strip() or line.startswith("#"):
                 continue
-            pattern, registers, must, may = line.rstrip("\n").split("\t")
+            pattern, registers, must, may, since = line.rstrip("\n").split("\t")
             must, may = ([] if field == "-" else field.split(",") for field in (must, may))
             unknown = [word for word in must if word not in WANTED] + [word for word in may if word not in (*UNWANTED, SPILL_WORD)]
             if unknown:
                 sys.exit(f"{path}: unknown: {', '.join(unknown)}")
-            rules.append(Rule(pattern, int(registers), must, may))
+            rules.append(Rule(pattern, int(registers), must, may, int(since)))
     return rules
 
 
@@ -102,8 +105,10 @@ def read_spills(logs, kernels):
                     kernels[architecture, entry].spilled += int(match.group(1)) + int(match.group(2))
 
 
-def faults(kernel, rule):
+def faults(kernel, rule, architecture):
     for word in rule.must:
+        if word == "wait" and int(architecture) < PROGRAMMATIC:
+            continue
         pattern, name = WANTED[word]
         if not any(pattern.match(operation) for operation, _ in kernel.instructions):
             yield name
@@ -161,13 +166,14 @@ def main():
         for architecture in there:
             kernel = kernels.get((architecture, name))
             if kernel is None:
-                wrong.append(f"{name} is not there for sm_{architecture}")
+                if rule is None or int(architecture) >= rule.since:
+                    wrong.append(f"{name} is not there for sm_{architecture}")
                 continue
             counts = [sum(1 for operation, _ in kernel.instructions if WANTED[word][0].match(operation)) for word in WANTED]
             print(f"{name:40} {architecture:>4} {kernel.registers or 0:9} {len(kernel.instructions):12} {counts[0]:7} {counts[1]:8}")
             if rule is not None:
                 used[rule.pattern].add(name)
-                wrong += [f"{name} for sm_{architecture}: {fault}" for fault in faults(kernel, rule)]
+                wrong += [f"{name} for sm_{architecture}: {fault}" for fault in faults(kernel, rule, architecture)]
         if rule is None:
             wrong.append(f"{name} has no rule in {options.rules}")
     if options.only is None:

@@ -33,6 +33,8 @@ extern "C" __global__ void clean(Packet* slots) { store(slots + threadIdx.x, loa
 // Loads that the compiler may serve from the first-level cache.
 extern "C" __global__ void weak_load(Packet* slots) { store(slots + threadIdx.x, slots[1]); }
 
+extern "C" __global__ void no_wait(Packet* slots) { store(slots + threadIdx.x, load(slots)); }
+
 // Two accesses where one is meant.
 extern "C" __global__ void split_load(Packet* slots) {
   Packet packet{};

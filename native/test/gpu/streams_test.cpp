@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -92,6 +94,51 @@ TEST(GpuStreams, GraphsAndEagerCallsInTurnsAreExact) {
       }
     });
     if (HasFailure()) return;
+  }
+}
+
+// With programmatic dependent launch, every sum but the first starts while the one before still waits for its peers.
+TEST(Invariant06_ProgrammaticLaunch, AGraphOfSumsThatTakeEachOthersResultsIsExact) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr int kSums = 20;
+  for (const int world : {2, 4, 8}) {
+    for (const int32_t algorithm : {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+      for (const uint64_t count : {uint64_t{64}, uint64_t{3000}, uint64_t{300'000}}) {
+        const std::string what = std::to_string(world) + " ranks, algorithm " + std::to_string(algorithm) + ", " +
+                                 std::to_string(count) + " elements";
+        ThreadGroup group(world);
+        group.run([&](int rank, nvrar_comm* comm) {
+          std::vector<uint8_t> bytes(count * sizeof(float));
+          const auto values = std::span(reinterpret_cast<float*>(bytes.data()), count);
+          Image image(rank, 0, bytes);
+          const uint64_t stream = stream_of(rank);
+          ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream)), NVRAR_OK) << nvrar_last_error();
+          const Graph sums(rank, [&](uint64_t captured) {
+            for (int i = 0; i < kSums; ++i) {
+              ASSERT_EQ(nvrar_all_reduce(comm, image.address(), image.address(), count, NVRAR_FLOAT32, NVRAR_SUM,
+                                         algorithm, captured),
+                        NVRAR_OK);
+            }
+          });
+          for (int round = 0; round < 10; ++round) {
+            for (uint64_t i = 0; i < count; ++i)
+              values[i] = static_cast<float>(1 + (i + static_cast<uint64_t>(round)) % 5);
+            image.give();
+            sums.launch(stream);
+            ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error() << " (" << what << ")";
+            image.fetch();
+            for (uint64_t i = 0; i < count; ++i) {
+              // Powers of two times a small number: exact.
+              const double wanted =
+                  std::pow(world, kSums) * static_cast<double>(1 + (i + static_cast<uint64_t>(round)) % 5);
+              ASSERT_EQ(static_cast<double>(values[i]), wanted) << what << ", rank " << rank << ", element " << i;
+            }
+            count_checked_call();
+          }
+        });
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 
@@ -196,6 +243,7 @@ TEST(GpuStreams, CallsBesideAKernelThatHogsTheGpuAreExact) {
 // multiprocessor, and all beside short kernels of somebody else.
 TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
   NVRAR_TEST_NEEDS_GPU();
+  if (exclusive_groups()) GTEST_SKIP() << "no two exclusive groups may have calls at once";
   constexpr uint64_t kLarge = uint64_t{1} << 20;  // elements, for as many blocks as a launch may have
   constexpr uint64_t kLargeBytes = 2 * kLarge;
   constexpr uint64_t kRoom = uint64_t{4} << 20;

@@ -32,11 +32,6 @@ namespace {
 
 void set(const char* name, const char* value) { ::setenv(name, value, 1); }
 
-// In a separate process, because a process opens the driver only once.
-void in_a_process(const std::function<void()>& body) {
-  EXPECT_TRUE(run_forked(1, [&](Process&) { body(); }));
-}
-
 // A library without kernels reports that before it checks anything else.
 class WholeGroup : public ::testing::Test {
  protected:
@@ -86,7 +81,7 @@ TEST_F(WholeGroup, HasNoHierarchicalKernelInOneNode) {
     const auto choice = [](uint32_t ranks_per_node) {
       return cuda::KernelChoice{Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, true};
     };
-    EXPECT_NE(device->kernel(choice(2)).function, nullptr);
+    EXPECT_NE(device->kernel(choice(2)).forms.any, nullptr);
     EXPECT_EQ(error_of([&] { (void)device->kernel(choice(4)); }),
               "8 a hierarchical all-reduce has no kernel for a group in one node");
   });

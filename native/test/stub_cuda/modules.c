@@ -30,6 +30,7 @@ CUresult cuModuleUnload(Module* module) {
 CUresult cuModuleGetFunction(Module** function, Module* module, const char* name) {
   ENTER(1);
   REQUIRE(lives(module, kModule) && name[0] != '\0', kInvalidHandle);
+  REQUIRE(setting("STUB_CUDA_OLD_PTX", 0) == 0 || strstr(name, "_programmatic") == NULL, kNotFound);
   *function = module;
   return leave(kSuccess);
 }

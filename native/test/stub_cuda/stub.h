@@ -11,6 +11,7 @@
 //   STUB_CUDA_MEMORY=1000000          bytes of each device; 1 GiB without it
 //   STUB_CUDA_DRIVER_VERSION=11080    what cuDriverGetVersion says; 13000 without it
 //   STUB_CUDA_COMPUTE_CAPABILITY=75   of all devices; 90 without it
+//   STUB_CUDA_OLD_PTX=1               modules have no kernels whose names end with _programmatic, as PTX for older GPUs
 //   STUB_CUDA_FAIL=NAME:ERROR:N,...   from its N-th call on, since this was set, the function NAME fails with that
 //                                     error; one that breaks the context stays, for all functions, as with a driver
 //
@@ -53,6 +54,7 @@ enum {
   kInvalidContext = 201,
   kPeerAccessUnsupported = 217,
   kInvalidHandle = 400,
+  kNotFound = 500,
   kIllegalState = 401,
   kNotReady = 600,
   kPeerAccessAlreadyEnabled = 704,

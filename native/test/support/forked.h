@@ -2,6 +2,8 @@
 #ifndef NVRAR_TEST_SUPPORT_FORKED_H
 #define NVRAR_TEST_SUPPORT_FORKED_H
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <functional>
 #include <string>
@@ -44,6 +46,11 @@ class Process {
 // Runs the body once in each of `count` forked processes: true if all ended by themselves without a failed expectation,
 // except `killed`, which a signal must have ended. Call while no other thread runs.
 bool run_forked(int count, const std::function<void(Process&)>& body, double limit_seconds = 60, int killed = -1);
+
+// In a separate process, because a process opens the driver only once.
+inline void in_a_process(const std::function<void()>& body) {
+  EXPECT_TRUE(run_forked(1, [&](Process&) { body(); }));
+}
 
 size_t threads_of_this_process();
 // Whether the number of threads falls to this within a short time: a joined thread may still be listed for a moment.

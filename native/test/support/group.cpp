@@ -15,6 +15,16 @@
 #include "support/gpu.h"
 
 namespace nvrar::test {
+namespace {
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && std::string(value) == "1";
+}
+
+}  // namespace
+
+bool exclusive_groups() { return is_set("NVRAR_TEST_EXCLUSIVE"); }
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   nvrar_config config{};
@@ -29,6 +39,10 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.join_timeout_ns = 30'000 * kMs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
+  if (on_gpu()) {
+    config.exclusive = exclusive_groups() ? 1 : 0;
+    config.programmatic_launch = is_set("NVRAR_TEST_PROGRAMMATIC") ? 1 : 0;
+  }
   // Negative controls end in a deadline: it need not be the long one.
   if (const char* limit_ms = std::getenv("NVRAR_TEST_TIMEOUT_MS")) config.timeout_ns = std::stoull(limit_ms) * kMs;
   return config;

@@ -27,6 +27,8 @@ constexpr uint64_t small_ring_bytes(int ranks_per_node) {
 }
 constexpr uint64_t kMs = 1'000'000;
 
+// Whether groups on GPUs are exclusive, so that no two of them may have calls at once.
+bool exclusive_groups();
 nvrar_config make_config(int rank, int world, const GroupOptions& options);
 double seconds_now();
 

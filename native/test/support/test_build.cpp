@@ -24,6 +24,8 @@ constexpr Named kDefects[] = {
     {"short_epochs", Defect::kShortEpochs},
     {"no_busy_guard", Defect::kNoBusyGuard},
     {"uncaught_overlap", Defect::kUncaughtOverlap},
+    {"no_launch_wait", Defect::kNoLaunchWait},
+    {"trusted_guess", Defect::kTrustedGuess},
     {"stuck_own_data", Defect::kStuckOwnData},
     {"next_owner", Defect::kNextOwner},
     {"swapped_nodes", Defect::kSwappedNodes},

@@ -205,6 +205,8 @@ TEST(Prepare, RefusesWhatNoGroupCanBe) {
   EXPECT_TRUE(refused([](nvrar_config& c) { c.memory = -1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.concurrent_groups = 65; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.shared_devices = 2; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.exclusive = 2; }));
+  EXPECT_TRUE(refused([](nvrar_config& c) { c.programmatic_launch = 2; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.reserved = 1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ranks_per_node = -1; }));
   EXPECT_TRUE(refused([](nvrar_config& c) { c.ring_bytes = 4096; })) << "too small";
@@ -244,7 +246,7 @@ TEST(Structs, OfANewerCallerAreTakenUnlessTheySayWhatIsNotKnownHere) {
   nvrar_comm* comm = nullptr;
   EXPECT_EQ(nvrar_prepare(config.get(), nullptr, 0, id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
   EXPECT_STREQ(nvrar_last_error(),
-               "config sets a field that this library does not know: it has 80 bytes, this library's struct 72");
+               "config sets a field that this library does not know: it has 88 bytes, this library's struct 80");
   ThreadGroup group(1);
   Newer<nvrar_transfer> transfers[2];
   int32_t from[2] = {7, 8}, to[2] = {};

@@ -256,7 +256,7 @@ LaunchShape shape(const Kernel& kernel, Plan plan, const protocol::Topology& top
   Call call;
   call.data_type = NVRAR_INT8;
   call.count = bytes;
-  give_shapes(&plan, call, topology, kernel, most, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, kernel, {most, most}, cuda::limits_of(90));
   return plan.last_shape;
 }
 
@@ -325,14 +325,29 @@ TEST(Shapes, OfTheLastLaunchAreItsOwn) {
   call.count = 2 * per_launch + 1;
   Plan plan = make_plan(call, layout, {}, cuda::limits_of(90));
   ASSERT_EQ(plan.launches, 3u);
-  give_shapes(&plan, call, topology, {128, 0, 2}, 1000, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, {128, 0, 2}, {1000, 1000}, cuda::limits_of(90));
   EXPECT_EQ(plan.shape.blocks, per_launch * 4 / (4 * 512)) << "a block for each tile";
   EXPECT_EQ(plan.shape.threads, 128u);
   EXPECT_EQ(plan.last_shape.blocks, 1u);
-  give_shapes(&plan, call, topology, {128, 0, 2}, 1, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, {128, 0, 2}, {1, 1}, cuda::limits_of(90));
   EXPECT_FALSE(plan.shape.single) << "one block takes turns";
   EXPECT_EQ(plan.shape.tiles_per_block, 2u);
   EXPECT_TRUE(plan.last_shape.single);
+}
+
+// A block that repeats may wait for a tile that a rank with another kernel processes after tiles of blocks that have
+// not started: with 3 ranks of which one was unaligned, every block that could run waited so.
+TEST(Shapes, WhoseBlocksRepeatHaveNoMoreOfThemThanAreResident) {
+  constexpr BlockLimits kMost{264, 1000};
+  constexpr ShapeLimits kLimits{64, 8};
+  constexpr KernelShape kKernel{96, 0, 2};
+  const LaunchShape large = shape_of(2000, kKernel, kMost, kLimits);
+  EXPECT_EQ(large.blocks, 1000u);
+  EXPECT_TRUE(large.single);
+  const LaunchShape larger = shape_of(2001, kKernel, kMost, kLimits);
+  EXPECT_EQ(larger.blocks, 264u);
+  EXPECT_FALSE(larger.single);
+  EXPECT_EQ(larger.tiles_per_block, 2u);
 }
 
 TEST(Architectures, HaveTheLimitsOfTheNewestThatIsNotNewer) {

@@ -68,6 +68,8 @@ constexpr int kCaptureActive = 1;
 // CUstreamCaptureMode
 constexpr int kCaptureRelaxed = 2;
 
+// CUlaunchAttributeID
+constexpr int kProgrammaticStreamSerialization = 6;
 // CUlaunchAttribute, CUlaunchConfig
 struct alignas(8) LaunchAttribute {
   int id;

@@ -28,7 +28,14 @@ __device__ __forceinline__ Packet load_packet(const Packet* slot) {
   return packet;
 }
 
-// Two words of 8 bytes that are stored together, as one packet.
+// Two words of 8 bytes that are loaded and stored together, as one packet.
+template <class Pair>
+__device__ __forceinline__ void store_pair(Pair* to, uint64_t first, uint64_t second) {
+  static_assert(sizeof(Pair) == protocol::kPacketBytes && alignof(Pair) == protocol::kPacketBytes);
+  asm volatile("{.reg .b128 t; mov.b128 t,{%1,%2}; st.relaxed.sys.global.b128 [%0],t;}" ::"l"(to), "l"(first),
+               "l"(second)
+               : "memory");
+}
 template <class Pair>
 __device__ __forceinline__ Pair load_pair(const Pair* from) {
   static_assert(sizeof(Pair) == protocol::kPacketBytes && alignof(Pair) == protocol::kPacketBytes);
@@ -58,6 +65,19 @@ __device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slo
 template <class Word>
 __device__ __forceinline__ Word load_word(const Word* from) {
   return *reinterpret_cast<const volatile Word*>(from);
+}
+
+// Loads a packet of user memory, or zeros where there is none. Without a branch, which the compiler would follow with
+// two copies of the rest of the kernel.
+__device__ __forceinline__ Packet load_input(const uint8_t* from, bool exists) {
+  Packet packet;
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p,%5,0; mov.u32 %0,0; mov.u32 %1,0; mov.u32 %2,0; mov.u32 %3,0;"
+      " @p ld.global.v4.u32 {%0,%1,%2,%3},[%4];}"
+      : "=&r"(packet[0]), "=&r"(packet[1]), "=&r"(packet[2]), "=&r"(packet[3])
+      : "l"(from), "r"(static_cast<uint32_t>(exists))
+      : "memory");
+  return packet;
 }
 
 // Accesses user memory in units of Word; `bytes` must be a multiple of its size.

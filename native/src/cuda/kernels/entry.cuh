@@ -8,10 +8,22 @@ namespace nvrar::cuda {
 
 __device__ __forceinline__ uint64_t poison_of(const KernelArgs& args) { return uint64_t{args.tag} << 32 | 1; }
 
+__device__ __forceinline__ const LaunchLine& line_of(const KernelArgs& args) {
+  return args.lines[block_index() % kLaunchLines];
+}
+
+__device__ __forceinline__ void poison_lines(const KernelArgs& args) {
+#pragma unroll 1
+  for (uint32_t i = 0; i < kLaunchLines; ++i) {
+    *reinterpret_cast<volatile uint64_t*>(&args.lines[i].poison) = poison_of(args);
+  }
+}
+
 // Records a failure, unless the group has failed already. Returns whether this is the first failure.
 __device__ __forceinline__ bool fail(const KernelArgs& args, FailureKind kind, uint32_t ranks) {
   auto* const poison = reinterpret_cast<unsigned long long*>(&args.state->poison);
   if (atomicCAS(poison, 0ull, poison_of(args)) != 0) return false;
+  poison_lines(args);
   const DeviceFailure failure{kind, ranks, block_index(), args.tag};
   *reinterpret_cast<volatile uint64_t*>(&args.page->failure) = failure.pack();
   return true;
@@ -27,9 +39,10 @@ constexpr uint64_t kLeave = ~uint64_t{0};
 // result of the last one. Returns kLeave if the block must exit the launch.
 __device__ __forceinline__ uint64_t check_wait(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
   const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
-  if (!ignores && load_word(&args.state->poison) != 0) return kLeave;
+  if (!ignores && load_word(&line_of(args).poison) != 0) return kLeave;
   if (!ignores && load_word(&args.page->abort) != 0) {
     *reinterpret_cast<volatile uint64_t*>(&args.state->poison) = poison_of(args);
+    poison_lines(args);
     return kLeave;
   }
   const uint64_t now_ns = global_ns();
@@ -62,52 +75,71 @@ __device__ __forceinline__ void count_ended(const KernelArgs& args) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&args.state->blocks[block_index()].ended), 1ull);
 }
 
+// Programmatic dependent launch (protocol.md 6). Below sm_90, and in launches without the attribute, these do nothing.
+// Waits until the launch before has completed and its stores are visible.
+__device__ __forceinline__ void wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the next launch of the stream start as soon as all blocks of this one have got here. It starts with a wait of
+// its own.
+__device__ __forceinline__ void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // How a block enters a launch, before anything is sent, and exits it. On entry it finds the launch's number. It also
 // proves that no other launch of the group is in flight (protocol.md 5): every block checks before it sends that no
 // other block of its index is inside a launch, and block 0 checks before it exits that all blocks of the previous
 // launch have exited. A launch that begins while the previous one is ending is not an error, because their packets
-// never mix. The steps are separate functions, so that the caller's loads overlap those of the entry.
+// never mix. All threads of the block call every function together. Each thread loads what it needs for itself, and
+// only the claim, which is one thread's, is shared: what a thread waits for here is one batch of loads.
 class Entry {
  public:
-  // Called by all threads of the block.
-  __device__ __forceinline__ explicit Entry(const KernelArgs& args) : args_(args) {
-    if (threadIdx.x != 0) return;
-    DeviceState* const state = args.state;
-    BlockState* const own = &state->blocks[block_index()];
-    // All of these are in flight together, and with the caller's next loads: nothing here waits for a result.
-    claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own->claims), 1ull);
-    exits_ = load_word(&own->exits);
-    epoch_ = load_word(&own->epoch);
-    poison_ = load_word(&state->poison);
-    latest_ = load_pair(&state->latest);
+  // Makes the block's claim, which may be done before the launch before has completed.
+  __device__ __forceinline__ explicit Entry(const KernelArgs& args)
+      : args_(args), own_(args.state->blocks + block_index()) {
+    if (threadIdx.x == 0) claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own_->claims), 1ull);
   }
-  // Called by all threads of the block. Returns the number of the launch; 0: exit at once.
-  __device__ __forceinline__ uint64_t epoch() {
-    __shared__ uint64_t entered;
-    if (threadIdx.x == 0) {
-      // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
-      // replay of the same graph node. This block was in that replay, too, so then its own last epoch equals that of
-      // `latest`.
-      const bool late = latest_.tag == args_.tag && epoch_ != latest_.epoch;
-      uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
-      if (protocol::planted(protocol::Defect::kShortEpochs)) epoch = static_cast<uint32_t>(epoch);
-      const bool alone = exits_ == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
-      if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
-      const bool good = alone && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
-      entered = good ? epoch : 0;
-      if (good) {
-        enter(epoch);
-      } else {
-        count_ended(args_);
-      }
-    }
+  // Waits for the claim.
+  __device__ __forceinline__ void share_claim() {
+    __shared__ uint64_t claims;
+    if (threadIdx.x == 0) claims = claims_;
     __syncthreads();
-    return entered;
+    claims_ = claims;
   }
-  // Called by all threads of the block, after it has sent.
+  // Only starts the loads. Behind the wait for the launch before.
+  __device__ __forceinline__ void load() {
+    // 0, but not to the compiler, which would otherwise have a warp's loads, equal as they are, go through uniform
+    // registers, and wait for them to do so.
+    const uint32_t apart = threadIdx.y;
+    last_ = load_pair(&own_[apart].last);
+    const LaunchLine* const line = &line_of(args_) + apart;
+    latest_ = load_pair(&line->latest);
+    poison_ = load_word(&line->poison);
+  }
+  // The number of the launch. 0 in threads that must neither send nor store: the group has failed or fails now, which
+  // not all threads of a block have to notice.
+  __device__ __forceinline__ uint64_t epoch() const {
+    // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
+    // replay of the same graph node. This block was in that replay, too, so then its own last epoch equals that of
+    // `latest`.
+    const bool late = latest_.tag == args_.tag && last_.epoch != latest_.epoch;
+    const uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
+    const bool alone = last_.exits == claims_ || protocol::planted(protocol::Defect::kUncaughtOverlap);
+    if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
+    if (!alone || (poison_ != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison))) return 0;
+    return protocol::planted(protocol::Defect::kShortEpochs) ? static_cast<uint32_t>(epoch) : epoch;
+  }
+  // After the block has sent. Makes the launch the latest one.
   __device__ __forceinline__ void check_previous(uint64_t epoch) const {
-    if (block_index() != 0 || threadIdx.x != blockDim.x - 1) return;
+    if (block_index() != 0 || threadIdx.x < blockDim.x - kWarpThreads || epoch == 0) return;
+    store_pair(&args_.lines[threadIdx.x % kWarpThreads].latest, epoch, args_.tag);
+    if (threadIdx.x != blockDim.x - 1) return;
     DeviceState* const state = args_.state;
+    store_pair(&state->latest, epoch, args_.tag);
     const uint64_t launched = load_word(&state->blocks_launched[epoch % 2]);
     const uint64_t before_launched = load_word(&state->blocks_launched[(epoch + 1) % 2]);
     const uint64_t before_left = load_word(&state->blocks_exited[(epoch + 1) % 2]);
@@ -115,53 +147,57 @@ class Entry {
     if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
     if (__builtin_expect(before_left != before_launched, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
-  // Called by all threads of the block at its end, also after a failure.
+  // At the end, also after a failure.
   __device__ __forceinline__ void leave(uint64_t epoch) const {
     __syncthreads();
+    if (args_.next == NextLaunch::kOnceAllHaveIt) let_next_launch_start();
     if (threadIdx.x != 0) return;
-    *reinterpret_cast<volatile uint64_t*>(&args_.state->blocks[block_index()].exits) = claims_ + 1;
-    atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_exited[epoch % 2]), 1ull);
+    if (epoch != 0) {
+      store_pair(&own_->last, claims_ + 1, epoch);
+      atomicAdd(reinterpret_cast<unsigned long long*>(&args_.state->blocks_exited[epoch % 2]), 1ull);
+    }
     count_ended(args_);
   }
 
  private:
-  __device__ __forceinline__ void enter(uint64_t epoch) const {
-    DeviceState* const state = args_.state;
-    *reinterpret_cast<volatile uint64_t*>(&state->blocks[block_index()].epoch) = epoch;
-    if (block_index() != 0) return;
-    Packet latest{};
-    latest[0] = static_cast<uint32_t>(epoch);
-    latest[1] = static_cast<uint32_t>(epoch >> 32);
-    latest[2] = args_.tag;
-    store_packet(reinterpret_cast<Packet*>(&state->latest), latest);
-  }
-
   const KernelArgs& args_;
-  // Only thread 0 has these; a value for the others would have to wait for its loads.
-  uint64_t claims_;
-  uint64_t exits_;
-  uint64_t epoch_;
-  uint64_t poison_;
+  BlockState* const own_;
+  uint64_t claims_;  // of all launches before; thread 0's alone until it is shared
+  BlockState::Last last_;
   LatestLaunch latest_;
+  uint64_t poison_;
 };
 
-// The steps of every collective's kernel in a launch. Body:
+// The steps of every collective's kernel in a launch. Body, all threads of a block calling every function together:
 //
 //   Body(args, more...)
-//   bool prepare()                  loads that overlap the entry's, before the launch's number is known. Always true: a
-//                                   block that exited here would never be counted as ended
+//   bool prepare()                  computes addresses. Always true: a block that exited here would never be counted
+//   void load()                     starts loads of the input
 //   void send(uint64_t epoch)       the sends before block 0 checks that the previous launch has ended
-//   void finish(uint64_t epoch)     the rest
+//   void finish(uint64_t epoch)     the rest; where the epoch is 0, a thread neither sends nor stores
 //
-// The entry comes before the body's constructor, because its loads take longest: with the body's address arithmetic
-// above them, calls up to 1 MB took up to 0.18 us longer (docs/gpu-notes.md).
-template <class Body, class... More>
+// kProgrammatic: the kernel is for launches that start before the launch before has completed, and does first what may
+// be done before that: its claim, and the arithmetic of addresses. In other launches this would come too early: the
+// loads of the entry take longest, and with the arithmetic above them calls up to 1 MB took up to 0.18 us longer
+// (docs/gpu-notes.md).
+template <class Body, bool kProgrammatic, class... More>
 __device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... more) {
+  if (!kProgrammatic) wait_for_previous_launch();
   Entry entry(args);
+  if (!kProgrammatic) entry.load();
   Body body(args, more...);
+  if (!kProgrammatic) body.load();
   if (!body.prepare()) return;
+  entry.share_claim();
+  if (kProgrammatic) {
+    const bool guesses = protocol::planted(protocol::Defect::kTrustedGuess);
+    if (guesses) entry.load();
+    if (!protocol::planted(protocol::Defect::kNoLaunchWait)) wait_for_previous_launch();
+    if (!guesses) entry.load();
+    body.load();
+  }
   const uint64_t epoch = entry.epoch();
-  if (epoch == 0) return;
+  if (args.next == NextLaunch::kOnceAllAreAlone) let_next_launch_start();
   body.send(epoch);
   entry.check_previous(epoch);
   body.finish(epoch);
@@ -174,8 +210,11 @@ class StepsBody {
  public:
   __device__ __forceinline__ explicit StepsBody(const KernelArgs& args) : args_(args), launch_(args.launch) {}
   __device__ __forceinline__ bool prepare() { return true; }
+  __device__ __forceinline__ void load() {}
   __device__ __forceinline__ void send(uint64_t) {}
   __device__ __forceinline__ void finish(uint64_t epoch) {
+    // A warp is a worker, and its threads go together.
+    if (!__all_sync(~0u, epoch != 0)) return;
     launch_.epoch = epoch;
     Steps::run(args_, launch_);
   }
@@ -187,7 +226,7 @@ class StepsBody {
 
 template <class Steps>
 __device__ __forceinline__ void run_steps(const KernelArgs& args) {
-  run_in_launch<StepsBody<Steps>>(args);
+  run_in_launch<StepsBody<Steps>, false>(args);
 }
 
 }  // namespace nvrar::cuda

@@ -6,11 +6,11 @@
 
 namespace nvrar::cuda {
 
-// Always true. ptxas would put off the address arithmetic until the results of the entry's loads are there; a branch
-// that is never taken has it done while they are under way.
-__device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, const void* theirs, const void* own) {
-  return (even ^ uint64_t{odd} << 32 ^ reinterpret_cast<uint64_t>(theirs) ^ reinterpret_cast<uint64_t>(own)) !=
-         0x9E3779B97F4A7C15ull;
+// Always true. ptxas would put off the address arithmetic until the results of the entry's loads are there, or until
+// the launch before has completed; a branch that is never taken has it done before.
+template <class... Pointers>
+__device__ __forceinline__ bool pins_addresses(uint32_t even, uint32_t odd, const Pointers*... pointers) {
+  return (even ^ uint64_t{odd} << 32 ^ (reinterpret_cast<uint64_t>(pointers) ^ ...)) != 0x9E3779B97F4A7C15ull;
 }
 
 class PacketArea {
@@ -19,10 +19,11 @@ class PacketArea {
   static_assert(8 * protocol::kMaxRingBytes / protocol::kPacketBytes < uint64_t{1} << 32);
 
   // Always true. Must be called before the launch's number is known.
-  __device__ __forceinline__ bool prepare(const protocol::RingLayout& layout, const void* theirs, const void* own) {
+  template <class... Pointers>
+  __device__ __forceinline__ bool prepare(const protocol::RingLayout& layout, const Pointers*... pointers) {
     even_ = slot(layout, 0);
     odd_ = slot(layout, 1);
-    return pins_addresses(even_, odd_, theirs, own);
+    return pins_addresses(even_, odd_, pointers...);
   }
   // The first data slot.
   __device__ __forceinline__ uint32_t of(uint64_t epoch) const {

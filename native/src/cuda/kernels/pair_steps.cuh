@@ -14,6 +14,7 @@ template <class Element, bool kSingle, class Epilogue>
 class PairAllReduce {
  public:
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
+  static constexpr uint32_t kNone = ~0u / kRunBytes;  // a run that no message has
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
 
   __device__ __forceinline__ explicit PairAllReduce(const KernelArgs& args)
@@ -26,23 +27,25 @@ class PairAllReduce {
     const uint32_t warp = threadIdx.x / kWarpThreads;
     const uint32_t warps = blockDim.x / kWarpThreads - 1;
     for_header_ = warp == warps;
-    first_ = for_header_ ? ~0u / kRunBytes : block_index() * warps + warp;
+    first_ = for_header_ ? kNone : block_index() * warps + warp;
     step_ = grid_blocks() * warps;
     own_ = args.rings[rank_];
     theirs_ = args.rings[peer_];
+    from_ = args.launch.send + offset(first_);
   }
 
   __device__ __forceinline__ bool prepare() {
-    input_ = load(first_);
     header_ = HeaderExchange(args_, peer_);
-    return area_.prepare(args_.launch.layout, theirs_, own_);
+    return area_.prepare(args_.launch.layout, theirs_, own_, from_);
   }
+  __device__ __forceinline__ void load() { input_ = load_input(from_, offset(first_) < bytes_); }
 
   __device__ __forceinline__ void send(uint64_t epoch) {
+    if (epoch == 0) first_ = kNone;
     epoch_ = epoch;
     data_ = area_.of(epoch) + lane_;
     protocol::send_tiles(*this, tiles());
-    has_header_ = for_header_ && block_index() == 0 && lane_ == 0;
+    has_header_ = for_header_ && block_index() == 0 && lane_ == 0 && epoch != 0;
     if (has_header_) header_.send(args_, epoch);
   }
 
@@ -116,6 +119,7 @@ class PairAllReduce {
   uint32_t step_;
   Packet* own_;
   Packet* theirs_;
+  const uint8_t* from_;
   Packet input_;  // this rank's part of the first run
   Packet mine_;   // this rank's part of the current run
   Packet other_;

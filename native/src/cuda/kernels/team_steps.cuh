@@ -36,23 +36,23 @@ class TeamAllReduce {
     if (peer_ >= world_) peer_ -= world_;
     own_ = args.rings[rank_];
     theirs_ = args.rings[peer_];
+    from_ = args.launch.send + offset(tiles().run(first_, peer_));
   }
 
-  __device__ __forceinline__ bool prepare() {
-    input_ = load(tiles().run(first_, peer_));
-    return area_.prepare(args_.launch.layout, theirs_, own_);
-  }
+  __device__ __forceinline__ bool prepare() { return area_.prepare(args_.launch.layout, theirs_, own_, from_); }
+  __device__ __forceinline__ void load() { input_ = load_input(from_, has(tiles().run(first_, peer_))); }
 
   __device__ __forceinline__ void send(uint64_t epoch) {
     epoch_ = epoch;
     data_ = area_.of(epoch);
+    if (epoch == 0) return;
     protocol::send_tiles(*this, tiles());
     header_ = HeaderExchange(args_, header_peer());
     if (is_for_header()) header_.send(args_, epoch_);
   }
 
-  __device__ __forceinline__ void finish(uint64_t) {
-    const bool good = !is_for_header() || header_.check(args_, header_peer(), epoch_);
+  __device__ __forceinline__ void finish(uint64_t epoch) {
+    const bool good = epoch != 0 && (!is_for_header() || header_.check(args_, header_peer(), epoch_));
     (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, good);
   }
 
@@ -191,6 +191,7 @@ class TeamAllReduce {
   uint32_t bytes_;
   Packet* own_;
   Packet* theirs_;
+  const uint8_t* from_;
   Packet input_;   // of the first tile
   Packet result_;  // of the current tile
   PacketArea area_;
@@ -199,36 +200,47 @@ class TeamAllReduce {
   HeaderExchange header_;
 };
 
-template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle>
+template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, bool kProgrammatic>
 __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
   __shared__ Packet results[kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  run_in_launch<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>>(args, gathered, results);
+  run_in_launch<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>, kProgrammatic>(args, gathered, results);
 }
 
-template <class Element, bool kSingle>
+template <class Element, bool kSingle, bool kProgrammatic>
 __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
-  run_in_launch<PairAllReduce<Element, kSingle, StoreResult>>(args);
+  run_in_launch<PairAllReduce<Element, kSingle, StoreResult>, kProgrammatic>(args);
 }
 
 }  // namespace nvrar::cuda
 
 #define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps* kWarpThreads, 3, __VA_ARGS__)
 #define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps* kWarpThreads, kPlaces, __VA_ARGS__)
-#define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks)                                                \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, true, false>) \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, true, true>)
-#define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks)                                                 \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks, team_all_reduce<protocol::element, ranks, false, false>) \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single, team_all_reduce<protocol::element, ranks, false, true>)
+#define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks, suffix, programmatic)             \
+  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##suffix,                                    \
+                    team_all_reduce<protocol::element, ranks, true, false, programmatic>) \
+  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single##suffix,                           \
+                    team_all_reduce<protocol::element, ranks, true, true, programmatic>)
+#define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks, suffix, programmatic)              \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##suffix,                                     \
+                    team_all_reduce<protocol::element, ranks, false, false, programmatic>) \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single##suffix,                            \
+                    team_all_reduce<protocol::element, ranks, false, true, programmatic>)
 // For any world size, and faster ones for the most common sizes.
-#define NVRAR_TEAM_KERNELS(type, element)                                                     \
-  NVRAR_PAIR_KERNEL(one_shot_##type##_2, pair_all_reduce<protocol::element, false>)           \
-  NVRAR_PAIR_KERNEL(one_shot_##type##_2_single, pair_all_reduce<protocol::element, true>)     \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4)                                                 \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8)                                                 \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_0, team_all_reduce<protocol::element, 0, false, false>) \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 2)                                                 \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 4)                                                 \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 8)                                                 \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_0, team_all_reduce<protocol::element, 0, true, false>)
+#define NVRAR_TEAM_KERNELS_OF(type, element, suffix, programmatic)                                                  \
+  NVRAR_PAIR_KERNEL(one_shot_##type##_2##suffix, pair_all_reduce<protocol::element, false, programmatic>)           \
+  NVRAR_PAIR_KERNEL(one_shot_##type##_2_single##suffix, pair_all_reduce<protocol::element, true, programmatic>)     \
+  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4, suffix, programmatic)                                                 \
+  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8, suffix, programmatic)                                                 \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_0##suffix, team_all_reduce<protocol::element, 0, false, false, programmatic>) \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 2, suffix, programmatic)                                                 \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 4, suffix, programmatic)                                                 \
+  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 8, suffix, programmatic)                                                 \
+  NVRAR_TEAM_KERNEL(two_shot_##type##_0##suffix, team_all_reduce<protocol::element, 0, true, false, programmatic>)
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define NVRAR_TEAM_KERNELS(type, element)       \
+  NVRAR_TEAM_KERNELS_OF(type, element, , false) \
+  NVRAR_TEAM_KERNELS_OF(type, element, _programmatic, true)
+#else
+#define NVRAR_TEAM_KERNELS(type, element) NVRAR_TEAM_KERNELS_OF(type, element, , false)
+#endif

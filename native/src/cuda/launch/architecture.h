@@ -15,6 +15,9 @@ struct Architecture {
   PlanLimits limits;
 };
 
+// From here on kernels have programmatic dependent launch.
+constexpr uint32_t kMinProgrammaticCapability = 90;
+
 // The fewer ranks there are, the larger is the message from which two-shot is faster than one-shot (docs/gpu-notes.md).
 // All were measured on compute capability 9.0, and are used for other architectures until those are measured, too.
 constexpr Architecture kArchitectures[] = {

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "cuda/kernels/transfer_args.h"
+#include "cuda/launch/architecture.h"
 #include "cuda/launch/fatbin.h"
 
 namespace nvrar::cuda {
@@ -93,8 +94,8 @@ void Device::load_kernels() {
     }
     check(loaded, "loading the GPU kernels");
   }
-  move_ = find("move", "nvrar_move", kWarpThreads, kMoveWarps);
-  transfer_ = find("transfer", "nvrar_transfer", kTransferThreads, 1);
+  move_ = find("move", "nvrar_move", {kWarpThreads, 0, kMoveWarps});
+  transfer_ = find("transfer", "nvrar_transfer", {kTransferThreads, 0, 1});
   // The kernels in `whole` must be fast and keep their block size; the blocks of the others must fit into the places
   // that these leave.
   std::vector<Kernel*> whole = {&move_, &transfer_};
@@ -103,9 +104,9 @@ void Device::load_kernels() {
     const ElementType& type = kElementTypes[code];
     if (type.name == nullptr) continue;
     Kernel& steps = sums_[code];
-    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, kWarpThreads, kWorkerWarps);
+    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, {kWarpThreads, 0, kWorkerWarps});
     Kernel& node_steps = node_sums_[code];
-    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, kWarpThreads, kWorkerWarps);
+    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, {kWarpThreads, 0, kWorkerWarps});
     divisible.insert(divisible.end(), {&steps, &node_steps});
     for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
       const uint32_t teams = kTeamWarps / world;
@@ -115,11 +116,10 @@ void Device::load_kernels() {
         const std::string source = std::string("team_") + type.name;
         const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
                                  std::to_string(often ? world : 0);
-        const uint32_t threads = pair ? kWarpThreads : world * kWarpThreads;
-        const uint32_t tiles = pair ? kPairWarps - 1 : teams;
+        const KernelShape shape = pair ? KernelShape{kWarpThreads, kWarpThreads, kPairWarps - 1}
+                                       : KernelShape{world * kWarpThreads, 0, teams};
         Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
-        const uint32_t more = pair ? kWarpThreads : 0;
-        kernel = find(source, name, threads, tiles, more, often);
+        kernel = find(source, name, shape, true, often);
         whole.push_back(&kernel);
       }
     }
@@ -133,21 +133,27 @@ void Device::load_kernels() {
             "asking how many blocks of a kernel a GPU holds");
       return static_cast<uint32_t>(blocks);
     };
-    return kernel.single == nullptr ? held(kernel.function) : std::min(held(kernel.function), held(kernel.single));
+    uint32_t least = ~0u;
+    for (const bool single : {false, true}) {
+      for (const bool programmatic : {false, true}) least = std::min(least, held(kernel.form(single, programmatic)));
+    }
+    return least;
   });
 }
 
-Kernel Device::find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
-                    uint32_t more_threads, bool has_single) const {
+Kernel Device::find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams,
+                    bool has_single) {
   Kernel kernel;
-  kernel.threads_per_tile = threads_per_tile;
-  kernel.max_tiles = max_tiles;
-  kernel.more_threads = more_threads;
+  static_cast<KernelShape&>(kernel) = shape;
+  kernel.in_order = in_teams;
   const auto module = modules_.find(source);
   if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
   uint32_t shared_bytes = 0;
-  const auto find_function = [&](Function* function, const std::string& of_name) {
-    check(driver().cuModuleGetFunction(function, module->second, of_name.c_str()), "finding a GPU kernel");
+  // Returns whether the kernel is there.
+  const auto find_function = [&](Function* function, const std::string& of_name, bool may_lack) {
+    const Result found = driver().cuModuleGetFunction(function, module->second, of_name.c_str());
+    if (may_lack && found == kErrorNotFound) return false;
+    check(found, "finding a GPU kernel");
     // A multiprocessor changes its division into cache and shared memory only when no block is on it. So a block of a
     // kernel that prefers another division would wait for resident blocks, which may be waiting for it. All kernels
     // therefore prefer the most shared memory, which is enough for each of them.
@@ -160,14 +166,32 @@ Kernel Device::find(const std::string& source, const std::string& name, uint32_t
     };
     kernel.registers = std::max(kernel.registers, attribute_of(kRegisters));
     shared_bytes = std::max(shared_bytes, attribute_of(kSharedBytes));
+    return true;
   };
-  find_function(&kernel.function, name);
-  if (has_single) find_function(&kernel.single, name + "_single");
+  const auto find_forms = [&](Kernel::Forms* forms, const std::string& suffix, bool may_lack) {
+    return find_function(&forms->any, name + suffix, may_lack) &&
+           (!has_single || find_function(&forms->single, name + "_single" + suffix, may_lack));
+  };
+  (void)find_forms(&kernel.forms, "", false);
+  // A build without images for this GPU may run PTX for an older one here, which has no such forms.
+  if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) has_programmatic_ = false;
   if (shared_bytes > kSharedBytesOfABlock) {
     throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
   }
   kernel.added_shared_bytes = kSharedBytesOfABlock - shared_bytes;
   return kernel;
+}
+
+void Device::require_programmatic_launch() const {
+  const std::string gpu = "GPU " + std::to_string(ordinal());
+  if (compute_capability_ < kMinProgrammaticCapability) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "programmatic_launch needs compute capability " +
+                                            capability_text(kMinProgrammaticCapability) + " or newer, " + gpu +
+                                            " has " + capability_text(compute_capability_));
+  }
+  if (has_programmatic_) return;
+  throw Error(NVRAR_INVALID_ARGUMENT, "this build of libnvrar has no kernels with programmatic_launch for " + gpu +
+                                          " (compute capability " + capability_text(compute_capability_) + ")");
 }
 
 const Kernel& Device::kernel(const KernelChoice& choice) const {
@@ -178,7 +202,7 @@ const Kernel& Device::kernel(const KernelChoice& choice) const {
     case Algorithm::kTwoShot:
       if (choice.op == NVRAR_SUM && !nodes && choice.aligned) {
         const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
-        if (kernel.function != nullptr) return kernel;
+        if (kernel.forms.any != nullptr) return kernel;
       }
       return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
     case Algorithm::kHierarchical:

@@ -51,6 +51,8 @@ class Device {
   // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.
   const Kernel& kernel(const KernelChoice& choice) const;
   const Kernel& transfer_kernel() const noexcept { return transfer_; }
+  // Throws NVRAR_INVALID_ARGUMENT if the GPU, or the library's kernels for it, have no programmatic dependent launch.
+  void require_programmatic_launch() const;
 
  private:
   // By source, so that a kernel is looked up in its own module.
@@ -58,8 +60,8 @@ class Device {
 
   explicit Device(int32_t ordinal);
   void load_kernels();
-  Kernel find(const std::string& source, const std::string& name, uint32_t threads_per_tile, uint32_t max_tiles,
-              uint32_t more_threads = 0, bool has_single = false) const;
+  Kernel find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams = false,
+              bool has_single = false);
   void unload_kernels() noexcept;
 
   std::shared_ptr<const PrimaryContext> primary_;
@@ -67,6 +69,7 @@ class Device {
   uint32_t compute_capability_ = 0;
   uint32_t multiprocessors_ = 0;
   uint32_t places_ = 0;
+  bool has_programmatic_ = true;  // whether all kernels have the forms for it
   Kernel move_;
   Kernel transfer_;
   Kernel sums_[kElementCodes];                               // by type, for groups in one node

@@ -19,14 +19,24 @@ namespace nvrar::cuda {
 // out.
 constexpr uint32_t kSharedBytesOfABlock = 63 << 9;
 
+// A kernel in the forms that a launch may take.
 struct Kernel : KernelShape {
-  Function function = nullptr;
-  Function single = nullptr;               // the same kernel for teams with at most one tile; may be null
+  struct Forms {
+    Function any = nullptr;
+    Function single = nullptr;  // for blocks that do not repeat; may be null
+  };
+  Forms forms;
+  Forms programmatic;     // for launches that start before the launch before has completed; may be null
+  bool in_order = false;  // a block waits only for blocks of its index, and sends before it waits
   uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
   uint32_t added_shared_bytes = 0;         // added to a block's own, up to kSharedBytesOfABlock
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
+  Function form(bool is_single, bool is_programmatic) const noexcept {
+    const Forms& of = is_programmatic && programmatic.any != nullptr ? programmatic : forms;
+    return is_single && of.single != nullptr ? of.single : of.any;
+  }
 };
 
 // The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others.

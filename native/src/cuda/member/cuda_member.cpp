@@ -28,8 +28,12 @@ uint64_t memory_bytes(const RingLayout& layout) {
   return (layout.total_bytes() + kGranularity - 1) / kGranularity * kGranularity;
 }
 
-uint64_t state_bytes(const Device& device) {
-  return sizeof(DeviceState) + (std::max(device.places(), kLeastBlocks) - 1) * sizeof(BlockState);
+// More than the blocks that process a tile each in the largest launch of the default ring memory, for any world size.
+constexpr uint32_t kMostBlocksInOrder = 8192;
+
+uint64_t state_bytes(const Device& device, bool exclusive) {
+  const uint32_t blocks = std::max({device.places(), kLeastBlocks, exclusive ? kMostBlocksInOrder : 0});
+  return sizeof(DeviceState) + (blocks - 1) * sizeof(BlockState);
 }
 
 std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
@@ -48,17 +52,27 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
              config.group_hash, false),
       timeout_ns_(config.timeout_ns),
       nvshmem_id_(config.memory.nvshmem_id),
-      concurrent_groups_(config.concurrent_groups == 0 ? kDefaultConcurrentGroups : config.concurrent_groups),
+      exclusive_(config.exclusive),
+      programmatic_launch_(config.programmatic_launch),
+      concurrent_groups_(config.exclusive                ? 1
+                         : config.concurrent_groups == 0 ? kDefaultConcurrentGroups
+                                                         : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
       own_stream_(device_->primary()),
-      state_(std::in_place, device_->primary(), state_bytes(*device_)),
+      state_(std::in_place, device_->primary(), state_bytes(*device_, exclusive_)),
+      lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
       page_(device_->primary(), kPageBytes),
       pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
       memory_(reserve(config, layout_)) {
+  if (programmatic_launch_) device_->require_programmatic_launch();
   fill_state();
+  args_.next = !programmatic_launch_ ? NextLaunch::kAfterThis
+               : exclusive_          ? NextLaunch::kOnceAllAreAlone
+                                     : NextLaunch::kOnceAllHaveIt;
   args_.launch.layout = layout_;
   args_.launch.rank = rank();
   args_.state = reinterpret_cast<DeviceState*>(state_->get());
+  args_.lines = reinterpret_cast<LaunchLine*>(lines_->get());
   args_.page = reinterpret_cast<HostPage*>(page_.on_device());
   args_.timeout_ns = timeout_ns_;
 }
@@ -75,6 +89,7 @@ CudaMember::~CudaMember() {
   // The driver frees memory only after the GPU has executed everything enqueued before. This includes launches of
   // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
+  lines_.reset();
   state_.reset();
   const auto all_left = [segments = segments_] {
     for (uint32_t peer = 0; peer < segments->world(); ++peer) {
@@ -94,9 +109,12 @@ CudaMember::~CudaMember() {
 void CudaMember::fill_state() const {
   const CurrentContext current(device_->context());
   const uint64_t before_first = protocol::first_epoch() - 1;
-  std::vector<uint64_t> words(state_bytes(*device_) / sizeof(uint64_t), 0);
+  std::vector<uint64_t> words(state_bytes(*device_, exclusive_) / sizeof(uint64_t), 0);
   words[offsetof(DeviceState, latest.epoch) / sizeof(uint64_t)] = before_first;
   check(copy_to_gpu(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
+  std::vector<LaunchLine> lines(kLaunchLines);
+  for (LaunchLine& line : lines) line.latest.epoch = before_first;
+  check(copy_to_gpu(lines_->get(), lines.data(), lines.size() * sizeof(LaunchLine)), "filling GPU memory");
   std::vector<PairState> pairs(2 * protocol::kMaxRanks);
   for (PairState& pair : pairs) pair.transfers = before_first;
   check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
@@ -127,6 +145,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->multiprocessors = device_->multiprocessors();
   descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
   descriptor->concurrent_groups = concurrent_groups_;
+  descriptor->exclusive = exclusive_ ? 1 : 0;
 }
 
 void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
@@ -149,6 +168,12 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
     require_one_kind("has", text(descriptor.multiprocessors), " multiprocessors", text(device_->multiprocessors()));
     require_one_kind("holds", text(descriptor.places_per_multiprocessor), " blocks per multiprocessor",
                      text(device_->places_per_multiprocessor()));
+    if ((descriptor.exclusive != 0) != exclusive_) {
+      const auto word = [](bool exclusive) { return exclusive ? "exclusive" : "not exclusive"; };
+      throw Error(NVRAR_MISMATCH, "the group is " + std::string(word(descriptor.exclusive != 0)) + " on rank " +
+                                      std::to_string(peer) + " and " + word(exclusive_) + " on this rank (" +
+                                      std::to_string(rank()) + ")");
+    }
     if (descriptor.concurrent_groups != concurrent_groups_) {
       throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has concurrent_groups " +
                                       std::to_string(descriptor.concurrent_groups) + ", this rank (" +
@@ -161,7 +186,10 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
     most_on_a_device = std::max(most_on_a_device, on_device);
     std::memcpy(addresses[peer].bytes, descriptor.memory, sizeof descriptor.memory);
   }
-  most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device);
+  // Where ranks share a GPU, the next launch of one may have started and wait while another's has to run.
+  const bool starts_early = exclusive_ && programmatic_launch_ && most_on_a_device > 1;
+  most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device * (starts_early ? 2 : 1));
+  most_blocks_in_order_ = exclusive_ && most_on_a_device == 1 ? kMostBlocksInOrder : most_blocks_;
   if (most_blocks_ == 0) {
     throw Error(NVRAR_INVALID_ARGUMENT,
                 "GPU " + std::to_string(device_->ordinal()) + " holds " + std::to_string(device_->places()) +
@@ -207,7 +235,8 @@ Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   const PlanLimits& limits = limits_of(device_->compute_capability());
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
-  give_shapes(&plan, call, layout_.topology, kernel, most_blocks_, limits);
+  give_shapes(&plan, call, layout_.topology, kernel,
+              {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_}, limits);
   return plan;
 }
 
@@ -219,8 +248,15 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* ar
   config.block[1] = config.block[2] = 1;
   config.shared_bytes = kernel.added_shared_bytes;
   config.stream = stream;
+  LaunchAttribute programmatic{};
+  programmatic.id = kProgrammaticStreamSerialization;
+  programmatic.value = 1;
+  if (programmatic_launch_ && &kernel != &device_->transfer_kernel()) {
+    config.attributes = &programmatic;
+    config.attribute_count = 1;
+  }
   void* arguments[] = {args};
-  const Function function = shape.single && kernel.single != nullptr ? kernel.single : kernel.function;
+  const Function function = kernel.form(shape.single, config.attribute_count != 0);
   check(driver().cuLaunchKernelEx(&config, function, arguments, nullptr), "launching a GPU kernel");
   if (captured) {
     has_captured_ = true;

@@ -32,7 +32,9 @@ struct CudaMemberConfig {
   uint64_t timeout_ns = 0;
   uint64_t group_hash = 0;
   uint32_t concurrent_groups = 0;  // groups that may have launches on a device at once; 0: 2
-  MemoryConfig memory;             // all except bytes, rank and world
+  bool exclusive = false;          // this group is the only one that has
+  bool programmatic_launch = false;
+  MemoryConfig memory;  // all except bytes, rank and world
 };
 
 class CudaMember final : public Member {
@@ -91,13 +93,17 @@ class CudaMember final : public Member {
   const uint64_t timeout_ns_;
   const NvshmemId nvshmem_id_;
   bool connected_ = false;
+  const bool exclusive_;
+  const bool programmatic_launch_;
   const uint32_t concurrent_groups_;
   std::shared_ptr<Device> device_;
-  uint32_t most_blocks_ = 1;          // per launch
-  OwnedStream own_stream_;            // fills rings, and tells kernels to leave
-  std::optional<OwnedMemory> state_;  // DeviceState
-  OwnedPage page_;                    // HostPage
-  std::optional<OwnedMemory> pairs_;  // PairState of sends, then of receives
+  uint32_t most_blocks_ = 1;           // per launch
+  uint32_t most_blocks_in_order_ = 1;  // the same where blocks need not be resident together (BlockLimits)
+  OwnedStream own_stream_;             // fills rings, and tells kernels to leave
+  std::optional<OwnedMemory> state_;   // DeviceState
+  std::optional<OwnedMemory> lines_;   // LaunchLine
+  OwnedPage page_;                     // HostPage
+  std::optional<OwnedMemory> pairs_;   // PairState of sends, then of receives
   // The number of sends to and receives from each rank that have been enqueued.
   std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
   std::unique_ptr<SymmetricMemory> memory_;

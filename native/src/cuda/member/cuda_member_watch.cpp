@@ -216,8 +216,15 @@ bool CudaMember::tell_kernels() noexcept {
   // Stored before the driver is called, which may be busy.
   __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
   const ContextScope scope(device_->context());
-  const DeviceAddress poison = state_->get() + offsetof(DeviceState, poison);
-  return scope && driver().cuMemsetD32Async(poison, 1, 1, own_stream_.get()) == kSuccess;
+  if (!scope) return false;
+  const auto set = [&](DeviceAddress word) {
+    return driver().cuMemsetD32Async(word, 1, 1, own_stream_.get()) == kSuccess;
+  };
+  bool told = set(state_->get() + offsetof(DeviceState, poison));
+  for (uint32_t i = 0; i < kLaunchLines; ++i) {
+    told = set(lines_->get() + i * sizeof(LaunchLine) + offsetof(LaunchLine, poison)) && told;
+  }
+  return told;
 }
 
 void CudaMember::stop_kernels() noexcept {

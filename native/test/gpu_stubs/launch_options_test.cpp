@@ -1,0 +1,168 @@
+// Tests how the options exclusive and programmatic_launch change what is launched, over the stub of libcuda.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/driver/context.h"
+#include "cuda/kernels/kernel_args.h"
+#include "cuda/launch/fatbin.h"
+#include "support/abi.h"
+#include "support/cuda_ranks.h"
+#include "support/forked.h"
+
+extern "C" {
+size_t stub_cuda_living(void);
+extern nvrar::cuda::Result (*stub_cuda_kernel)(const void* config, void** arguments);
+}
+
+namespace nvrar::test {
+namespace {
+
+struct Launched {
+  uint32_t blocks;
+  bool programmatic;
+  cuda::NextLaunch next;
+};
+std::vector<Launched> launched;
+
+// All calls of these tests are made by one thread, and their kernels end at once.
+cuda::Result note_launch(const void* config, void** arguments) {
+  cuda::LaunchConfig launch;
+  std::memcpy(&launch, config, sizeof launch);
+  cuda::KernelArgs args;
+  std::memcpy(&args, arguments[0], sizeof args);  // those of a batch begin with them
+  bool programmatic = false;
+  for (unsigned i = 0; i < launch.attribute_count; ++i) {
+    const cuda::LaunchAttribute& attribute = launch.attributes[i];
+    if (attribute.id == cuda::kProgrammaticStreamSerialization) programmatic = attribute.value == 1;
+  }
+  launched.push_back({launch.grid[0], programmatic, args.next});
+  for (uint32_t i = 0; i < launch.grid[0]; ++i) {
+    const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
+    uint64_t ended = 0;
+    cuda::check(cuda::copy_from_gpu(&ended, address, sizeof ended), "reading a count");
+    ++ended;
+    cuda::check(cuda::copy_to_gpu(address, &ended, sizeof ended), "writing a count");
+  }
+  return cuda::kSuccess;
+}
+
+class LaunchOptions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
+  }
+  static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+
+  // What rank 0 of two launches for an all-reduce of bfloat16, a barrier and a send, under these options.
+  static std::vector<Launched> launches(uint64_t bytes, const Ranks::Change& change) {
+    set("STUB_CUDA_DEVICES", "2");
+    stub_cuda_kernel = note_launch;
+    launched.clear();
+    const Ranks group(2, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
+      config.ring_bytes = uint64_t{16} << 20;
+      change(config);
+    });
+    EXPECT_EQ(group.error(), "");
+    const auto device = std::make_shared<cuda::PrimaryContext>(0);
+    const cuda::CurrentContext current(device->get());
+    cuda::Stream stream = nullptr;
+    cuda::DeviceAddress buffer = 0;
+    cuda::check(cuda::driver().cuStreamCreate(&stream, cuda::kStreamNonBlocking), "creating a stream");
+    cuda::check(cuda::driver().cuMemAlloc_v2(&buffer, bytes), "allocating");
+    const auto handle = reinterpret_cast<uint64_t>(stream);
+    EXPECT_EQ(last(nvrar_all_reduce(group.comm(0), buffer, buffer, bytes / 2, NVRAR_BFLOAT16, NVRAR_SUM,
+                                    NVRAR_ALGORITHM_ONE_SHOT, handle)),
+              "");
+    EXPECT_EQ(last(nvrar_barrier(group.comm(0), handle)), "");
+    const nvrar_transfer transfer = send_to(1, buffer, 1, NVRAR_INT32);
+    EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, handle)), "");
+    cuda::check(cuda::driver().cuMemFree_v2(buffer), "freeing");
+    cuda::check(cuda::driver().cuStreamDestroy_v2(stream), "destroying a stream");
+    return launched;
+  }
+};
+
+constexpr uint64_t kLarge = uint64_t{8} << 20;
+
+TEST_F(LaunchOptions, AreOffByDefault) {
+  in_a_process([] {
+    const std::vector<Launched> seen = launches(kLarge, [](nvrar_config&) {});
+    ASSERT_EQ(seen.size(), 3U);
+    for (const Launched& launch : seen) {
+      EXPECT_FALSE(launch.programmatic);
+      EXPECT_EQ(launch.next, cuda::NextLaunch::kAfterThis);
+      EXPECT_LE(launch.blocks, 264U);  // of two groups at once
+    }
+  });
+}
+
+// A batch waits for nothing that the launch before it has begun, and its kernel has no wait.
+TEST_F(LaunchOptions, ProgrammaticLaunchIsForCollectivesOnly) {
+  in_a_process([] {
+    const std::vector<Launched> seen = launches(kLarge, [](nvrar_config& config) { config.programmatic_launch = 1; });
+    ASSERT_EQ(seen.size(), 3U);
+    EXPECT_TRUE(seen[0].programmatic);
+    EXPECT_TRUE(seen[1].programmatic);
+    EXPECT_FALSE(seen[2].programmatic);
+    EXPECT_EQ(seen[0].next, cuda::NextLaunch::kOnceAllHaveIt);
+    EXPECT_LE(seen[0].blocks, 264U);
+  });
+  in_a_process([] {
+    const std::vector<Launched> seen = launches(kLarge, [](nvrar_config& config) {
+      config.programmatic_launch = 1;
+      config.exclusive = 1;
+    });
+    ASSERT_EQ(seen.size(), 3U);
+    EXPECT_TRUE(seen[0].programmatic);
+    EXPECT_EQ(seen[0].next, cuda::NextLaunch::kOnceAllAreAlone);
+  });
+}
+
+TEST_F(LaunchOptions, AnExclusiveGroupHasABlockForEveryTile) {
+  in_a_process([] {
+    const std::vector<Launched> seen = launches(kLarge, [](nvrar_config& config) { config.exclusive = 1; });
+    ASSERT_EQ(seen.size(), 3U);
+    // A caller's kernel that starts early would otherwise have to wait for a launch that is not programmatic.
+    EXPECT_EQ(seen[0].next, cuda::NextLaunch::kAfterThis);
+    EXPECT_EQ(seen[0].blocks, kLarge / 512 / 8);  // tiles of 512 bytes, 8 to a block
+  });
+}
+
+TEST_F(LaunchOptions, ProgrammaticLaunchIsRefusedOnOlderGpus) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_COMPUTE_CAPABILITY", "80");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.programmatic_launch = 1; }).error(),
+              "1 programmatic_launch needs compute capability 9.0 or newer, GPU 0 has 8.0");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.exclusive = 1; }).error(), "");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+// PTX for an older GPU, which a build without an image for this one runs here, has no such kernels.
+TEST_F(LaunchOptions, ProgrammaticLaunchIsRefusedWithoutKernelsForIt) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_OLD_PTX", "1");
+    EXPECT_EQ(Ranks(2).error(), "");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.programmatic_launch = 1; }).error(),
+              "1 this build of libnvrar has no kernels with programmatic_launch for GPU 0 (compute capability 9.0)");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+TEST_F(LaunchOptions, RanksOfAGroupAreExclusiveTogether) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    EXPECT_EQ(
+        Ranks(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.exclusive = config.rank == 1 ? 1 : 0; }).error(),
+        "5 the group is exclusive on rank 1 and not exclusive on this rank (0)");
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
+}  // namespace
+}  // namespace nvrar::test
