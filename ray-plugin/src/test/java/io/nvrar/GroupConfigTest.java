@@ -26,7 +26,9 @@ class GroupConfigTest {
           builder -> builder.tuning(TABLE),
           builder -> builder.memory(MemoryProvider.IPC),
           builder -> builder.concurrentGroups(3),
-          builder -> builder.arenaBytes(1L << 40));
+          builder -> builder.arenaBytes(1L << 40),
+          builder -> builder.exclusive(true),
+          builder -> builder.programmaticLaunch(true));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {

@@ -24,7 +24,7 @@ final class NativeStructs {
   static final int SEND = 8;
   static final int RECV = 9;
 
-  private static final int CONFIG_BYTES = 72;
+  private static final int CONFIG_BYTES = 80;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -51,9 +51,11 @@ final class NativeStructs {
         .putInt(config.memory().code())
         .putInt(config.concurrentGroups())
         .putInt(sharedDevices ? 1 : 0)
-        .putInt(0)
+        .putInt(config.exclusive() ? 1 : 0)
         .putLong(config.arenaBytes())
         .putLong(config.joinTimeout().toNanos())
+        .putInt(config.programmaticLaunch() ? 1 : 0)
+        .putInt(0)
         .array();
   }
 

@@ -37,6 +37,8 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeByte(value.memory().code());
     output.writeVarInt(value.concurrentGroups(), true);
     output.writeVarLong(value.arenaBytes(), true);
+    output.writeBoolean(value.exclusive());
+    output.writeBoolean(value.programmaticLaunch());
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -62,6 +64,8 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .memory(memory(input.readByte()))
         .concurrentGroups(input.readVarInt(true))
         .arenaBytes(input.readVarLong(true))
+        .exclusive(input.readBoolean())
+        .programmaticLaunch(input.readBoolean())
         .tuning(readTuning(input))
         .build();
   }

@@ -93,6 +93,8 @@ final class FuzzSeeds {
         .memory(MemoryProvider.NVSHMEM)
         .concurrentGroups(3)
         .arenaBytes(1 << 20)
+        .exclusive(true)
+        .programmaticLaunch(true)
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))
