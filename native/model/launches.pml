@@ -25,7 +25,7 @@ byte exits[BLOCKS], own_epoch[BLOCKS];  /* written together */
 byte latest_epoch, latest_tag;          /* written together */
 
 /* What the GPU counts of a launch. A block that has ended counts as one that lets the next launch start. */
-byte started[LAUNCHES], let_next[LAUNCHES], ended[LAUNCHES];
+byte let_next[LAUNCHES], ended[LAUNCHES];
 bit latest_stored[LAUNCHES];            /* a launch has completed when its stores are visible, too */
 #define COMPLETE(l) (ended[l] == SIZE(l) && latest_stored[l])
 
@@ -53,8 +53,7 @@ proctype block(byte l; byte b) {
   byte old, seen_exits, seen_own, seen_epoch, seen_tag, number;
   atomic {
     MAY_START(l) ->
-      PROPERTY(two_ahead, l < 2 || COMPLETE(l - 2));
-      started[l]++
+      PROPERTY(two_ahead, l < 2 || COMPLETE(l - 2))
   }
 #if defined(MISTAKE_EARLY_TRIGGER)
   let_next[l]++;

@@ -20,6 +20,7 @@
 #include "cuda/driver/driver.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/fatbin.h"
+#include "gpu_stubs/stub_gpu.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -30,15 +31,7 @@ extern "C" size_t stub_cuda_living(void);
 namespace nvrar::test {
 namespace {
 
-void set(const char* name, const char* value) { ::setenv(name, value, 1); }
-
-// A library without kernels reports that before it checks anything else.
-class WholeGroup : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
-  }
-};
+class WholeGroup : public WithKernels {};
 
 TEST(CudaProbe, SaysWhatThisMachineLacks) {
   if (cuda::kernels().empty()) {

@@ -16,6 +16,7 @@
 #include "cuda/driver/context.h"
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/launch/fatbin.h"
+#include "gpu_stubs/stub_gpu.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -56,13 +57,7 @@ void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t b
   ++latest.epoch;
   latest.tag = args.tag;
   cuda::check(cuda::copy_to_gpu(place, &latest, sizeof latest), "writing which launch is the latest");
-  for (uint32_t i = 0; i < blocks; ++i) {
-    const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
-    uint64_t ended = 0;
-    cuda::check(cuda::copy_from_gpu(&ended, address, sizeof ended), "reading a count");
-    ++ended;
-    cuda::check(cuda::copy_to_gpu(address, &ended, sizeof ended), "writing a count");
-  }
+  count_blocks_ended(args, blocks);
 }
 
 void run_kernel(cuda::Context context, const cuda::KernelArgs& args, uint32_t blocks) {

@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/driver/context.h"
-#include "cuda/kernels/kernel_args.h"
-#include "cuda/launch/fatbin.h"
+#include "gpu_stubs/stub_gpu.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -39,23 +37,12 @@ cuda::Result note_launch(const void* config, void** arguments) {
     if (attribute.id == cuda::kProgrammaticStreamSerialization) programmatic = attribute.value == 1;
   }
   launched.push_back({launch.grid[0], programmatic, args.next});
-  for (uint32_t i = 0; i < launch.grid[0]; ++i) {
-    const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
-    uint64_t ended = 0;
-    cuda::check(cuda::copy_from_gpu(&ended, address, sizeof ended), "reading a count");
-    ++ended;
-    cuda::check(cuda::copy_to_gpu(address, &ended, sizeof ended), "writing a count");
-  }
+  count_blocks_ended(args, launch.grid[0]);
   return cuda::kSuccess;
 }
 
-class LaunchOptions : public ::testing::Test {
+class LaunchOptions : public WithKernels {
  protected:
-  void SetUp() override {
-    if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
-  }
-  static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
-
   // What rank 0 of two launches for an all-reduce of bfloat16, a barrier and a send, under these options.
   static std::vector<Launched> launches(uint64_t bytes, const Ranks::Change& change) {
     set("STUB_CUDA_DEVICES", "2");

@@ -120,6 +120,7 @@ void Device::load_kernels() {
                                        : KernelShape{world * kWarpThreads, 0, teams};
         Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
         kernel = find(source, name, shape, true, often);
+        has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
         whole.push_back(&kernel);
       }
     }
@@ -142,7 +143,7 @@ void Device::load_kernels() {
 }
 
 Kernel Device::find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams,
-                    bool has_single) {
+                    bool has_single) const {
   Kernel kernel;
   static_cast<KernelShape&>(kernel) = shape;
   kernel.in_order = in_teams;
@@ -174,7 +175,7 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
   };
   (void)find_forms(&kernel.forms, "", false);
   // A build without images for this GPU may run PTX for an older one here, which has no such forms.
-  if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) has_programmatic_ = false;
+  if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) kernel.programmatic = {};
   if (shared_bytes > kSharedBytesOfABlock) {
     throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
   }

@@ -61,7 +61,7 @@ class Device {
   explicit Device(int32_t ordinal);
   void load_kernels();
   Kernel find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams = false,
-              bool has_single = false);
+              bool has_single = false) const;
   void unload_kernels() noexcept;
 
   std::shared_ptr<const PrimaryContext> primary_;
