@@ -303,7 +303,7 @@ On GPUs:
   --memory NAME         how the ranks reach each other: auto (default), nvshmem, ipc
   --exclusive 0|1       1: the group has its GPUs for itself
   --programmatic-launch 0|1
-                        1: calls are enqueued with programmatic dependent launch
+                        1: calls, and the study's kernels, are enqueued with programmatic dependent launch
   --yardstick 1         also time the kernels of the study that ours are compared with, in turn with ours
 
 Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.

@@ -24,6 +24,27 @@ constexpr unsigned kCudaStreamNonBlocking = 1;
 constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 constexpr int kCudaCaptureRelaxed = 2;
 
+constexpr int kCudaProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+// CUlaunchAttribute, CUlaunchConfig
+struct CudaLaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int value;
+  };
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72);
+struct CudaLaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  CudaStream stream;
+  CudaLaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(CudaLaunchConfig) == 56);
+
 #define NVRAR_BENCH_CUDA_FUNCTIONS(X)                                                                     \
   X(cuInit, (unsigned flags))                                                                             \
   X(cuGetErrorName, (int result, const char** name))                                                      \
@@ -48,6 +69,7 @@ constexpr int kCudaCaptureRelaxed = 2;
   X(cuLaunchKernel,                                                                                       \
     (CudaFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
      unsigned block_z, unsigned shared_bytes, CudaStream, void** arguments, void** extra))                \
+  X(cuLaunchKernelEx, (const CudaLaunchConfig*, CudaFunction, void** arguments, void** extra))            \
   X(cuStreamCreate, (CudaStream*, unsigned flags))                                                        \
   X(cuStreamDestroy_v2, (CudaStream))                                                                     \
   X(cuStreamSynchronize, (CudaStream))                                                                    \

@@ -45,6 +45,9 @@ class ComputeKernel {
         sink_(1),
         clocks_(static_cast<uint64_t>(gpu.clock_khz()) / 1000) {}
 
+  // A normal launch also between calls with programmatic launch, so that the kernel needs no wait of its own: it starts
+  // once the call before it has completed, and the call behind it waits for it. So a call's start can overlap with the
+  // end of this kernel, but not this kernel's start with the end of a call.
   void enqueue(uint64_t result, CudaStream stream) {
     uint64_t sink = sink_.address();
     void* arguments[] = {&result, &sink, &clocks_};
@@ -81,7 +84,7 @@ int run_rank(const Options& options, Team* team) {
   std::vector<Contestant*> contestants{&ours};
   std::unique_ptr<Yardstick> yardstick;
   if (options.yardstick) {
-    yardstick = std::make_unique<Yardstick>(team);
+    yardstick = std::make_unique<Yardstick>(team, options.programmatic_launch);
     contestants.push_back(yardstick.get());
   }
   std::optional<Output> output;

@@ -21,8 +21,9 @@ uint64_t div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-Yardstick::Yardstick(Team* team)
+Yardstick::Yardstick(Team* team, bool programmatic_launch)
     : team_(team),
+      programmatic_launch_(programmatic_launch),
       ring_(yardstick::kRingBytes),
       epochs_(yardstick::kMaxBlocks * sizeof(uint32_t)),
       control_(yardstick::kControlBytes) {
@@ -99,9 +100,19 @@ void Yardstick::enqueue(const Problem& problem, uint64_t send, uint64_t recv, Cu
   arguments.out = recv;
   arguments.vectors = static_cast<uint32_t>(vectors);
   arguments.base = big ? 4 * yardstick::kSmallArea / kVectorBytes : 0;
+  CudaLaunchAttribute programmatic{};
+  programmatic.id = kCudaProgrammaticStreamSerialization;
+  programmatic.value = 1;
+  CudaLaunchConfig config{};
+  config.grid[0] = static_cast<unsigned>(blocks);
+  config.grid[1] = config.grid[2] = 1;
+  config.block[0] = shape.threads;
+  config.block[1] = config.block[2] = 1;
+  config.stream = stream;
+  config.attributes = &programmatic;
+  config.attribute_count = programmatic_launch_ ? 1 : 0;
   void* pointers[] = {&arguments};
-  check_cuda(cuda().cuLaunchKernel(big ? shape.kernel->big : shape.kernel->small, static_cast<unsigned>(blocks), 1, 1,
-                                   shape.threads, 1, 1, 0, stream, pointers, nullptr),
+  check_cuda(cuda().cuLaunchKernelEx(&config, big ? shape.kernel->big : shape.kernel->small, pointers, nullptr),
              "launching a kernel of the study");
 }
 

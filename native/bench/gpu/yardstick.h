@@ -1,6 +1,6 @@
 // The kernels of the study on which ours are based, unchanged: all-reduce of bfloat16 sums among 2, 4 or 8 ranks, whole
-// packets only, without header, and with a count of polls as the only deadline. Our kernels are compared with their
-// times without programmatic dependent launch.
+// packets only, without header, and with a count of polls as the only deadline. They are launched with programmatic
+// dependent launch if ours are, so that the two are compared under the same conditions.
 #ifndef NVRAR_BENCH_GPU_YARDSTICK_H
 #define NVRAR_BENCH_GPU_YARDSTICK_H
 
@@ -17,8 +17,9 @@ namespace nvrar::bench {
 
 class Yardstick final : public Contestant {
  public:
-  // Collective.
-  explicit Yardstick(Team* team);
+  // Collective. With programmatic_launch only where a group with it was created: on an older GPU its creation fails,
+  // and the kernels would not wait for each other.
+  Yardstick(Team* team, bool programmatic_launch);
   Yardstick(const Yardstick&) = delete;
   Yardstick& operator=(const Yardstick&) = delete;
   ~Yardstick() override;
@@ -43,6 +44,7 @@ class Yardstick final : public Contestant {
   bool has_kernels() const;
 
   Team* const team_;
+  const bool programmatic_launch_;
   Kernel one_shot_;
   Kernel two_shot_;
   Kernel pair_;

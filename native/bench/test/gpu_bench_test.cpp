@@ -1,5 +1,5 @@
 // That the measurement on GPUs tells a wrong result from a right one, in a graph and call by call, on the stub driver,
-// which runs copies at once and again in a graph.
+// which runs copies at once and again in a graph; and how it launches the study's kernels.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nvrar.h>
@@ -11,11 +11,19 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/images.h"
 #include "gpu/stream_measure.h"
+#include "gpu/yardstick.h"
 #include "options.h"
 #include "team.h"
 
+extern "C" int (*stub_cuda_kernel)(const void* config, void** arguments);
+
 namespace nvrar::bench {
+
+// The stub loads anything.
+const void* yardstick_image() { return ""; }
+
 namespace {
 
 using Copy = int (*)(uint64_t to, uint64_t from, size_t bytes, CudaStream stream);
@@ -97,6 +105,48 @@ TEST(GpuBench, WrongElementsAreCountedInEveryModeAndOfWhoMadeThem) {
               EXPECT_GT(computed, 0);
             }),
             0);
+}
+
+struct Launched {
+  unsigned blocks;
+  unsigned threads;
+  bool programmatic;
+};
+std::vector<Launched> launched;
+
+int note_launch(const void* given, void**) {
+  const auto& config = *static_cast<const CudaLaunchConfig*>(given);
+  bool programmatic = false;
+  for (unsigned i = 0; i < config.attribute_count; ++i) {
+    const CudaLaunchAttribute& attribute = config.attributes[i];
+    if (attribute.id == kCudaProgrammaticStreamSerialization) programmatic = attribute.value == 1;
+  }
+  launched.push_back({config.grid[0], config.block[0], programmatic});
+  return 0;
+}
+
+TEST(GpuBench, TheStudysKernelsAreLaunchedWithProgrammaticLaunchIfOursAre) {
+  for (const std::string text : {"0", "1"}) {
+    EXPECT_EQ(run_team(2, 0,
+                       [&](Team* team) {
+                         const Gpu gpu(0);
+                         const Stream stream;
+                         stub_cuda_kernel = note_launch;
+                         const Options options = options_of({"--processes", "2", "--programmatic-launch", text});
+                         const Problem problem = Problem::of_size(options, Collective::kAllReduce, 64 << 10);
+                         const DeviceMemory buffer(problem.bytes());
+                         Yardstick study(team, options.programmatic_launch);
+                         EXPECT_TRUE(study.takes(problem));
+                         study.enqueue(problem, buffer.address(), buffer.address(), stream.handle());
+                         study.check(stream.handle());
+                         EXPECT_EQ(launched.size(), 1u);
+                         EXPECT_EQ(launched.at(0).blocks, 64u);  // 4096 vectors of 16 bytes, one for each thread
+                         EXPECT_EQ(launched.at(0).threads, 64u);
+                         EXPECT_EQ(launched.at(0).programmatic, text == "1");
+                         return ::testing::Test::HasFailure() ? 1 : 0;
+                       }),
+              0);
+  }
 }
 
 TEST(GpuBench, ARankThatFailsEndsTheOthers) {

@@ -74,7 +74,8 @@ __device__ __forceinline__ bool is_ready(Pointer... pointers) {
   return ((unsigned long long)pointers ^ ...) != 0x9e3779b97f4a7c15ull;
 }
 
-// Where the study waits for the grid before it, and lets the next one in: nothing, where a grid is launched without.
+// Where the study waits for the grid before it, and lets the next one in. Does nothing without programmatic dependent
+// launch.
 __device__ __forceinline__ void grid_edge() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
