@@ -122,6 +122,22 @@ public final class BenchCommand implements NvrarCommand {
   private MemoryProvider memory = MemoryProvider.AUTO;
 
   @Option(
+      names = "--exclusive",
+      defaultValue = "0",
+      paramLabel = "0|1",
+      description = "On GPUs: 1: the group has its GPUs for itself (default: ${DEFAULT-VALUE}).")
+  private int exclusive;
+
+  @Option(
+      names = "--programmatic-launch",
+      defaultValue = "0",
+      paramLabel = "0|1",
+      description =
+          "On GPUs: 1: calls, and the study's kernels, are enqueued with programmatic dependent"
+              + " launch (default: ${DEFAULT-VALUE}).")
+  private int programmaticLaunch;
+
+  @Option(
       names = "--collective",
       split = ",",
       converter = OptionNames.Collectives.class,
@@ -339,6 +355,8 @@ public final class BenchCommand implements NvrarCommand {
         onGpu() ? modes : List.of(Mode.CALLS),
         gpus,
         memory,
+        exclusive == 1,
+        programmaticLaunch == 1,
         collective,
         count,
         ranksPerNode,
@@ -438,10 +456,16 @@ public final class BenchCommand implements NvrarCommand {
     if (op == ReduceOp.AVG && !type().isFloat()) {
       throw wrong("--op avg is for floating types, --type is " + OptionNames.of(type()));
     }
-    if (!onGpu() && (gpus != 0 || memory != MemoryProvider.AUTO)) {
-      throw wrong("--gpus and --memory are for --backend cuda");
+    if (!onGpu()
+        && (gpus != 0
+            || memory != MemoryProvider.AUTO
+            || exclusive != 0
+            || programmaticLaunch != 0)) {
+      throw wrong("--gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda");
     }
     require(gpus, "--gpus", 0, Groups.MAX_WORLD_SIZE);
+    require(exclusive, "--exclusive", 0, 1);
+    require(programmaticLaunch, "--programmatic-launch", 0, 1);
     require(factor, "--factor", 2, 1024);
     require(iterations, "--iters", 0, 1_000_000);
     require(warmup, "--warmup", -1, 1_000_000);

@@ -154,6 +154,10 @@ class BenchCommandTest {
         "--op avg --type int8  | --op avg is for floating types, --type is int8",
         "--root 2              | --root is 2, not a rank of 2 processes",
         "--factor 1            | --factor is 1, must be 2 to 1024",
+        "--exclusive 1         | --gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda",
+        "--programmatic-launch 1 | --gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda",
+        "--backend cuda --exclusive 2 | --exclusive is 2, must be 0 to 1",
+        "--backend cuda --programmatic-launch 2 | --programmatic-launch is 2, must be 0 to 1",
       })
   void wrongOptionIsCode2AndOneSentenceWithWhatIsPossible(String options, String sentence) {
     assertThat(run(options.split(" ", -1))).isEqualTo(2);

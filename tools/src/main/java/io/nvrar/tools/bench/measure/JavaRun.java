@@ -4,7 +4,6 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
-import io.nvrar.GroupConfig;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
@@ -149,14 +148,8 @@ public final class JavaRun {
   public static void member(Settings settings, int rank, Path barrier, PrintWriter out)
       throws IOException {
     if (rank == 0) {
-      GroupConfig config =
-          GroupConfig.builder()
-              .backend(settings.backend())
-              .memory(settings.memory())
-              .ringBytes(settings.ringBytes())
-              .gpusPerNode(settings.ranksPerNode())
-              .build();
-      byte[] ticket = Groups.createTicket("bench", settings.processes(), config, "127.0.0.1");
+      byte[] ticket =
+          Groups.createTicket("bench", settings.processes(), settings.groupConfig(), "127.0.0.1");
       out.println(Base64.getEncoder().encodeToString(ticket));
     }
     String line = new BufferedReader(new InputStreamReader(System.in, UTF_8)).readLine();

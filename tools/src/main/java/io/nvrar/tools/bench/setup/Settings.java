@@ -3,6 +3,7 @@ package io.nvrar.tools.bench.setup;
 import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.tools.bench.BenchCommand;
@@ -17,6 +18,9 @@ import java.util.stream.Collectors;
  * @param modes the modes to measure on a GPU; {@link Mode#CALLS} on the host
  * @param gpus rank r is on GPU r modulo this one, 0 for a GPU for each
  * @param memory how ranks on GPUs reach each other
+ * @param exclusive whether the group has its GPUs for itself
+ * @param programmaticLaunch whether calls on GPUs, also those of the study's kernels, are enqueued
+ *     with programmatic dependent launch
  * @param iterations calls in a batch, 0 for a number by size
  * @param warmup untimed calls before a batch, -1 for a tenth of them; on a GPU untimed batches, -1
  *     for 3
@@ -27,6 +31,8 @@ public record Settings(
     List<Mode> modes,
     int gpus,
     MemoryProvider memory,
+    boolean exclusive,
+    boolean programmaticLaunch,
     TimedCollective collective,
     int processes,
     int ranksPerNode,
@@ -87,6 +93,8 @@ public record Settings(
         modes,
         gpus,
         memory,
+        exclusive,
+        programmaticLaunch,
         collective,
         processes,
         ranksPerNode,
@@ -101,6 +109,18 @@ public record Settings(
         warmup,
         repeats,
         ringBytes);
+  }
+
+  /** The configuration of a group from Java; that from C++ gets it by {@link #arguments}. */
+  public GroupConfig groupConfig() {
+    return GroupConfig.builder()
+        .backend(backend)
+        .memory(memory)
+        .exclusive(exclusive)
+        .programmaticLaunch(programmaticLaunch)
+        .ringBytes(ringBytes)
+        .gpusPerNode(ranksPerNode)
+        .build();
   }
 
   /**
@@ -119,6 +139,12 @@ public record Settings(
         add(arguments, "--gpus", gpus);
       }
       add(arguments, "--memory", OptionNames.of(memory));
+      if (exclusive) {
+        add(arguments, "--exclusive", 1);
+      }
+      if (programmaticLaunch) {
+        add(arguments, "--programmatic-launch", 1);
+      }
     }
     add(arguments, "--collective", OptionNames.of(collective));
     add(arguments, "--processes", processes);

@@ -29,6 +29,8 @@ class CpuMemberRunTest {
           List.of(Mode.CALLS),
           0,
           MemoryProvider.AUTO,
+          false,
+          false,
           TimedCollective.ALL_REDUCE,
           1,
           0,

@@ -36,6 +36,8 @@ class GpuMemberRunTest {
           Mode.OF_GPUS,
           0,
           MemoryProvider.AUTO,
+          false,
+          false,
           TimedCollective.ALL_REDUCE,
           1,
           0,

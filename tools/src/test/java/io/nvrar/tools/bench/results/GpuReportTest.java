@@ -28,6 +28,8 @@ class GpuReportTest {
           Mode.OF_GPUS,
           0,
           MemoryProvider.AUTO,
+          false,
+          false,
           TimedCollective.ALL_REDUCE,
           4,
           0,

@@ -31,6 +31,8 @@ class ResultsTest {
           List.of(Mode.CALLS),
           0,
           MemoryProvider.AUTO,
+          false,
+          false,
           TimedCollective.ALL_REDUCE,
           4,
           0,

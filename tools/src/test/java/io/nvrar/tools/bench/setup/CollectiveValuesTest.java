@@ -23,6 +23,8 @@ class CollectiveValuesTest {
             List.of(Mode.CALLS),
             0,
             MemoryProvider.AUTO,
+            false,
+            false,
             collective,
             4,
             0,

@@ -1,0 +1,70 @@
+package io.nvrar.tools.bench.setup;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
+import io.nvrar.ReduceOp;
+import org.junit.jupiter.api.Test;
+
+/** That all programs make the group that was asked for. */
+class SettingsTest {
+  private static Settings settings(boolean exclusive, boolean programmaticLaunch) {
+    return new Settings(
+        Backend.CUDA,
+        Mode.OF_GPUS,
+        0,
+        MemoryProvider.IPC,
+        exclusive,
+        programmaticLaunch,
+        TimedCollective.ALL_REDUCE,
+        2,
+        1,
+        DataType.BFLOAT16,
+        ReduceOp.SUM,
+        Algorithm.AUTO,
+        0,
+        1024,
+        4096,
+        4,
+        0,
+        -1,
+        30,
+        1 << 20);
+  }
+
+  @Test
+  void groupFromJavaHasWhatWasGiven() {
+    GroupConfig config = settings(false, false).groupConfig();
+    assertThat(config)
+        .isEqualTo(
+            GroupConfig.builder()
+                .backend(Backend.CUDA)
+                .memory(MemoryProvider.IPC)
+                .ringBytes(1 << 20)
+                .gpusPerNode(1)
+                .build());
+    assertThat(settings(true, false).groupConfig())
+        .isEqualTo(config.toBuilder().exclusive(true).build());
+    assertThat(settings(false, true).groupConfig())
+        .isEqualTo(config.toBuilder().programmaticLaunch(true).build());
+  }
+
+  @Test
+  void otherProcessesAreToldWhatWasGiven() {
+    assertThat(settings(false, false).arguments())
+        .doesNotContain("--exclusive", "--programmatic-launch");
+    assertThat(settings(true, false).arguments())
+        .containsSequence("--exclusive", "1")
+        .doesNotContain("--programmatic-launch");
+    assertThat(settings(false, true).arguments())
+        .containsSequence("--programmatic-launch", "1")
+        .doesNotContain("--exclusive");
+    assertThat(settings(true, true).ofSizes(8, 16, 2).arguments())
+        .containsSequence("--exclusive", "1")
+        .containsSequence("--programmatic-launch", "1");
+  }
+}
