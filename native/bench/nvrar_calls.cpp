@@ -35,6 +35,10 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
   config.timeout_ns = kCallTimeoutNs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
+  if (options.links) {
+    std::strcpy(config.link_address, "127.0.0.1");
+    config.links = NVRAR_LINKS_BETWEEN_NODES;
+  }
   config.exclusive = options.exclusive ? 1 : 0;
   config.programmatic_launch = options.programmatic_launch ? 1 : 0;
   config.shared_devices = options.gpus > 0 && options.gpus < team->size() ? 1 : 0;

@@ -150,6 +150,7 @@ const std::map<std::string, Setter>& setters() {
       {"--iters", [](Options* o, Text option, Text text) { o->iterations = small_number(option, text, 1, 1000000); }},
       {"--warmup", [](Options* o, Text option, Text text) { o->warmup = small_number(option, text, 0, 1000000); }},
       {"--repeats", [](Options* o, Text option, Text text) { o->repeats = small_number(option, text, 1, 1000); }},
+      {"--links", [](Options* o, Text option, Text text) { o->links = small_number(option, text, 0, 1) == 1; }},
       {"--ring-bytes", [](Options* o, Text option, Text text) { o->ring_bytes = bytes(option, text); }},
       {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
       {"--json", [](Options* o, Text, Text text) { o->json = text; }},
@@ -289,6 +290,7 @@ const char* usage() {
   --root N              of reduce and broadcast (0)
   --algorithm NAME      of all-reduce: auto (default), one-shot, two-shot, hierarchical
   --ranks-per-node N    simulated nodes of so many ranks (0: all in one)
+  --links 0|1           1: nodes are linked by TCP over loopback, as hosts are
   --ring-bytes BYTES    the group's ringBytes (the library's default)
   --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40)
   --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)

@@ -59,6 +59,7 @@ struct Options {
   int warmup = -1;     // -1: a tenth of the iterations
   int repeats = 0;     // 0: by backend
   uint64_t ring_bytes = 0;
+  bool links = false;
   // On GPUs only.
   int gpus = 0;        // rank r is on GPU r mod gpus; 0: each has its own
   int32_t memory = 0;  // NVRAR_MEMORY_*

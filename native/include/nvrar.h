@@ -68,7 +68,8 @@ enum {
   NVRAR_MISMATCH = 5,         /* members differ: library build, config, or the calls themselves */
   NVRAR_TIMEOUT = 6,          /* the call's deadline passed */
   NVRAR_ABORTED = 7,          /* nvrar_abort was called, here or by a peer */
-  NVRAR_INTERNAL = 8          /* a defect of this library */
+  NVRAR_INTERNAL = 8,         /* a defect of this library */
+  NVRAR_PEER_LOST = 9         /* the connection to a rank on another host broke */
 };
 
 enum { NVRAR_BACKEND_CPU = 1, NVRAR_BACKEND_CUDA = 2 };
@@ -110,6 +111,11 @@ enum {
 /* AUTO: LOCAL if all ranks are in one process, else NVSHMEM if all ranks can use it, else IPC. */
 enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NVRAR_MEMORY_LOCAL = 3 };
 
+/* Which ranks are linked: those on different hosts; or all that are in different nodes (ranks_per_node), also on one
+ * host, for tests and measurements. */
+enum { NVRAR_LINKS_BETWEEN_HOSTS = 0, NVRAR_LINKS_BETWEEN_NODES = 1 };
+#define NVRAR_LINK_ADDRESS_BYTES 48
+
 typedef struct nvrar_config {
   uint32_t size;          /* sizeof(nvrar_config) */
   int32_t backend;        /* NVRAR_BACKEND_* */
@@ -122,7 +128,7 @@ typedef struct nvrar_config {
                              backend's default */
   uint64_t timeout_ns;    /* the longest that a call may go without progress; restarts with each launch of a collective,
                              and in a batch whenever any of its transfers makes progress; > 0 */
-  /* The CPU backend ignores the fields below. */
+  /* The CPU backend ignores the fields from here to `reserved`. */
   int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
   uint32_t concurrent_groups; /* how many groups may have calls on a device at once, so that the blocks of all fit; 0:
                                  2, at most 64 */
@@ -138,6 +144,15 @@ typedef struct nvrar_config {
                                    launched so must wait for the kernel before them (griddepcontrol.wait) before they
                                    end and before they touch memory. Needs compute capability 9.0 */
   uint32_t reserved;            /* 0 */
+  /* Links, which only the CPU backend has yet: TCP connections between ranks that do not share memory. nvrar_connect
+     makes them, within join_timeout_ns. */
+  char link_address[NVRAR_LINK_ADDRESS_BYTES]; /* the numeric IPv4 or IPv6 address of this host at which this rank
+                                                  listens for ranks of other hosts, as text that ends with a 0; "": it
+                                                  has no links, and a group whose ranks are on several hosts is refused
+                                                */
+  uint16_t link_port_first;                    /* it listens at a free port from this one ... */
+  uint16_t link_port_last;                     /* ... to this one; both 0: at any */
+  int32_t links;                               /* NVRAR_LINKS_* */
 } nvrar_config;
 
 /* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
@@ -195,8 +210,8 @@ typedef struct nvrar_failure {
   nvrar_status status; /* NVRAR_OK while nothing failed */
   uint64_t sequence; /* number of the failed call, as in nvrar_call; after an abort: of the collective that was running
                         on the aborting rank, 0 if none was */
-  uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT), or made a
-                          different call (NVRAR_MISMATCH) */
+  uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT), made a
+                          different call (NVRAR_MISMATCH), or is the one that was lost (NVRAR_PEER_LOST) */
 } nvrar_failure;
 
 /* NVRAR_ABI_VERSION of the library that is loaded. */

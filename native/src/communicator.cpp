@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/random.h"
+#include "common/sha256.h"
 #include "cpu/cpu_member.h"
 #include "cuda/launch/fatbin.h"
 #include "cuda/member/cuda_member.h"
@@ -60,6 +61,16 @@ const nvrar_config& check_config(const nvrar_config& config) {
   }
   if (config.reserved != 0) invalid("config.reserved is not 0");
   if (config.timeout_ns == 0) invalid("config.timeout_ns is 0: every wait needs an end");
+  if (config.links < NVRAR_LINKS_BETWEEN_HOSTS || config.links > NVRAR_LINKS_BETWEEN_NODES) {
+    invalid("there are no links " + std::to_string(config.links));
+  }
+  if (std::memchr(config.link_address, 0, sizeof config.link_address) == nullptr) {
+    invalid("config.link_address does not end with a 0");
+  }
+  if (config.link_port_first > config.link_port_last || (config.link_port_first == 0) != (config.link_port_last == 0)) {
+    invalid("config.link_port_first " + std::to_string(config.link_port_first) + " to link_port_last " +
+            std::to_string(config.link_port_last) + " are no ports");
+  }
   const uint64_t ring_bytes = config.ring_bytes;
   const bool nodes = topology_of(config).nodes() > 1;
   const uint64_t ring_min = nodes ? protocol::kMinRingBytesOfNodes : protocol::kMinRingBytes;
@@ -107,8 +118,19 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
     return std::make_unique<cuda::CudaMember>(member);
   }
-  return std::make_unique<cpu::CpuMember>(static_cast<uint32_t>(config.rank), topology_of(config), config.ring_bytes,
-                                          config.timeout_ns, group_hash);
+  cpu::CpuMemberConfig member;
+  member.rank = static_cast<uint32_t>(config.rank);
+  member.topology = topology_of(config);
+  member.ring_bytes = config.ring_bytes;
+  member.timeout_ns = config.timeout_ns;
+  member.group_hash = group_hash;
+  member.secret = hmac_sha256(id.random, {});
+  member.link_address = config.link_address;
+  member.first_port = config.link_port_first;
+  member.last_port = config.link_port_last;
+  member.links = config.links;
+  member.join_timeout_ns = config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
+  return std::make_unique<cpu::CpuMember>(member);
 }
 
 std::string describe_meeting(const BatchResult& result) {
@@ -208,6 +230,7 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   member_->describe(&descriptor);
   descriptor.tuning_hash = tuning_.hash();
   descriptor.ranks_per_node = member_->layout().topology.ranks_per_node;
+  descriptor.host = control::HostKey::of_this_process();
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
 }
@@ -265,6 +288,11 @@ void Communicator::connect(const uint8_t* blobs) {
       throw Error(NVRAR_MISMATCH, who + " was prepared with another tuning table than this rank (" +
                                       std::to_string(member_->rank()) + ")");
     }
+    if (peer.backend == NVRAR_BACKEND_CUDA && !(peer.host == own.host)) {
+      throw Error(NVRAR_UNAVAILABLE, who + " is on another host than this rank (" + std::to_string(member_->rank()) +
+                                         "): groups on GPUs cannot span hosts yet");
+    }
+    if (peer.links != own.links) throw differs("links", std::to_string(peer.links), std::to_string(own.links));
     if (peer.rank != rank) {
       invalid("descriptor " + std::to_string(rank) + " is rank " + std::to_string(peer.rank) +
               "'s: descriptors come in rank order");
@@ -368,6 +396,7 @@ void Communicator::throw_poisoned(const control::Poison& poison, const std::stri
   }
   if (poison_sentence_.empty()) {
     member_->update_record();
+    member_->update_remote();
     const nvrar_call own = member_->segments().call_of(member_->rank());
     const bool was_in = own.state == NVRAR_CALL_RUNNING || own.state == NVRAR_CALL_FAILED;
     poison_sentence_ = describe_failure(poison, member_->rank(), running.empty() && was_in ? describe(own) : running,
@@ -411,7 +440,11 @@ uint32_t Communicator::visible_rank(int32_t rank) const {
 
 nvrar_call Communicator::call_of(int32_t rank) const {
   const uint32_t visible = visible_rank(rank);
-  if (visible == member_->rank()) member_->update_record();
+  if (visible == member_->rank()) {
+    member_->update_record();
+  } else {
+    member_->update_remote();
+  }
   return member_->segments().call_of(visible);
 }
 

@@ -122,6 +122,8 @@ std::string describe_failure(const control::Poison& poison, uint32_t own, const 
     case NVRAR_SYSTEM:
       return origin + " could enqueue only a part of its " + call_of(poison, ranks) + ", which ended the group" +
              in_call;
+    case NVRAR_PEER_LOST:
+      return origin + " lost its connection to " + missing + in_call;
     case NVRAR_INTERNAL:
       return "a packet of " + missing + " was overwritten before " + origin + " had read it: a defect of this library" +
              in_call;

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
+#include "control/host_key.h"
 #include "control/shared_segment.h"
 #include "cuda/driver/driver.h"
 #include "cuda/memory/symmetric_memory.h"
 #include "cuda/nvshmem/nvshmem_config.h"
+#include "link/link_address.h"
 
 namespace nvrar {
 
@@ -45,7 +47,11 @@ struct Descriptor {
   uint32_t exclusive;
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 376];
+  control::HostKey host;
+  // Used by the CPU backend only.
+  link::LinkAddress link;
+  int32_t links;  // NVRAR_LINKS_*
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 424];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -48,6 +48,8 @@ class Member {
 
   // Updates this member's flight record with the enqueued calls that have ended since.
   virtual void update_record() noexcept {}
+  // Updates what is known of ranks whose memory is not mapped; may take a moment.
+  virtual void update_remote() noexcept {}
 
   // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }
@@ -61,11 +63,11 @@ class Member {
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
-  // rings_on_host: the shared segments also hold the rings.
-  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
+  // rings_on_host: the layout of the rings that the shared segments also hold; null if there are none.
+  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash,
+         const protocol::RingLayout* rings_on_host)
       : layout_(layout),
-        segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash,
-                                                           rings_on_host ? &layout_ : nullptr)) {}
+        segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash, rings_on_host)) {}
 
   static std::vector<control::SegmentAddress> segments_of(const std::vector<Descriptor>& descriptors) {
     std::vector<control::SegmentAddress> addresses;
@@ -73,7 +75,7 @@ class Member {
     return addresses;
   }
 
-  const protocol::RingLayout layout_;
+  protocol::RingLayout layout_;  // map_peers may change its topology
   // Shared with the owners of memory that peers may still write to after this member is gone.
   std::shared_ptr<control::GroupSegments> segments_;
 };

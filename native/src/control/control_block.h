@@ -25,8 +25,8 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 struct Poison {
   nvrar_status status = NVRAR_OK;
   uint32_t origin = 0;
-  // Bit r: rank r was missing (NVRAR_TIMEOUT), made a different call (NVRAR_MISMATCH), or left and so ended calls that
-  // waited for it (NVRAR_ABORTED).
+  // Bit r: rank r was missing (NVRAR_TIMEOUT), made a different call (NVRAR_MISMATCH), was lost (NVRAR_PEER_LOST), or
+  // left and so ended calls that waited for it (NVRAR_ABORTED).
   uint8_t ranks = 0;
   uint64_t sequence = 0;
 
@@ -43,7 +43,7 @@ struct Poison {
   // A word that this library cannot have written counts as a failure, too.
   static Poison unpack(uint64_t word) noexcept {
     const auto status = static_cast<uint32_t>(word & 0xFF);
-    const bool is_failure = status != NVRAR_OK && status <= NVRAR_INTERNAL;
+    const bool is_failure = status != NVRAR_OK && status <= NVRAR_PEER_LOST;
     return {word == 0 || is_failure ? static_cast<nvrar_status>(status) : NVRAR_INTERNAL,
             static_cast<uint32_t>(word >> 8 & 0xFF), static_cast<uint8_t>(word >> 16 & 0xFF), word >> 24};
   }

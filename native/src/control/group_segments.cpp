@@ -12,10 +12,13 @@ GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash,
   segments_[rank_] = SharedSegment::create(rings, rank_, world_, group_hash);
 }
 
-void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses) {
+void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, uint32_t remote) {
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    pids_[rank] = addresses[rank].pid;
-    if (rank != rank_) segments_[rank] = SharedSegment::map_peer(addresses[rank], rank, own().group_hash);
+    const bool is_remote = (remote >> rank & 1) != 0;
+    pids_[rank] = is_remote ? 0 : addresses[rank].pid;
+    if (rank == rank_) continue;
+    segments_[rank] = is_remote ? SharedSegment::of_remote(rank, own().group_hash)
+                                : SharedSegment::map_peer(addresses[rank], rank, own().group_hash);
   }
   // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
   // abort sees the peers, or the check of the poison after this store sees the abort.
@@ -23,7 +26,7 @@ void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses) {
 }
 
 bool GroupSegments::gone(uint32_t rank) const noexcept {
-  return closed(rank) || (::kill(pids_[rank], 0) != 0 && errno == ESRCH);
+  return closed(rank) || (pids_[rank] != 0 && ::kill(pids_[rank], 0) != 0 && errno == ESRCH);
 }
 
 void GroupSegments::poison(const Poison& poison) noexcept {

@@ -25,12 +25,15 @@ class GroupSegments {
   uint32_t rank() const noexcept { return rank_; }
   uint32_t world() const noexcept { return world_; }
   SegmentAddress address() const noexcept { return segments_[rank_].address(); }
-  // Throws NVRAR_SYSTEM.
-  void map_peers(const std::vector<SegmentAddress>& addresses);
+  // remote: the ranks on other hosts, one bit each, whose segments cannot be mapped. Throws NVRAR_SYSTEM.
+  void map_peers(const std::vector<SegmentAddress>& addresses, uint32_t remote = 0);
   // Valid for the own rank, and after map_peers for every rank.
   ControlBlock& control(uint32_t rank) const noexcept { return segments_[rank].control(); }
   ControlBlock& own() const noexcept { return control(rank_); }
   protocol::Packet* rings(uint32_t rank) const noexcept { return segments_[rank].rings(); }
+
+  // Empties the own rings, before any peer stores to them.
+  void fill_rings(const protocol::RingLayout& layout) noexcept { segments_[rank_].fill_rings(layout); }
 
   // Stores the failure unless there is one already, and gives the peers the same word. Never blocks. Any thread may
   // call.
@@ -50,7 +53,7 @@ class GroupSegments {
   uint32_t rank_;
   uint32_t world_;
   std::array<SharedSegment, protocol::kMaxRanks> segments_;
-  std::array<int32_t, protocol::kMaxRanks> pids_{};
+  std::array<int32_t, protocol::kMaxRanks> pids_{};  // 0 for ranks on other hosts
   std::atomic<bool> peers_mapped_{false};
   TickClock clock_;
 };

@@ -65,11 +65,28 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   control->group_hash = group_hash;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
-  // Areas of epoch packets stay zero, as the kernel provides them: epoch 0 is never used.
-  if (rings != nullptr) {
-    std::memset(segment.rings() + rings->sentinel_begin(), 0xFF,
-                (rings->sentinel_end() - rings->sentinel_begin()) * protocol::kPacketBytes);
-  }
+  if (rings != nullptr) segment.fill_rings(*rings);
+  return segment;
+}
+
+void SharedSegment::fill_rings(const protocol::RingLayout& layout) noexcept {
+  const auto fill = [&](uint64_t begin, uint64_t end, int byte) {
+    std::memset(rings() + begin, byte, (end - begin) * protocol::kPacketBytes);
+  };
+  fill(0, layout.sentinel_begin(), 0);  // epoch 0 is never used
+  fill(layout.sentinel_begin(), layout.sentinel_end(), 0xFF);
+  fill(layout.sentinel_end(), layout.total_slots(), 0);
+}
+
+SharedSegment SharedSegment::of_remote(uint32_t rank, uint64_t group_hash) {
+  SharedSegment segment;
+  void* const base = ::mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED)
+    throw Error(NVRAR_SYSTEM, "cannot reserve memory for a rank on another host: " + reason(errno));
+  segment.mapping_ = Mapping(base, kControlBytes);
+  auto* control = new (base) ControlBlock;
+  control->rank = rank;
+  control->group_hash = group_hash;
   return segment;
 }
 

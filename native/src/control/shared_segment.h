@@ -27,6 +27,13 @@ class SharedSegment {
   // file at that address is not this group's.
   static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);
 
+  // Stands for the segment of a rank on another host: memory of this process alone, without rings, that holds what is
+  // known of that rank. Throws NVRAR_SYSTEM.
+  static SharedSegment of_remote(uint32_t rank, uint64_t group_hash);
+
+  // Fills the rings with empty slots.
+  void fill_rings(const protocol::RingLayout& layout) noexcept;
+
   SegmentAddress address() const noexcept;
   ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }
   protocol::Packet* rings() const noexcept {

@@ -2,42 +2,129 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "call/launches.h"
+#include "common/watched.h"
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
+#include "cpu/reach.h"
 
 namespace nvrar::cpu {
 using protocol::EpochPacket;
 
-CpuMember::CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
-                     uint64_t group_hash)
-    : Member(rank, {ring_bytes == 0 ? kDefaultRingBytes : ring_bytes, topology}, group_hash, true),
-      timeout_ns_(timeout_ns) {
+namespace {
+
+// Rings for any topology that the group may turn out to have: those of several nodes have one hop more.
+protocol::RingLayout widest(const protocol::RingLayout& layout, bool may_span) noexcept {
+  protocol::RingLayout rings = layout;
+  if (may_span && layout.topology.world > 1) rings.topology.ranks_per_node = 1;
+  return rings;
+}
+
+// While it lives, the calling thread takes what arrives on the links.
+class CallOfLinks {
+ public:
+  explicit CallOfLinks(link::Links* links) noexcept : links_(links) {
+    if (links_ != nullptr) links_->begin_call();
+  }
+  ~CallOfLinks() {
+    if (links_ != nullptr) links_->end_call();
+  }
+  CallOfLinks(const CallOfLinks&) = delete;
+  CallOfLinks& operator=(const CallOfLinks&) = delete;
+
+ private:
+  link::Links* const links_;
+};
+
+}  // namespace
+
+CpuMember::CpuMember(const CpuMemberConfig& config)
+    : CpuMember(config, {config.ring_bytes == 0 ? kDefaultRingBytes : config.ring_bytes, config.topology}) {}
+
+CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout)
+    : CpuMember(config, layout, widest(layout, !config.link_address.empty())) {}
+
+CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout,
+                     const protocol::RingLayout& rings)
+    : Member(config.rank, layout, config.group_hash, &rings),
+      timeout_ns_(config.timeout_ns),
+      join_timeout_ns_(config.join_timeout_ns),
+      secret_(config.secret),
+      link_mode_(config.links) {
   control::ControlBlock& own = segments_->own();
-  ranks_[rank] = {&own, segments_->rings(rank), own.owner_base + control::kControlBytes};
-  waiter_ = Waiter(&own, topology.world, timeout_ns);
-  point_to_point_ = PointToPoint(layout_, rank);
+  ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
+  if (rings.hops() != layout.hops()) segments_->fill_rings(layout);
+  if (!config.link_address.empty() && layout.topology.world > 1) {
+    remote_ = std::make_unique<RemoteRanks>(config.link_address, config.first_port, config.last_port);
+  }
+}
+
+CpuMember::~CpuMember() { remote_.reset(); }
+
+void CpuMember::describe(Descriptor* descriptor) const {
+  descriptor->segment = segments_->address();
+  descriptor->links = link_mode_;
+  if (remote_ != nullptr) descriptor->link = remote_->address();
 }
 
 void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
-  segments_->map_peers(segments_of(descriptors));
+  const protocol::Topology prepared = layout_.topology;
+  const Reach reach = reach_of(descriptors, rank(), link_mode_, layout_);
+  layout_.topology = reach.topology;
+  if (reach.topology.nodes() != prepared.nodes()) segments_->fill_rings(layout_);
+  segments_->map_peers(segments_of(descriptors), reach.remote);
+  uint32_t here = 0;
   for (uint32_t peer = 0; peer < world(); ++peer) {
+    if ((reach.remote >> peer & 1) != 0) continue;
+    ++here;
     if (peer == rank()) continue;
     control::ControlBlock& control = segments_->control(peer);
     const bool same_process = descriptors[peer].segment.pid == ::getpid();
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
-    ranks_[peer] = {&control, segments_->rings(peer), base + control::kControlBytes};
+    ranks_[peer] = {&control, segments_->rings(peer), base + control::kControlBytes, nullptr};
   }
+  if (reach.remote != 0) {
+    link(descriptors, reach.remote);
+  } else {
+    remote_.reset();  // nobody has to listen
+  }
+  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, links());
+  point_to_point_ = PointToPoint(layout_, rank());
+}
+
+void CpuMember::link(const std::vector<Descriptor>& descriptors, uint32_t remote) {
+  std::vector<link::Remote> remotes;
+  for (uint32_t peer = 0; peer < world(); ++peer) {
+    if ((remote >> peer & 1) != 0) remotes.push_back({peer, descriptors[peer].link});
+  }
+  remote_->connect(segments_.get(), layout_, secret_, remotes,
+                   control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
+  for (const link::Remote& peer : remotes) {
+    ranks_[peer.rank] = {&segments_->control(peer.rank), nullptr, 0, remote_->links().to(peer.rank)};
+  }
+  linked_ = true;
+}
+
+void CpuMember::poison(const control::Poison& poison) noexcept {
+  Member::poison(poison);
+  if (linked_) remote_->tell(poisoned());
+}
+
+void CpuMember::update_remote() noexcept {
+  if (linked_) remote_->learn();
 }
 
 control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record,
                                uint64_t /*stream*/) noexcept {
   const FloatControl same_on_all_ranks;
+  const CallOfLinks taking(links());
   control::FlightRecord& flight = segments_->own().flight;
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
-  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction);
+  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links());
   Launches launches(call, plan, layout_, rank(), sequence);
   for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must detect an abort, too.
@@ -49,6 +136,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
     ++epoch_;
     waiter_.restart();
     if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
+    if (linked_) remote_->enter(epoch_);
     protocol::Launch& launch = launches.at(i);
     launch.epoch = epoch_;
     if (!run_launch(port, plan, launch)) {
@@ -64,6 +152,7 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
 
 control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
                                      uint64_t /*stream*/, BatchResult* result) {
+  const CallOfLinks taking(links());
   point_to_point_.begin(transfers, count, group_sequence);
   waiter_.restart();
   TransferPort port(ranks_.data(), rank());

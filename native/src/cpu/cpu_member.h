@@ -3,40 +3,69 @@
 #define NVRAR_CPU_CPU_MEMBER_H
 
 #include <array>
+#include <atomic>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/member.h"
 #include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
+#include "cpu/remote_ranks.h"
 
 namespace nvrar::cpu {
 
 constexpr uint64_t kDefaultRingBytes = uint64_t{1} << 20;
 
+struct CpuMemberConfig {
+  uint32_t rank = 0;
+  protocol::Topology topology{};
+  uint64_t ring_bytes = 0;  // 0: the default
+  uint64_t timeout_ns = 0;
+  uint64_t group_hash = 0;
+  Digest secret{};           // of the group
+  std::string link_address;  // "": no links
+  uint16_t first_port = 0;
+  uint16_t last_port = 0;
+  int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
+  uint64_t join_timeout_ns = 0;
+};
+
 class CpuMember final : public Member {
  public:
-  CpuMember(uint32_t rank, const protocol::Topology& topology, uint64_t ring_bytes, uint64_t timeout_ns,
-            uint64_t group_hash);
+  explicit CpuMember(const CpuMemberConfig& config);
+  ~CpuMember() override;
 
   // Its launches have one shape, that of the calling thread.
   Plan plan(const Call& call, const TuningTable& tuning) const override {
     return make_plan(call, layout_, tuning, kCpuPlanLimits);
   }
-  void describe(Descriptor* descriptor) const override { descriptor->segment = segments_->address(); }
+  void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) noexcept override;
   control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                             BatchResult* result) override;
+  void poison(const control::Poison& poison) noexcept override;
+  void update_remote() noexcept override;
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:
+  CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout);
+  CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout, const protocol::RingLayout& rings);
+  void link(const std::vector<Descriptor>& descriptors, uint32_t remote);
+  link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
   control::Poison failure_of(const CpuPort& port, uint64_t sequence) const noexcept;
   uint8_t ranks_not_entered() const noexcept;
   uint8_t really_missing(uint8_t late) const noexcept;
 
   const uint64_t timeout_ns_;
+  const uint64_t join_timeout_ns_;
+  const Digest secret_;
+  const int32_t link_mode_;
   uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
+  std::unique_ptr<RemoteRanks> remote_;  // null without an address
+  std::atomic<bool> linked_{false};      // whether there are remote ranks
   Waiter waiter_;
   PointToPoint point_to_point_;
 };

@@ -11,6 +11,7 @@
 #include "cpu/packet_access.h"
 #include "cpu/reduction.h"
 #include "cpu/waiter.h"
+#include "link/links.h"
 #include "protocol/launch.h"
 
 namespace nvrar::cpu {
@@ -18,7 +19,8 @@ namespace nvrar::cpu {
 struct MappedRank {
   control::ControlBlock* control = nullptr;
   protocol::Packet* rings = nullptr;
-  uint64_t rings_name = 0;  // the address for announce_packet_sent
+  uint64_t rings_name = 0;     // the address for announce_packet_sent
+  link::Link* link = nullptr;  // to a rank on another host, whose rings are not mapped
 };
 
 class CpuPort {
@@ -29,21 +31,28 @@ class CpuPort {
     const uint8_t* data;
   };
 
-  // reduction: null for calls that do not reduce.
+  // reduction: null for calls that do not reduce. links: null if all ranks are on this host.
   CpuPort(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
-          const Reduction* reduction) noexcept
+          const Reduction* reduction, link::Links* links) noexcept
       : ranks_(ranks),
         rank_(rank),
         topology_(topology),
         own_rings_(ranks[rank].rings),
         waiter_(waiter),
-        reduction_(reduction) {}
+        reduction_(reduction),
+        links_(links) {}
 
   // The caller's thread is the only worker.
   static NVRAR_HD constexpr uint64_t worker() { return 0; }
   static NVRAR_HD constexpr uint64_t workers() { return 1; }
 
-  NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) { put(ranks_[peer], slot, packet); }
+  NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) {
+    if (ranks_[peer].link != nullptr) [[unlikely]] {
+      put_remote(*ranks_[peer].link, slot, packet);
+    } else {
+      put(ranks_[peer], slot, packet);
+    }
+  }
 
   template <class Packets>
   NVRAR_HD bool take(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
@@ -86,7 +95,9 @@ class CpuPort {
   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result);
 
   void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
-    for (uint32_t i = 0; i < peers.count(); ++i) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      if (ranks_[peers[i]].link == nullptr) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+    }
   }
   template <class Packets>
   void soon_taken(uint64_t slot) {
@@ -101,6 +112,7 @@ class CpuPort {
     for (uint32_t hop = 1; hop < topology_.world; ++hop) {
       control::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
     }
+    if (links_ != nullptr) links_->flush();
   }
   void differ(uint32_t source) { differing_ |= static_cast<uint8_t>(1u << source); }
 
@@ -120,6 +132,14 @@ class CpuPort {
     protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
     announce_packet_sent(peer.rings_name + slot * protocol::kPacketBytes);
     store_packet(peer.rings + slot, packet);
+  }
+
+  // A packet of one epoch, which is in its second half.
+  static void put_remote(link::Link& link, uint64_t slot, Packet packet) {
+    typedef uint64_t Words __attribute__((vector_size(16)));
+    const auto words = reinterpret_cast<Words>(packet);
+    const uint64_t payload = words[0];
+    link.put(link::FrameKind::kPackets, slot, words[1], &payload, sizeof payload);
   }
 
   // Calls visit(i) for the packets of a run until one returns false. One iteration handles a whole cache line, because
@@ -150,6 +170,10 @@ class CpuPort {
   void push_bytes(uint32_t peer, uint64_t slot, const uint8_t* from, uint32_t bytes, uint64_t epoch) {
     constexpr uint32_t kBytes = Packets::kPayloadBytes;
     const MappedRank to = ranks_[peer];
+    if (to.link != nullptr) [[unlikely]] {
+      to.link->put(link::FrameKind::kPackets, slot, epoch, from, bytes);
+      return;
+    }
     const uint32_t whole = bytes / kBytes;
     each_packet(
         whole, [&](size_t i) __attribute__((always_inline)) {
@@ -289,6 +313,7 @@ class CpuPort {
   Packet* own_rings_;
   Waiter* waiter_;
   const Reduction* reduction_;
+  link::Links* links_;
   uint8_t differing_ = 0;
   WaitResult result_ = WaitResult::kArrived;
   uint32_t waiting_for_ = 0;

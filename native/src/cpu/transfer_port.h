@@ -22,6 +22,10 @@ class TransferPort {
 #if defined(NVRAR_TEST_ADVERSE)  // a stall within a step, so that its packets arrive far apart
     if (++test_puts_ % 509 == 0) ::sched_yield();
 #endif
+    if (ranks_[peer].link != nullptr) [[unlikely]] {
+      ranks_[peer].link->put_numbered(slot, payload, epoch);
+      return;
+    }
     announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
     store_packet(ranks_[peer].rings + slot, reinterpret_cast<protocol::Packet>(Words{payload, epoch}));
   }
@@ -46,6 +50,10 @@ class TransferPort {
 
   // Called after the last put of a step.
   void wake(uint32_t peer) {
+    if (ranks_[peer].link != nullptr) [[unlikely]] {
+      ranks_[peer].link->flush();
+      return;
+    }
     full_fence();
     control::wake_if_asleep(*ranks_[peer].control);
   }

@@ -19,8 +19,12 @@ constexpr uint64_t kLongestSleepNs = 100'000'000;
 // About 20 us of pauses if every rank has a core, else just enough for a packet that is already in flight.
 constexpr uint32_t kSpinsAlone = 500;
 constexpr uint32_t kSpinsCrowded = 16;
+// A look at a link is a system call.
+constexpr uint32_t kLooksAlone = 40;
+constexpr uint32_t kLooksCrowded = 4;
 constexpr uint64_t kYieldNs = 200'000;
-[[maybe_unused]] constexpr uint64_t kSleepsWhileFresh = 8;
+constexpr uint64_t kAskNs = 50'000'000;
+constexpr uint64_t kSleepsWhileFresh = 8;
 
 }  // namespace
 
@@ -30,11 +34,24 @@ uint32_t usable_cores() noexcept {
   return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-Waiter::Waiter(control::ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept
+Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, link::Links* links) noexcept
     : own_(own),
       timeout_ns_(timeout_ns),
       yield_ns_(kYieldNs),
-      spins_(world > usable_cores() ? kSpinsCrowded : kSpinsAlone) {}
+      spins_(ranks > usable_cores() ? kSpinsCrowded : kSpinsAlone),
+      looks_(ranks > usable_cores() ? kLooksCrowded : kLooksAlone),
+      ask_ns_(std::max<uint64_t>(1, std::min(kAskNs, fresh_ns(timeout_ns) / kSleepsWhileFresh))),
+      links_(links) {}
+
+void Waiter::ask(uint64_t waited_ns) noexcept {
+  const uint64_t due = waited_ns / ask_ns_;
+  if (due == 0) {
+    asked_ = 0;
+  } else if (due > asked_) {
+    asked_ = due;
+    links_->tell_all(link::FrameKind::kAsk, nullptr, 0);
+  }
+}
 
 void Waiter::sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept {
 #if defined(NVRAR_TEST_ADVERSE)

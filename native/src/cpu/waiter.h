@@ -12,6 +12,7 @@
 #include "control/control_block.h"
 #include "control/tick_clock.h"
 #include "cpu/packet_access.h"
+#include "link/links.h"
 
 namespace nvrar::cpu {
 
@@ -22,7 +23,8 @@ enum class WaitResult { kArrived, kPoisoned, kExpired };
 class Waiter {
  public:
   Waiter() = default;
-  Waiter(control::ControlBlock* own, uint32_t world, uint64_t timeout_ns) noexcept;
+  // ranks: of the group on this host. links: to the ranks of other hosts; null if there are none.
+  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, link::Links* links = nullptr) noexcept;
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
   void restart() noexcept { first_miss_ns_ = 0; }
@@ -34,9 +36,16 @@ class Waiter {
   // The awaited packet may come from any of these ranks, one bit each.
   template <class Arrived>
   WaitResult wait(uint8_t sources, Arrived arrived) noexcept {
-    for (uint32_t i = 0; i < spins_; ++i) {
-      if (arrived()) return WaitResult::kArrived;
-      cpu_relax();
+    if (links_ == nullptr) [[likely]] {
+      for (uint32_t i = 0; i < spins_; ++i) {
+        if (arrived()) return WaitResult::kArrived;
+        cpu_relax();
+      }
+    } else {
+      for (uint32_t i = 0; i < looks_; ++i) {
+        if (arrived()) return WaitResult::kArrived;
+        links_->look();
+      }
     }
     const uint64_t begin_ns = control::monotonic_ns();
     if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
@@ -58,8 +67,10 @@ class Waiter {
       const uint64_t gone_ns = now_ns - first_miss_ns_;
       // Polls once more, because this process may have been stopped since the poll above.
       if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;
+      if (links_ != nullptr) ask(now_ns - begin_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
+        if (links_ != nullptr) links_->look();
       } else {
         sleep(arrived, timeout_ns_ - gone_ns);
       }
@@ -73,16 +84,24 @@ class Waiter {
     const uint32_t seen = own_->doorbell.load(std::memory_order_acquire);
     own_->sleeping.store(1, std::memory_order_relaxed);
     full_fence();
+    if (links_ != nullptr) links_->hand_over();
     if (!arrived() && own_->poison.load(std::memory_order_acquire) == 0) sleep_on_doorbell(seen, at_most_ns);
+    if (links_ != nullptr) links_->take_back();
     own_->sleeping.store(0, std::memory_order_relaxed);
   }
   void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
+  // Asks the ranks of other hosts now and then what they are doing, so that it is known when the deadline passes.
+  void ask(uint64_t waited_ns) noexcept;
 
   control::ControlBlock* own_ = nullptr;
   uint64_t timeout_ns_ = 0;
   uint64_t yield_ns_ = 0;
   uint64_t first_miss_ns_ = 0;
   uint32_t spins_ = 0;
+  uint32_t looks_ = 0;  // instead of spins, where there are links
+  uint64_t ask_ns_ = 0;
+  uint64_t asked_ = 0;  // how often in this wait
+  link::Links* links_ = nullptr;
 };
 
 }  // namespace nvrar::cpu

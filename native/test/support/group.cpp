@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <new>
@@ -24,6 +25,7 @@ bool is_set(const char* name) {
 
 }  // namespace
 
+bool linked_nodes() { return is_set("NVRAR_TEST_LINKS") && !on_gpu(); }
 bool exclusive_groups() { return is_set("NVRAR_TEST_EXCLUSIVE"); }
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options) {
@@ -39,6 +41,10 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.join_timeout_ns = 30'000 * kMs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
+  if (options.linked || linked_nodes()) {
+    std::strcpy(config.link_address, "127.0.0.1");
+    config.links = NVRAR_LINKS_BETWEEN_NODES;
+  }
   if (on_gpu()) {
     config.exclusive = exclusive_groups() ? 1 : 0;
     config.programmatic_launch = is_set("NVRAR_TEST_PROGRAMMATIC") ? 1 : 0;
@@ -74,7 +80,10 @@ ThreadGroup::ThreadGroup(int world, const GroupOptions& options) : comms_(static
     EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptor, &comms_[static_cast<size_t>(rank)]), NVRAR_OK)
         << nvrar_last_error();
   }
-  for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_connect(comm, descriptors.data()), NVRAR_OK) << nvrar_last_error();
+  // Ranks that are linked connect to each other, so all connect at once.
+  run([&](int, nvrar_comm* comm) {
+    EXPECT_EQ(nvrar_connect(comm, descriptors.data()), NVRAR_OK) << nvrar_last_error();
+  });
 }
 
 ThreadGroup::~ThreadGroup() {

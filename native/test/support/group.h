@@ -17,6 +17,7 @@ struct GroupOptions {
   uint64_t timeout_ns = 20'000'000'000;  // far longer than any delay on a loaded machine
   int ranks_per_node = 0;
   int32_t memory = NVRAR_MEMORY_AUTO;  // for groups on GPUs
+  bool linked = false;                 // ranks of different nodes reach each other by links only
 };
 
 constexpr uint64_t kSmallRingBytes =
@@ -27,6 +28,8 @@ constexpr uint64_t small_ring_bytes(int ranks_per_node) {
 }
 constexpr uint64_t kMs = 1'000'000;
 
+// Whether ranks of different nodes are linked in all groups on the CPU, so that all tests run over links.
+bool linked_nodes();
 // Whether groups on GPUs are exclusive, so that no two of them may have calls at once.
 bool exclusive_groups();
 nvrar_config make_config(int rank, int world, const GroupOptions& options);

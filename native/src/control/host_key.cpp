@@ -1,0 +1,39 @@
+#include "control/host_key.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/handle.h"
+
+namespace nvrar::control {
+namespace {
+
+constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
+constexpr char kPidNamespace[] = "/proc/self/ns/pid";
+
+unsigned digit_of(char c) noexcept {
+  return static_cast<unsigned>(c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16);
+}
+
+}  // namespace
+
+HostKey HostKey::of_this_process() noexcept {
+  HostKey key{};
+  const FileDescriptor file(::open(kBootId, O_RDONLY | O_CLOEXEC));
+  char text[64] = {};
+  if (file && ::read(file.get(), text, sizeof text - 1) > 0) {
+    size_t digits = 0;
+    for (const char c : text) {
+      const unsigned digit = digit_of(c);
+      if (digit > 15 || digits == 2 * sizeof key.boot_id) continue;
+      key.boot_id[digits / 2] = static_cast<uint8_t>(key.boot_id[digits / 2] << 4 | digit);
+      ++digits;
+    }
+  }
+  struct stat status {};
+  if (::stat(kPidNamespace, &status) == 0) key.pid_namespace = status.st_ino;
+  return key;
+}
+
+}  // namespace nvrar::control

@@ -1,0 +1,63 @@
+// The ranks of a group that are on other hosts, as one member sees them: what they send is stored into its rings as if
+// they had mapped them, and what they are doing is kept in the control blocks that stand for theirs.
+#ifndef NVRAR_CPU_REMOTE_RANKS_H
+#define NVRAR_CPU_REMOTE_RANKS_H
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "control/group_segments.h"
+#include "link/links.h"
+#include "protocol/ring_layout.h"
+
+namespace nvrar::cpu {
+
+class RemoteRanks final : private link::FrameSink {
+ public:
+  // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
+  RemoteRanks(const std::string& numeric_address, uint16_t first_port, uint16_t last_port)
+      : links_(numeric_address, first_port, last_port) {}
+
+  const link::LinkAddress& address() const noexcept { return links_.address(); }
+  // Links this member to the remote ranks. `segments` has the control blocks that stand for theirs. Throws Error.
+  void connect(control::GroupSegments* segments, const protocol::RingLayout& layout, const Digest& secret,
+               const std::vector<link::Remote>& remotes, uint64_t deadline_ns);
+
+  link::Links& links() noexcept { return links_; }
+  // Before a launch sends or waits. Packets are taken only for this epoch and the next.
+  void enter(uint64_t epoch) noexcept { epoch_.store(epoch, std::memory_order_release); }
+  // Tells all remote ranks what this one is doing, and that the group has failed.
+  void tell(const control::Poison& poison) noexcept;
+  // Asks the remote ranks what they are doing, and waits a moment for the answers.
+  void learn() noexcept;
+
+ private:
+  // What a rank tells of itself.
+  struct State {
+    uint64_t waits_for;
+    uint64_t looked_ago_ns;
+    nvrar_call call;
+  };
+
+  const char* take(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept override;
+  void broke(uint32_t source) noexcept override;
+  void settled() noexcept override;
+
+  const char* store(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept;
+  State own_state() const noexcept;
+  void note(uint32_t source, const State& state) noexcept;
+
+  control::GroupSegments* segments_ = nullptr;
+  protocol::RingLayout layout_{};
+  std::atomic<uint64_t> epoch_{0};
+  std::array<nvrar_call, protocol::kMaxRanks> known_calls_{};
+  std::array<std::atomic<uint32_t>, protocol::kMaxRanks> answers_{};
+  link::Links links_;  // the last member: its thread ends before the others
+};
+
+}  // namespace nvrar::cpu
+
+#endif  // NVRAR_CPU_REMOTE_RANKS_H

@@ -1,0 +1,46 @@
+// What a link carries: frames, each a head and its payload. All members run the same build, which connecting checks, so
+// the structs travel as they are.
+#ifndef NVRAR_LINK_FRAME_H
+#define NVRAR_LINK_FRAME_H
+
+#include <cstdint>
+
+namespace nvrar::link {
+
+enum class FrameKind : uint16_t {
+  kPackets = 1,   // the payload of packets of one epoch, for the slots from `slot` on
+  kNumbered = 2,  // the same for packets whose epochs are `epoch`, `epoch` + 1 and so on
+  kAsk = 3,       // asks for kState
+  kState = 4,     // what the sender is doing
+  kPoison = 5,    // the sender's group has failed
+  kGoodbye = 6,   // the sender has left the group; the end of the link is no failure
+};
+
+struct FrameHead {
+  uint32_t bytes;  // of the payload
+  FrameKind kind;
+  uint16_t reserved;
+  uint32_t number;  // of this frame on its link: the first is 0
+  uint32_t slot;
+  uint64_t epoch;
+};
+static_assert(sizeof(FrameHead) == 24);
+
+// No frame has more payload; a run has 512 bytes.
+constexpr uint32_t kMostPayloadBytes = 4096;
+
+// Takes what arrives on the links of a member. One thread at a time calls it.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // Returns null, or why the frame is refused: then the link ends, and nothing of the frame was used.
+  virtual const char* take(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept = 0;
+  // The link to this rank has ended without a goodbye.
+  virtual void broke(uint32_t source) noexcept = 0;
+  // Called by the thread of the links after frames were taken: wakes the member if it waits for them.
+  virtual void settled() noexcept = 0;
+};
+
+}  // namespace nvrar::link
+
+#endif  // NVRAR_LINK_FRAME_H

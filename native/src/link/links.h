@@ -1,0 +1,66 @@
+// The links of a member, and the thread that looks after them while the member is in no call. During a call the calling
+// thread looks itself, because waking another thread takes longer than a packet travels.
+#ifndef NVRAR_LINK_LINKS_H
+#define NVRAR_LINK_LINKS_H
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "link/link.h"
+#include "link/meeting.h"
+
+namespace nvrar::link {
+
+class Links {
+ public:
+  // Listens. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
+  Links(const std::string& numeric_address, uint16_t first_port, uint16_t last_port);
+  // Says goodbye, and waits a moment until the peers' hosts have it.
+  ~Links();
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  const LinkAddress& address() const noexcept { return listener_.address(); }
+  // Links this member to the remote ranks, then stops to listen. The sink must outlive this object. Throws what meet()
+  // throws.
+  void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, uint64_t deadline_ns,
+               const std::function<bool()>& ended, FrameSink* sink);
+
+  // Null for a rank on this host.
+  Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
+  bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
+  // Queues a frame on every link and sends it.
+  void tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  void flush() noexcept;
+
+  // From a call's begin to its end the calling thread takes what arrives, whenever it waits.
+  void begin_call() noexcept { caller_takes_.store(true, std::memory_order_relaxed); }
+  void end_call() noexcept { caller_takes_.store(false, std::memory_order_relaxed); }
+  // Before the calling thread sleeps, and after it: meanwhile the thread of the links takes what arrives.
+  void hand_over() noexcept;
+  void take_back() noexcept { begin_call(); }
+  // Takes what has arrived, and goes on with what is left to send. Never blocks.
+  void look() noexcept;
+
+ private:
+  void look_locked(bool* took) noexcept;
+  void run() noexcept;
+
+  Listener listener_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Link*> by_rank_;
+  FrameSink* sink_ = nullptr;
+  FileDescriptor epoll_;
+  FileDescriptor wake_;  // an eventfd, which ends the thread's waits
+  std::thread thread_;
+  std::mutex receive_mutex_;
+  std::atomic<bool> caller_takes_{false};
+  std::atomic<bool> ends_{false};
+};
+
+}  // namespace nvrar::link
+
+#endif  // NVRAR_LINK_LINKS_H

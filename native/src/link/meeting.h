@@ -1,0 +1,55 @@
+// How the links of a group come about. Of two ranks the higher one dials the lower one's listener. Then each proves by
+// an HMAC over both ends' fresh nonces, their ranks and its own role that it knows the group's secret, before anything
+// else that it sends is read. A stranger's connection is closed after a few seconds, and there are few at a time.
+#ifndef NVRAR_LINK_MEETING_H
+#define NVRAR_LINK_MEETING_H
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/handle.h"
+#include "common/sha256.h"
+#include "link/link_address.h"
+
+namespace nvrar::link {
+
+class Listener {
+ public:
+  // Listens at the first free port from `first` to `last`; at any if both are 0. Throws NVRAR_SYSTEM.
+  static Listener open(const std::string& numeric_address, uint16_t first, uint16_t last);
+  Listener() = default;
+
+  int get() const noexcept { return socket_.get(); }
+  const LinkAddress& address() const noexcept { return address_; }
+  void close() noexcept { socket_ = FileDescriptor(); }
+
+ private:
+  FileDescriptor socket_;
+  LinkAddress address_{};
+};
+
+// Who a member is to the members on other hosts.
+struct Identity {
+  uint32_t rank;
+  uint64_t group_hash;
+  Digest secret;
+};
+
+struct Remote {
+  uint32_t rank;
+  LinkAddress address;
+};
+
+// Returns a connected socket for each remote rank. `ended` is asked now and then; when it is true, the meeting ends.
+// Throws NVRAR_SYSTEM with a sentence that names a rank that could not be reached by the deadline (CLOCK_MONOTONIC),
+// its address, and why; NVRAR_ABORTED if it was ended.
+std::map<uint32_t, FileDescriptor> meet(const Listener& listener, const Identity& self,
+                                        const std::vector<Remote>& remotes, uint64_t deadline_ns,
+                                        const std::function<bool()>& ended);
+
+}  // namespace nvrar::link
+
+#endif  // NVRAR_LINK_MEETING_H
