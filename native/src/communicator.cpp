@@ -229,7 +229,7 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   descriptor.group_hash = group_hash_;
   member_->describe(&descriptor);
   descriptor.tuning_hash = tuning_.hash();
-  descriptor.ranks_per_node = member_->layout().topology.ranks_per_node;
+  descriptor.ranks_per_node = member_->layout().topology.largest;
   descriptor.host = control::HostKey::of_this_process();
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);

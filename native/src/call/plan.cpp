@@ -22,7 +22,7 @@ int32_t choice_of(const Call& call, uint64_t bytes, const Topology& topology, co
                   const PlanLimits& limits) noexcept {
   if (call.collective != NVRAR_ALL_REDUCE) return NVRAR_ALGORITHM_AUTO;
   if (call.algorithm != NVRAR_ALGORITHM_AUTO) return call.algorithm;
-  const int32_t tuned = tuning.algorithm(call.data_type, bytes, topology.world, topology.ranks_per_node);
+  const int32_t tuned = tuning.algorithm(call.data_type, bytes, topology.world, topology.largest);
   return tuned != NVRAR_ALGORITHM_AUTO ? tuned : built_in_choice(bytes, topology, limits);
 }
 
@@ -80,7 +80,7 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
 void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
                  const BlockLimits& most, const PlanLimits& limits) noexcept {
   const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
-                                  : plan->algorithm == Algorithm::kHierarchical ? topology.ranks_per_node
+                                  : plan->algorithm == Algorithm::kHierarchical ? topology.largest
                                                                                 : 1;
   const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
   const auto shape = [&](uint64_t elements) {

@@ -18,7 +18,7 @@ namespace {
 // Rings for any topology that the group may turn out to have: those of several nodes have one hop more.
 protocol::RingLayout widest(const protocol::RingLayout& layout, bool may_span) noexcept {
   protocol::RingLayout rings = layout;
-  if (may_span && layout.topology.world > 1) rings.topology.ranks_per_node = 1;
+  if (may_span && layout.topology.world > 1) rings.topology = {layout.topology.world, 1};
   return rings;
 }
 

@@ -1,5 +1,6 @@
 #include "cpu/reach.h"
 
+#include <algorithm>
 #include <string>
 
 #include "common/error.h"
@@ -13,33 +14,23 @@ using protocol::Topology;
 
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
-// A host per node. Throws if the ranks of a host are not consecutive, or the hosts' ranks are too uneven.
+// A host per node. Throws if the ranks of a host are not consecutive.
 Topology topology_of_hosts(const std::vector<Descriptor>& descriptors) {
-  const auto world = static_cast<uint32_t>(descriptors.size());
-  std::vector<uint32_t> sizes;
-  for (uint32_t rank = 0; rank < world; ++rank) {
-    if (rank != 0 && descriptors[rank].host == descriptors[rank - 1].host) {
-      ++sizes.back();
-      continue;
-    }
+  Topology topology;
+  topology.world = static_cast<uint32_t>(descriptors.size());
+  for (uint32_t rank = 0; rank < topology.world; ++rank) {
+    if (rank != 0 && descriptors[rank].host == descriptors[rank - 1].host) continue;
     for (uint32_t before = 0; before + 1 < rank; ++before) {
       if (!(descriptors[before].host == descriptors[rank].host)) continue;
       refuse(NVRAR_INVALID_ARGUMENT, "the ranks of a host must be consecutive: " + name(rank) + " is on the host of " +
                                          name(before) + ", and " + name(rank - 1) + " between them is on another");
     }
-    sizes.push_back(1);
+    topology.firsts |= 1u << rank;
   }
-  std::string text;
-  bool even = true;
-  for (size_t node = 0; node < sizes.size(); ++node) {
-    text += (node == 0 ? "" : ", ") + std::to_string(sizes[node]);
-    even = even && (node + 1 < sizes.size() ? sizes[node] == sizes[0] : sizes[node] <= sizes[0]);
+  for (uint32_t node = 0; node < topology.nodes(); ++node) {
+    topology.largest = std::max(topology.largest, topology.size_of(node));
   }
-  if (!even) {
-    refuse(NVRAR_UNAVAILABLE,
-           "the hosts have " + text + " ranks: as yet all must have as many, except that the last may have fewer");
-  }
-  return {world, sizes[0]};
+  return topology;
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ Reach reach_of(const std::vector<Descriptor>& descriptors, uint32_t rank, int32_
   for (const Descriptor& descriptor : descriptors) spans = spans || !(descriptor.host == descriptors[rank].host);
   if (spans) {
     if (prepared.topology.nodes() > 1) {
-      refuse(NVRAR_INVALID_ARGUMENT, "ranks_per_node " + std::to_string(prepared.topology.ranks_per_node) +
+      refuse(NVRAR_INVALID_ARGUMENT, "ranks_per_node " + std::to_string(prepared.topology.largest) +
                                          " divides the ranks of one host into nodes, and these are on several hosts");
     }
     reach.topology = topology_of_hosts(descriptors);

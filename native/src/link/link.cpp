@@ -1,6 +1,7 @@
 #include "link/link.h"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -108,6 +109,9 @@ void Link::end() noexcept {
 
 bool Link::is_delivered() noexcept {
   const std::lock_guard lock(send_mutex_);
+  pollfd state{fd(), 0, 0};
+  (void)::poll(&state, 1, 0);
+  if ((state.revents & (POLLERR | POLLHUP)) != 0) return true;  // there is nobody to take it
   int unsent = 0;
   return dead_ || (out_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
 }

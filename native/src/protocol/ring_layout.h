@@ -47,7 +47,7 @@ struct RingLayout {
   }
 
   // Only groups of several nodes have the exchange hop.
-  NVRAR_HD uint32_t hops() const { return topology.ranks_per_node < topology.world ? 3 : 2; }
+  NVRAR_HD uint32_t hops() const { return topology.is_one_node() ? 2 : 3; }
   NVRAR_HD uint64_t area_slots(PacketKind kind) const {
     return (kind == PacketKind::kEpoch ? ring_bytes / 2 : ring_bytes) / kPacketBytes;
   }

@@ -51,7 +51,7 @@ struct HierarchicalRuns {
   Topology topology;
   uint32_t parts;  // packets for the partial sums of one packet: 2 for 16-bit floats, which are sent as float32
 
-  NVRAR_HD uint32_t slices() const { return topology.ranks_per_node; }
+  NVRAR_HD uint32_t slices() const { return topology.largest; }
   NVRAR_HD uint32_t slice(uint64_t j) const { return static_cast<uint32_t>(j % slices()); }
   NVRAR_HD uint32_t owner(uint64_t j, uint32_t node) const {
     return topology.first_of(node) + slice(j) % topology.size_of(node);
@@ -70,10 +70,12 @@ struct HierarchicalRuns {
   }
   NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const {
-    const uint32_t last = topology.size_of(topology.nodes() - 1);
-    const uint32_t full_needs = needs(slices());
-    const uint32_t last_needs = needs(last);
-    return area_runs / (full_needs > last_needs ? full_needs : last_needs) * slices();
+    uint32_t most = 0;
+    for (uint32_t node = 0; node < topology.nodes(); ++node) {
+      const uint32_t needed = needs(topology.size_of(node));
+      if (needed > most) most = needed;
+    }
+    return area_runs / most * slices();
   }
 
  private:

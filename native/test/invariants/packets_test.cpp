@@ -210,7 +210,7 @@ TEST(Invariant02_Rings, SlicesOfHierarchicalShareNoRunAndHaveOneOwnerPerNode) {
       const uint64_t area_runs = RingLayout{small_ring(topology), topology}.area_runs(kind);
       const protocol::HierarchicalRuns slices{topology, parts};
       Areas areas(area_runs);
-      ASSERT_GE(slices.runs_that_fit(area_runs), slices.slices()) << topology.world << " " << topology.ranks_per_node;
+      ASSERT_GE(slices.runs_that_fit(area_runs), slices.slices()) << topology.world << " " << topology.largest;
       for (uint64_t j = 0; j < slices.runs_that_fit(area_runs); ++j) {
         for (uint32_t node = 0; node < topology.nodes(); ++node) {
           const uint32_t owner = slices.owner(j, node);

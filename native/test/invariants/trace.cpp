@@ -197,7 +197,7 @@ std::string Trace::sum_of(uint32_t first, uint32_t count, const std::vector<std:
   std::string text;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t rank = first + i;
-    if (i == 0 || rank % layout_.topology.ranks_per_node == 0) text += text.empty() ? "(" : " )(";
+    if (i == 0 || layout_.topology.is_first(rank)) text += text.empty() ? "(" : " )(";
     text += " " + values[i];
   }
   return text + " )";

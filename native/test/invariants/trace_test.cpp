@@ -7,6 +7,7 @@
 #include "call/steps.h"
 #include "protocol/slices.h"
 #include "support/pool.h"
+#include "support/topologies.h"
 
 namespace nvrar::test {
 namespace {
@@ -14,11 +15,27 @@ namespace {
 using protocol::PacketKind;
 using protocol::Topology;
 
-constexpr Topology kTopologies[] = {{2, 2}, {3, 3}, {4, 4}, {5, 5}, {8, 8}, {2, 1}, {4, 2},
-                                    {5, 3}, {6, 2}, {7, 3}, {8, 2}, {8, 4}, {4, 1}};
+constexpr Topology kTopologies[] = {{2, 2},
+                                    {3, 3},
+                                    {4, 4},
+                                    {5, 5},
+                                    {8, 8},
+                                    {2, 1},
+                                    {4, 2},
+                                    {5, 3},
+                                    {6, 2},
+                                    {7, 3},
+                                    {8, 2},
+                                    {8, 4},
+                                    {4, 1},
+                                    nodes_of({2, 3}),
+                                    nodes_of({1, 3, 2}),
+                                    nodes_of({1, 1, 1, 5})};
 
 std::string name_of(const Topology& topology) {
-  return std::to_string(topology.world) + " ranks, " + std::to_string(topology.ranks_per_node) + " a node";
+  std::string sizes;
+  for (uint32_t node = 0; node < topology.nodes(); ++node) sizes += " " + std::to_string(topology.size_of(node));
+  return "nodes of" + sizes + " ranks";
 }
 
 // Every algorithm that a group has, with packets of both kinds, at sizes from one element to a full launch.

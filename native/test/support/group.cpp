@@ -41,10 +41,8 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.join_timeout_ns = 30'000 * kMs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
-  if (options.linked || linked_nodes()) {
-    std::strcpy(config.link_address, "127.0.0.1");
-    config.links = NVRAR_LINKS_BETWEEN_NODES;
-  }
+  if (options.may_link || options.linked || linked_nodes()) std::strcpy(config.link_address, "127.0.0.1");
+  if (options.linked || linked_nodes()) config.links = NVRAR_LINKS_BETWEEN_NODES;
   if (on_gpu()) {
     config.exclusive = exclusive_groups() ? 1 : 0;
     config.programmatic_launch = is_set("NVRAR_TEST_PROGRAMMATIC") ? 1 : 0;
@@ -100,6 +98,32 @@ void ThreadGroup::run(const Body& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+[[noreturn]] void run_rank(int rank, int world, const GroupOptions& options, Board* board, const ProcessBody& body) {
+  const nvrar_config config = make_config(rank, world, options);
+  nvrar_comm* comm = nullptr;
+  const auto meet = [&](std::atomic<int>& count) {
+    ++count;
+    while (count < world) ::usleep(200);
+  };
+  // In a process of the group: one that has started the driver of GPUs cannot be forked.
+  if (rank == 0) {
+    EXPECT_EQ(nvrar_unique_id(test_backend(), board->unique_id), NVRAR_OK) << nvrar_last_error();
+    board->has_id = 1;
+  }
+  while (board->has_id == 0) ::usleep(200);
+  EXPECT_EQ(
+      nvrar_prepare(&config, nullptr, 0, board->unique_id, board->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comm),
+      NVRAR_OK)
+      << nvrar_last_error();
+  meet(board->prepared);
+  EXPECT_EQ(nvrar_connect(comm, board->descriptors), NVRAR_OK) << nvrar_last_error();
+  meet(board->connected);
+  if (!::testing::Test::HasFailure()) body(rank, comm, board);
+  EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  if (::testing::Test::HasFailure()) ++board->failures;
+  ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+}
+
 ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const ProcessBody& body) {
   void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
@@ -110,29 +134,7 @@ ProcessGroup::ProcessGroup(int world, const GroupOptions& options, const Process
       pids_.push_back(pid);
       continue;
     }
-    const nvrar_config config = make_config(rank, world, options);
-    nvrar_comm* comm = nullptr;
-    const auto meet = [&](std::atomic<int>& count) {
-      ++count;
-      while (count < world) ::usleep(200);
-    };
-    // In a process of the group: one that has started the driver of GPUs cannot be forked.
-    if (rank == 0) {
-      EXPECT_EQ(nvrar_unique_id(test_backend(), board_->unique_id), NVRAR_OK) << nvrar_last_error();
-      board_->has_id = 1;
-    }
-    while (board_->has_id == 0) ::usleep(200);
-    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, board_->unique_id, board_->descriptors + rank * NVRAR_DESCRIPTOR_BYTES,
-                            &comm),
-              NVRAR_OK)
-        << nvrar_last_error();
-    meet(board_->prepared);
-    EXPECT_EQ(nvrar_connect(comm, board_->descriptors), NVRAR_OK) << nvrar_last_error();
-    meet(board_->connected);
-    if (!::testing::Test::HasFailure()) body(rank, comm, board_);
-    EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
-    if (::testing::Test::HasFailure()) ++board_->failures;
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    run_rank(rank, world, options, board_, body);
   }
 }
 

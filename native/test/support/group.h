@@ -18,6 +18,7 @@ struct GroupOptions {
   int ranks_per_node = 0;
   int32_t memory = NVRAR_MEMORY_AUTO;  // for groups on GPUs
   bool linked = false;                 // ranks of different nodes reach each other by links only
+  bool may_link = false;               // ranks of different hosts may be linked
 };
 
 constexpr uint64_t kSmallRingBytes =
@@ -68,9 +69,13 @@ struct Board {
   uint8_t descriptors[8 * NVRAR_DESCRIPTOR_BYTES];
 };
 
+using ProcessBody = std::function<void(int rank, nvrar_comm* comm, Board* board)>;
+
+// In a process of its own: connects this rank, runs the body, destroys, and ends the process.
+[[noreturn]] void run_rank(int rank, int world, const GroupOptions& options, Board* board, const ProcessBody& body);
+
 class ProcessGroup {
  public:
-  using ProcessBody = std::function<void(int rank, nvrar_comm* comm, Board* board)>;
   // Forks `world` processes that connect, run the body, destroy, and end. Call while no other thread runs.
   ProcessGroup(int world, const GroupOptions& options, const ProcessBody& body);
   ~ProcessGroup();

@@ -121,7 +121,7 @@ class Sums {
   }
   __device__ __forceinline__ Packet result() {
     if constexpr (kNodes) {
-      if (taken_ > topology_.ranks_per_node) {
+      if (taken_ > topology_.first_of(1)) {
         tree_.add(op_, node_);
         node_ = tree_.total(op_);
       }
@@ -176,7 +176,7 @@ class Sums {
   struct NoTree {};
 
   __device__ __forceinline__ bool begins_node() const {
-    return kNodes ? taken_ % topology_.ranks_per_node == 0 : taken_ == 0;
+    return kNodes ? topology_.is_first(taken_) : taken_ == 0;
   }
 
   int32_t op_;

@@ -1,0 +1,49 @@
+// Ranks on several hosts, each of which is a process tree with namespaces of its own for pids and mounts: from one
+// host, nothing of another one's processes can be mapped.
+#include "support/hosts.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "support/group.h"
+
+namespace nvrar::test {
+namespace {
+
+constexpr int kCalls = 200;
+
+// Sums of integers in float32 are exact in any order.
+void sum_exactly(int rank, int world, nvrar_comm* comm, size_t count) {
+  std::vector<float> data(count);
+  for (int call = 0; call < kCalls; ++call) {
+    for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>((i * 7 + static_cast<size_t>(rank + call)) % 1000);
+    ASSERT_EQ(nvrar_all_reduce(comm, reinterpret_cast<uint64_t>(data.data()), reinterpret_cast<uint64_t>(data.data()),
+                               count, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0),
+              NVRAR_OK)
+        << nvrar_last_error();
+    for (size_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int r = 0; r < world; ++r) sum += static_cast<float>((i * 7 + static_cast<size_t>(r + call)) % 1000);
+      ASSERT_EQ(data[i], sum) << "element " << i << " of call " << call;
+    }
+  }
+}
+
+class Hosts : public ::testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(Hosts, SumTheSameNumbersWhateverTheirSizes) {
+  if (!can_make_hosts()) GTEST_SKIP() << "this process may not make namespaces";
+  const int world = std::accumulate(GetParam().begin(), GetParam().end(), 0);
+  EXPECT_TRUE(run_on_hosts(GetParam(), [&](int rank, nvrar_comm* comm, Board*) {
+    for (const size_t count : {size_t{1}, size_t{300}, size_t{20'000}}) sum_exactly(rank, world, comm, count);
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Hosts,
+                         ::testing::Values(std::vector<int>{1, 1}, std::vector<int>{2, 3}, std::vector<int>{3, 2},
+                                           std::vector<int>{1, 1, 2}, std::vector<int>{1, 3}));
+
+}  // namespace
+}  // namespace nvrar::test
