@@ -128,6 +128,27 @@ TEST_F(WholeGroup, RefusesAGpuThatIsTakenTwiceUnlessGpusAreShared) {
   });
 }
 
+TEST_F(WholeGroup, RefusesRanksOnSeveralHosts) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CUDA, id), NVRAR_OK);
+    Descriptor descriptors[2];
+    nvrar_comm* comms[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      const nvrar_config config = config_of(rank, 2, NVRAR_MEMORY_LOCAL);
+      ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &comms[rank]),
+                NVRAR_OK)
+          << nvrar_last_error();
+    }
+    ++descriptors[1].host.pid_namespace;
+    EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
+              "4 rank 1 is on another host than this rank (0): groups on GPUs cannot span hosts yet");
+    for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+    EXPECT_EQ(stub_cuda_living(), 0U);
+  });
+}
+
 TEST_F(WholeGroup, NamesBothRanksWhoseGpusHaveNoPeerAccess) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "2");

@@ -1,0 +1,227 @@
+// Addresses and listeners of links, and which ranks need links.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "common/error.h"
+#include "control/host_key.h"
+#include "cpu/reach.h"
+#include "link/meeting.h"
+
+namespace nvrar::test {
+namespace {
+
+using cpu::reach_of;
+using link::LinkAddress;
+using link::Listener;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return std::to_string(error.status()) + " " + error.what();
+  }
+  return "";
+}
+
+TEST(LinkAddress, SaysWhatItIs) {
+  EXPECT_FALSE(LinkAddress{}.exists());
+  EXPECT_EQ(LinkAddress{}.text(), "no address");
+  const LinkAddress v4 = LinkAddress::of("10.0.0.2", 4711);
+  EXPECT_TRUE(v4.exists());
+  EXPECT_EQ(v4.text(), "10.0.0.2:4711");
+  EXPECT_EQ(v4.bytes[0], 10);
+  EXPECT_EQ(v4.bytes[3], 2);
+  EXPECT_EQ(LinkAddress::of("fd00::2", 65535).text(), "[fd00::2]:65535");
+  EXPECT_EQ(LinkAddress::of("0:0:0:0:0:0:0:1", 0).text(), "[::1]:0");
+  LinkAddress damaged = v4;
+  damaged.version = 5;
+  EXPECT_EQ(damaged.text(), "no address");
+}
+
+TEST(LinkAddress, IsWhatSocketsTake) {
+  const link::SocketAddress v4(LinkAddress::of("127.0.0.1", 80));
+  EXPECT_EQ(v4.family(), AF_INET);
+  EXPECT_EQ(v4.bytes, sizeof(sockaddr_in));
+  const auto* const in = reinterpret_cast<const sockaddr_in*>(v4.get());
+  EXPECT_EQ(ntohl(in->sin_addr.s_addr), 0x7F000001u);
+  EXPECT_EQ(ntohs(in->sin_port), 80);
+  const link::SocketAddress v6(LinkAddress::of("::1", 443));
+  EXPECT_EQ(v6.family(), AF_INET6);
+  EXPECT_EQ(v6.bytes, sizeof(sockaddr_in6));
+  const auto* const in6 = reinterpret_cast<const sockaddr_in6*>(v6.get());
+  EXPECT_EQ(in6->sin6_addr.s6_addr[15], 1);
+  EXPECT_EQ(ntohs(in6->sin6_port), 443);
+}
+
+TEST(LinkAddress, RefusesWhatIsNotNumeric) {
+  for (const char* text : {"", " ", "localhost", "10.0.0", "10.0.0.256", "10.0.0.2:80", "[::1]", "fe80::1%lo", "::g",
+                           "1:2:3:4:5:6:7:8:9", "127.0.0.1 ", "0x7f.0.0.1", "-1"}) {
+    EXPECT_EQ(error_of([&] { (void)LinkAddress::of(text, 1); }),
+              std::to_string(NVRAR_INVALID_ARGUMENT) + " link_address is not a numeric IPv4 or IPv6 address")
+        << text;
+  }
+}
+
+// Three adjacent ports that were free a moment ago.
+uint16_t free_ports() {
+  for (int tries = 0; tries < 100; ++tries) {
+    const uint16_t first = Listener::open("127.0.0.1", 0, 0).address().port;
+    if (first > 65532) continue;
+    if (error_of([&] {
+          for (uint16_t i = 0; i < 3; ++i) (void)Listener::open("127.0.0.1", first + i, first + i);
+        }).empty()) {
+      return first;
+    }
+  }
+  return 0;
+}
+
+TEST(Listener, TakesTheNextFreePortOfARange) {
+  const uint16_t first = free_ports();
+  const uint16_t last = first + 2;
+  Listener listeners[3];
+  for (uint16_t i = 0; i < 3; ++i) {
+    listeners[i] = Listener::open("127.0.0.1", first, last);
+    EXPECT_EQ(listeners[i].address().port, first + i);
+  }
+  const std::string used = std::to_string(NVRAR_SYSTEM) +
+                           " cannot listen for ranks on other hosts at 127.0.0.1, ports " + std::to_string(first) +
+                           " to " + std::to_string(last) + ": Address already in use";
+  EXPECT_EQ(error_of([&] { (void)Listener::open("127.0.0.1", first, last); }), used);
+  listeners[1].close();
+  EXPECT_EQ(Listener::open("127.0.0.1", first, last).address().port, first + 1);
+}
+
+TEST(Listener, TakesAnyPortWithoutARange) {
+  const Listener a = Listener::open("127.0.0.1", 0, 0);
+  const Listener b = Listener::open("127.0.0.1", 0, 0);
+  EXPECT_NE(a.address().port, 0);
+  EXPECT_NE(a.address().port, b.address().port);
+  EXPECT_EQ(a.address().text(), "127.0.0.1:" + std::to_string(a.address().port));
+}
+
+TEST(Listener, RefusesAnAddressOfAnotherHost) {
+  EXPECT_EQ(error_of([] { (void)Listener::open("192.0.2.1", 0, 0); }),
+            std::to_string(NVRAR_SYSTEM) +
+                " cannot listen for ranks on other hosts at 192.0.2.1: Cannot assign requested address");
+}
+
+TEST(HostKey, IsThatOfThisMachine) {
+  const auto key = control::HostKey::of_this_process();
+  EXPECT_EQ(key, control::HostKey::of_this_process());
+  EXPECT_FALSE(key == control::HostKey{});
+  EXPECT_NE(key.pid_namespace, 0u);
+  control::HostKey other = key;
+  other.boot_id[15] ^= 1;
+  EXPECT_FALSE(key == other);
+  other = key;
+  ++other.pid_namespace;
+  EXPECT_FALSE(key == other);
+}
+
+// A rank for each letter: which host it is on.
+std::vector<Descriptor> on_hosts(const std::string& hosts) {
+  std::vector<Descriptor> descriptors(hosts.size());
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    descriptors[rank].host.boot_id[0] = static_cast<uint8_t>(hosts[rank]);
+    descriptors[rank].link = LinkAddress::of("10.0.0.1", static_cast<uint16_t>(1 + rank));
+  }
+  return descriptors;
+}
+
+protocol::RingLayout prepared(uint32_t world, uint32_t ranks_per_node = 0, uint64_t ring_bytes = 1 << 20) {
+  return {ring_bytes, {world, ranks_per_node == 0 ? world : ranks_per_node}};
+}
+
+std::string reach_text(const std::string& hosts, uint32_t rank, int32_t links = NVRAR_LINKS_BETWEEN_HOSTS,
+                       uint32_t ranks_per_node = 0) {
+  std::string text;
+  const std::string error = error_of([&] {
+    const cpu::Reach reach =
+        reach_of(on_hosts(hosts), rank, links, prepared(static_cast<uint32_t>(hosts.size()), ranks_per_node));
+    text = "nodes of";
+    for (uint32_t node = 0; node < reach.topology.nodes(); ++node) {
+      text += " " + std::to_string(reach.topology.size_of(node));
+    }
+    text += ", remote:";
+    for (uint32_t peer = 0; peer < 32; ++peer) {
+      if ((reach.remote >> peer & 1) != 0) text += " " + std::to_string(peer);
+    }
+  });
+  return text + error;
+}
+
+TEST(ReachOf, RanksOfOneHostIsEachOther) {
+  EXPECT_EQ(reach_text("a", 0), "nodes of 1, remote:");
+  EXPECT_EQ(reach_text("aaaa", 2), "nodes of 4, remote:");
+  EXPECT_EQ(reach_text("aaaa", 2, NVRAR_LINKS_BETWEEN_NODES), "nodes of 4, remote:");
+}
+
+TEST(ReachOf, RanksOfSeveralHostsIsByLinks) {
+  EXPECT_EQ(reach_text("ab", 0), "nodes of 1 1, remote: 1");
+  EXPECT_EQ(reach_text("ab", 1), "nodes of 1 1, remote: 0");
+  EXPECT_EQ(reach_text("aabb", 1), "nodes of 2 2, remote: 2 3");
+  EXPECT_EQ(reach_text("aabb", 1, NVRAR_LINKS_BETWEEN_NODES), "nodes of 2 2, remote: 2 3");
+  EXPECT_EQ(reach_text("aaabb", 4), "nodes of 3 2, remote: 0 1 2");
+  EXPECT_EQ(reach_text("aabbccdd", 3), "nodes of 2 2 2 2, remote: 0 1 4 5 6 7");
+  EXPECT_EQ(reach_text("abcdefgh", 7), "nodes of 1 1 1 1 1 1 1 1, remote: 0 1 2 3 4 5 6");
+}
+
+TEST(ReachOf, SimulatedNodesIsByLinksOnlyWhereTheyAreAskedFor) {
+  EXPECT_EQ(reach_text("aaaa", 0, NVRAR_LINKS_BETWEEN_HOSTS, 2), "nodes of 2 2, remote:");
+  EXPECT_EQ(reach_text("aaaa", 0, NVRAR_LINKS_BETWEEN_NODES, 2), "nodes of 2 2, remote: 2 3");
+  EXPECT_EQ(reach_text("aaaaa", 4, NVRAR_LINKS_BETWEEN_NODES, 3), "nodes of 3 2, remote: 0 1 2");
+}
+
+TEST(ReachOf, RefusesHostsWhoseRanksAreMixed) {
+  const std::string mixed = std::to_string(NVRAR_INVALID_ARGUMENT) + " the ranks of a host must be consecutive: ";
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(reach_text("abab", rank),
+              mixed + "rank 2 is on the host of rank 0, and rank 1 between them is on another");
+    EXPECT_EQ(reach_text("abba", rank),
+              mixed + "rank 3 is on the host of rank 0, and rank 2 between them is on another");
+    EXPECT_EQ(reach_text("aabca", rank),
+              mixed + "rank 4 is on the host of rank 0, and rank 3 between them is on another");
+  }
+}
+
+TEST(ReachOf, HostsMayDifferInSize) {
+  EXPECT_EQ(reach_text("aabbb", 0), "nodes of 2 3, remote: 2 3 4");
+  EXPECT_EQ(reach_text("aaabccc", 3), "nodes of 3 1 3, remote: 0 1 2 4 5 6");
+  EXPECT_EQ(reach_text("abb", 1), "nodes of 1 2, remote: 0");
+}
+
+TEST(ReachOf, RefusesNodesWithinSeveralHosts) {
+  EXPECT_EQ(reach_text("aabb", 0, NVRAR_LINKS_BETWEEN_HOSTS, 2),
+            std::to_string(NVRAR_INVALID_ARGUMENT) +
+                " ranks_per_node 2 divides the ranks of one host into nodes, and these are on several hosts");
+}
+
+TEST(ReachOf, RefusesARankWithoutAnAddress) {
+  std::vector<Descriptor> descriptors = on_hosts("aabb");
+  descriptors[3].link = {};
+  const std::string lacks = std::to_string(NVRAR_UNAVAILABLE) +
+                            " the ranks are on several hosts, and rank 3 has no address for links (link_address)";
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, rank, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), lacks);
+  }
+  for (Descriptor& descriptor : descriptors) descriptor.host = descriptors[0].host;
+  EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), "");
+}
+
+TEST(ReachOf, RefusesRingsThatAreTooSmall) {
+  const uint64_t least = protocol::kMinRingBytesOfNodes;
+  const auto with_rings = [](uint64_t bytes) {
+    return error_of([&] { (void)reach_of(on_hosts("ab"), 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(2, 0, bytes)); });
+  };
+  EXPECT_EQ(with_rings(least), "");
+  EXPECT_EQ(with_rings(least - 4096),
+            std::to_string(NVRAR_INVALID_ARGUMENT) + " ring_bytes " + std::to_string(least - 4096) +
+                " is too small for ranks on several hosts, which need " + std::to_string(least));
+}
+
+}  // namespace
+}  // namespace nvrar::test
