@@ -107,6 +107,8 @@ class Candidate {
     while (step_ != Step::kFailed) {
       switch (step_) {
         case Step::kConnects: {
+          pollfd connects{fd(), POLLOUT, 0};
+          if (::poll(&connects, 1, 0) == 0) return State::kWaits;
           int error = 0;
           socklen_t size = sizeof error;
           (void)::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size);
