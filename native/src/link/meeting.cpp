@@ -309,6 +309,8 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     made.address_ = LinkAddress::of(numeric_address, static_cast<uint16_t>(port));
     const SocketAddress address(made.address_);
     made.socket_ = new_socket(address.family());
+    // Links that have ended keep their port busy for a minute otherwise, and a new group could not have it.
+    set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (made.socket_ && ::bind(made.get(), address.get(), address.bytes) == 0 && ::listen(made.get(), kBacklog) == 0) {
       break;
     }
