@@ -22,6 +22,7 @@ constexpr uint32_t kMagic = 0x4C52564E;
 constexpr uint32_t kNonceBytes = 32;
 constexpr char kDials[] = "nvrar link: the end that dials";
 constexpr char kListens[] = "nvrar link: the end that listens";
+constexpr uint8_t kWelcome = 1;  // the last byte of the meeting, from the end that listens
 
 constexpr int kBacklog = 128;
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
@@ -124,6 +125,13 @@ class Candidate {
             return fail("what listens there does not know the group's secret").state();
           }
           if (!send(proof(self, kDials, hello_, reply.nonce))) return State::kFailed;
+          step_ = Step::kAwaitsWelcome;
+          break;
+        }
+        case Step::kAwaitsWelcome: {
+          uint8_t welcome = 0;
+          if (!receive(&welcome)) return state();
+          if (welcome != kWelcome) return fail("what listens there has not linked this rank").state();
           return State::kLinked;
         }
         case Step::kAwaitsHello: {
@@ -144,6 +152,7 @@ class Candidate {
           Digest theirs;
           if (!receive(&theirs)) return state();
           if (!equal_digests(theirs, proof(self, kDials, hello_, nonce_))) return fail("a stranger").state();
+          if (!send(bytes_of(kWelcome))) return State::kFailed;
           rank_ = hello_.from;
           return State::kLinked;
         }
@@ -156,7 +165,7 @@ class Candidate {
 
  private:
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  enum class Step { kConnects, kAwaitsReply, kAwaitsHello, kAwaitsProof, kFailed };
+  enum class Step { kConnects, kAwaitsReply, kAwaitsWelcome, kAwaitsHello, kAwaitsProof, kFailed };
 
   Candidate(uint32_t rank, uint64_t until_ns) : rank_(rank), until_ns_(until_ns) {}
 

@@ -1,6 +1,7 @@
 // How the links of a group come about. Of two ranks the higher one dials the lower one's listener. Then each proves by
 // an HMAC over both ends' fresh nonces, their ranks and its own role that it knows the group's secret, before anything
-// else that it sends is read. A stranger's connection is closed after a few seconds, and there are few at a time.
+// else that it sends is read. The end that listens says when it has linked the other one, which else dials again. A
+// stranger's connection is closed after a few seconds, and there are few at a time.
 #ifndef NVRAR_LINK_MEETING_H
 #define NVRAR_LINK_MEETING_H
 
