@@ -115,6 +115,9 @@ enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NV
  * host, for tests and measurements. */
 enum { NVRAR_LINKS_BETWEEN_HOSTS = 0, NVRAR_LINKS_BETWEEN_NODES = 1 };
 #define NVRAR_LINK_ADDRESS_BYTES 48
+/* The ends of every link prove to each other that they know the group's secret. ENCRYPTED also keeps what they send
+ * secret and unchanged, by AES-256-GCM; it needs OpenSSL's libcrypto on every host. */
+enum { NVRAR_LINK_PLAIN = 0, NVRAR_LINK_ENCRYPTED = 1 };
 
 typedef struct nvrar_config {
   uint32_t size;          /* sizeof(nvrar_config) */
@@ -153,6 +156,8 @@ typedef struct nvrar_config {
   uint16_t link_port_first;                    /* it listens at a free port from this one ... */
   uint16_t link_port_last;                     /* ... to this one; both 0: at any */
   int32_t links;                               /* NVRAR_LINKS_* */
+  uint32_t link_security;                      /* NVRAR_LINK_* */
+  uint32_t reserved_of_links;                  /* 0 */
 } nvrar_config;
 
 /* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.

@@ -64,6 +64,10 @@ const nvrar_config& check_config(const nvrar_config& config) {
   if (config.links < NVRAR_LINKS_BETWEEN_HOSTS || config.links > NVRAR_LINKS_BETWEEN_NODES) {
     invalid("there are no links " + std::to_string(config.links));
   }
+  if (config.link_security > NVRAR_LINK_ENCRYPTED) {
+    invalid("there is no link_security " + std::to_string(config.link_security));
+  }
+  if (config.reserved_of_links != 0) invalid("config.reserved_of_links is not 0");
   if (std::memchr(config.link_address, 0, sizeof config.link_address) == nullptr) {
     invalid("config.link_address does not end with a 0");
   }
@@ -129,6 +133,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
   member.first_port = config.link_port_first;
   member.last_port = config.link_port_last;
   member.links = config.links;
+  member.link_security = config.link_security;
   member.join_timeout_ns = config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
   return std::make_unique<cpu::CpuMember>(member);
 }
@@ -291,6 +296,9 @@ void Communicator::connect(const uint8_t* blobs) {
     if (peer.backend == NVRAR_BACKEND_CUDA && !(peer.host == own.host)) {
       throw Error(NVRAR_UNAVAILABLE, who + " is on another host than this rank (" + std::to_string(member_->rank()) +
                                          "): groups on GPUs cannot span hosts yet");
+    }
+    if (peer.link_security != own.link_security) {
+      throw differs("link_security", std::to_string(peer.link_security), std::to_string(own.link_security));
     }
     if (peer.links != own.links) throw differs("links", std::to_string(peer.links), std::to_string(own.links));
     if (peer.rank != rank) {

@@ -50,8 +50,9 @@ struct Descriptor {
   control::HostKey host;
   // Used by the CPU backend only.
   link::LinkAddress link;
-  int32_t links;  // NVRAR_LINKS_*
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 424];
+  int32_t links;           // NVRAR_LINKS_*
+  uint32_t link_security;  // NVRAR_LINK_*
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 428];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -52,12 +52,15 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
       timeout_ns_(config.timeout_ns),
       join_timeout_ns_(config.join_timeout_ns),
       secret_(config.secret),
-      link_mode_(config.links) {
+      link_mode_(config.links),
+      link_security_(config.link_security) {
+  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::require_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
   if (rings.hops() != layout.hops()) segments_->fill_rings(layout);
   if (!config.link_address.empty() && layout.topology.world > 1) {
-    remote_ = std::make_unique<RemoteRanks>(config.link_address, config.first_port, config.last_port);
+    remote_ = std::make_unique<RemoteRanks>(config.link_address, config.first_port, config.last_port,
+                                            link_security_ == NVRAR_LINK_ENCRYPTED);
   }
 }
 
@@ -66,6 +69,7 @@ CpuMember::~CpuMember() { remote_.reset(); }
 void CpuMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
   descriptor->links = link_mode_;
+  descriptor->link_security = link_security_;
   if (remote_ != nullptr) descriptor->link = remote_->address();
 }
 

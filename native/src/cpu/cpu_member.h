@@ -28,6 +28,7 @@ struct CpuMemberConfig {
   uint16_t first_port = 0;
   uint16_t last_port = 0;
   int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
+  uint32_t link_security = NVRAR_LINK_PLAIN;
   uint64_t join_timeout_ns = 0;
 };
 
@@ -62,6 +63,7 @@ class CpuMember final : public Member {
   const uint64_t join_timeout_ns_;
   const Digest secret_;
   const int32_t link_mode_;
+  const uint32_t link_security_;
   uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   std::unique_ptr<RemoteRanks> remote_;  // null without an address

@@ -43,7 +43,8 @@ void RemoteRanks::connect(control::GroupSegments* segments, const RingLayout& la
   epoch_.store(protocol::first_epoch() - 1);
   const link::Identity self{segments->rank(), segments->own().group_hash, secret};
   links_.connect(
-      self, remotes, layout.topology.world, deadline_ns, [&] { return segments->poisoned().status != NVRAR_OK; }, this);
+      self, remotes, layout.topology.world, encrypted_, deadline_ns,
+      [&] { return segments->poisoned().status != NVRAR_OK; }, this);
 }
 
 void RemoteRanks::tell(const control::Poison& poison) noexcept {

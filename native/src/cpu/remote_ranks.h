@@ -18,8 +18,8 @@ namespace nvrar::cpu {
 class RemoteRanks final : private link::FrameSink {
  public:
   // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
-  RemoteRanks(const std::string& numeric_address, uint16_t first_port, uint16_t last_port)
-      : links_(numeric_address, first_port, last_port) {}
+  RemoteRanks(const std::string& numeric_address, uint16_t first_port, uint16_t last_port, bool encrypted)
+      : encrypted_(encrypted), links_(numeric_address, first_port, last_port) {}
 
   const link::LinkAddress& address() const noexcept { return links_.address(); }
   // Links this member to the remote ranks. `segments` has the control blocks that stand for theirs. Throws Error.
@@ -50,6 +50,7 @@ class RemoteRanks final : private link::FrameSink {
   State own_state() const noexcept;
   void note(uint32_t source, const State& state) noexcept;
 
+  const bool encrypted_;
   control::GroupSegments* segments_ = nullptr;
   protocol::RingLayout layout_{};
   std::atomic<uint64_t> epoch_{0};

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -12,39 +13,50 @@
 namespace nvrar::link {
 namespace {
 
-constexpr size_t kInBytes = size_t{256} << 10;
+constexpr size_t kReceiveBytes = size_t{256} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
 constexpr int kReceivesAtOnce = 4;  // so that no link keeps a thread from the others
 
+// An encrypted record: the bytes of its content, the content, the tag. Frames may span records.
+constexpr size_t kMostRecordBytes = size_t{16} << 10;
+using RecordHead = uint32_t;
+constexpr size_t kRecordExtraBytes = sizeof(RecordHead) + Cipher::kTagBytes;
+
 }  // namespace
 
-Link::Link(uint32_t peer, FileDescriptor socket) : peer_(peer), socket_(std::move(socket)), in_(kInBytes) {
-  out_.reserve(2 * kFullBytes);
-}
+Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens)
+    : peer_(peer),
+      socket_(std::move(socket)),
+      seals_(std::move(seals)),
+      out_(2 * kFullBytes),
+      sealed_(seals_ == nullptr ? 1 : 2 * kFullBytes),
+      opens_(std::move(opens)),
+      in_(2 * kReceiveBytes),
+      unread_(opens_ == nullptr ? 1 : 2 * kReceiveBytes) {}
 
 void Link::put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
   const std::lock_guard lock(send_mutex_);
   open_frame_ = kNoFrame;
   append({bytes, kind, 0, frames_sent_, static_cast<uint32_t>(slot), epoch}, payload);
-  if (out_.size() - sent_ > kFullBytes) flush_locked();
+  if (out_.size() > kFullBytes) flush_locked();
 }
 
 void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept {
   const std::lock_guard lock(send_mutex_);
   if (open_frame_ != kNoFrame && slot == next_slot_ && epoch == next_epoch_) {
     FrameHead head;
-    std::memcpy(&head, out_.data() + open_frame_, sizeof head);
+    std::memcpy(&head, out_.at(open_frame_), sizeof head);
     if (head.bytes + sizeof payload <= kMostPayloadBytes) {
       head.bytes += static_cast<uint32_t>(sizeof payload);
       try {
-        const auto* const bytes = reinterpret_cast<const uint8_t*>(&payload);
-        out_.insert(out_.end(), bytes, bytes + sizeof payload);
-        std::memcpy(out_.data() + open_frame_, &head, sizeof head);
+        std::memcpy(out_.room(sizeof payload), &payload, sizeof payload);
+        out_.added(sizeof payload);
+        std::memcpy(out_.at(open_frame_), &head, sizeof head);
         ++next_slot_;
         ++next_epoch_;
       } catch (const std::bad_alloc&) {
-        dead_ = true;
+        give_up();
       }
       return;
     }
@@ -61,15 +73,20 @@ void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcep
 void Link::append(const FrameHead& head, const void* payload) noexcept {
   if (dead_) return;
   try {
-    const size_t begin = out_.size();
-    out_.resize(begin + sizeof head + head.bytes);
-    std::memcpy(out_.data() + begin, &head, sizeof head);
-    if (head.bytes != 0) std::memcpy(out_.data() + begin + sizeof head, payload, head.bytes);
+    uint8_t* const room = out_.room(sizeof head + head.bytes);
+    std::memcpy(room, &head, sizeof head);
+    if (head.bytes != 0) std::memcpy(room + sizeof head, payload, head.bytes);
+    out_.added(sizeof head + head.bytes);
     ++frames_sent_;
   } catch (const std::bad_alloc&) {
-    dead_ = true;
-    (void)::shutdown(fd(), SHUT_RDWR);  // which receive() finds
+    give_up();
   }
+}
+
+void Link::give_up() noexcept {
+  dead_ = true;
+  open_frame_ = kNoFrame;
+  (void)::shutdown(fd(), SHUT_RDWR);  // which receive() finds
 }
 
 void Link::flush() noexcept {
@@ -79,31 +96,45 @@ void Link::flush() noexcept {
 
 void Link::flush_locked() noexcept {
   open_frame_ = kNoFrame;
-  while (!dead_ && sent_ < out_.size()) {
-    const ssize_t sent = ::send(fd(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (seals_ != nullptr && !dead_) seal();
+  ByteQueue& queue = seals_ != nullptr ? sealed_ : out_;
+  while (!dead_ && !queue.empty()) {
+    const ssize_t sent = ::send(fd(), queue.data(), queue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
-      sent_ += static_cast<size_t>(sent);
+      queue.taken(static_cast<size_t>(sent));
     } else if (sent < 0 && errno == EAGAIN) {
       break;
     } else if (sent < 0 && errno != EINTR) {
       dead_ = true;  // receive() finds why
     }
   }
-  if (dead_ || sent_ == out_.size()) {
+  if (dead_) {
     out_.clear();
-    sent_ = 0;
-  } else if (sent_ > kFullBytes && sent_ > out_.size() / 2) {
-    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
-    sent_ = 0;
+    sealed_.clear();
   }
-  behind_.store(!out_.empty(), std::memory_order_relaxed);
+  behind_.store(!queue.empty(), std::memory_order_relaxed);
+}
+
+void Link::seal() noexcept {
+  try {
+    while (!out_.empty()) {
+      const size_t bytes = std::min(out_.size(), kMostRecordBytes);
+      uint8_t* const record = sealed_.room(bytes + kRecordExtraBytes);
+      const auto head = static_cast<RecordHead>(bytes);
+      std::memcpy(record, &head, sizeof head);
+      if (!seals_->seal(out_.data(), bytes, record + sizeof head)) return give_up();
+      sealed_.added(bytes + kRecordExtraBytes);
+      out_.taken(bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    give_up();
+  }
 }
 
 void Link::end() noexcept {
   const std::lock_guard lock(send_mutex_);
-  dead_ = true;
+  give_up();
   flush_locked();
-  (void)::shutdown(fd(), SHUT_RDWR);
   ended_.store(true, std::memory_order_release);
 }
 
@@ -113,37 +144,51 @@ bool Link::is_delivered() noexcept {
   (void)::poll(&state, 1, 0);
   if ((state.revents & (POLLERR | POLLHUP)) != 0) return true;  // there is nobody to take it
   int unsent = 0;
-  return dead_ || (out_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
+  return dead_ || (out_.empty() && sealed_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
 }
 
 bool Link::receive(FrameSink* sink, bool* took) noexcept {
-  for (int i = 0; i < kReceivesAtOnce; ++i) {
-    const size_t room = in_.size() - filled_;
-    const ssize_t got = ::recv(fd(), in_.data() + filled_, room, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return true;
-    if (got <= 0) return false;
-    filled_ += static_cast<size_t>(got);
-    if (!parse(sink, took)) return false;
-    if (static_cast<size_t>(got) < room) return true;
+  ByteQueue& queue = opens_ != nullptr ? unread_ : in_;
+  try {
+    for (int i = 0; i < kReceivesAtOnce; ++i) {
+      const ssize_t got = ::recv(fd(), queue.room(kReceiveBytes), kReceiveBytes, MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return true;
+      if (got <= 0) return false;
+      queue.added(static_cast<size_t>(got));
+      if ((opens_ != nullptr && !open()) || !parse(sink, took)) return false;
+      if (static_cast<size_t>(got) < kReceiveBytes) return true;
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+bool Link::open() {
+  while (unread_.size() >= sizeof(RecordHead)) {
+    RecordHead bytes = 0;
+    std::memcpy(&bytes, unread_.data(), sizeof bytes);
+    if (bytes == 0 || bytes > kMostRecordBytes) return false;
+    if (unread_.size() < bytes + kRecordExtraBytes) break;
+    if (!opens_->open(unread_.data() + sizeof bytes, bytes, in_.room(bytes))) return false;
+    in_.added(bytes);
+    unread_.taken(bytes + kRecordExtraBytes);
   }
   return true;
 }
 
 bool Link::parse(FrameSink* sink, bool* took) noexcept {
-  size_t at = 0;
-  while (filled_ - at >= sizeof(FrameHead)) {
+  while (in_.size() >= sizeof(FrameHead)) {
     FrameHead head;
-    std::memcpy(&head, in_.data() + at, sizeof head);
+    std::memcpy(&head, in_.data(), sizeof head);
     if (head.number != frames_received_ || head.bytes > kMostPayloadBytes || head.reserved != 0) return false;
-    if (filled_ - at < sizeof head + head.bytes) break;
-    if (sink->take(peer_, head, in_.data() + at + sizeof head) != nullptr) return false;
+    if (in_.size() < sizeof head + head.bytes) break;
+    if (sink->take(peer_, head, in_.data() + sizeof head) != nullptr) return false;
     *took = true;
     ++frames_received_;
-    at += sizeof head + head.bytes;
+    in_.taken(sizeof head + head.bytes);
   }
-  filled_ -= at;
-  if (at != 0 && filled_ != 0) std::memmove(in_.data(), in_.data() + at, filled_);
   return true;
 }
 

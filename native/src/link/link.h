@@ -6,17 +6,20 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "common/handle.h"
+#include "link/byte_queue.h"
+#include "link/cipher.h"
 #include "link/frame.h"
 
 namespace nvrar::link {
 
 class Link {
  public:
-  Link(uint32_t peer, FileDescriptor socket);
+  // The ciphers are null if the link is not encrypted.
+  Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens);
 
   uint32_t peer() const noexcept { return peer_; }
   int fd() const noexcept { return socket_.get(); }
@@ -46,16 +49,21 @@ class Link {
   static constexpr size_t kNoFrame = ~size_t{0};
 
   void append(const FrameHead& head, const void* payload) noexcept;
+  void give_up() noexcept;
   void flush_locked() noexcept;
+  void seal() noexcept;
+  // Decrypts what has arrived; false: it is not what the peer has sent. Throws std::bad_alloc.
+  bool open();
   bool parse(FrameSink* sink, bool* took) noexcept;
 
   const uint32_t peer_;
   const FileDescriptor socket_;
 
   std::mutex send_mutex_;
-  std::vector<uint8_t> out_;
-  size_t sent_ = 0;               // bytes of out_
-  size_t open_frame_ = kNoFrame;  // where the numbered frame that may grow is in out_
+  const std::unique_ptr<Cipher> seals_;
+  ByteQueue out_;                 // frames
+  ByteQueue sealed_;              // encrypted records of frames
+  size_t open_frame_ = kNoFrame;  // where the numbered frame that may grow begins in out_
   uint64_t next_slot_ = 0;
   uint64_t next_epoch_ = 0;
   uint32_t frames_sent_ = 0;
@@ -63,8 +71,9 @@ class Link {
   std::atomic<bool> behind_{false};
   std::atomic<bool> ended_{false};
 
-  std::vector<uint8_t> in_;
-  size_t filled_ = 0;
+  const std::unique_ptr<Cipher> opens_;
+  ByteQueue in_;      // frames
+  ByteQueue unread_;  // encrypted records
   uint32_t frames_received_ = 0;
 };
 

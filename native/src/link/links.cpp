@@ -44,11 +44,11 @@ Links::~Links() {
   }
 }
 
-void Links::connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, uint64_t deadline_ns,
-                    const std::function<bool()>& ended, FrameSink* sink) {
+void Links::connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
+                    uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink) {
   by_rank_.assign(world, nullptr);
   sink_ = sink;
-  auto sockets = meet(listener_, self, remotes, deadline_ns, ended);
+  auto connections = meet(listener_, self, remotes, deadline_ns, ended);
   listener_.close();
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -59,8 +59,14 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   };
   bool good = epoll_ && wake_ && watch(wake_.get());
-  for (auto& [rank, socket] : sockets) {
-    links_.push_back(std::make_unique<Link>(rank, std::move(socket)));
+  for (auto& [rank, connection] : connections) {
+    std::unique_ptr<Cipher> seals;
+    std::unique_ptr<Cipher> opens;
+    if (encrypted) {
+      seals = std::make_unique<Cipher>(connection.send_key, true);
+      opens = std::make_unique<Cipher>(connection.receive_key, false);
+    }
+    links_.push_back(std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens)));
     by_rank_[rank] = links_.back().get();
     good = good && watch(links_.back()->fd());
   }

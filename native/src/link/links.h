@@ -26,8 +26,8 @@ class Links {
   const LinkAddress& address() const noexcept { return listener_.address(); }
   // Links this member to the remote ranks, then stops to listen. The sink must outlive this object. Throws what meet()
   // throws.
-  void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, uint64_t deadline_ns,
-               const std::function<bool()>& ended, FrameSink* sink);
+  void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
+               uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink);
 
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }

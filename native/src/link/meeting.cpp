@@ -20,8 +20,11 @@ using control::monotonic_ns;
 
 constexpr uint32_t kMagic = 0x4C52564E;
 constexpr uint32_t kNonceBytes = 32;
+// What an HMAC is for.
 constexpr char kDials[] = "nvrar link: the end that dials";
 constexpr char kListens[] = "nvrar link: the end that listens";
+constexpr char kKeyOfDialer[] = "nvrar link: the key of what the end that dials sends";
+constexpr char kKeyOfListener[] = "nvrar link: the key of what the end that listens sends";
 constexpr uint8_t kWelcome = 1;  // the last byte of the meeting, from the end that listens
 
 constexpr int kBacklog = 128;
@@ -101,7 +104,11 @@ class Candidate {
   short events() const noexcept { return step_ == Step::kConnects ? POLLOUT : POLLIN; }
   bool is_over(uint64_t now_ns) const noexcept { return until_ns_ != 0 && now_ns > until_ns_; }
   const std::string& why() const noexcept { return why_; }
-  FileDescriptor take() noexcept { return std::move(socket_); }
+  Connection take(const Identity& self) noexcept {
+    const Digest of_dialer = proof(self, kKeyOfDialer, hello_, nonce_);
+    const Digest of_listener = proof(self, kKeyOfListener, hello_, nonce_);
+    return {std::move(socket_), is_dialed() ? of_dialer : of_listener, is_dialed() ? of_listener : of_dialer};
+  }
 
   // `expects` tells whether a rank may dial this one.
   State go_on(const Identity& self, const std::function<bool(uint32_t)>& expects) {
@@ -124,7 +131,8 @@ class Candidate {
           if (!equal_digests(reply.proof, proof(self, kListens, hello_, reply.nonce))) {
             return fail("what listens there does not know the group's secret").state();
           }
-          if (!send(proof(self, kDials, hello_, reply.nonce))) return State::kFailed;
+          std::memcpy(nonce_, reply.nonce, kNonceBytes);
+          if (!send(proof(self, kDials, hello_, nonce_))) return State::kFailed;
           step_ = Step::kAwaitsWelcome;
           break;
         }
@@ -209,7 +217,7 @@ class Candidate {
   FileDescriptor socket_;
   Step step_ = Step::kFailed;
   Hello hello_{};
-  uint8_t nonce_[kNonceBytes] = {};
+  uint8_t nonce_[kNonceBytes] = {};  // of the end that listens
   uint8_t room_[sizeof(Reply)];
   size_t filled_ = 0;
   std::string why_;
@@ -231,7 +239,7 @@ class Meeting {
     for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, ""};
   }
 
-  std::map<uint32_t, FileDescriptor> run(uint64_t deadline_ns, const std::function<bool()>& ended) {
+  std::map<uint32_t, Connection> run(uint64_t deadline_ns, const std::function<bool()>& ended) {
     while (!awaited_.empty()) {
       const uint64_t now_ns = monotonic_ns();
       if (ended()) throw Error(NVRAR_ABORTED, "the group was ended while its hosts were being linked");
@@ -277,8 +285,8 @@ class Meeting {
       const Candidate::State state = at->go_on(self_, expects);
       const uint32_t rank = at->rank();
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
-        links_[rank] = at->take();
-        make_link(links_[rank].get());
+        Connection& link = links_.emplace(rank, at->take(self_)).first->second;
+        make_link(link.socket.get());
       } else if (state == Candidate::State::kFailed && at->is_dialed()) {
         Awaited& awaited = awaited_.at(rank);
         awaited.dials = false;
@@ -307,7 +315,7 @@ class Meeting {
   const Identity& self_;
   std::map<uint32_t, Awaited> awaited_;
   std::list<Candidate> candidates_;
-  std::map<uint32_t, FileDescriptor> links_;
+  std::map<uint32_t, Connection> links_;
 };
 
 }  // namespace
@@ -339,9 +347,8 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
   return made;
 }
 
-std::map<uint32_t, FileDescriptor> meet(const Listener& listener, const Identity& self,
-                                        const std::vector<Remote>& remotes, uint64_t deadline_ns,
-                                        const std::function<bool()>& ended) {
+std::map<uint32_t, Connection> meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
+                                    uint64_t deadline_ns, const std::function<bool()>& ended) {
   return Meeting(listener, self, remotes).run(deadline_ns, ended);
 }
 

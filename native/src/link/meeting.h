@@ -44,12 +44,18 @@ struct Remote {
   LinkAddress address;
 };
 
-// Returns a connected socket for each remote rank. `ended` is asked now and then; when it is true, the meeting ends.
+struct Connection {
+  FileDescriptor socket;
+  // For encryption, a key for each direction: from the group's secret, both ends' nonces and their ranks.
+  Digest send_key;
+  Digest receive_key;
+};
+
+// Returns a connection to each remote rank. `ended` is asked now and then; when it is true, the meeting ends.
 // Throws NVRAR_SYSTEM with a sentence that names a rank that could not be reached by the deadline (CLOCK_MONOTONIC),
 // its address, and why; NVRAR_ABORTED if it was ended.
-std::map<uint32_t, FileDescriptor> meet(const Listener& listener, const Identity& self,
-                                        const std::vector<Remote>& remotes, uint64_t deadline_ns,
-                                        const std::function<bool()>& ended);
+std::map<uint32_t, Connection> meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
+                                    uint64_t deadline_ns, const std::function<bool()>& ended);
 
 }  // namespace nvrar::link
 

@@ -56,7 +56,7 @@ std::vector<uint8_t> noise(size_t count, uint32_t seed) {
 Listener listener_here() { return Listener::open("127.0.0.1", 0, 0); }
 
 struct Outcome {
-  std::map<uint32_t, FileDescriptor> links;
+  std::map<uint32_t, link::Connection> links;
   std::string error;
   double seconds = 0;
 };
@@ -90,10 +90,13 @@ class Party {
 };
 
 // Both ends are of one connection.
-void expect_linked(const FileDescriptor& a, const FileDescriptor& b) {
-  ASSERT_TRUE(a && b);
-  Socket one(FileDescriptor(::dup(a.get())));
-  Socket two(FileDescriptor(::dup(b.get())));
+void expect_linked(const link::Connection& a, const link::Connection& b) {
+  ASSERT_TRUE(a.socket && b.socket);
+  EXPECT_EQ(a.send_key, b.receive_key);
+  EXPECT_EQ(b.send_key, a.receive_key);
+  EXPECT_NE(a.send_key, a.receive_key);
+  Socket one(FileDescriptor(::dup(a.socket.get())));
+  Socket two(FileDescriptor(::dup(b.socket.get())));
   const std::vector<uint8_t> sent = noise(100, 1);
   EXPECT_TRUE(one.send(sent));
   EXPECT_EQ(two.receive(sent.size()), sent);
@@ -444,7 +447,7 @@ TEST(Meeting, TakesThePortsOfLinksThatHaveJustEnded) {
     Outcome other = b.result();
     ASSERT_EQ(linked.error + other.error, "");
     linked.links.clear();  // the end that closes first keeps the port busy for a minute
-    Socket last(std::move(other.links.at(0)));
+    Socket last(std::move(other.links.at(0).socket));
     EXPECT_TRUE(last.is_closed_there());
   }
   EXPECT_EQ(Listener::open("127.0.0.1", port, port).address().port, port);

@@ -42,6 +42,7 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
   if (options.may_link || options.linked || linked_nodes()) std::strcpy(config.link_address, "127.0.0.1");
+  if (options.encrypted || is_set("NVRAR_TEST_ENCRYPTED")) config.link_security = NVRAR_LINK_ENCRYPTED;
   if (options.linked || linked_nodes()) config.links = NVRAR_LINKS_BETWEEN_NODES;
   if (on_gpu()) {
     config.exclusive = exclusive_groups() ? 1 : 0;

@@ -18,6 +18,7 @@ struct GroupOptions {
   int ranks_per_node = 0;
   int32_t memory = NVRAR_MEMORY_AUTO;  // for groups on GPUs
   bool linked = false;                 // ranks of different nodes reach each other by links only
+  bool encrypted = false;              // links are
   bool may_link = false;               // ranks of different hosts may be linked
 };
 
