@@ -40,7 +40,7 @@ class KilledRankOnGpus : public ::testing::TestWithParam<int32_t> {
     EXPECT_EQ(nvrar_barrier(comm, stream_of(rank)), NVRAR_TIMEOUT) << "a failed group gives no more results";
     count_checked_call();
   }
-  static void kill_one(const ProcessGroup::ProcessBody& body) {
+  static void kill_one(const ProcessBody& body) {
     const auto begin = [&](int rank, nvrar_comm* comm, Board* board) {
       (void)context_of(rank);  // takes longer than the limit
       ++board->ready;
