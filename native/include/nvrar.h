@@ -115,6 +115,7 @@ enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NV
  * host, for tests and measurements. */
 enum { NVRAR_LINKS_BETWEEN_HOSTS = 0, NVRAR_LINKS_BETWEEN_NODES = 1 };
 #define NVRAR_LINK_ADDRESS_BYTES 48
+#define NVRAR_LINK_SECRET_BYTES 32
 /* The ends of every link prove to each other that they know the group's secret. ENCRYPTED also keeps what they send
  * secret and unchanged, by AES-256-GCM; it needs OpenSSL's libcrypto on every host. */
 enum { NVRAR_LINK_PLAIN = 0, NVRAR_LINK_ENCRYPTED = 1 };
@@ -149,15 +150,17 @@ typedef struct nvrar_config {
   uint32_t reserved;            /* 0 */
   /* Links, which only the CPU backend has yet: TCP connections between ranks that do not share memory. nvrar_connect
      makes them, within join_timeout_ns. */
-  char link_address[NVRAR_LINK_ADDRESS_BYTES]; /* the numeric IPv4 or IPv6 address of this host at which this rank
-                                                  listens for ranks of other hosts, as text that ends with a 0; "": it
-                                                  has no links, and a group whose ranks are on several hosts is refused
-                                                */
-  uint16_t link_port_first;                    /* it listens at a free port from this one ... */
-  uint16_t link_port_last;                     /* ... to this one; both 0: at any */
-  int32_t links;                               /* NVRAR_LINKS_* */
-  uint32_t link_security;                      /* NVRAR_LINK_* */
-  uint32_t reserved_of_links;                  /* 0 */
+  char link_address[NVRAR_LINK_ADDRESS_BYTES];  /* the numeric IPv4 or IPv6 address of this host at which this rank
+                                                   listens for ranks of other hosts, as text that ends with a 0; "": it
+                                                   has no links, and a group whose ranks are on several hosts is refused
+                                                 */
+  uint16_t link_port_first;                     /* it listens at a free port from this one ... */
+  uint16_t link_port_last;                      /* ... to this one; both 0: at any */
+  int32_t links;                                /* NVRAR_LINKS_* */
+  uint32_t link_security;                       /* NVRAR_LINK_* */
+  uint32_t reserved_of_links;                   /* 0 */
+  uint8_t link_secret[NVRAR_LINK_SECRET_BYTES]; /* the same on all ranks and known to them alone: by it the ends of a
+                                                   link recognise each other. All 0: unique_id is known to them alone */
 } nvrar_config;
 
 /* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.

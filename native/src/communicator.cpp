@@ -128,7 +128,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
   member.ring_bytes = config.ring_bytes;
   member.timeout_ns = config.timeout_ns;
   member.group_hash = group_hash;
-  member.secret = hmac_sha256(id.random, {});
+  member.secret = hmac_sha256(config.link_secret, {id.random});
   member.link_address = config.link_address;
   member.first_port = config.link_port_first;
   member.last_port = config.link_port_last;
