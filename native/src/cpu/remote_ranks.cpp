@@ -66,7 +66,7 @@ void RemoteRanks::learn() noexcept {
   };
   const uint64_t until_ns = control::monotonic_ns() + kLearnNs;
   while (!all_answered() && control::monotonic_ns() < until_ns) {
-    links_.look();
+    if (links_.look()) settled();
     ::usleep(kLearnPollUs);
   }
 }

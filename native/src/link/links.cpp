@@ -100,10 +100,11 @@ void Links::hand_over() noexcept {
   (void)::eventfd_write(wake_.get(), 1);
 }
 
-void Links::look() noexcept {
+bool Links::look() noexcept {
   const std::unique_lock lock(receive_mutex_, std::try_to_lock);
   bool took = false;
   if (lock.owns_lock()) look_locked(&took);
+  return took;
 }
 
 void Links::look_locked(bool* took) noexcept {

@@ -42,8 +42,9 @@ class Links {
   // Before the calling thread sleeps, and after it: meanwhile the thread of the links takes what arrives.
   void hand_over() noexcept;
   void take_back() noexcept { begin_call(); }
-  // Takes what has arrived, and goes on with what is left to send. Never blocks.
-  void look() noexcept;
+  // Takes what has arrived, and goes on with what is left to send. Never blocks. Returns whether frames were taken: a
+  // thread that is not the member's must then wake the member, as settled() does.
+  bool look() noexcept;
 
  private:
   void look_locked(bool* took) noexcept;
