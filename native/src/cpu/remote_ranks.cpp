@@ -101,9 +101,11 @@ const char* RemoteRanks::take(uint32_t source, const FrameHead& head, const uint
       return store(source, head, payload);
     case FrameKind::kAsk: {
       if (head.bytes != 0) return "a question with a payload";
+      link::Link& link = *links_.to(source);
+      if (link.is_stuffed()) return nullptr;  // else questions of a rank that reads nothing would fill the memory
       const State state = own_state();
-      links_.to(source)->put(FrameKind::kState, 0, 0, &state, sizeof state);
-      links_.to(source)->flush();
+      link.put(FrameKind::kState, 0, 0, &state, sizeof state);
+      link.flush();
       return nullptr;
     }
     case FrameKind::kState: {

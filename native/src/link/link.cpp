@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kReceiveBytes = size_t{256} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
+constexpr size_t kStuffedBytes = size_t{256} << 10;
 constexpr int kReceivesAtOnce = 4;  // so that no link keeps a thread from the others
 
 // An encrypted record: the bytes of its content, the content, the tag. Frames may span records.
@@ -136,6 +137,11 @@ void Link::end() noexcept {
   give_up();
   flush_locked();
   ended_.store(true, std::memory_order_release);
+}
+
+bool Link::is_stuffed() noexcept {
+  const std::lock_guard lock(send_mutex_);
+  return out_.size() + sealed_.size() > kStuffedBytes;
 }
 
 bool Link::is_delivered() noexcept {

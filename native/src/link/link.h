@@ -34,6 +34,8 @@ class Link {
   void flush() noexcept;
   // Whether something is left to send.
   bool is_behind() const noexcept { return behind_.load(std::memory_order_relaxed); }
+  // Whether so much is left to send that what is not needed is better left out.
+  bool is_stuffed() noexcept;
   // Whether the peer's host has acknowledged everything that was sent, or the link has broken.
   bool is_delivered() noexcept;
 
