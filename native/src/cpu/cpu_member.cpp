@@ -64,7 +64,11 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
   }
 }
 
-CpuMember::~CpuMember() { remote_.reset(); }
+CpuMember::~CpuMember() {
+  // A peer may still need what this rank has sent in its last call, and waits for it no longer than this.
+  if (linked_ && poisoned().status == NVRAR_OK) remote_->links().finish(std::min(timeout_ns_, kLongestWaitNs));
+  remote_.reset();
+}
 
 void CpuMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -41,6 +42,15 @@ Links::~Links() {
       link->flush();
       ::usleep(kGoodbyePollUs);
     }
+  }
+}
+
+void Links::finish(uint64_t limit_ns) noexcept {
+  const uint64_t until_ns = control::monotonic_ns() + limit_ns;
+  const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
+  flush();  // the thread goes on with it, and takes what arrives meanwhile, which a peer may want to get rid of, too
+  while (std::any_of(links_.begin(), links_.end(), is_behind) && control::monotonic_ns() < until_ns) {
+    ::usleep(kGoodbyePollUs);
   }
 }
 

@@ -20,6 +20,8 @@ class Links {
   Links(const std::string& numeric_address, uint16_t first_port, uint16_t last_port);
   // Says goodbye, and waits a moment until the peers' hosts have it.
   ~Links();
+  // Goes on for at most so long with what is left to send. Before the destructor, after the last call.
+  void finish(uint64_t limit_ns) noexcept;
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
