@@ -165,6 +165,7 @@ control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t c
   waiter_.restart();
   TransferPort port(ranks_.data(), rank());
   *result = point_to_point_.run(port, waiter_, segments_->own());
+  if (linked_) remote_->links().flush();  // lets their thread go on with what a socket did not take
   if (result->status == NVRAR_OK) return {};
   if (result->status == NVRAR_TIMEOUT) result->ranks = really_missing(result->ranks);
   if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
