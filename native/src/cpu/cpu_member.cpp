@@ -66,7 +66,11 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
 
 CpuMember::~CpuMember() {
   // A peer may still need what this rank has sent in its last call, and waits for it no longer than this.
-  if (linked_ && poisoned().status == NVRAR_OK) remote_->links().finish(std::min(timeout_ns_, kLongestWaitNs));
+  if (linked_ && poisoned().status == NVRAR_OK) {
+    remote_->links().finish(std::min(timeout_ns_, kLongestWaitNs));
+  } else if (linked_) {
+    remote_->tell_last();
+  }
   remote_.reset();
 }
 

@@ -54,6 +54,11 @@ void RemoteRanks::tell(const control::Poison& poison) noexcept {
   links_.tell_all(FrameKind::kPoison, &word, sizeof word);
 }
 
+void RemoteRanks::tell_last() noexcept {
+  const State state = own_state();
+  links_.tell_all(FrameKind::kState, &state, sizeof state);
+}
+
 void RemoteRanks::learn() noexcept {
   std::array<uint32_t, protocol::kMaxRanks> before;
   for (uint32_t rank = 0; rank < segments_->world(); ++rank) before[rank] = answers_[rank].load();

@@ -31,6 +31,8 @@ class RemoteRanks final : private link::FrameSink {
   void enter(uint64_t epoch) noexcept { epoch_.store(epoch, std::memory_order_release); }
   // Tells all remote ranks what this one is doing, and that the group has failed.
   void tell(const control::Poison& poison) noexcept;
+  // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
+  void tell_last() noexcept;
   // Asks the remote ranks what they are doing, and waits a moment for the answers.
   void learn() noexcept;
 
