@@ -65,8 +65,14 @@ class Waiter {
         return WaitResult::kPoisoned;
       }
       const uint64_t gone_ns = now_ns - first_miss_ns_;
-      // Polls once more, because this process may have been stopped since the poll above.
-      if (gone_ns >= timeout_ns_) return arrived() ? WaitResult::kArrived : WaitResult::kExpired;
+      if (gone_ns >= timeout_ns_) {
+        // Polls once more, because this process may have been stopped since the poll above. What came over links
+        // meanwhile, the failure of the group perhaps, is still to be taken.
+        if (links_ != nullptr) links_->catch_up();
+        if (arrived()) return WaitResult::kArrived;
+        const bool poisoned = links_ != nullptr && own_->poison.load(std::memory_order_acquire) != 0;
+        return poisoned ? WaitResult::kPoisoned : WaitResult::kExpired;
+      }
       if (links_ != nullptr) ask(now_ns - begin_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();

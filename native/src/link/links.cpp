@@ -117,6 +117,12 @@ bool Links::look() noexcept {
   return took;
 }
 
+void Links::catch_up() noexcept {
+  const std::lock_guard lock(receive_mutex_);
+  bool took = false;
+  look_locked(&took);
+}
+
 void Links::look_locked(bool* took) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
     if (link->has_ended()) continue;

@@ -47,6 +47,8 @@ class Links {
   // Takes what has arrived, and goes on with what is left to send. Never blocks. Returns whether frames were taken: a
   // thread that is not the member's must then wake the member, as settled() does.
   bool look() noexcept;
+  // The same, and waits for another thread that is looking.
+  void catch_up() noexcept;
 
  private:
   void look_locked(bool* took) noexcept;
