@@ -93,7 +93,7 @@ class Party {
 void expect_linked(const link::Connection& a, const link::Connection& b) {
   ASSERT_TRUE(a.socket && b.socket);
   EXPECT_EQ(a.send_key, b.receive_key);
-  EXPECT_EQ(b.send_key, a.receive_key);
+  EXPECT_EQ(a.receive_key, b.send_key);
   EXPECT_NE(a.send_key, a.receive_key);
   Socket one(FileDescriptor(::dup(a.socket.get())));
   Socket two(FileDescriptor(::dup(b.socket.get())));

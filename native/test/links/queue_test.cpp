@@ -1,0 +1,178 @@
+// What a link's socket does not take at once: it is sent later, nothing of it is lost, it does not grow without limit,
+// and no call waits for it.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "links/fake_rank.h"
+
+namespace nvrar::test {
+namespace {
+
+using link::FrameKind;
+
+constexpr uint32_t kFake = FakeRank::kFake;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kLargeRing = 16 * kMiB;  // so that a message of this test is one launch, and fits a transfer ring
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+nvrar_status broadcast(nvrar_comm* comm, std::vector<uint8_t>& data) {
+  const auto address = reinterpret_cast<uint64_t>(data.data());
+  return nvrar_broadcast(comm, address, address, data.size(), NVRAR_UINT8, FakeRank::kReal, 0);
+}
+
+// How the other rank answers the first broadcast of a group.
+Frame answer_to_broadcast(std::vector<uint8_t>& data) {
+  FakeRank fake({.ring_bytes = kLargeRing});
+  std::thread joining([&] { (void)fake.join_calls(0.3); });
+  EXPECT_EQ(broadcast(fake.comm(), data), NVRAR_OK) << nvrar_last_error();
+  joining.join();
+  return fake.last_answer();
+}
+
+TEST(LinkQueue, ATransferThatTheSocketDidNotTakeIsSentAfterItsCall) {
+  FakeRank fake({.ring_bytes = kLargeRing});
+  fake.make_link_narrow();
+  std::vector<uint8_t> data(400 << 10, 3);
+  nvrar_transfer send{};
+  send.size = sizeof send;
+  send.kind = NVRAR_SEND;
+  send.peer = kFake;
+  send.data_type = NVRAR_UINT8;
+  send.address = reinterpret_cast<uint64_t>(data.data());
+  send.count = data.size();
+  ASSERT_EQ(nvrar_batch(fake.comm(), &send, 1, 0), NVRAR_OK) << nvrar_last_error();
+  ::usleep(50'000);  // now its thread sleeps
+  uint64_t bytes = 0;
+  Frame got;
+  while (bytes < data.size() && fake.receive(&got, 2)) bytes += got.head.bytes;
+  EXPECT_GE(bytes, data.size());
+}
+
+TEST(LinkQueue, NothingIsLostByDestroyingRightAfterACall) {
+  std::vector<uint8_t> data(kMiB, 9);
+  const Frame answer = answer_to_broadcast(data);
+  FakeRank fake({.ring_bytes = kLargeRing});
+  fake.make_link_narrow();
+  ASSERT_TRUE(fake.send(answer));
+  ASSERT_EQ(broadcast(fake.comm(), data), NVRAR_OK) << nvrar_last_error();
+  std::thread destroying([&] { EXPECT_EQ(fake.destroy(), NVRAR_OK); });
+  ::usleep(1'500'000);  // such as a rank that is stopped
+  uint64_t bytes = 0;
+  bool goodbye = false;
+  for (Frame got; fake.receive(&got, 2);) {
+    if (got.head.kind == FrameKind::kPackets && got.head.bytes > 8) bytes += got.head.bytes;
+    goodbye = goodbye || got.head.kind == FrameKind::kGoodbye;
+  }
+  destroying.join();
+  EXPECT_GE(bytes, data.size());
+  EXPECT_TRUE(goodbye);
+}
+
+TEST(LinkQueue, DestroyingDoesNotWaitLongerThanACallForAPeerThatStopsToRead) {
+  std::vector<uint8_t> data(kMiB, 9);
+  const Frame answer = answer_to_broadcast(data);
+  FakeRank fake({.ring_bytes = kLargeRing, .timeout_ns = 500 * kMs});
+  fake.make_link_narrow();
+  ASSERT_TRUE(fake.send(answer));
+  ASSERT_EQ(broadcast(fake.comm(), data), NVRAR_OK) << nvrar_last_error();
+  const double begin = seconds_now();
+  EXPECT_EQ(fake.destroy(), NVRAR_OK);
+  EXPECT_LT(seconds_now() - begin, 2.5);
+}
+
+TEST(LinkQueue, ACallEndsByItsLimitIfThePeerStopsToRead) {
+  FakeRank fake({.timeout_ns = 300 * kMs});
+  fake.make_link_narrow();
+  std::vector<uint8_t> data(1 << 20, 1);
+  const uint64_t before = resident_bytes();
+  const double begin = seconds_now();
+  EXPECT_EQ(broadcast(fake.comm(), data), NVRAR_TIMEOUT);
+  EXPECT_LT(seconds_now() - begin, 1.5);
+  EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
+  EXPECT_LT(resident_bytes(), before + 4 * kMiB);
+}
+
+TEST(LinkQueue, QuestionsOfAPeerThatDoesNotReadTheAnswersTakeNoMemory) {
+  FakeRank fake;
+  fake.make_link_narrow();
+  const uint64_t before = resident_bytes();
+  std::vector<uint8_t> questions;
+  for (int i = 0; i < 80'000; ++i) {
+    const std::vector<uint8_t> question = fake.bytes_of(FakeRank::frame(FrameKind::kAsk));
+    questions.insert(questions.end(), question.begin(), question.end());
+  }
+  const uint64_t own = resident_bytes() - before;
+  ASSERT_TRUE(fake.socket().send(questions));
+  EXPECT_LT(resident_bytes(), before + own + 4 * kMiB);
+  EXPECT_EQ(nvrar_async_error(fake.comm()), NVRAR_OK);
+  Frame got;
+  ASSERT_TRUE(fake.receive(&got));
+  EXPECT_EQ(got.head.kind, FrameKind::kState);
+  while (fake.receive(&got, 0.3)) EXPECT_EQ(got.head.kind, FrameKind::kState);
+  ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kAsk)));
+  EXPECT_TRUE(fake.receive(&got)) << "it answers again";
+}
+
+// Whoever takes a packet from a link wakes the rank that sleeps until it comes.
+TEST(LinkQueue, ARankIsWokenAlsoWhileAnotherThreadAsksWhatItsPeersDo) {
+  constexpr int kCalls = 100;
+  FakeRank fake;
+  std::atomic<bool> over{false};
+  std::thread asking([&] {
+    nvrar_call call{};
+    call.size = sizeof call;
+    while (!over) EXPECT_EQ(nvrar_call_of(fake.comm(), kFake, &call), NVRAR_OK);
+  });
+  std::thread answering([&] {
+    for (int calls = 0; calls < kCalls;) {
+      Frame got;
+      if (!fake.receive(&got)) return;
+      if (got.head.kind != FrameKind::kPackets) continue;
+      ++calls;
+      ::usleep(3000);  // it sleeps now
+      got.head.slot = static_cast<uint32_t>(protocol::RingLayout::header_slot(got.head.epoch, kFake));
+      if (!fake.send(got)) return;
+    }
+  });
+  int late = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    const double begin = seconds_now();
+    ASSERT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_OK) << nvrar_last_error();
+    late += seconds_now() - begin > 0.08 ? 1 : 0;
+  }
+  over = true;
+  asking.join();
+  answering.join();
+  EXPECT_LE(late, 3);
+}
+
+// A descriptor that is this rank's own but for its address and its host.
+TEST(LinkAddressOfARank, IsNotBelievedIfItIsNotItsOwn) {
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+  nvrar_comm* comms[2] = {};
+  Descriptor descriptors[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    const nvrar_config config = make_config(rank, 2, {});
+    ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &comms[rank]),
+              NVRAR_OK);
+  }
+  ++descriptors[1].host.pid_namespace;
+  for (Descriptor& descriptor : descriptors) descriptor.link = link::LinkAddress::of("127.0.0.1", 1);
+  EXPECT_EQ(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors)), NVRAR_INVALID_ARGUMENT);
+  EXPECT_STREQ(nvrar_last_error(), "descriptor 0 is not the one that this communicator made");
+  for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+}
+
+}  // namespace
+}  // namespace nvrar::test
