@@ -2,6 +2,7 @@ package io.nvrar;
 
 import java.time.Duration;
 import java.util.Objects;
+import java.util.regex.Pattern;
 
 /** The configuration of a group, which is the same on all members. Immutable. */
 public final class GroupConfig {
@@ -32,6 +33,9 @@ public final class GroupConfig {
   private final long arenaBytes;
   private final boolean exclusive;
   private final boolean programmaticLaunch;
+  private final int linkPortFirst;
+  private final int linkPortLast;
+  private final String linkInterface;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -47,6 +51,9 @@ public final class GroupConfig {
     arenaBytes = builder.arenaBytes;
     exclusive = builder.exclusive;
     programmaticLaunch = builder.programmaticLaunch;
+    linkPortFirst = builder.linkPortFirst;
+    linkPortLast = builder.linkPortLast;
+    linkInterface = builder.linkInterface;
   }
 
   /** The configuration with every default. */
@@ -75,6 +82,9 @@ public final class GroupConfig {
     builder.arenaBytes = arenaBytes;
     builder.exclusive = exclusive;
     builder.programmaticLaunch = programmaticLaunch;
+    builder.linkPortFirst = linkPortFirst;
+    builder.linkPortLast = linkPortLast;
+    builder.linkInterface = linkInterface;
     return builder;
   }
 
@@ -178,6 +188,29 @@ public final class GroupConfig {
     return programmaticLaunch;
   }
 
+  /**
+   * The first TCP port on which a member may listen for the links of members on other hosts; 0 for
+   * any free port. Every member of a host listens on a port of its own. Groups on one host have no
+   * links.
+   */
+  public int linkPortFirst() {
+    return linkPortFirst;
+  }
+
+  /** The last port of the range that begins with {@link #linkPortFirst}; 0 for any free port. */
+  public int linkPortLast() {
+    return linkPortLast;
+  }
+
+  /**
+   * Where members on other hosts reach a member: the name of a network interface, such as {@code
+   * eth0}, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member takes the
+   * first that its host has. Empty for the address from which the member reached the rendezvous.
+   */
+  public String linkInterface() {
+    return linkInterface;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof GroupConfig that
@@ -193,7 +226,10 @@ public final class GroupConfig {
         && concurrentGroups == that.concurrentGroups
         && arenaBytes == that.arenaBytes
         && exclusive == that.exclusive
-        && programmaticLaunch == that.programmaticLaunch;
+        && programmaticLaunch == that.programmaticLaunch
+        && linkPortFirst == that.linkPortFirst
+        && linkPortLast == that.linkPortLast
+        && linkInterface.equals(that.linkInterface);
   }
 
   @Override
@@ -211,12 +247,15 @@ public final class GroupConfig {
         concurrentGroups,
         arenaBytes,
         exclusive,
-        programmaticLaunch);
+        programmaticLaunch,
+        linkPortFirst,
+        linkPortLast,
+        linkInterface);
   }
 
   @Override
   public String toString() {
-    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b]"
+    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s]"
         .formatted(
             backend,
             timeout,
@@ -230,7 +269,10 @@ public final class GroupConfig {
             concurrentGroups,
             arenaBytes,
             exclusive,
-            programmaticLaunch);
+            programmaticLaunch,
+            linkPortFirst,
+            linkPortLast,
+            linkInterface);
   }
 
   /** Builds a configuration; every option has a default. Not thread-safe. */
@@ -238,6 +280,13 @@ public final class GroupConfig {
     private static final int GPUS_PER_NODE_MAX = 72;
     private static final int CONCURRENT_GROUPS_MAX = 64;
     private static final long ARENA_BYTES_MAX = 1L << 40;
+
+    /** A name that Linux accepts, an IPv4 address or an IPv6 address, each with its bits. */
+    private static final Pattern LINK_INTERFACE =
+        Pattern.compile(
+            "[!-~&&[^/]]{0,15}"
+                + "|((25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})(\\.(?!/)|(?=/))){4}/(3[0-2]|[12]?[0-9])"
+                + "|[0-9a-fA-F]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|[1-9]?[0-9])");
 
     private Backend backend = Backend.AUTO;
     private Duration timeout = TIMEOUT_DEFAULT;
@@ -252,6 +301,9 @@ public final class GroupConfig {
     private long arenaBytes;
     private boolean exclusive;
     private boolean programmaticLaunch;
+    private int linkPortFirst;
+    private int linkPortLast;
+    private String linkInterface = "";
 
     private Builder() {}
 
@@ -352,6 +404,32 @@ public final class GroupConfig {
     /** See {@link GroupConfig#programmaticLaunch()}. */
     public Builder programmaticLaunch(boolean value) {
       programmaticLaunch = value;
+      return this;
+    }
+
+    /**
+     * See {@link GroupConfig#linkPortFirst()}; 1 to 65535, the first not after the last, or both 0.
+     */
+    public Builder linkPorts(int first, int last) {
+      boolean isRange = first >= 1 && first <= last && last <= 65535;
+      if (!isRange && (first != 0 || last != 0)) {
+        throw new IllegalArgumentException(
+            "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0"
+                .formatted(first, last));
+      }
+      linkPortFirst = first;
+      linkPortLast = last;
+      return this;
+    }
+
+    /** See {@link GroupConfig#linkInterface()}. */
+    public Builder linkInterface(String value) {
+      if (!LINK_INTERFACE.matcher(value).matches()) {
+        throw new IllegalArgumentException(
+            "linkInterface is '%s', must be the name of a network interface, such as eth0, or a range of addresses, such as 10.1.0.0/16"
+                .formatted(value));
+      }
+      linkInterface = value;
       return this;
     }
 

@@ -28,7 +28,9 @@ class GroupConfigTest {
           builder -> builder.concurrentGroups(3),
           builder -> builder.arenaBytes(1L << 40),
           builder -> builder.exclusive(true),
-          builder -> builder.programmaticLaunch(true));
+          builder -> builder.programmaticLaunch(true),
+          builder -> builder.linkPorts(7000, 7007),
+          builder -> builder.linkInterface("10.1.0.0/16"));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {
@@ -80,6 +82,28 @@ class GroupConfigTest {
     refused(builder -> builder.concurrentGroups(0), "concurrentGroups is 0, must be 1 to 64");
     refused(builder -> builder.concurrentGroups(65), "concurrentGroups is 65, must be 1 to 64");
     refused(builder -> builder.arenaBytes(-1), "arenaBytes is -1, must be 0 to 1099511627776");
+    int[][] noPorts = {{0, 1}, {1, 0}, {-1, 5}, {9, 8}, {1, 65536}};
+    for (int[] ports : noPorts) {
+      refused(
+          builder -> builder.linkPorts(ports[0], ports[1]),
+          "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0"
+              .formatted(ports[0], ports[1]));
+    }
+  }
+
+  @Test
+  void aLinkInterfaceIsANameOrARangeOfAddresses() {
+    for (String one : List.of("", "eth0", "eth0.100", "10.1.0.0/16", "fd00::/8", "0.0.0.0/0")) {
+      assertThat(GroupConfig.builder().linkInterface(one).build().linkInterface()).isEqualTo(one);
+    }
+    for (String one :
+        List.of(
+            "an interface's name", "eth0 ", "10.1/16", "10.1.0.0/33", "fd00::/129", "a/8", "/")) {
+      refused(
+          builder -> builder.linkInterface(one),
+          "linkInterface is '%s', must be the name of a network interface, such as eth0, or a range of addresses, such as 10.1.0.0/16"
+              .formatted(one));
+    }
   }
 
   private static void refused(Consumer<GroupConfig.Builder> change, String sentence) {

@@ -26,7 +26,7 @@ class ConfigurationPageTest {
     List<String> options =
         Arrays.stream(GroupConfig.Builder.class.getDeclaredMethods())
             .filter(method -> Modifier.isPublic(method.getModifiers()))
-            .filter(method -> method.getParameterCount() == 1)
+            .filter(method -> method.getParameterCount() > 0)
             .map(Method::getName)
             .toList();
     assertThat(options).isNotEmpty();
@@ -46,6 +46,8 @@ class ConfigurationPageTest {
         .contains("| `ringBytes` | " + defaults.ringBytes() + ":")
         .contains("| `rendezvousPort` | " + defaults.rendezvousPort() + ":")
         .contains("| `gpusPerNode` | " + defaults.gpusPerNode() + ":")
+        .contains(
+            "| `linkPorts` | " + defaults.linkPortFirst() + ", " + defaults.linkPortLast() + ":")
         .contains("| `tuning` | `" + defaults.tuning() + "` | up to " + TuningTable.MAX_RULES);
   }
 

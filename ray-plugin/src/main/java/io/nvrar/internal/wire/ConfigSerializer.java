@@ -39,6 +39,9 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeVarLong(value.arenaBytes(), true);
     output.writeBoolean(value.exclusive());
     output.writeBoolean(value.programmaticLaunch());
+    output.writeVarInt(value.linkPortFirst(), true);
+    output.writeVarInt(value.linkPortLast(), true);
+    kryo.writeObject(output, value.linkInterface());
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -66,6 +69,8 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .arenaBytes(input.readVarLong(true))
         .exclusive(input.readBoolean())
         .programmaticLaunch(input.readBoolean())
+        .linkPorts(input.readVarInt(true), input.readVarInt(true))
+        .linkInterface(kryo.readObject(input, String.class))
         .tuning(readTuning(input))
         .build();
   }

@@ -95,6 +95,8 @@ final class FuzzSeeds {
         .arenaBytes(1 << 20)
         .exclusive(true)
         .programmaticLaunch(true)
+        .linkPorts(7000, 7007)
+        .linkInterface("fd00::/8")
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))
