@@ -59,13 +59,14 @@ public final class RankHealth implements Serializable {
 
   /**
    * The rank's last call and its state, such as {@code allReduce #41 float32[1024] SUM (one-shot),
-   * running}; {@code no call yet} before its first call.
+   * running}; {@code no call yet} before its first call; {@code unknown, on another host} if this
+   * member's host does not know it.
    */
   public String lastCall() {
     return lastCall;
   }
 
-  /** The number of the last collective that the rank has begun; 0 if none. */
+  /** The number of the last collective that the rank has begun; 0 if none, or if unknown. */
   public long sequence() {
     return sequence;
   }

@@ -3,6 +3,7 @@ package io.nvrar.standalone;
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
+import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
@@ -62,7 +63,7 @@ public final class TestBackend {
   private static NativeCommunicator prepareAlone(int gpu) {
     byte[] id = NativeCommunicator.uniqueId(BACKEND);
     return NativeCommunicator.prepare(
-        "a group of 1", BACKEND, gpu, 0, 1, id, GroupConfig.defaults());
+        "a group of 1", BACKEND, gpu, 0, 1, id, Links.NONE, GroupConfig.defaults());
   }
 
   /** The shared memory of groups that this process has mapped, but for what it keeps for good. */
@@ -104,6 +105,7 @@ public final class TestBackend {
         rank,
         ticket.worldSize(),
         ticket.uniqueId(),
+        Links.NONE,
         ticket.config());
   }
 

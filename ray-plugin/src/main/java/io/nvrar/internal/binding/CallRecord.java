@@ -34,6 +34,10 @@ public record CallRecord(
   public static final CallRecord NONE =
       new CallRecord(State.NONE, 0, 0, "no collective", 0, 0, 0, -1, 0, 0, 0);
 
+  /** The record of a rank on another host, whose calls this host does not know. */
+  public static final CallRecord UNKNOWN =
+      new CallRecord(State.UNKNOWN, 0, 0, "an unknown call", 0, 0, 0, -1, 0, 0, 0);
+
   /** Whether the call is a send or a recv. */
   public boolean isTransfer() {
     return isSend() || collective == NativeStructs.RECV;
@@ -55,6 +59,8 @@ public record CallRecord(
     /** The call has failed. */
     FAILED,
     /** The call is enqueued on a stream; it may have begun or ended since. */
-    QUEUED
+    QUEUED,
+    /** The rank is on another host, and its calls are not known here. */
+    UNKNOWN
   }
 }

@@ -6,6 +6,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.BitSet;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -79,6 +80,7 @@ public final class NativeCommunicator implements AutoCloseable {
    * @param rank 0 to {@code worldSize - 1}
    * @param worldSize the number of members
    * @param uniqueId the same on all members, from {@link #uniqueId}
+   * @param links how this member is linked to members on other hosts
    * @param config the group's configuration
    * @throws io.nvrar.BackendUnavailableException if the library or the backend cannot be used
    * @throws io.nvrar.CollectiveException if the machine has not enough memory; everything is freed
@@ -91,6 +93,7 @@ public final class NativeCommunicator implements AutoCloseable {
       int rank,
       int worldSize,
       byte[] uniqueId,
+      Links links,
       GroupConfig config) {
     int code = backendCode(backend);
     requireLength("unique id", uniqueId, NvrarBinding.UNIQUE_ID_BYTES);
@@ -102,7 +105,7 @@ public final class NativeCommunicator implements AutoCloseable {
     NativeStatus.check(
         NvrarBinding.nvrar_prepare(
             NativeStructs.config(
-                code, rank, worldSize, deviceOrdinal, settings.sharedDevices(), config),
+                code, rank, worldSize, deviceOrdinal, settings.sharedDevices(), links, config),
             NativeStructs.rules(config.tuning().rules()),
             config.tuning().rules().size(),
             uniqueId,
@@ -117,8 +120,17 @@ public final class NativeCommunicator implements AutoCloseable {
     return descriptor.clone();
   }
 
-  /** Maps the peers. Called once. */
+  /** {@link #connect(byte[][], BitSet)} for a group on one host. */
   public void connect(byte[][] descriptorsInRankOrder) {
+    connect(descriptorsInRankOrder, new BitSet());
+  }
+
+  /**
+   * Maps the peers of this host, and links this member to the others. Called once.
+   *
+   * @param elsewhere the ranks on other hosts, whose calls may not be known here
+   */
+  public void connect(byte[][] descriptorsInRankOrder, BitSet elsewhere) {
     if (descriptorsInRankOrder.length != worldSize) {
       throw new IllegalArgumentException(
           "a group of "
@@ -134,6 +146,7 @@ public final class NativeCommunicator implements AutoCloseable {
     member.enter("connect");
     try {
       member.checkCall(NvrarBinding.nvrar_connect(member.comm(), all.array()));
+      member.connected(elsewhere);
     } finally {
       member.leave();
     }
@@ -291,8 +304,9 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * The last call of a rank, as that rank recorded it. Available after {@link #abort} and after the
-   * rank's death. After {@link #close}, the state at the time of the close.
+   * The last call of a rank, as that rank recorded it; {@link CallRecord#UNKNOWN} if the rank is on
+   * another host. Available after {@link #abort} and after the rank's death. After {@link #close},
+   * the state at the time of the close.
    */
   public CallRecord call(int ofRank) {
     return member.call(ofRank);
@@ -305,8 +319,8 @@ public final class NativeCommunicator implements AutoCloseable {
 
   /**
    * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank recorded them.
-   * Available after {@link #abort} and after the rank's death. Empty before {@link #connect} and
-   * after {@link #close}.
+   * Available after {@link #abort} and after the rank's death. Empty before {@link #connect}, after
+   * {@link #close}, and for ranks on other hosts whose calls are not known here.
    */
   public List<CallRecord> flightRecord(int ofRank) {
     return member.flightRecord(ofRank);
@@ -337,8 +351,8 @@ public final class NativeCommunicator implements AutoCloseable {
 
   private static int backendCode(Backend backend) {
     return switch (backend) {
-      case CPU -> 1;
-      case CUDA -> 2;
+      case CPU -> NativeStructs.CPU;
+      case CUDA -> NativeStructs.CUDA;
       case AUTO ->
           throw new IllegalArgumentException(
               "AUTO is not a backend a group can run on; resolve it first");

@@ -2,6 +2,7 @@ package io.nvrar.internal.binding;
 
 import io.nvrar.CollectiveException;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -40,6 +41,7 @@ final class NativeMember {
   private final Object lifecycle = new Object();
   private boolean released;
   private boolean destroyed;
+  private BitSet elsewhere = new BitSet();
   private final CallRecord[] callsAtClose;
   private @Nullable CollectiveException failureAtClose;
 
@@ -63,6 +65,13 @@ final class NativeMember {
   /** The block into which the call that is inside writes its transfers. */
   TransferBlock transfers() {
     return transfers;
+  }
+
+  /** From now on these ranks are known to be on other hosts. */
+  void connected(BitSet otherHosts) {
+    synchronized (lifecycle) {
+      elsewhere = otherHosts;
+    }
   }
 
   /** {@link NativeCommunicator#abort}. */
@@ -187,9 +196,13 @@ final class NativeMember {
 
   private CallRecord readCall(int ofRank) {
     byte[] call = NativeStructs.empty(NativeStructs.CALL_BYTES);
-    return isReadable(NvrarBinding.nvrar_call_of(comm, ofRank, call))
-        ? NativeStructs.call(call)
-        : CallRecord.NONE;
+    CallRecord last =
+        isReadable(NvrarBinding.nvrar_call_of(comm, ofRank, call))
+            ? NativeStructs.call(call)
+            : CallRecord.NONE;
+    return last.state() == CallRecord.State.NONE && elsewhere.get(ofRank)
+        ? CallRecord.UNKNOWN
+        : last;
   }
 
   // Before connect no peer is mapped, and no call was made.

@@ -7,7 +7,10 @@ import io.nvrar.ReduceOp;
 import io.nvrar.TuningTable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.IntStream;
@@ -21,10 +24,14 @@ final class NativeStructs {
   static final int FAILURE_BYTES = 32;
 
   static final int TRANSFER_BYTES = 32;
+  static final int CPU = 1;
+  static final int CUDA = 2;
+
   static final int SEND = 8;
   static final int RECV = 9;
 
-  private static final int CONFIG_BYTES = 80;
+  private static final int CONFIG_BYTES = 136;
+  private static final int LINK_ADDRESS_BYTES = 48;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -39,7 +46,13 @@ final class NativeStructs {
    * @param sharedDevices whether several ranks may be on one GPU
    */
   static byte[] config(
-      int backend, int rank, int worldSize, int device, boolean sharedDevices, GroupConfig config) {
+      int backend,
+      int rank,
+      int worldSize,
+      int device,
+      boolean sharedDevices,
+      Links links,
+      GroupConfig config) {
     return allocate(CONFIG_BYTES)
         .putInt(backend)
         .putInt(rank)
@@ -53,10 +66,32 @@ final class NativeStructs {
         .putInt(sharedDevices ? 1 : 0)
         .putInt(config.exclusive() ? 1 : 0)
         .putLong(config.arenaBytes())
-        .putLong(config.joinTimeout().toNanos())
+        .putLong(joinLimit(backend, config).toNanos())
         .putInt(config.programmaticLaunch() ? 1 : 0)
         .putInt(0)
+        .put(address(links.address()))
+        .putShort((short) config.linkPortFirst())
+        .putShort((short) config.linkPortLast())
+        .putInt(links.betweenNodes() ? 1 : 0)
         .array();
+  }
+
+  /**
+   * The limit of {@code nvrar_connect}. The rendezvous has one of its own, which began earlier:
+   * that of links is shorter, because the library knows which rank could not reach which address.
+   */
+  private static Duration joinLimit(int backend, GroupConfig config) {
+    return backend == CPU
+        ? config.joinTimeout().multipliedBy(3).dividedBy(4)
+        : config.joinTimeout();
+  }
+
+  private static byte[] address(String text) {
+    byte[] bytes = text.getBytes(StandardCharsets.US_ASCII);
+    if (bytes.length >= LINK_ADDRESS_BYTES) {
+      throw new IllegalArgumentException(text + " is longer than an address");
+    }
+    return Arrays.copyOf(bytes, LINK_ADDRESS_BYTES);
   }
 
   /** An array of {@code nvrar_tuning_rule}. */

@@ -23,10 +23,17 @@ public final class CommonCalls {
   private static final long TRANSFER_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
   /**
-   * The same limit if the closed rank's flight record no longer shows whether it has made its part.
-   * It is longer, because the transfer's thread may get no CPU for a while.
+   * The same limit if the closed rank's flight record does not show whether it has made its part,
+   * because it is too short or on another host. It is longer, because the transfer's thread may get
+   * no CPU for a while.
    */
   private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
+
+  /**
+   * How long a collective in which a closed rank takes no part may run while the calls of ranks on
+   * other hosts are unknown: long enough for them to finish an earlier one.
+   */
+  private static final long UNKNOWN_RANKS_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private final int rank;
   private final int worldSize;
@@ -44,6 +51,11 @@ public final class CommonCalls {
   private @Nullable CallRecord transfer;
   private long transferSinceNanos;
   private long nextLookNanos;
+
+  // The number of the running collective that cannot complete, and since when it has been seen.
+  // Used by the channel's thread only.
+  private long beyond;
+  private long beyondSinceNanos;
 
   /**
    * Why a call cannot complete.
@@ -119,7 +131,17 @@ public final class CommonCalls {
     }
     // An abort would also end a call of other members that all ranks have made, so it waits until
     // they have finished it.
-    return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
+    return own.groupSequence() > last && allPast(comm, isLong(own.groupSequence(), nowNanos))
+        ? obstacle()
+        : null;
+  }
+
+  private boolean isLong(long sequence, long nowNanos) {
+    if (beyond != sequence) {
+      beyond = sequence;
+      beyondSinceNanos = nowNanos;
+    }
+    return nowNanos - beyondSinceNanos > UNKNOWN_RANKS_NANOS;
   }
 
   // On a GPU this includes a call that has not begun: it waits behind others, and an abort would
@@ -128,9 +150,12 @@ public final class CommonCalls {
     return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
   }
 
-  private boolean allPast(NativeCommunicator comm) {
+  private boolean allPast(NativeCommunicator comm, boolean unknownArePast) {
     for (int r = 0; r < worldSize; r++) {
       CallRecord call = comm.call(r);
+      if (call.state() == CallRecord.State.UNKNOWN && unknownArePast) {
+        continue;
+      }
       if (call.groupSequence() < last
           || call.state() == CallRecord.State.QUEUED // queued behind a call that may not have begun
           || (call.groupSequence() == last && isUnderWay(call))) {
@@ -183,6 +208,9 @@ public final class CommonCalls {
         return true;
       }
     }
-    return theirs.size() == NativeCommunicator.FLIGHT_RECORDS && !patienceIsOver;
+    boolean isUnsure =
+        theirs.size() == NativeCommunicator.FLIGHT_RECORDS
+            || comm.call(call.peer()).state() == CallRecord.State.UNKNOWN;
+    return isUnsure && !patienceIsOver;
   }
 }

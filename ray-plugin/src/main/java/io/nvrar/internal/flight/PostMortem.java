@@ -96,7 +96,10 @@ public final class PostMortem {
     }
     CallRecord call = last(waiting.getAsInt());
     List<Integer> late =
-        ranks().filter(r -> last(r).groupSequence() < call.groupSequence()).boxed().toList();
+        ranks()
+            .filter(r -> isKnown(r) && last(r).groupSequence() < call.groupSequence())
+            .boxed()
+            .toList();
     if (!late.isEmpty()) {
       return absent(late, call.description());
     }
@@ -116,6 +119,7 @@ public final class PostMortem {
           && call.isTransfer()
           && call.peer() >= 0
           && call.peer() < record.ranks().size()
+          && isKnown(call.peer())
           && record.ranks().get(call.peer()).calls().stream()
               .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
         return new Fault(
@@ -240,11 +244,18 @@ public final class PostMortem {
       case RUNNING, FAILED -> "was in " + last.description();
       case DONE -> "had finished " + last.description();
       case QUEUED -> "had queued " + last.description();
+      case UNKNOWN -> "is on a host whose record this is not";
     };
   }
 
   private CallRecord last(int rank) {
-    return record.ranks().get(rank).last();
+    return isKnown(rank) ? record.ranks().get(rank).last() : CallRecord.UNKNOWN;
+  }
+
+  /** Whether the record was written where the rank's calls can be read. */
+  private boolean isKnown(int rank) {
+    FlightRecord.Rank one = record.ranks().get(rank);
+    return !one.calls().isEmpty() || one.host().equals(record.header().host());
   }
 
   private IntStream ranks() {

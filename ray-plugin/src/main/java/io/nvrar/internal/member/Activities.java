@@ -13,9 +13,12 @@ import java.util.stream.IntStream;
 
 /**
  * Describes what the ranks were doing when a group failed. The information comes from the memory
- * that the ranks of one host share, so no rank has to answer, and dead ranks are included.
+ * that the ranks of one host share, so no rank has to answer, and dead ranks are included. The
+ * calls of ranks on other hosts may be unknown.
  */
 final class Activities {
+  private static final String ELSEWHERE = "on another host";
+
   private Activities() {}
 
   /**
@@ -39,6 +42,7 @@ final class Activities {
       case RUNNING, FAILED -> "was in " + call.description();
       case DONE -> "was in no call, its last was " + call.description();
       case QUEUED -> "had queued " + call.description();
+      case UNKNOWN -> throw new IllegalArgumentException("a member knows its own calls");
     };
   }
 
@@ -56,7 +60,10 @@ final class Activities {
 
   private static String clause(List<Integer> ranks, String doing) {
     boolean one = ranks.size() == 1;
-    String verb = doing.startsWith("in ") ? (one ? "was " : "were ") : "";
+    String verb =
+        doing.startsWith("in ")
+            ? (one ? "was " : "were ")
+            : doing.equals(ELSEWHERE) ? (one ? "is " : "are ") : "";
     return Phrases.ranks(ranks.stream().mapToInt(Integer::intValue).toArray()) + " " + verb + doing;
   }
 
@@ -66,6 +73,7 @@ final class Activities {
       case RUNNING, FAILED -> "in " + call.description();
       case DONE -> "had finished " + call.description();
       case QUEUED -> "had queued " + call.description();
+      case UNKNOWN -> ELSEWHERE;
     };
   }
 }

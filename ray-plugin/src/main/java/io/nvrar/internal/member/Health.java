@@ -53,8 +53,10 @@ final class Health {
   }
 
   private static String lastCall(CallRecord call) {
-    return call.state() == CallRecord.State.NONE
-        ? "no call yet"
-        : call.description() + ", " + call.state().name().toLowerCase(Locale.ROOT);
+    return switch (call.state()) {
+      case NONE -> "no call yet";
+      case UNKNOWN -> "unknown, on another host";
+      default -> call.description() + ", " + call.state().name().toLowerCase(Locale.ROOT);
+    };
   }
 }

@@ -8,23 +8,22 @@ import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.LibraryVersion;
+import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -54,7 +53,9 @@ public final class Joining {
   private final @Nullable Rendezvous hub;
   private final @Nullable Parent parent;
   private final ProcessIdentity self = ProcessIdentity.current();
-  private boolean spans;
+
+  /** Whether the failure of the join is one sentence for all members, the same on each. */
+  private boolean isForAll;
 
   /**
    * The group that the new one is split from.
@@ -135,11 +136,11 @@ public final class Joining {
             rank,
             ticket.worldSize(),
             ticket.uniqueId(),
+            links(member),
             config);
     member.own(communicator, backend == Backend.CUDA);
     member.send(new Message.Descriptor(communicator.descriptor()));
-    Message.MemberInfo[] members = await(member, member::members, deadline).inRankOrder();
-    connect(member, communicator, members);
+    connect(member, communicator, await(member, member::members, deadline));
     member.send(new Message.Connected());
     await(member, () -> member.isReady() ? member : null, deadline);
     if (hub != null) {
@@ -191,18 +192,37 @@ public final class Joining {
     return given;
   }
 
-  private void connect(
-      Member member, NativeCommunicator communicator, Message.MemberInfo[] members) {
+  /** Groups on GPUs have no links yet. */
+  private Links links(Member member) {
+    GroupConfig config = ticket.config();
+    return config.backend() == Backend.CPU
+        ? new Links(LinkAddress.of(config.linkInterface(), member.localHost()), false)
+        : Links.NONE;
+  }
+
+  private void connect(Member member, NativeCommunicator communicator, Message.Members members) {
+    Hosts hosts = Hosts.of(members);
+    boolean isCpu = ticket.config().backend() == Backend.CPU;
+    if (isCpu && !hosts.areTogether()) {
+      throw refused(
+          "%s has ranks of one host apart: %s; the ranks of a host must be consecutive, so list the members in the order %s"
+              .formatted(ticket.label(), hosts, order(hosts)),
+          null);
+    }
     try {
       communicator.connect(
-          Arrays.stream(members).map(Message.MemberInfo::descriptor).toArray(byte[][]::new));
+          Arrays.stream(members.inRankOrder())
+              .map(Message.MemberInfo::descriptor)
+              .toArray(byte[][]::new),
+          hosts.elsewhere(rank));
     } catch (CollectiveException | BackendUnavailableException e) {
-      // Checked only now, because host names prove nothing: containers of one host may have
-      // different names and still share memory.
-      String span = span(members);
-      if (span != null) {
-        spans = true;
-        throw new CollectiveException(span + " (" + e.getMessage() + ")", e);
+      // Checked only now, because two containers that do not see each other's processes may still
+      // share a GPU.
+      if (!isCpu && hosts.areSeveral()) {
+        throw refused(
+            "%s spans hosts %s: %s; groups on GPUs need all members on one host in this version (%s)"
+                .formatted(ticket.label(), hosts.names(), hosts, e.getMessage()),
+            e);
       }
       CollectiveException ended = communicator.failure();
       if (ended != null) {
@@ -214,40 +234,21 @@ public final class Joining {
     }
   }
 
-  /** "group 'tp' spans hosts A and B: ...", or null if all members are on one host. */
-  private @Nullable String span(Message.MemberInfo[] members) {
-    Map<String, int[]> ranksByHost = new LinkedHashMap<>();
-    for (Message.MemberInfo member : members) {
-      ProcessIdentity process = member.process();
-      boolean nameIsAmbiguous =
-          Arrays.stream(members)
-              .anyMatch(
-                  other ->
-                      other.process().host().equals(process.host())
-                          && !other.process().sameHost(process));
-      ranksByHost.computeIfAbsent(
-          process.host() + (nameIsAmbiguous ? " (boot id " + process.bootId() + ")" : ""),
-          host ->
-              IntStream.range(0, members.length)
-                  .filter(r -> members[r].process().sameHost(process))
-                  .toArray());
-    }
-    if (ranksByHost.size() == 1) {
-      return null;
-    }
-    return "%s spans hosts %s: %s; this version needs all members on one host"
-        .formatted(
-            ticket.label(),
-            String.join(" and ", ranksByHost.keySet()),
-            ranksByHost.entrySet().stream()
-                .map(entry -> Phrases.ranks(entry.getValue()) + " on " + entry.getKey())
-                .collect(Collectors.joining(", ")));
+  /** What every member finds for itself, so that all have to say the same. */
+  private CollectiveException refused(String sentence, @Nullable Exception cause) {
+    isForAll = true;
+    return new CollectiveException(sentence, cause);
+  }
+
+  private static String order(Hosts hosts) {
+    return Arrays.stream(hosts.together())
+        .mapToObj(Integer::toString)
+        .collect(Collectors.joining(", "));
   }
 
   private void tellOthers(Member member, Throwable e) {
     String sentence = e instanceof Error ? e.toString() : String.valueOf(e.getMessage());
-    if (spans) {
-      // The message is complete, and the same on every member.
+    if (isForAll) {
       member.fail(Failure.of(Failure.Kind.ABORTED, sentence), true);
       return;
     }

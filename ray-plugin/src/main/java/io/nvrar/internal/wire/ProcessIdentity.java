@@ -11,22 +11,23 @@ import org.jspecify.annotations.Nullable;
  *
  * @param host the machine's host name
  * @param pid the process id there; 0 if unknown
- * @param bootId the kernel's boot id, which differs between machines (and between the hosts of
- *     containers) even if their host names are equal; "" if unknown
+ * @param machine the kernel's boot id and the process's pid namespace, in which processes can map
+ *     each other's memory. It differs between machines, and between containers that do not share
+ *     their processes, even if their host names are equal; "" if unknown
  */
-public record ProcessIdentity(String host, long pid, String bootId) {
+public record ProcessIdentity(String host, long pid, String machine) {
 
-  /** The longest host name of the domain name system; a boot id has 36 characters. */
+  /** The longest host name of the domain name system; a machine has about 60 characters. */
   public static final int MAX_CHARS = 255;
 
   public ProcessIdentity {
-    if (host.length() > MAX_CHARS || bootId.length() > MAX_CHARS) {
+    if (host.length() > MAX_CHARS || machine.length() > MAX_CHARS) {
       throw new IllegalArgumentException(
-          "a host name of %d and a boot id of %d characters, the limit is %d"
-              .formatted(host.length(), bootId.length(), MAX_CHARS));
+          "a host name of %d and a machine of %d characters, the limit is %d"
+              .formatted(host.length(), machine.length(), MAX_CHARS));
     }
     host = Printable.of(host);
-    bootId = Printable.of(bootId);
+    machine = Printable.of(machine);
   }
 
   /** The identity of rank 0; before {@code members} are known, only its host is. */
@@ -43,7 +44,17 @@ public record ProcessIdentity(String host, long pid, String bootId) {
     return new ProcessIdentity(
         read("/proc/sys/kernel/hostname", "localhost"),
         ProcessHandle.current().pid(),
-        read("/proc/sys/kernel/random/boot_id", ""));
+        machineOfThisProcess());
+  }
+
+  private static String machineOfThisProcess() {
+    try {
+      return read("/proc/sys/kernel/random/boot_id", "")
+          + " "
+          + Files.readSymbolicLink(Path.of("/proc/self/ns/pid"));
+    } catch (IOException e) {
+      return "";
+    }
   }
 
   private static String read(String path, String otherwise) {
@@ -54,9 +65,11 @@ public record ProcessIdentity(String host, long pid, String bootId) {
     }
   }
 
-  /** Whether both run on one machine with one host name. */
+  /** Whether both are on one machine; if it is unknown, whether their host names are equal. */
   public boolean sameHost(ProcessIdentity that) {
-    return host.equals(that.host) && bootId.equals(that.bootId);
+    return (machine.isEmpty() || that.machine.isEmpty())
+        ? host.equals(that.host)
+        : machine.equals(that.machine);
   }
 
   /** The text used in messages. */

@@ -42,7 +42,7 @@ final class LoaderProcess {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     try (NativeCommunicator alone =
         NativeCommunicator.prepare(
-            "a group of 1", Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
+            "a group of 1", Backend.CPU, 0, 0, 1, id, Links.NONE, GroupConfig.defaults())) {
       alone.connect(new byte[][] {alone.descriptor()});
       alone.barrier(0);
       System.out.println(alone.call(0).description());

@@ -186,7 +186,7 @@ class NativeCommunicatorLifeTest {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     try (NativeCommunicator member =
         NativeCommunicator.prepare(
-            "a group of 1", Backend.CPU, 0, 0, 1, id, GroupConfig.defaults())) {
+            "a group of 1", Backend.CPU, 0, 0, 1, id, Links.NONE, GroupConfig.defaults())) {
       assertThatThrownBy(() -> member.barrier(0)).isInstanceOf(IllegalStateException.class);
       assertThatThrownBy(() -> member.connect(new byte[2][]))
           .isInstanceOf(IllegalArgumentException.class)
@@ -209,15 +209,19 @@ class NativeCommunicatorLifeTest {
     GroupConfig config = GroupConfig.defaults();
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     assertThatThrownBy(
-            () -> NativeCommunicator.prepare("a group of 2", Backend.CPU, 0, 2, 2, id, config))
-        .isInstanceOf(IllegalArgumentException.class);
-    assertThatThrownBy(
-            () -> NativeCommunicator.prepare("a group of 9", Backend.CPU, 0, 0, 9, id, config))
+            () ->
+                NativeCommunicator.prepare(
+                    "a group of 2", Backend.CPU, 0, 2, 2, id, Links.NONE, config))
         .isInstanceOf(IllegalArgumentException.class);
     assertThatThrownBy(
             () ->
                 NativeCommunicator.prepare(
-                    "a group of 1", Backend.CPU, 0, 0, 1, new byte[1], config))
+                    "a group of 9", Backend.CPU, 0, 0, 9, id, Links.NONE, config))
+        .isInstanceOf(IllegalArgumentException.class);
+    assertThatThrownBy(
+            () ->
+                NativeCommunicator.prepare(
+                    "a group of 1", Backend.CPU, 0, 0, 1, new byte[1], Links.NONE, config))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("a unique id has 256 bytes, not 1");
     assertThatThrownBy(() -> NativeCommunicator.uniqueId(Backend.AUTO))

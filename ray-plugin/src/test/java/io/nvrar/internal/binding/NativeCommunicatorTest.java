@@ -294,9 +294,10 @@ class NativeCommunicatorTest {
       byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
       try (NativeCommunicator zero =
               NativeCommunicator.prepare(
-                  "a group of 2", Backend.CPU, 0, 0, 2, id, GroupConfig.defaults());
+                  "a group of 2", Backend.CPU, 0, 0, 2, id, Links.NONE, GroupConfig.defaults());
           NativeCommunicator one =
-              NativeCommunicator.prepare("a group of 2", Backend.CPU, 0, 1, 2, id, other)) {
+              NativeCommunicator.prepare(
+                  "a group of 2", Backend.CPU, 0, 1, 2, id, Links.NONE, other)) {
         byte[][] descriptors = {zero.descriptor(), one.descriptor()};
         assertThatThrownBy(() -> zero.connect(descriptors))
             .isInstanceOf(GroupMismatchException.class);

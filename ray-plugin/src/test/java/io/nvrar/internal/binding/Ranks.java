@@ -34,7 +34,7 @@ final class Ranks implements AutoCloseable {
     for (int rank = 0; rank < worldSize; rank++) {
       NativeCommunicator member =
           NativeCommunicator.prepare(
-              "a group of " + worldSize, Backend.CPU, 0, rank, worldSize, id, config);
+              "a group of " + worldSize, Backend.CPU, 0, rank, worldSize, id, Links.NONE, config);
       members.add(member);
       descriptors[rank] = member.descriptor();
     }

@@ -51,10 +51,10 @@ class HostileTextTest {
   /** Each with one place that is the sender's to fill. */
   static Stream<Message> places() {
     ProcessIdentity host = new ProcessIdentity(MARK, 1, "boot");
-    ProcessIdentity bootId = new ProcessIdentity("host", 1, MARK);
+    ProcessIdentity machine = new ProcessIdentity("host", 1, MARK);
     return Stream.of(
         new Message.Hello(host, "1", "build", 2, "CPU", "config"),
-        new Message.Hello(bootId, "1", "build", 2, "CPU", "config"),
+        new Message.Hello(machine, "1", "build", 2, "CPU", "config"),
         new Message.Hello(PROCESS, MARK, "build", 2, "CPU", "config"),
         new Message.Hello(PROCESS, "1", MARK, 2, "CPU", "config"),
         new Message.Hello(PROCESS, "1", "build", 2, MARK, "config"),
@@ -211,7 +211,7 @@ class HostileTextTest {
       }
       if (message instanceof Message.Members members) {
         return Arrays.stream(members.inRankOrder())
-            .flatMap(member -> Stream.of(member.process().host(), member.process().bootId()));
+            .flatMap(member -> Stream.of(member.process().host(), member.process().machine()));
       }
       if (message instanceof Message.SplitRendezvous rendezvous) {
         return Stream.of(rendezvous.host(), rendezvous.problem());

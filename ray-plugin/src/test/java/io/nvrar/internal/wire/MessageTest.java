@@ -24,6 +24,6 @@ class MessageTest {
     assertThatThrownBy(() -> new Message.Descriptor(new byte[Message.MAX_DESCRIPTOR_BYTES + 1]))
         .hasMessage("a descriptor of 1025 bytes, the limit is 1024");
     assertThatThrownBy(() -> new ProcessIdentity(LONGEST + "x", 1, ""))
-        .hasMessage("a host name of 256 and a boot id of 0 characters, the limit is 255");
+        .hasMessage("a host name of 256 and a machine of 0 characters, the limit is 255");
   }
 }

@@ -1,0 +1,91 @@
+package io.nvrar.internal.member;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.internal.AddressRange;
+import java.io.IOException;
+import java.net.Inet6Address;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** Chooses the address of this host at which members on other hosts reach a member. */
+final class LinkAddress {
+  /** An address of this host, and the interface that has it. */
+  record Own(String nic, InetAddress address) {
+    @Override
+    public String toString() {
+      return nic + " " + text();
+    }
+
+    String text() {
+      return withoutZone(address.getHostAddress());
+    }
+  }
+
+  private LinkAddress() {}
+
+  /**
+   * The address by {@link io.nvrar.GroupConfig#linkInterface}, as a number.
+   *
+   * @param automatic the address from which the member reached the rendezvous
+   * @throws CollectiveException if this host has no such address, with those that it has
+   */
+  static String of(String linkInterface, String automatic) {
+    return linkInterface.isEmpty()
+        ? withoutZone(automatic)
+        : choose(linkInterface, automatic, ofThisHost());
+  }
+
+  static String choose(String linkInterface, String automatic, List<Own> all) {
+    AddressRange range = AddressRange.parse(linkInterface);
+    List<Own> wanted =
+        all.stream()
+            .filter(own -> isWanted(own, linkInterface, range))
+            // Without a zone, which differs between hosts, it leads nowhere.
+            .filter(own -> !own.address.isLinkLocalAddress())
+            .toList();
+    boolean isIpv6 = automatic.contains(":");
+    return wanted.stream()
+        // The members of a group best speak to each other in one family.
+        .filter(own -> own.address instanceof Inet6Address == isIpv6)
+        .findFirst()
+        .or(() -> wanted.stream().findFirst())
+        .map(Own::text)
+        .orElseThrow(
+            () ->
+                new CollectiveException(
+                    "linkInterface is '%s', but this host has no such address; it has %s"
+                        .formatted(
+                            linkInterface,
+                            all.stream().map(Own::toString).collect(Collectors.joining(", ")))));
+  }
+
+  private static boolean isWanted(Own own, String name, @Nullable AddressRange range) {
+    return range == null ? own.nic.equals(name) : range.contains(own.address);
+  }
+
+  private static List<Own> ofThisHost() {
+    List<Own> all = new ArrayList<>();
+    try {
+      for (NetworkInterface nic : Collections.list(NetworkInterface.getNetworkInterfaces())) {
+        for (InetAddress address : Collections.list(nic.getInetAddresses())) {
+          all.add(new Own(nic.getName(), address));
+        }
+      }
+    } catch (IOException e) {
+      throw new CollectiveException(
+          "the addresses of this host cannot be read: " + e.getMessage(), e);
+    }
+    return all;
+  }
+
+  /** An IPv6 address may name an interface of the machine that it was read on. */
+  private static String withoutZone(String address) {
+    int percent = address.indexOf('%');
+    return percent < 0 ? address : address.substring(0, percent);
+  }
+}

@@ -1,0 +1,102 @@
+package io.nvrar.internal.wire;
+
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/** Which ranks of a group are on one host. Immutable. */
+public final class Hosts {
+  private final ProcessIdentity[] processes;
+
+  /** By rank: the first rank of its host. */
+  private final int[] firstOf;
+
+  private Hosts(ProcessIdentity[] processes) {
+    this.processes = processes;
+    firstOf =
+        IntStream.range(0, processes.length)
+            .map(
+                rank ->
+                    IntStream.rangeClosed(0, rank)
+                        .filter(r -> processes[r].sameHost(processes[rank]))
+                        .findFirst()
+                        .orElseThrow())
+            .toArray();
+  }
+
+  public static Hosts of(Message.Members members) {
+    return new Hosts(
+        Arrays.stream(members.inRankOrder())
+            .map(Message.MemberInfo::process)
+            .toArray(ProcessIdentity[]::new));
+  }
+
+  public boolean areSeveral() {
+    return Arrays.stream(firstOf).anyMatch(first -> first != 0);
+  }
+
+  /** The ranks that are on another host than this one. */
+  public BitSet elsewhere(int rank) {
+    BitSet elsewhere = new BitSet();
+    for (int r = 0; r < firstOf.length; r++) {
+      elsewhere.set(r, firstOf[r] != firstOf[rank]);
+    }
+    return elsewhere;
+  }
+
+  /**
+   * The same ranks in an order in which those of a host are consecutive: the hosts in the order of
+   * their first rank in {@code ranks}, the ranks of each as they were.
+   */
+  public int[] together(int... ranks) {
+    return byHost(ranks).values().stream().flatMapToInt(IntStream::of).toArray();
+  }
+
+  /** Whether the ranks of every host are consecutive. */
+  public boolean areTogether() {
+    int[] all = all();
+    return Arrays.equals(all, together(all));
+  }
+
+  /** The order of all ranks in which those of every host are consecutive. */
+  public int[] together() {
+    return together(all());
+  }
+
+  private int[] all() {
+    return IntStream.range(0, firstOf.length).toArray();
+  }
+
+  private Map<Integer, int[]> byHost(int... ranks) {
+    Map<Integer, int[]> byHost = new LinkedHashMap<>();
+    for (int rank : ranks) {
+      byHost.computeIfAbsent(
+          firstOf[rank], first -> IntStream.of(ranks).filter(r -> firstOf[r] == first).toArray());
+    }
+    return byHost;
+  }
+
+  /** The hosts' names, in the order of their first ranks: {@code A and B}. */
+  public String names() {
+    return byHost(all()).keySet().stream().map(this::name).collect(Collectors.joining(" and "));
+  }
+
+  /** Who is where: {@code ranks 0, 1 on A, rank 2 on B}. */
+  @Override
+  public String toString() {
+    return byHost(all()).entrySet().stream()
+        .map(entry -> Phrases.ranks(entry.getValue()) + " on " + name(entry.getKey()))
+        .collect(Collectors.joining(", "));
+  }
+
+  private String name(int first) {
+    ProcessIdentity process = processes[first];
+    boolean isAmbiguous =
+        Arrays.stream(processes)
+            .anyMatch(other -> other.host().equals(process.host()) && !other.sameHost(process));
+    return process.host() + (isAmbiguous ? " (machine " + process.machine() + ")" : "");
+  }
+}

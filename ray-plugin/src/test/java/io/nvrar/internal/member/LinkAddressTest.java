@@ -1,0 +1,70 @@
+package io.nvrar.internal.member;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.CollectiveException;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class LinkAddressTest {
+  private static final List<LinkAddress.Own> ADDRESSES =
+      List.of(
+          own("lo", "127.0.0.1"),
+          own("lo", "::1"),
+          own("eth0", "fe80::1"),
+          own("eth0", "fd00:1::7"),
+          own("eth0", "10.1.0.7"),
+          own("ib0", "10.2.0.7"),
+          own("ib0", "10.2.0.8"),
+          own("tap0", "fe80::2"));
+
+  private static LinkAddress.Own own(String nic, String address) {
+    try {
+      return new LinkAddress.Own(nic, InetAddress.getByName(address));
+    } catch (UnknownHostException e) {
+      throw new IllegalArgumentException(e);
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "eth0, 10.1.0.7, 10.1.0.7",
+    "eth0, fd00:1::7, fd00:1:0:0:0:0:0:7",
+    "ib0, 10.1.0.7, 10.2.0.7",
+    "ib0, fd00:1::7, 10.2.0.7",
+    "10.2.0.8/31, 10.1.0.7, 10.2.0.8",
+    "10.0.0.0/8, 10.1.0.7, 10.1.0.7",
+    "fd00::/8, 10.1.0.7, fd00:1:0:0:0:0:0:7",
+    "127.0.0.0/8, 10.1.0.7, 127.0.0.1"
+  })
+  void theFirstAddressThatIsWantedIsTakenOfTheRendezvousesFamilyIfThereIsOne(
+      String wanted, String automatic, String chosen) {
+    assertThat(LinkAddress.choose(wanted, automatic, ADDRESSES)).isEqualTo(chosen);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"eth9", "eth", "tap0", "10.3.0.0/16", "fe80::/10"})
+  void whoHasNoneSaysWhatThereIs(String wanted) {
+    assertThatThrownBy(() -> LinkAddress.choose(wanted, "10.1.0.7", ADDRESSES))
+        .isExactlyInstanceOf(CollectiveException.class)
+        .hasMessage(
+            "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2"
+                .formatted(wanted));
+  }
+
+  @Test
+  void withoutAWishItIsTheAddressThatReachedTheRendezvousWithoutItsZone() {
+    assertThat(LinkAddress.of("", "10.1.0.7")).isEqualTo("10.1.0.7");
+    assertThat(LinkAddress.of("", "fe80:0:0:0:0:0:0:1%eth0")).isEqualTo("fe80:0:0:0:0:0:0:1");
+  }
+
+  @Test
+  void thisHostHasALoopback() {
+    assertThat(LinkAddress.of("127.0.0.0/8", "10.1.0.7")).startsWith("127.");
+  }
+}
