@@ -5,6 +5,7 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
 
 /** The codes of {@code nvrar_status}. Only this class turns a status into an exception. */
 final class NativeStatus {
@@ -18,6 +19,7 @@ final class NativeStatus {
   private static final int MISMATCH = 5;
   private static final int TIMEOUT = 6;
   private static final int ABORTED = 7;
+  private static final int PEER_LOST = 9;
 
   private static final long NO_COMMUNICATOR = 0;
 
@@ -34,7 +36,8 @@ final class NativeStatus {
    * The exception for the status of this thread's last call. No other function of the library may
    * be called in between.
    *
-   * @param comm asked for the missing ranks after a time-out; 0 if there is none
+   * @param comm asked for the missing ranks after a time-out, or for the lost one; 0 if there is
+   *     none
    */
   static RuntimeException exception(int status, long comm) {
     String sentence = text(NvrarBinding.nvrar_last_error());
@@ -44,9 +47,15 @@ final class NativeStatus {
       case UNAVAILABLE -> new BackendUnavailableException(sentence);
       case MISMATCH -> new GroupMismatchException(sentence);
       case TIMEOUT -> new CollectiveTimeoutException(sentence, missingRanks(comm));
+      case PEER_LOST -> lost(sentence, missingRanks(comm));
       case SYSTEM, ABORTED, INTERNAL -> new CollectiveException(sentence);
       default -> new CollectiveException("status " + status + ": " + sentence);
     };
+  }
+
+  /** The library knows the rank, and only the member its process. */
+  private static PeerLostException lost(String sentence, int... ranks) {
+    return new PeerLostException(sentence, ranks.length == 0 ? -1 : ranks[0], "", 0);
   }
 
   /** The UTF-8 string at an address. */

@@ -3,12 +3,16 @@ package io.nvrar.internal.member;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -18,6 +22,12 @@ import org.jspecify.annotations.Nullable;
  * Thread-safe.
  */
 final class CallErrors {
+  /**
+   * How long a broken link is left for the control channel to explain: the end of a process closes
+   * its links and its control channel, in any order.
+   */
+  private static final long LINK_NANOS = TimeUnit.SECONDS.toNanos(1);
+
   private final Ticket ticket;
   private final int rank;
   private final Monitor monitor;
@@ -110,7 +120,9 @@ final class CallErrors {
    *     part
    */
   RuntimeException callFailed(CollectiveException e, boolean inCollective) {
-    if (explainsItself(e)) {
+    if (e instanceof PeerLostException lost) {
+      linkBroke(lost);
+    } else if (explainsItself(e)) {
       // The library's message already names every rank's call.
       failure.noteAndReport(e);
     } else if (!hasFailed() && !isEndedFromOutside()) {
@@ -118,14 +130,9 @@ final class CallErrors {
     } else if (!hasFailed()) {
       // The member that ended the group reports the reason through the hub, which may take up to
       // the heartbeat limit.
-      try {
-        monitor.await(
-            () -> hasFailed() || life.isEnded() || (inCollective && isFailedBeyond()),
-            System.nanoTime() + ticket.config().heartbeatLimit().toNanos());
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-      }
-      if (monitor.locked(() -> !hasFailed() && life.isEnded())) {
+      awaitReason(
+          ticket.config().heartbeatLimit().toNanos(), () -> inCollective && isFailedBeyond());
+      if (isEndedWithoutFailure()) {
         return closed();
       }
       if (inCollective && isFailedBeyond()) {
@@ -135,7 +142,52 @@ final class CallErrors {
       failure.noteOwn(e);
     }
     Failure reason = failure.get();
+    if (reason == null && isEndedWithoutFailure()) {
+      return closed();
+    }
     return reason == null ? e : failure.exception(reason);
+  }
+
+  /**
+   * Finds the reason of a broken link: what the control channel says of the rank at its other end,
+   * or else the link itself. The hub decides, because both ends, and all links of a host, may break
+   * at once, and all members are to see the same failure.
+   */
+  private void linkBroke(PeerLostException e) {
+    awaitReason(LINK_NANOS, () -> false);
+    Message.Members all = members.get();
+    if (hasFailed() || all == null || e.lostRank() < 0) {
+      failure.noteAndReport(e); // does nothing if it has failed
+      return;
+    }
+    ProcessIdentity process = all.inRankOrder()[e.lostRank()].process();
+    Failure lost =
+        Failure.lost(
+            e.lostRank(),
+            process,
+            "rank %d (%s) was lost: its link to rank %d (%s) broke: %s"
+                .formatted(
+                    e.lostRank(),
+                    process,
+                    rank,
+                    all.inRankOrder()[rank].process(),
+                    e.getMessage()));
+    failure.report(lost);
+    awaitReason(LINK_NANOS, () -> false);
+    failure.note(lost);
+  }
+
+  private void awaitReason(long nanos, BooleanSupplier orElse) {
+    try {
+      monitor.await(
+          () -> hasFailed() || life.isEnded() || orElse.getAsBoolean(), System.nanoTime() + nanos);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private boolean isEndedWithoutFailure() {
+    return monitor.locked(() -> !hasFailed() && life.isEnded());
   }
 
   private boolean hasFailed() {

@@ -164,6 +164,14 @@ final class FirstFailure {
     note(reason, reason, ledTo);
   }
 
+  /**
+   * Reports a failure to the hub without recording it: all members, this one too, record what the
+   * hub makes of it.
+   */
+  void report(Failure reason) {
+    channel.send(reason);
+  }
+
   /** Records the failure with what each rank was doing. */
   void note(Failure reason) {
     note(reason, null, null);
