@@ -297,7 +297,8 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * @param color 0 or more; negative for a member that joins no new group
    * @param key determines the ranks in the new group: ascending by key, equal keys by the rank in
-   *     this group
+   *     this group. If the new group spans hosts, the ranks of each host are consecutive, with the
+   *     hosts in the order of their first ranks
    * @return this process's member of the new group; null if {@code color} is negative
    * @throws CollectiveTimeoutException if a member did not call split within the join timeout,
    *     which fails this group; or if a member did not join the new group within another join
@@ -321,7 +322,8 @@ public interface CollectiveGroup extends AutoCloseable {
    * tp/3,1}.
    *
    * @param ranks the members of the new group, by their ranks in this group: the first listed
-   *     becomes rank 0, the second rank 1, and so on
+   *     becomes rank 0, the second rank 1, and so on. If they are on several hosts, those of each
+   *     host should be listed together; otherwise they move up to the first of their host
    * @return this process's member of the new group; null if this rank is not listed
    * @throws IllegalArgumentException if {@code ranks} is empty, lists a rank twice, or lists a rank
    *     that this group does not have; nothing has happened then, and this member may call again

@@ -3,6 +3,7 @@ package io.nvrar.internal.hub;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -76,7 +77,9 @@ final class Coordinator {
     config = ticket.config();
     members = new Peer[ticket.worldSize()];
     deadlineNanos = nowNanos + config.joinTimeout().toNanos();
-    splits = new SplitBoard(ticket, this::sendTo);
+    splits =
+        new SplitBoard(
+            ticket, this::sendTo, () -> Hosts.of(Objects.requireNonNull(introduced, "members")));
   }
 
   /** Handles a message from an authenticated peer. */

@@ -1,6 +1,7 @@
 package io.nvrar.internal.hub;
 
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.Ticket;
@@ -12,6 +13,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.function.BiConsumer;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
@@ -23,6 +25,7 @@ import org.jspecify.annotations.Nullable;
 final class SplitBoard {
   private final Ticket ticket;
   private final BiConsumer<Integer, Message> send;
+  private final Supplier<Hosts> hosts;
 
   /** By rank; null if that rank has not called split yet. */
   private final Message.@Nullable Split[] waiting;
@@ -37,10 +40,12 @@ final class SplitBoard {
 
   /**
    * @param send sends a message to the member of a rank
+   * @param hosts asked once all members have called split
    */
-  SplitBoard(Ticket ticket, BiConsumer<Integer, Message> send) {
+  SplitBoard(Ticket ticket, BiConsumer<Integer, Message> send, Supplier<Hosts> hosts) {
     this.ticket = ticket;
     this.send = send;
+    this.hosts = hosts;
     waiting = new Message.Split[ticket.worldSize()];
   }
 
@@ -97,7 +102,7 @@ final class SplitBoard {
     groups = new ArrayList<>();
     for (List<Integer> ranks : byColor.values()) {
       ranks.sort(Comparator.comparingInt(r -> at(r).key())); // stable: equal keys keep their order
-      int[] inOrder = ranks.stream().mapToInt(Integer::intValue).toArray();
+      int[] inOrder = hosts.get().together(ranks.stream().mapToInt(Integer::intValue).toArray());
       groups.add(inOrder);
       Message.SplitPlaces places = new Message.SplitPlaces(number, inOrder);
       ranks.forEach(r -> send.accept(r, places));

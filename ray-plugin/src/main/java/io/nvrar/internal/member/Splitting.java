@@ -86,13 +86,13 @@ public final class Splitting {
   @Nullable MemberGroup newGroup(int[] ranks, long lastCall, int deviceOrdinal) {
     begin("newGroup");
     try {
-      int newRank = Message.Split.newRank(rank, ranks).orElse(-1);
-      agree(newRank < 0 ? -1 : 0, newRank, lastCall, ranks);
-      if (newRank < 0) {
+      int place = Message.Split.newRank(rank, ranks).orElse(-1);
+      int[] inOrder = agree(place < 0 ? -1 : 0, place, lastCall, ranks);
+      if (place < 0) {
         return null;
       }
       String named = IntStream.of(ranks).mapToObj(Integer::toString).collect(joining(","));
-      return join(ranks, childName(ticket.name(), named), deviceOrdinal);
+      return join(inOrder, childName(ticket.name(), named), deviceOrdinal);
     } finally {
       busy.set(false);
     }
