@@ -297,6 +297,23 @@ public class Probe implements CollectiveActor {
     }
   }
 
+  /** Ends this process in a while, as the kernel does that has no memory left. */
+  public boolean dieIn(int millis) {
+    Thread killer =
+        new Thread(
+            () -> {
+              try {
+                Thread.sleep(millis);
+                new ProcessBuilder("sh", "-c", "kill -9 " + pid()).start();
+              } catch (IOException | InterruptedException e) {
+                throw new IllegalStateException(e);
+              }
+            });
+    killer.setDaemon(true);
+    killer.start();
+    return true;
+  }
+
   public boolean raise(RuntimeException exception) {
     throw exception;
   }

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.github.dockerjava.api.DockerClient;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import io.nvrar.PeerLostException;
 import io.nvrar.it.actors.Collective;
 import io.nvrar.tools.Main;
 import java.nio.file.Files;
@@ -14,6 +15,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.Test;
@@ -43,24 +45,71 @@ class HostsIT {
   /** Rank 0, which holds the rendezvous, is with the driver once, and once it is not. */
   @ParameterizedTest
   @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
-  void aGroupThatSpansTheHostsIsRefusedInASentenceAndNothingStaysBehind(
+  void everyCollectiveIsRightInAGroupThatSpansTheHosts(
       String first, String second, ContainerCluster cluster) throws Exception {
     Map<String, List<String>> facts =
         facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.SPAN, first, second));
+    assertThat(facts.remove("half"))
+        .as("those of higher rank first, and both of either host")
+        .containsExactly(
+            "rank 1 of 2 in span/0 has 5",
+            "rank 1 of 2 in span/1 has 10",
+            "rank 0 of 2 in span/0 has 5",
+            "rank 0 of 2 in span/1 has 10");
+    assertThat(facts.remove("health"))
+        .isEqualTo(Collections.nCopies(4, List.of(first, first, second, second).toString()));
+    assertThat(facts.remove("sequence"))
+        .as("what every rank knows of every rank")
+        .hasSize(16)
+        .doesNotContain("0")
+        .matches(all -> all.stream().distinct().count() == 1);
+    assertThat(facts)
+        .containsOnlyKeys(Arrays.stream(Collective.values()).map(Collective::name).toList());
+    assertThat(facts).allSatisfy((collective, wrong) -> assertThat(wrong).isEqualTo(RIGHT));
+  }
+
+  @ParameterizedTest
+  @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
+  void ranksOfAHostThatAreApartAreRefusedInASentenceAndNothingStaysBehind(
+      String first, String second, ContainerCluster cluster) throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.APART, first, second));
     assertThat(facts.get("refused"))
         .hasSize(HostsProgram.REFUSALS)
-        .allSatisfy(
-            sentence ->
-                assertThat(sentence)
-                    .startsWith(
-                        "group 'span' spans hosts %1$s and %2$s: ranks 0, 1 on %1$s, ranks 2, 3 on %2$s; this version needs all members on one host"
-                            .formatted(first, second)));
+        .containsOnly(
+            "group 'span' has ranks of one host apart: ranks 0, 2 on %s, ranks 1, 3 on %s; the ranks of a host must be consecutive, so list the members in the order 0, 2, 1, 3"
+                .formatted(first, second));
     assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(4, "false"));
     assertThat(facts.get("held")).containsExactly("");
     assertThat(facts.get("sum"))
         .as("the name, before and after")
         .isEqualTo(Collections.nCopies(8, ""));
     assertThat(facts).containsOnlyKeys("refused", "initialized", "held", "sum");
+  }
+
+  @ParameterizedTest
+  @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
+  void anActorThatIsKilledEndsTheCallsOnBothHostsInASecondAndTheRestCanGoOn(
+      String first, String second, ContainerCluster cluster) throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.LOSS, first, second));
+    String pid = Objects.requireNonNull(facts.remove("pid")).get(0);
+    assertThat(facts.remove("thrown"))
+        .as("by the other actors, and to the driver: %s", facts)
+        .isEqualTo(Collections.nCopies(4, PeerLostException.class.getName()));
+    assertThat(facts.remove("lost"))
+        .isEqualTo(Collections.nCopies(4, "rank 3, %s, %s".formatted(second, pid)));
+    assertThat(facts.remove("message"))
+        .allSatisfy(
+            message ->
+                assertThat(message)
+                    .startsWith(
+                        "rank 3 (pid %s on host %s) was lost: connection closed"
+                            .formatted(pid, second)));
+    assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("millis")).get(0)))
+        .isLessThan(1_000);
+    assertThat(facts.remove("sum")).isEqualTo(Collections.nCopies(3, ""));
+    assertThat(facts).isEmpty();
   }
 
   /** Only the worker has room for the actors, and the driver is in the head. */

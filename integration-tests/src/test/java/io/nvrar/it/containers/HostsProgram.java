@@ -4,6 +4,9 @@ import static io.nvrar.it.actors.Calls.all;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
+import io.nvrar.GroupHealth;
+import io.nvrar.PeerLostException;
+import io.nvrar.RankHealth;
 import io.nvrar.it.actors.Call;
 import io.nvrar.it.actors.Calls;
 import io.nvrar.it.actors.Collective;
@@ -13,9 +16,11 @@ import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
+import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * The driver in the head: does what a test asks for and says what came of it, a fact a line, which
@@ -28,12 +33,17 @@ final class HostsProgram {
 
   static final String COLLECTIVES = "collectives";
   static final String SPAN = "span";
+  static final String APART = "apart";
+  static final String LOSS = "loss";
 
-  /** How often the same group is tried. */
+  /** How often the same group is refused. */
   static final int REFUSALS = 8;
 
   /** How long members may take to let go of a group that was refused. */
   private static final int RELEASE_MILLIS = 10_000;
+
+  /** How long an actor takes part in a group's calls before it is killed. */
+  private static final int MILLIS_TO_LIVE = 1_000;
 
   private HostsProgram() {}
 
@@ -43,6 +53,8 @@ final class HostsProgram {
       switch (args[0]) {
         case COLLECTIVES -> collectives(args[1]);
         case SPAN -> span(args[1], args[2]);
+        case APART -> apart(args[1], args[2]);
+        case LOSS -> loss(args[1], args[2]);
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -54,37 +66,95 @@ final class HostsProgram {
     try (RayActorGroup<Probe> actors = actorsOn(host, 4);
         RayCollectiveGroup group = RayCollectives.createGroup("together", actors.handles())) {
       Ray.get(actors.callAll(Probe::host)).forEach(name -> say("host", name));
-      for (Collective collective : Collective.values()) {
-        Call call = Call.of(collective, DataType.BFLOAT16, 10_001).root(1);
-        Calls.wrong(actors.handles(), group.name(), call)
-            .forEach(wrong -> say(collective.name(), wrong));
-      }
+      everyCollective(actors.handles(), group);
+    }
+  }
+
+  private static void everyCollective(List<ActorHandle<Probe>> actors, RayCollectiveGroup group) {
+    for (Collective collective : Collective.values()) {
+      Call call = Call.of(collective, DataType.BFLOAT16, 10_001).root(1);
+      Calls.wrong(actors, group.name(), call).forEach(wrong -> say(collective.name(), wrong));
     }
   }
 
   /** Two actors on either host, rank 0 on the first. */
-  private static void span(String first, String second) throws InterruptedException {
+  private static void span(String first, String second) {
     try (RayActorGroup<Probe> here = actorsOn(first, 2);
         RayActorGroup<Probe> there = actorsOn(second, 2)) {
-      List<ActorHandle<Probe>> all = new ArrayList<>(here.handles());
-      all.addAll(there.handles());
+      List<ActorHandle<Probe>> all = inTurns(here, there, 2);
+      try (RayCollectiveGroup group = RayCollectives.createGroup("span", all)) {
+        everyCollective(all, group);
+        all(all, actor -> actor.task(Probe::sumOfHalf, "span").remote())
+            .forEach(half -> say("half", half));
+        for (GroupHealth health : all(all, actor -> actor.task(Probe::health, "span").remote())) {
+          say("health", health.ranks().stream().map(RankHealth::host).toList());
+          health.ranks().forEach(rank -> say("sequence", rank.sequence()));
+        }
+      }
+    }
+  }
+
+  /** The same actors, those of either host apart. */
+  private static void apart(String first, String second) throws InterruptedException {
+    try (RayActorGroup<Probe> here = actorsOn(first, 2);
+        RayActorGroup<Probe> there = actorsOn(second, 2)) {
+      List<ActorHandle<Probe>> apart = inTurns(here, there, 1);
+      List<ActorHandle<Probe>> right = inTurns(here, there, 2);
       // So that what a first group opens for good, such as the native library, is there before.
-      sum("span", here.handles());
-      sum("span", there.handles());
-      List<Integer> before = all(all, actor -> actor.task(Probe::openFiles).remote());
+      sum("span", right);
+      List<Integer> before = all(right, actor -> actor.task(Probe::openFiles).remote());
       for (int i = 0; i < REFUSALS; i++) {
-        try (RayCollectiveGroup group = RayCollectives.createGroup("span", all)) {
+        try (RayCollectiveGroup group = RayCollectives.createGroup("span", apart)) {
           say("created", group.name());
         } catch (CollectiveException e) {
           say("refused", String.valueOf(e.getMessage()));
         }
       }
-      all(all, actor -> actor.task(Probe::isGroupInitialized, "span").remote())
+      all(right, actor -> actor.task(Probe::isGroupInitialized, "span").remote())
           .forEach(is -> say("initialized", is));
-      say("held", released(all, before));
-      sum("span", here.handles());
-      sum("span", there.handles());
+      say("held", released(right, before));
+      sum("span", right);
     }
+  }
+
+  /** Kills the last actor on the second host while all are in their calls. */
+  private static void loss(String first, String second) {
+    try (RayActorGroup<Probe> here = actorsOn(first, 2);
+        RayActorGroup<Probe> there = actorsOn(second, 2)) {
+      List<ActorHandle<Probe>> all = inTurns(here, there, 2);
+      ActorHandle<Probe> victim = all.get(3);
+      say("pid", Ray.get(victim.task(Probe::pid).remote()));
+      try (RayCollectiveGroup group = RayCollectives.createGroup("span", all)) {
+        Ray.get(victim.task(Probe::dieIn, MILLIS_TO_LIVE).remote());
+        List<ObjectRef<Long>> calls =
+            Calls.start(all, actor -> actor.task(Probe::reduceForever, "span").remote());
+        Calls.failure(calls.get(3));
+        long known = System.nanoTime();
+        calls.subList(0, 3).forEach(call -> say(Calls.failure(call)));
+        say("millis", (System.nanoTime() - known) / 1_000_000);
+        say(Objects.requireNonNull(group.failure()));
+      }
+      sum("span", all.subList(0, 3));
+    }
+  }
+
+  private static void say(Throwable thrown) {
+    say("thrown", thrown.getClass().getName());
+    if (thrown instanceof PeerLostException lost) {
+      say("lost", "rank %d, %s, %d".formatted(lost.lostRank(), lost.host(), lost.pid()));
+    }
+    say("message", String.valueOf(thrown.getMessage()));
+  }
+
+  /** The actors of two groups, of each as many as follow each other at once. */
+  private static List<ActorHandle<Probe>> inTurns(
+      RayActorGroup<Probe> here, RayActorGroup<Probe> there, int atOnce) {
+    List<ActorHandle<Probe>> all = new ArrayList<>();
+    for (int i = 0; i < here.handles().size(); i += atOnce) {
+      all.addAll(here.handles().subList(i, i + atOnce));
+      all.addAll(there.handles().subList(i, i + atOnce));
+    }
+    return all;
   }
 
   /** What the actors still hold of a group after a while; "" once they hold nothing. */

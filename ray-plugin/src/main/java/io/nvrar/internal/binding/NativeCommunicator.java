@@ -304,12 +304,20 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * The last call of a rank, as that rank recorded it; {@link CallRecord#UNKNOWN} if the rank is on
-   * another host. Available after {@link #abort} and after the rank's death. After {@link #close},
-   * the state at the time of the close.
+   * The last call of a rank, as that rank recorded it. A rank on another host is asked, which takes
+   * at most 100 ms; {@link CallRecord#UNKNOWN} if it has never answered. Available after {@link
+   * #abort} and after the rank's death. After {@link #close}, the state at the time of the close.
    */
   public CallRecord call(int ofRank) {
     return member.call(ofRank);
+  }
+
+  /**
+   * Whether a rank is on another host, so that {@link #flightRecord} may not have all of its last
+   * calls.
+   */
+  public boolean isElsewhere(int ofRank) {
+    return member.isElsewhere(ofRank);
   }
 
   /** The number of the last collective that this member has made; 0 if there was none. */
@@ -320,7 +328,7 @@ public final class NativeCommunicator implements AutoCloseable {
   /**
    * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank recorded them.
    * Available after {@link #abort} and after the rank's death. Empty before {@link #connect}, after
-   * {@link #close}, and for ranks on other hosts whose calls are not known here.
+   * {@link #close}. Of a rank on another host, it has the calls that {@link #call} has returned.
    */
   public List<CallRecord> flightRecord(int ofRank) {
     return member.flightRecord(ofRank);

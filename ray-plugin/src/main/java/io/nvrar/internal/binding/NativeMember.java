@@ -74,6 +74,13 @@ final class NativeMember {
     }
   }
 
+  /** {@link NativeCommunicator#isElsewhere}. */
+  boolean isElsewhere(int ofRank) {
+    synchronized (lifecycle) {
+      return elsewhere.get(ofRank);
+    }
+  }
+
   /** {@link NativeCommunicator#abort}. */
   void abort() {
     int status = NativeStatus.OK;

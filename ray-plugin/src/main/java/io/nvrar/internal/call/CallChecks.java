@@ -18,13 +18,13 @@ public final class CallChecks {
   private final boolean isOneNode;
 
   /**
-   * @param gpusPerNode as in the group's configuration
+   * @param isOneNode whether all ranks are in one node
    */
-  public CallChecks(DeviceChecks device, int rank, int worldSize, int gpusPerNode) {
+  public CallChecks(DeviceChecks device, int rank, int worldSize, boolean isOneNode) {
     this.device = device;
     this.rank = rank;
     this.worldSize = worldSize;
-    isOneNode = gpusPerNode == 0 || gpusPerNode >= worldSize;
+    this.isOneNode = isOneNode;
   }
 
   public void allReduce(

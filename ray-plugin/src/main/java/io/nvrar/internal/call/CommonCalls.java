@@ -30,8 +30,8 @@ public final class CommonCalls {
   private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   /**
-   * How long a collective in which a closed rank takes no part may run while the calls of ranks on
-   * other hosts are unknown: long enough for them to finish an earlier one.
+   * How long a collective in which a closed rank takes no part may run while ranks on other hosts
+   * do not say what they are doing: long enough for them to finish an earlier one.
    */
   private static final long UNKNOWN_RANKS_NANOS = TimeUnit.SECONDS.toNanos(3);
 
@@ -209,8 +209,7 @@ public final class CommonCalls {
       }
     }
     boolean isUnsure =
-        theirs.size() == NativeCommunicator.FLIGHT_RECORDS
-            || comm.call(call.peer()).state() == CallRecord.State.UNKNOWN;
+        theirs.size() == NativeCommunicator.FLIGHT_RECORDS || comm.isElsewhere(call.peer());
     return isUnsure && !patienceIsOver;
   }
 }

@@ -119,7 +119,7 @@ public final class PostMortem {
           && call.isTransfer()
           && call.peer() >= 0
           && call.peer() < record.ranks().size()
-          && isKnown(call.peer())
+          && isOfHost(call.peer())
           && record.ranks().get(call.peer()).calls().stream()
               .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
         return new Fault(
@@ -252,10 +252,14 @@ public final class PostMortem {
     return isKnown(rank) ? record.ranks().get(rank).last() : CallRecord.UNKNOWN;
   }
 
-  /** Whether the record was written where the rank's calls can be read. */
+  /** Whether the record's writer knew what the rank was doing. */
   private boolean isKnown(int rank) {
-    FlightRecord.Rank one = record.ranks().get(rank);
-    return !one.calls().isEmpty() || one.host().equals(record.header().host());
+    return isOfHost(rank) || !record.ranks().get(rank).calls().isEmpty();
+  }
+
+  /** Whether the record has all of the rank's last calls. */
+  private boolean isOfHost(int rank) {
+    return record.ranks().get(rank).host().equals(record.header().host());
   }
 
   private IntStream ranks() {

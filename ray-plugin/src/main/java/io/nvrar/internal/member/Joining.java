@@ -209,6 +209,13 @@ public final class Joining {
               .formatted(ticket.label(), hosts, order(hosts)),
           null);
     }
+    int gpusPerNode = ticket.config().gpusPerNode();
+    if (isCpu && hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < ticket.worldSize()) {
+      throw refused(
+          "%s spans hosts %s, each of which is a node; gpusPerNode is %d, which divides the members of one host into nodes, and must be 0"
+              .formatted(ticket.label(), hosts.names(), gpusPerNode),
+          null);
+    }
     try {
       communicator.connect(
           Arrays.stream(members.inRankOrder())

@@ -16,7 +16,9 @@ import io.nvrar.internal.call.DeviceChecks;
 import io.nvrar.internal.call.TransferChecks;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Ticket;
+import java.util.Objects;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -62,13 +64,20 @@ public final class MemberGroup implements CollectiveGroup {
             rank,
             worldSize,
             gate,
-            new CallChecks(deviceChecks, rank, worldSize, ticket.config().gpusPerNode()));
+            new CallChecks(deviceChecks, rank, worldSize, isOneNode(ticket, member)));
     transfers =
         new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
     if (stream instanceof AsyncStream async) {
       member.closing().own(async);
     }
     GroupLeak.watch(this, member);
+  }
+
+  /** Every host is a node; {@code gpusPerNode} divides one host into nodes. */
+  private static boolean isOneNode(Ticket ticket, Member member) {
+    int gpusPerNode = ticket.config().gpusPerNode();
+    return !Hosts.of(Objects.requireNonNull(member.members())).areSeveral()
+        && (gpusPerNode == 0 || gpusPerNode >= ticket.worldSize());
   }
 
   /** {@link Member#setDriven}, and on rank 0 {@link Rendezvous#setDriven}. */
