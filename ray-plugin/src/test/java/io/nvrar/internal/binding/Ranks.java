@@ -7,14 +7,17 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.device.host.HostDevice;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /** All members of a group in this JVM, each on a thread of its own. */
 final class Ranks implements AutoCloseable {
@@ -29,16 +32,40 @@ final class Ranks implements AutoCloseable {
   }
 
   Ranks(int worldSize, GroupConfig config) {
+    this(worldSize, config, Links.NONE);
+  }
+
+  /** Links between nodes make every node another host's. */
+  Ranks(int worldSize, GroupConfig config, Links links) {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
     byte[][] descriptors = new byte[worldSize][];
     for (int rank = 0; rank < worldSize; rank++) {
       NativeCommunicator member =
           NativeCommunicator.prepare(
-              "a group of " + worldSize, Backend.CPU, 0, rank, worldSize, id, Links.NONE, config);
+              "a group of " + worldSize, Backend.CPU, 0, rank, worldSize, id, links, config);
       members.add(member);
       descriptors[rank] = member.descriptor();
     }
-    members.forEach(member -> member.connect(descriptors));
+    int nodeSize = links.betweenNodes() ? config.gpusPerNode() : worldSize;
+    // Together, because linked ranks meet in there.
+    List<Future<?>> connects = new ArrayList<>();
+    for (int rank = 0; rank < worldSize; rank++) {
+      BitSet elsewhere = new BitSet();
+      elsewhere.set(0, worldSize);
+      elsewhere.clear(rank / nodeSize * nodeSize, (rank / nodeSize + 1) * nodeSize);
+      NativeCommunicator member = members.get(rank);
+      connects.add(threads.submit(() -> member.connect(descriptors, elsewhere)));
+    }
+    for (Future<?> connect : connects) {
+      try {
+        connect.get(LIMIT_SECONDS, TimeUnit.SECONDS);
+      } catch (ExecutionException | TimeoutException e) {
+        throw new AssertionError("a rank does not connect", e);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new AssertionError("interrupted while the ranks connect", e);
+      }
+    }
   }
 
   int worldSize() {

@@ -1,0 +1,84 @@
+package io.nvrar.internal.binding;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.GroupConfig;
+import io.nvrar.ReduceOp;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+
+/** Ranks of one host that are linked as if its nodes were hosts. */
+class LinkedRanksTest {
+  private static final Links LOOPBACK = new Links("127.0.0.1", true);
+  private static final GroupConfig TWO_NODES =
+      GroupConfig.builder().timeout(Duration.ofSeconds(20)).gpusPerNode(2).build();
+
+  @Test
+  void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      ranks.all(
+          (member, rank) -> {
+            DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank, 10 * rank);
+            long address = buffer.address();
+            member.allReduce(
+                address, address, 2, DataType.FLOAT32.code(), ReduceOp.SUM.code(), 0, 0);
+            assertThat(values(buffer)).containsExactly(6, 60);
+          });
+      CallRecord remote = ranks.member(0).call(3);
+      assertThat(remote.description()).startsWith("allReduce #1 float32[2] SUM");
+      assertThat(remote.state()).isEqualTo(CallRecord.State.DONE);
+    }
+  }
+
+  private static float[] values(DeviceBuffer buffer) {
+    float[] values = new float[2];
+    buffer.copyTo(values);
+    return values;
+  }
+
+  @Test
+  void whatARankElsewhereDoesIsUnknownUntilItHasMadeACall() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      assertThat(ranks.member(1).call(0)).isSameAs(CallRecord.NONE);
+      assertThat(ranks.member(1).isElsewhere(0)).isFalse();
+      assertThat(ranks.member(1).call(2)).isSameAs(CallRecord.UNKNOWN);
+      assertThat(ranks.member(1).isElsewhere(2)).isTrue();
+      assertThat(ranks.member(1).flightRecord(2)).isEmpty();
+    }
+  }
+
+  @Test
+  void aRankListensOnAPortOfTheRangeOrSaysThatThereIsNone() throws IOException {
+    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      int port = taken.getLocalPort();
+      GroupConfig config = TWO_NODES.toBuilder().linkPorts(port, port).build();
+      byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+      assertThatThrownBy(
+              () ->
+                  NativeCommunicator.prepare(
+                      "a group of 4", Backend.CPU, 0, 0, 4, id, LOOPBACK, config))
+          .isInstanceOf(CollectiveException.class)
+          .hasMessageContaining("127.0.0.1, ports %d to %d".formatted(port, port));
+    }
+  }
+
+  @Test
+  void anAddressOfAnotherHostIsRefused() {
+    byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+    Links elsewhere = new Links("203.0.113.7", true);
+    assertThatThrownBy(
+            () ->
+                NativeCommunicator.prepare(
+                    "a group of 4", Backend.CPU, 0, 0, 4, id, elsewhere, TWO_NODES))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessageContaining("203.0.113.7");
+  }
+}
