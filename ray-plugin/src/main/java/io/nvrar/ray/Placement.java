@@ -7,7 +7,6 @@ import io.ray.api.placementgroup.PlacementGroup;
 import io.ray.api.placementgroup.PlacementStrategy;
 import io.ray.api.runtimecontext.NodeInfo;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -16,7 +15,7 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** Finds or reserves room for a number of actors on one node. */
+/** Finds or reserves room for a number of actors on one node or several. */
 final class Placement {
 
   /**
@@ -28,38 +27,52 @@ final class Placement {
   private Placement() {}
 
   /**
-   * Reserves a bundle for each actor, all on one node.
+   * Reserved room.
    *
-   * @throws IllegalStateException at once if no node is large enough, and after {@code timeout} if
-   *     the room stays occupied; nothing is reserved then
+   * @param group the placement group, which has to be removed
+   * @param division which bundle is whose
    */
-  static PlacementGroup reserve(int actors, Map<String, Double> each, Duration timeout) {
-    if (!Ray.getRuntimeContext().isLocalMode()) {
-      largeEnough(actors, each);
-    }
-    PlacementGroup group = tryReserve(actors, each, (int) Math.max(1, timeout.toSeconds()));
-    if (group == null) {
-      throw taken(actors, each, timeout);
-    }
-    return group;
+  record Room(PlacementGroup group, NodeCount.Division division) {}
+
+  /**
+   * Reserves room for actors on as many nodes as are wanted.
+   *
+   * @throws IllegalStateException at once if the nodes are not large enough, and after {@code
+   *     timeout} if the room stays occupied; nothing is reserved then
+   */
+  static Room reserve(int actors, Map<String, Double> each, NodeCount nodes, Duration timeout) {
+    List<NodeCount.Division> possible =
+        Ray.getRuntimeContext().isLocalMode()
+            ? nodes.divisions(actors).subList(0, 1)
+            : largeEnough(actors, each, nodes);
+    long deadline = System.nanoTime() + timeout.toNanos();
+    do {
+      for (NodeCount.Division division : possible) {
+        Duration patience = possible.size() == 1 ? timeout : Duration.ofSeconds(1);
+        PlacementGroup group = tryReserve(division, each, patience);
+        if (group != null) {
+          return new Room(group, division);
+        }
+      }
+    } while (System.nanoTime() < deadline);
+    throw taken(actors, each, nodes, timeout);
   }
 
   private static @Nullable PlacementGroup tryReserve(
-      int actors, Map<String, Double> each, int seconds) {
-    List<Map<String, Double>> bundles = new ArrayList<>();
-    for (int i = 0; i < actors; i++) {
-      bundles.add(new HashMap<>(each));
-    }
+      NodeCount.Division division, Map<String, Double> each, Duration patience) {
     PlacementGroup group =
         PlacementGroups.createPlacementGroup(
             new PlacementGroupCreationOptions.Builder()
                 .setName("nvrar-" + UUID.randomUUID())
-                .setBundles(bundles)
-                .setStrategy(PlacementStrategy.STRICT_PACK)
+                .setBundles(division.bundles(each))
+                .setStrategy(
+                    division.nodes() == 1
+                        ? PlacementStrategy.STRICT_PACK
+                        : PlacementStrategy.STRICT_SPREAD)
                 .build());
     boolean placed = false;
     try {
-      placed = group.wait(seconds);
+      placed = group.wait((int) Math.max(1, patience.toSeconds()));
     } finally {
       if (!placed) {
         PlacementGroups.removePlacementGroup(group.getId());
@@ -80,20 +93,24 @@ final class Placement {
     if (Ray.getRuntimeContext().isLocalMode()) {
       return each;
     }
+    NodeCount.Division onOne = new NodeCount.Division(actors, 1);
     List<NodeInfo> candidates = largeEnough(actors, each);
+    if (candidates.isEmpty()) {
+      throw tooSmall(actors, each, NodeCount.ONE);
+    }
     long deadline = System.nanoTime() + timeout.toNanos();
     do {
       for (NodeInfo node : candidates) {
         Map<String, Double> there = new TreeMap<>(each);
         there.put("node:" + node.nodeAddress, A_LITTLE);
-        PlacementGroup group = tryReserve(actors, there, 1);
+        PlacementGroup group = tryReserve(onOne, there, Duration.ofSeconds(1));
         if (group != null) {
           PlacementGroups.removePlacementGroup(group.getId());
           return there;
         }
       }
     } while (System.nanoTime() < deadline);
-    throw taken(actors, each, timeout);
+    throw taken(actors, each, NodeCount.ONE, timeout);
   }
 
   /**
@@ -123,22 +140,42 @@ final class Placement {
         .allMatch(want -> has.getOrDefault(want.getKey(), 0.0) >= actors * want.getValue());
   }
 
-  private static List<NodeInfo> largeEnough(int actors, Map<String, Double> each) {
-    List<NodeInfo> nodes =
-        aliveNodes().stream().filter(node -> holds(node.resources, each, actors)).toList();
-    if (nodes.isEmpty()) {
-      throw new IllegalStateException(
-          "no node has room for %s: the cluster has %s"
-              .formatted(wanted(actors, each), available(each)));
+  private static List<NodeCount.Division> largeEnough(
+      int actors, Map<String, Double> each, NodeCount nodes) {
+    List<NodeCount.Division> possible =
+        nodes.divisions(actors).stream().filter(division -> holds(division, each)).toList();
+    if (possible.isEmpty()) {
+      throw tooSmall(actors, each, nodes);
     }
-    return nodes;
+    return possible;
+  }
+
+  private static boolean holds(NodeCount.Division division, Map<String, Double> each) {
+    int fewest = division.fewestOnANode();
+    return largeEnough(fewest, each).size() >= division.nodes()
+        && largeEnough(fewest + 1, each).size() >= division.nodesWithMore();
+  }
+
+  /** The nodes that hold so many actors. */
+  private static List<NodeInfo> largeEnough(int actors, Map<String, Double> each) {
+    return aliveNodes().stream().filter(node -> holds(node.resources, each, actors)).toList();
+  }
+
+  private static IllegalStateException tooSmall(
+      int actors, Map<String, Double> each, NodeCount nodes) {
+    return new IllegalStateException(
+        "%s for %s: the cluster has %s"
+            .formatted(
+                nodes.equals(NodeCount.ONE) ? "no node has room" : "there is no room on " + nodes,
+                wanted(actors, each),
+                available(each)));
   }
 
   private static IllegalStateException taken(
-      int actors, Map<String, Double> each, Duration timeout) {
+      int actors, Map<String, Double> each, NodeCount nodes, Duration timeout) {
     return new IllegalStateException(
-        "no room for %s on one node within %d s: others hold too much of %s"
-            .formatted(wanted(actors, each), timeout.toSeconds(), available(each)));
+        "no room for %s on %s within %d s: others hold too much of %s"
+            .formatted(wanted(actors, each), nodes, timeout.toSeconds(), available(each)));
   }
 
   private static List<NodeInfo> aliveNodes() {

@@ -26,10 +26,10 @@ import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Actors of one class on one node. Each has a process of its own, with the JVM options that Ray and
- * this library need, and its own share of the node's resources. The actors live until {@link
- * #close} or the end of the driver; {@link Options#detached() detached} actors live until {@link
- * #kill}. A dead actor is not restarted. Thread-safe.
+ * Actors of one class on one node, or evenly on several. Each has a process of its own, with the
+ * JVM options that Ray and this library need, and its own share of its node's resources. The actors
+ * live until {@link #close} or the end of the driver; {@link Options#detached() detached} actors
+ * live until {@link #kill}. A dead actor is not restarted. Thread-safe.
  *
  * @param <A> the actors' class
  */
@@ -122,13 +122,14 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       NamedActors.awaitFree(options.name, count, deadline);
     }
     PlacementGroup given = options.placement;
-    PlacementGroup reserved = null;
+    Placement.Room room = null;
     Map<String, Double> resources = options.resources;
     if (given == null && options.detached) {
       resources = Placement.onOneNode(count, resources, options.timeout);
     } else if (given == null) {
-      reserved = Placement.reserve(count, resources, options.timeout);
+      room = Placement.reserve(count, resources, options.nodes, options.timeout);
     }
+    PlacementGroup reserved = room == null ? null : room.group();
     PlacementGroup placement = given == null ? reserved : given;
     List<ActorHandle<A>> handles = new ArrayList<>();
     try {
@@ -136,7 +137,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
         ActorCreator<A> actor = options.applyTo(creator.apply(rank), rank);
         actor.setResources(resources);
         if (placement != null) {
-          actor.setPlacementGroup(placement, rank);
+          actor.setPlacementGroup(placement, room == null ? rank : room.division().bundleOf(rank));
         }
         handles.add(start(actor, options.name, rank));
       }
@@ -341,6 +342,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     private final Duration timeout;
     private final @Nullable String name;
     private final boolean detached;
+    private final NodeCount nodes;
     private final @Nullable PlacementGroup placement;
 
     private Options(
@@ -349,17 +351,19 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
         Duration timeout,
         @Nullable String name,
         boolean detached,
+        NodeCount nodes,
         @Nullable PlacementGroup placement) {
       this.resources = resources;
       this.jvmOptions = jvmOptions;
       this.timeout = timeout;
       this.name = name;
       this.detached = detached;
+      this.nodes = nodes;
       this.placement = placement;
     }
 
     private static Options defaults() {
-      return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT, null, false, null);
+      return new Options(Map.of(), JVM_OPTIONS, TIMEOUT_DEFAULT, null, false, NodeCount.ONE, null);
     }
 
     /**
@@ -386,7 +390,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       }
       Map<String, Double> more = new TreeMap<>(resources);
       more.put(name, amount);
-      return new Options(more, jvmOptions, timeout, this.name, detached, placement);
+      return new Options(more, jvmOptions, timeout, this.name, detached, nodes, placement);
     }
 
     /**
@@ -405,7 +409,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     public Options jvmOption(String option) {
       List<String> more = new ArrayList<>(jvmOptions);
       more.add(Objects.requireNonNull(option, "option"));
-      return new Options(resources, List.copyOf(more), timeout, name, detached, placement);
+      return new Options(resources, List.copyOf(more), timeout, name, detached, nodes, placement);
     }
 
     /**
@@ -416,7 +420,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       if (value.compareTo(Duration.ofSeconds(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
         throw new IllegalArgumentException("timeout is " + value + ", must be 1 s to 1 day");
       }
-      return new Options(resources, jvmOptions, value, name, detached, placement);
+      return new Options(resources, jvmOptions, value, name, detached, nodes, placement);
     }
 
     /**
@@ -430,7 +434,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       if (value.isBlank()) {
         throw new IllegalArgumentException("the actors' name is empty");
       }
-      return new Options(resources, jvmOptions, timeout, value, detached, placement);
+      return new Options(resources, jvmOptions, timeout, value, detached, nodes, placement);
     }
 
     /**
@@ -446,24 +450,69 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
      * {@link #placementGroup} must live as long as the actors.
      */
     public Options detached() {
-      return new Options(resources, jvmOptions, timeout, name, true, placement);
+      return new Options(resources, jvmOptions, timeout, name, true, nodes, placement);
+    }
+
+    /**
+     * Divides the actors as evenly as possible among so many nodes of the cluster. The actors of a
+     * node are consecutive: of 5 actors on 2 nodes, actors 0 to 2 are on one, 3 and 4 on the other.
+     * Without this, {@link #pack} and {@link #spread}, all actors are on one node.
+     *
+     * @param count 1 to the number of actors
+     */
+    public Options nodes(int count) {
+      if (count < 1) {
+        throw new IllegalArgumentException("nodes is " + count + ", must be 1 or more");
+      }
+      return on(NodeCount.exactly(count));
+    }
+
+    /** {@link #nodes} with the smallest number of nodes that have room for the actors. */
+    public Options pack() {
+      return on(NodeCount.PACKED);
+    }
+
+    /** {@link #nodes} with the largest number of nodes that have room for the actors. */
+    public Options spread() {
+      return on(NodeCount.SPREAD);
+    }
+
+    private Options on(NodeCount count) {
+      return new Options(resources, jvmOptions, timeout, name, detached, count, placement);
     }
 
     /**
      * Places actor {@code i} into bundle {@code i} of an existing placement group. The placement
      * group is not removed with the actors, but removing it ends the actors. It must have a bundle
-     * for each actor, with all resources of an actor. The bundles should be on one node, because
-     * only actors of one node can be members of one group.
+     * for each actor, with all resources of an actor. If the bundles are on several nodes, those of
+     * each node have to be consecutive: a group of the actors is refused otherwise.
      */
     public Options placementGroup(PlacementGroup value) {
       return new Options(
-          resources, jvmOptions, timeout, name, detached, Objects.requireNonNull(value, "value"));
+          resources,
+          jvmOptions,
+          timeout,
+          name,
+          detached,
+          nodes,
+          Objects.requireNonNull(value, "value"));
     }
 
     private void check(int count) {
       if (detached && name == null) {
         throw new IllegalArgumentException(
             "detached actors need a name, or no later driver finds them: use Options.name");
+      }
+      if (nodes.divisions(count).isEmpty()) {
+        throw new IllegalArgumentException("%d actors cannot be on %s".formatted(count, nodes));
+      }
+      if (!nodes.equals(NodeCount.ONE) && (detached || placement != null)) {
+        throw new IllegalArgumentException(
+            placement == null
+                ? "detached actors are on one node: without Options.placementGroup they cannot be on "
+                    + nodes
+                : "the bundles of Options.placementGroup have their nodes, so the actors cannot be told to be on "
+                    + nodes);
       }
       if (placement != null) {
         Placement.check(placement, count, resources);

@@ -93,6 +93,30 @@ class RayActorGroupTest {
   }
 
   @Test
+  void fewerActorsThanNodesAreRefused() {
+    refused(3, Options.cpus(1).nodes(4), "3 actors cannot be on 4 nodes");
+    assertThatThrownBy(() -> Options.cpus(1).nodes(0)).hasMessage("nodes is 0, must be 1 or more");
+  }
+
+  @Test
+  void detachedActorsAndThoseOfAPlacementGroupHaveNoOtherNodes() {
+    refused(
+        2,
+        Options.cpus(1).name("d").detached().nodes(2),
+        "detached actors are on one node: without Options.placementGroup they cannot be on 2 nodes");
+    refused(
+        2,
+        Options.cpus(1).spread().placementGroup(placement(List.of())),
+        "the bundles of Options.placementGroup have their nodes, so the actors cannot be told to be on any nodes");
+  }
+
+  private static void refused(int count, Options options, String sentence) {
+    assertThatThrownBy(() -> RayActorGroup.create(Member::new, count, options))
+        .isExactlyInstanceOf(IllegalArgumentException.class)
+        .hasMessage(sentence);
+  }
+
+  @Test
   void aPlacementGroupMustHoldAllActors() {
     PlacementGroup given = placement(List.of(Map.of("GPU", 1.0, "CPU", 2.0), Map.of("CPU", 4.0)));
     assertThatThrownBy(
