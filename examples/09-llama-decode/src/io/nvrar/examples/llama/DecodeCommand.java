@@ -47,7 +47,8 @@ public final class DecodeCommand implements NvrarCommand {
       request.check(config);
       Run run = new Run(model, config, request, prompts, tokenizer);
       String heap = ActorHeap.size(config, options.ranks(), request);
-      try (DecodeSession session = DecodeSession.open(options.address(), options.ranks(), heap)) {
+      try (DecodeSession session =
+          DecodeSession.open(options.address(), options.ranks(), options.nodes(), heap)) {
         run.in(session, fileBytes);
       }
     }

@@ -35,6 +35,14 @@ final class DecodeOptions {
   private int ranks;
 
   @Option(
+      names = "--nodes",
+      paramLabel = "N",
+      defaultValue = "1",
+      description =
+          "Number of the cluster's nodes that the actors are on (default: ${DEFAULT-VALUE}).")
+  private int nodes;
+
+  @Option(
       names = "--backend",
       paramLabel = "NAME",
       defaultValue = "AUTO",
@@ -122,6 +130,10 @@ final class DecodeOptions {
               + Groups.MAX_WORLD_SIZE
               + ".");
     }
+    if (nodes < 1 || nodes > ranks) {
+      throw new ModelException(
+          "There were to be %d nodes, and %d ranks are on 1 to %d.".formatted(nodes, ranks, ranks));
+    }
     if (backend == Backend.CUDA) {
       throw new ModelException(
           "The backend cuda is not available: in this version decode computes on the CPU.");
@@ -163,6 +175,10 @@ final class DecodeOptions {
 
   int ranks() {
     return ranks;
+  }
+
+  int nodes() {
+    return nodes;
   }
 
   /** The texts to continue; empty if tokens are given instead. */

@@ -42,14 +42,16 @@ final class DecodeSession implements AutoCloseable {
    *
    * @param address see {@link RayCluster#connect}
    * @param ranks how many actors
+   * @param nodes on how many nodes of the cluster
    * @param heap the largest heap of each, as {@code -Xmx} takes it
    */
-  static DecodeSession open(@Nullable String address, int ranks, String heap) {
+  static DecodeSession open(@Nullable String address, int ranks, int nodes, String heap) {
     RayCluster cluster = RayCluster.connect(address);
     RayActorGroup<LlamaActor> actors = null;
     try {
       actors =
-          RayActorGroup.create(LlamaActor::new, ranks, RayActorGroup.Options.cpus(1).heap(heap));
+          RayActorGroup.create(
+              LlamaActor::new, ranks, RayActorGroup.Options.cpus(1).heap(heap).nodes(nodes));
       GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
       return new DecodeSession(
           cluster, actors, RayCollectives.createGroup(GROUP, actors.handles(), config));

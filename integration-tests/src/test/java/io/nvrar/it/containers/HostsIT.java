@@ -112,10 +112,30 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
-  /** Only the worker has room for the actors, and the driver is in the head. */
   @Test
-  void fourActorsOnAnotherHostThanTheDriverDecodeTheTokensOfTransformers(ContainerCluster cluster)
-      throws Exception {
+  void actorsAreDividedAmongTheHostsAsTheirOptionsSay(ContainerCluster cluster) throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.NODES));
+    assertThat(facts.remove("sum"))
+        .as("of groups of 4, 5, 3 and 6 actors")
+        .isEqualTo(Collections.nCopies(18, ""));
+    assertThat(facts.remove("runs"))
+        .as("how many consecutive actors are on a host")
+        .containsExactly("[2, 2]", "[3, 2]", "[3]", "[3, 3]");
+    assertThat(Objects.requireNonNull(facts.remove("refused")).get(0))
+        .startsWith(
+            "there is no room on 3 nodes for 3 actors of 1 GPU each: the cluster has 4 GPU");
+    assertThat(facts).isEmpty();
+  }
+
+  /**
+   * On one node only the worker has room for the actors, and the driver is in the head; on two
+   * nodes half of the shards are with the driver.
+   */
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2})
+  void theTokensOfTransformersAreDecodedOnAnotherHostThanTheDriversAndOnBoth(
+      int nodes, ContainerCluster cluster) throws Exception {
     JsonObject reference =
         JsonParser.parseString(Files.readString(ContainerCluster.model().resolve("reference.json")))
             .getAsJsonObject();
@@ -129,6 +149,8 @@ class HostsIT {
             ContainerCluster.MODEL,
             "--ranks",
             String.valueOf(ContainerCluster.GPUS),
+            "--nodes",
+            String.valueOf(nodes),
             "--prompt-ids",
             StreamSupport.stream(reference.getAsJsonArray("prompt_ids").spliterator(), false)
                 .map(id -> id.getAsString())

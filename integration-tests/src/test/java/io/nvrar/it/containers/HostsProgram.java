@@ -35,6 +35,7 @@ final class HostsProgram {
   static final String SPAN = "span";
   static final String APART = "apart";
   static final String LOSS = "loss";
+  static final String NODES = "nodes";
 
   /** How often the same group is refused. */
   static final int REFUSALS = 8;
@@ -55,6 +56,7 @@ final class HostsProgram {
         case SPAN -> span(args[1], args[2]);
         case APART -> apart(args[1], args[2]);
         case LOSS -> loss(args[1], args[2]);
+        case NODES -> nodes();
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -138,6 +140,32 @@ final class HostsProgram {
     }
   }
 
+  private static void nodes() {
+    Options options = options();
+    runs(4, options.nodes(2));
+    runs(5, options.spread());
+    runs(3, options.pack());
+    runs(6, options.pack());
+    try (RayActorGroup<Probe> three = RayActorGroup.create(Probe::new, 3, options.nodes(3))) {
+      say("created", three.handles());
+    } catch (IllegalStateException e) {
+      say("refused", String.valueOf(e.getMessage()));
+    }
+  }
+
+  private static void runs(int count, Options options) {
+    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, count, options)) {
+      List<Integer> runs = new ArrayList<>();
+      String last = "";
+      for (String host : Ray.get(actors.callAll(Probe::host))) {
+        runs.add(host.equals(last) ? runs.remove(runs.size() - 1) + 1 : 1);
+        last = host;
+      }
+      say("runs", runs);
+      sum("nodes", actors.handles());
+    }
+  }
+
   private static void say(Throwable thrown) {
     say("thrown", thrown.getClass().getName());
     if (thrown instanceof PeerLostException lost) {
@@ -184,10 +212,11 @@ final class HostsProgram {
   }
 
   private static RayActorGroup<Probe> actorsOn(String host, int count) {
-    return RayActorGroup.create(
-        Probe::new,
-        count,
-        Options.gpus(1).resource(host, 1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1"));
+    return RayActorGroup.create(Probe::new, count, options().resource(host, 1));
+  }
+
+  private static Options options() {
+    return Options.gpus(1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
   }
 
   private static void say(String name, Object fact) {
