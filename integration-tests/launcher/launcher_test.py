@@ -62,7 +62,7 @@ class LauncherTest(LauncherTestCase):
                 self.assertEqual(launcher.text(launcher.out), "")
 
     def test_03_every_command_explains_itself(self):
-        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode", "hello", "hello-processes", "graph", "bench"))):
+        for arguments in (["help"], *([name, "--help"] for name in ("test", "setup", "doctor", "decode", "hello", "hello-processes", "graph", "hosts", "bench"))):
             with self.subTest(arguments), Launcher(*arguments) as launcher:
                 self.assert_ends(launcher, 0)
                 self.assertIn(arguments[0] if len(arguments) > 1 else "COMMAND", launcher.text(launcher.out))

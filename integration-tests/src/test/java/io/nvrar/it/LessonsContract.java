@@ -129,6 +129,19 @@ abstract class LessonsContract {
     assertThat(lines).hasSize(ranks).allMatch(printed -> line.matcher(printed).matches());
   }
 
+  @Test
+  void hostsPrintsTheSumOfEveryRankAndWhereItIs(RayCluster cluster) throws Exception {
+    List<String> output = onRay(cluster, "hosts", "--ranks", "3", "--nodes", "1");
+    assertThat(ranksOf(output))
+        .hasSize(3)
+        .allMatch(line -> line.matches("rank \\d of 3 on \\S+: gave \\d, the sum is 6"));
+    assertThat(output)
+        .contains("healthy")
+        .filteredOn(line -> line.startsWith("  rank "))
+        .hasSize(3)
+        .allMatch(line -> line.contains("allReduce #1 float32[1] SUM"));
+  }
+
   private static int sum(int ranks) {
     return ranks * (ranks + 1) / 2;
   }

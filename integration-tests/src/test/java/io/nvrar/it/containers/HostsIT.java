@@ -172,6 +172,22 @@ class HostsIT {
   }
 
   @Test
+  void theLessonShowsASumOverBothHostsAndWhereEveryRankIs(ContainerCluster cluster)
+      throws Exception {
+    ExecResult result =
+        cluster.driver(
+            Main.class.getName(), "hosts", "--address", cluster.address(), "--ranks", "3");
+    assertThat(result.getExitCode()).as("%s", result).isZero();
+    List<String> lines = result.getStdout().lines().toList();
+    assertThat(lines).contains("healthy");
+    for (String begin : List.of("rank ", "  rank ")) {
+      assertThat(lines.stream().filter(line -> line.startsWith(begin)))
+          .hasSize(3)
+          .satisfiesOnlyOnce(line -> assertThat(line).contains(HEAD));
+    }
+  }
+
+  @Test
   void whatAKilledTestRunLeftInTheEngineIsRemovedByTheNext() {
     DockerClient docker = ContainerCluster.docker();
     String network =
