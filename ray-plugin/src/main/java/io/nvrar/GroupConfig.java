@@ -129,7 +129,7 @@ public final class GroupConfig {
   /**
    * The number of members in one node. Nodes are filled in rank order: ranks 0 to {@code
    * gpusPerNode - 1} are the first node, and so on; the last node may have fewer. 0 if all members
-   * are in one node.
+   * are in one node, and in a group that spans hosts, where each host is a node.
    */
   public int gpusPerNode() {
     return gpusPerNode;
