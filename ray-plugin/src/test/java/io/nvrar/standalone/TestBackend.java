@@ -105,7 +105,7 @@ public final class TestBackend {
         rank,
         ticket.worldSize(),
         ticket.uniqueId(),
-        Links.NONE,
+        isCuda() ? Links.NONE : new Links(Members.HOST, false),
         ticket.config());
   }
 

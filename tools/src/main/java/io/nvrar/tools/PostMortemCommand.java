@@ -26,7 +26,7 @@ import picocli.CommandLine.Spec;
     mixinStandardHelpOptions = true,
     description = {
       "Say what each rank of a failed group did last, and which rank and call are at fault.",
-      "The failure's message names the file."
+      "The failure's message names the file. Of a group on several hosts, each host has written one."
     })
 public final class PostMortemCommand implements NvrarCommand {
   @Spec private @Nullable CommandSpec spec;
@@ -40,15 +40,31 @@ public final class PostMortemCommand implements NvrarCommand {
   @Override
   public Integer call() {
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    List<FlightRecord> groups = new ArrayList<>();
+    List<String> names = new ArrayList<>();
     for (Path file : files) {
-      print(out, file, FlightFile.read(file));
+      FlightRecord record = FlightFile.read(file);
+      int known = 0;
+      while (known < groups.size() && !groups.get(known).isOfSameGroup(record)) {
+        known++;
+      }
+      if (known == groups.size()) {
+        groups.add(record);
+        names.add(file.toString());
+      } else {
+        groups.set(known, groups.get(known).with(record));
+        names.set(known, names.get(known) + ", " + file);
+      }
+    }
+    for (int i = 0; i < groups.size(); i++) {
+      print(out, names.get(i), groups.get(i));
     }
     return 0;
   }
 
-  private static void print(PrintWriter out, Path file, FlightRecord record) {
+  private static void print(PrintWriter out, String files, FlightRecord record) {
     FlightRecord.Header header = record.header();
-    out.printf("flight record  %s%n", file);
+    out.printf("flight record  %s%n", files);
     out.printf(
         "group          '%s', %d ranks, %s, library build %s%n",
         header.group(), header.worldSize(), header.backend(), header.build());

@@ -7,6 +7,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -44,6 +45,30 @@ class PostMortemCommandTest {
             "1 +node +12 +done +8\\.000 ms +allReduce #1 float32\\[8\\] SUM \\(one-shot\\)")
         .contains(
             "at fault: rank 1 did not enter allReduce #2 float32[8] SUM (two-shot, 3 launches); it had finished allReduce #1 float32[8] SUM (one-shot)");
+  }
+
+  @Test
+  void theFilesOfSeveralHostsAreOneReportOfTheirGroup() throws IOException {
+    String remote = RANKS.replace("\"rank\":1,\"host\":\"node\"", "\"rank\":1,\"host\":\"other\"");
+    List<String> lines = remote.lines().toList();
+    String unknown = "\n{\"rank\":1,\"host\":\"other\",\"pid\":12,\"calls\":0}\n";
+    Path one =
+        Files.writeString(
+            scratch.resolve("node.jsonl"), HEADER + lines.get(0) + "\n" + lines.get(1) + unknown);
+    Path two =
+        Files.writeString(
+            scratch.resolve("other.jsonl"),
+            HEADER.replace("\"host\":\"node\"", "\"host\":\"other\"") + remote);
+    assertThat(run("post-mortem", one.toString())).isZero();
+    assertThat(out.toString())
+        .contains(
+            "at fault: rank 1 had not sent what allReduce #2 float32[8] SUM (two-shot, 3 launches) waited for; the record of another host says what it did");
+    out.getBuffer().setLength(0);
+    assertThat(run("post-mortem", one.toString(), two.toString())).isZero();
+    assertThat(out.toString())
+        .containsOnlyOnce("flight record  " + one + ", " + two)
+        .containsPattern("1 +other +12 +done +8\\.000 ms +allReduce #1")
+        .contains("at fault: rank 1 did not enter allReduce #2");
   }
 
   @Test

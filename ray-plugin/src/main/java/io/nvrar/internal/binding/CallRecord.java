@@ -38,6 +38,22 @@ public record CallRecord(
   public static final CallRecord UNKNOWN =
       new CallRecord(State.UNKNOWN, 0, 0, "an unknown call", 0, 0, 0, -1, 0, 0, 0);
 
+  /** The same call by a clock that shows so many nanoseconds more. */
+  public CallRecord moved(long nanos) {
+    return new CallRecord(
+        state,
+        collective,
+        sequence,
+        description,
+        algorithm,
+        launches,
+        groupSequence,
+        peer,
+        transfers,
+        beginNanos == 0 ? 0 : beginNanos + nanos,
+        endNanos == 0 ? 0 : endNanos + nanos);
+  }
+
   /** Whether the call is a send or a recv. */
   public boolean isTransfer() {
     return isSend() || collective == NativeStructs.RECV;

@@ -1,19 +1,57 @@
 package io.nvrar.internal.flight;
 
 import io.nvrar.internal.binding.CallRecord;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 
 /**
- * What the ranks of one host were doing when their group failed.
+ * What the ranks of one host were doing when their group failed, and what that host knew of ranks
+ * on others; or what several hosts have recorded of one group.
  *
  * @param header the group and its failure
  * @param ranks all ranks of the group, in rank order
+ * @param hosts the hosts whose ranks have all of their last calls here
  */
-public record FlightRecord(Header header, List<Rank> ranks) {
-  /** With copies of its lists. */
+public record FlightRecord(Header header, List<Rank> ranks, Set<String> hosts) {
+  /** With copies of its collections. */
   public FlightRecord {
     ranks = List.copyOf(ranks);
+    hosts = Set.copyOf(hosts);
+  }
+
+  /** The record of one host. */
+  public FlightRecord(Header header, List<Rank> ranks) {
+    this(header, ranks, Set.of(header.host()));
+  }
+
+  /** Whether it has all of a rank's last calls. */
+  public boolean isComplete(int rank) {
+    return hosts.contains(ranks.get(rank).host());
+  }
+
+  /** Whether {@code other} is about the same group. */
+  public boolean isOfSameGroup(FlightRecord other) {
+    return header.groupId().equals(other.header.groupId()) && ranks.size() == other.ranks.size();
+  }
+
+  /**
+   * This record, with the calls of the ranks of another host from that host's record of the same
+   * group. Their times are moved, as if both had been written at the same moment.
+   */
+  public FlightRecord with(FlightRecord other) {
+    List<Rank> all = new ArrayList<>();
+    for (Rank rank : ranks) {
+      all.add(
+          !isComplete(rank.rank()) && other.isComplete(rank.rank())
+              ? other.ranks.get(rank.rank()).moved(header.nanos() - other.header.nanos())
+              : rank);
+    }
+    Set<String> both = new HashSet<>(hosts);
+    both.addAll(other.hosts);
+    return new FlightRecord(header, all, both);
   }
 
   /**
@@ -74,6 +112,10 @@ public record FlightRecord(Header header, List<Rank> ranks) {
     public Rank {
       Objects.requireNonNull(host, "host");
       calls = List.copyOf(calls);
+    }
+
+    private Rank moved(long nanos) {
+      return new Rank(rank, host, pid, calls.stream().map(call -> call.moved(nanos)).toList());
     }
 
     /** The rank's last call. */

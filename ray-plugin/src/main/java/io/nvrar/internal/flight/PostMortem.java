@@ -104,12 +104,18 @@ public final class PostMortem {
       return absent(late, call.description());
     }
     List<Integer> stuck = record.header().missing();
-    return stuck.isEmpty() || stuck.size() == record.ranks().size()
-        ? unknown()
-        : new Fault(
+    if (stuck.isEmpty() || stuck.size() == record.ranks().size()) {
+      return unknown();
+    }
+    return stuck.stream().allMatch(this::isKnown)
+        ? new Fault(
             stuck,
             "%s entered %s but made no progress in it (stopped, or without a processor)"
-                .formatted(names(stuck), call.description()));
+                .formatted(names(stuck), call.description()))
+        : new Fault(
+            stuck,
+            "%s had not sent what %s waited for; the record of another host says what %s did"
+                .formatted(names(stuck), call.description(), stuck.size() == 1 ? "it" : "they"));
   }
 
   /** The rank whose part of a transfer is missing. */
@@ -119,7 +125,7 @@ public final class PostMortem {
           && call.isTransfer()
           && call.peer() >= 0
           && call.peer() < record.ranks().size()
-          && isOfHost(call.peer())
+          && record.isComplete(call.peer())
           && record.ranks().get(call.peer()).calls().stream()
               .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
         return new Fault(
@@ -252,14 +258,9 @@ public final class PostMortem {
     return isKnown(rank) ? record.ranks().get(rank).last() : CallRecord.UNKNOWN;
   }
 
-  /** Whether the record's writer knew what the rank was doing. */
+  /** Whether it is known what the rank was doing. */
   private boolean isKnown(int rank) {
-    return isOfHost(rank) || !record.ranks().get(rank).calls().isEmpty();
-  }
-
-  /** Whether the record has all of the rank's last calls. */
-  private boolean isOfHost(int rank) {
-    return record.ranks().get(rank).host().equals(record.header().host());
+    return record.isComplete(rank) || !record.ranks().get(rank).calls().isEmpty();
   }
 
   private IntStream ranks() {

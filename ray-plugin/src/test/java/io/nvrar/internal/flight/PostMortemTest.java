@@ -145,4 +145,60 @@ class PostMortemTest {
         .containsExactly(0);
     assertThat(faultOf(Records.of("DRIVER", -1, List.of(), calls, calls)).ranks()).isEmpty();
   }
+
+  /** Ranks 0 and 1 on host A, rank 2 on host B, as the members of one of them have recorded it. */
+  private static FlightRecord ofTwoHosts(
+      String writer,
+      long nanos,
+      List<CallRecord> zero,
+      List<CallRecord> one,
+      List<CallRecord> two) {
+    FlightRecord all = Records.of("TIMEOUT", -1, List.of(), zero, one, two);
+    FlightRecord.Header header = all.header();
+    return new FlightRecord(
+        new FlightRecord.Header(
+            header.group(),
+            header.groupId(),
+            3,
+            header.backend(),
+            header.build(),
+            header.time(),
+            nanos,
+            writer,
+            writer.equals("A") ? 0 : 2,
+            header.kind(),
+            header.message(),
+            -1,
+            List.of()),
+        List.of(
+            new FlightRecord.Rank(0, "A", 100, zero),
+            new FlightRecord.Rank(1, "A", 101, one),
+            new FlightRecord.Rank(2, "B", 102, two)));
+  }
+
+  @Test
+  void aRankOnAnotherHostOfWhichNothingIsKnownIsNotBlamed() {
+    FlightRecord a =
+        ofTwoHosts("A", 1, calls(3, State.FAILED, 8), calls(3, State.FAILED, 8), List.of());
+    assertThat(faultOf(a).ranks()).isEmpty();
+    FlightRecord recv =
+        ofTwoHosts("A", 1, list(transfer(false, 3, 2, State.FAILED, 16)), List.of(), List.of());
+    assertThat(faultOf(recv).ranks()).doesNotContain(2);
+  }
+
+  @Test
+  void theRecordsOfAllHostsTogetherShowTheRankAtFault() {
+    FlightRecord a =
+        ofTwoHosts("A", 9_000, calls(3, State.FAILED, 8), calls(3, State.FAILED, 8), List.of());
+    FlightRecord b = ofTwoHosts("B", 1_000, List.of(), List.of(), calls(2, State.DONE, 8));
+    assertThat(a.isOfSameGroup(b)).isTrue();
+    FlightRecord both = a.with(b);
+    assertThat(both.ranks().get(0).calls()).isEqualTo(a.ranks().get(0).calls());
+    assertThat(both.ranks().get(2).last().beginNanos())
+        .isEqualTo(b.ranks().get(2).last().beginNanos() + 8_000);
+    assertThat(faultOf(both).ranks()).containsExactly(2);
+    assertThat(faultOf(both).sentence())
+        .isEqualTo(
+            "rank 2 did not enter allReduce #3 float32[8] SUM; it had finished allReduce #2 float32[8] SUM");
+  }
 }
