@@ -36,6 +36,7 @@ public final class GroupConfig {
   private final int linkPortFirst;
   private final int linkPortLast;
   private final String linkInterface;
+  private final LinkSecurity linkSecurity;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -54,6 +55,7 @@ public final class GroupConfig {
     linkPortFirst = builder.linkPortFirst;
     linkPortLast = builder.linkPortLast;
     linkInterface = builder.linkInterface;
+    linkSecurity = builder.linkSecurity;
   }
 
   /** The configuration with every default. */
@@ -85,6 +87,7 @@ public final class GroupConfig {
     builder.linkPortFirst = linkPortFirst;
     builder.linkPortLast = linkPortLast;
     builder.linkInterface = linkInterface;
+    builder.linkSecurity = linkSecurity;
     return builder;
   }
 
@@ -211,6 +214,11 @@ public final class GroupConfig {
     return linkInterface;
   }
 
+  /** How links between members on different hosts are protected. */
+  public LinkSecurity linkSecurity() {
+    return linkSecurity;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof GroupConfig that
@@ -229,7 +237,8 @@ public final class GroupConfig {
         && programmaticLaunch == that.programmaticLaunch
         && linkPortFirst == that.linkPortFirst
         && linkPortLast == that.linkPortLast
-        && linkInterface.equals(that.linkInterface);
+        && linkInterface.equals(that.linkInterface)
+        && linkSecurity == that.linkSecurity;
   }
 
   @Override
@@ -250,12 +259,13 @@ public final class GroupConfig {
         programmaticLaunch,
         linkPortFirst,
         linkPortLast,
-        linkInterface);
+        linkInterface,
+        linkSecurity);
   }
 
   @Override
   public String toString() {
-    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s]"
+    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s]"
         .formatted(
             backend,
             timeout,
@@ -272,7 +282,8 @@ public final class GroupConfig {
             programmaticLaunch,
             linkPortFirst,
             linkPortLast,
-            linkInterface);
+            linkInterface,
+            linkSecurity);
   }
 
   /** Builds a configuration; every option has a default. Not thread-safe. */
@@ -304,6 +315,7 @@ public final class GroupConfig {
     private int linkPortFirst;
     private int linkPortLast;
     private String linkInterface = "";
+    private LinkSecurity linkSecurity = LinkSecurity.PLAIN;
 
     private Builder() {}
 
@@ -430,6 +442,12 @@ public final class GroupConfig {
                 .formatted(value));
       }
       linkInterface = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#linkSecurity()}. */
+    public Builder linkSecurity(LinkSecurity value) {
+      linkSecurity = Objects.requireNonNull(value, "linkSecurity");
       return this;
     }
 

@@ -30,7 +30,8 @@ class GroupConfigTest {
           builder -> builder.exclusive(true),
           builder -> builder.programmaticLaunch(true),
           builder -> builder.linkPorts(7000, 7007),
-          builder -> builder.linkInterface("10.1.0.0/16"));
+          builder -> builder.linkInterface("10.1.0.0/16"),
+          builder -> builder.linkSecurity(LinkSecurity.ENCRYPTED));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {

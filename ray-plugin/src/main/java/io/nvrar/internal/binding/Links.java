@@ -7,8 +7,20 @@ package io.nvrar.internal.binding;
  *     has none, which a group on one host does not need
  * @param betweenNodes whether the nodes that {@code gpusPerNode} makes of one host are linked like
  *     hosts, for tests and measurements
+ * @param secret {@link #SECRET_BYTES} that all members know and nobody else
  */
-public record Links(String address, boolean betweenNodes) {
+@SuppressWarnings("ArrayRecordComponent") // never changed
+public record Links(String address, boolean betweenNodes, byte[] secret) {
+  /** {@code NVRAR_LINK_SECRET_BYTES}. */
+  public static final int SECRET_BYTES = 32;
+
   /** For a group on one host. */
-  public static final Links NONE = new Links("", false);
+  public static final Links NONE = new Links("", false, new byte[SECRET_BYTES]);
+
+  public Links {
+    if (secret.length != SECRET_BYTES) {
+      throw new IllegalArgumentException(
+          "a secret has %d bytes, not %d".formatted(SECRET_BYTES, secret.length));
+    }
+  }
 }

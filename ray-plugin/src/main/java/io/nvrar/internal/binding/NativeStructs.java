@@ -30,7 +30,7 @@ final class NativeStructs {
   static final int SEND = 8;
   static final int RECV = 9;
 
-  private static final int CONFIG_BYTES = 136;
+  private static final int CONFIG_BYTES = 176;
   private static final int LINK_ADDRESS_BYTES = 48;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
@@ -73,6 +73,9 @@ final class NativeStructs {
         .putShort((short) config.linkPortFirst())
         .putShort((short) config.linkPortLast())
         .putInt(links.betweenNodes() ? 1 : 0)
+        .putInt(config.linkSecurity().code())
+        .putInt(0)
+        .put(links.secret())
         .array();
   }
 

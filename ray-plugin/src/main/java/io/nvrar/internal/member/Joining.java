@@ -11,6 +11,7 @@ import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
@@ -196,7 +197,10 @@ public final class Joining {
   private Links links(Member member) {
     GroupConfig config = ticket.config();
     return config.backend() == Backend.CPU
-        ? new Links(LinkAddress.of(config.linkInterface(), member.localHost()), false)
+        ? new Links(
+            LinkAddress.of(config.linkInterface(), member.localHost()),
+            false,
+            Crypto.derive(ticket.secret(), "links", ticket.name(), ticket.uniqueId()))
         : Links.NONE;
   }
 

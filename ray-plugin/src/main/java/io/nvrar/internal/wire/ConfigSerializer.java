@@ -9,6 +9,7 @@ import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.LinkSecurity;
 import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
 import java.time.Duration;
@@ -42,6 +43,7 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeVarInt(value.linkPortFirst(), true);
     output.writeVarInt(value.linkPortLast(), true);
     kryo.writeObject(output, value.linkInterface());
+    output.writeByte(value.linkSecurity().code());
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -71,6 +73,7 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .programmaticLaunch(input.readBoolean())
         .linkPorts(input.readVarInt(true), input.readVarInt(true))
         .linkInterface(kryo.readObject(input, String.class))
+        .linkSecurity(linkSecurity(input.readByte()))
         .tuning(readTuning(input))
         .build();
   }
@@ -97,6 +100,15 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
       }
     }
     throw new KryoException("there is no memory provider " + code);
+  }
+
+  private static LinkSecurity linkSecurity(int code) {
+    for (LinkSecurity security : LinkSecurity.values()) {
+      if (security.code() == code) {
+        return security;
+      }
+    }
+    throw new KryoException("there is no link security " + code);
   }
 
   private static @Nullable DataType dataType(int code) {

@@ -8,22 +8,35 @@ import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.LinkSecurity;
 import io.nvrar.ReduceOp;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
+import java.util.Arrays;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Ranks of one host that are linked as if its nodes were hosts. */
 class LinkedRanksTest {
-  private static final Links LOOPBACK = new Links("127.0.0.1", true);
+  private static final Links LOOPBACK = at("127.0.0.1");
+
+  private static Links at(String address) {
+    byte[] secret = new byte[Links.SECRET_BYTES];
+    Arrays.fill(secret, (byte) 7);
+    return new Links(address, true, secret);
+  }
+
   private static final GroupConfig TWO_NODES =
       GroupConfig.builder().timeout(Duration.ofSeconds(20)).gpusPerNode(2).build();
 
-  @Test
-  void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo() throws Exception {
-    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+  @ParameterizedTest
+  @EnumSource
+  void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo(LinkSecurity security) throws Exception {
+    GroupConfig config = TWO_NODES.toBuilder().linkSecurity(security).build();
+    try (Ranks ranks = new Ranks(4, config, LOOPBACK)) {
       ranks.all(
           (member, rank) -> {
             DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank, 10 * rank);
@@ -73,7 +86,7 @@ class LinkedRanksTest {
   @Test
   void anAddressOfAnotherHostIsRefused() {
     byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
-    Links elsewhere = new Links("203.0.113.7", true);
+    Links elsewhere = at("203.0.113.7");
     assertThatThrownBy(
             () ->
                 NativeCommunicator.prepare(

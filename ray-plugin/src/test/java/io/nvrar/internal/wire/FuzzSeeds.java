@@ -3,6 +3,7 @@ package io.nvrar.internal.wire;
 import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.LinkSecurity;
 import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
 import java.io.IOException;
@@ -97,6 +98,7 @@ final class FuzzSeeds {
         .programmaticLaunch(true)
         .linkPorts(7000, 7007)
         .linkInterface("fd00::/8")
+        .linkSecurity(LinkSecurity.ENCRYPTED)
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))
