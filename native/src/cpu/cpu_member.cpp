@@ -121,7 +121,7 @@ void CpuMember::link(const std::vector<Descriptor>& descriptors, uint32_t remote
 
 void CpuMember::poison(const control::Poison& poison) noexcept {
   Member::poison(poison);
-  if (linked_) remote_->tell(poisoned());
+  if (linked_ && !told_.exchange(true)) remote_->tell(poisoned());
 }
 
 void CpuMember::update_remote() noexcept {

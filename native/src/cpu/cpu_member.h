@@ -67,6 +67,7 @@ class CpuMember final : public Member {
   uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
   std::array<MappedRank, protocol::kMaxRanks> ranks_;
   std::unique_ptr<RemoteRanks> remote_;  // null without an address
+  std::atomic<bool> told_{false};        // whether remote ranks were told that the group has failed
   std::atomic<bool> linked_{false};      // whether there are remote ranks
   Waiter waiter_;
   PointToPoint point_to_point_;

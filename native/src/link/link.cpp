@@ -103,7 +103,7 @@ void Link::flush_locked() noexcept {
     const ssize_t sent = ::send(fd(), queue.data(), queue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       queue.taken(static_cast<size_t>(sent));
-    } else if (sent < 0 && errno == EAGAIN) {
+    } else if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
       break;
     } else if (sent < 0 && errno != EINTR) {
       dead_ = true;  // receive() finds why

@@ -31,6 +31,7 @@ constexpr int kBacklog = 128;
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
 constexpr size_t kMostStrangers = 64;
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
+constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
 // From the end that dials.
@@ -268,7 +269,11 @@ class Meeting {
   void accept(uint64_t now_ns) {
     for (;;) {
       FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket) return;
+      if (!socket) {
+        // Without descriptors the connection stays there, and poll would return at once.
+        if (errno == EMFILE || errno == ENFILE) ::usleep(kLookMs * kUsPerMs);
+        return;
+      }
       const auto is_stranger = [](const Candidate& candidate) { return !candidate.is_dialed(); };
       if (static_cast<size_t>(std::count_if(candidates_.begin(), candidates_.end(), is_stranger)) >= kMostStrangers) {
         candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), is_stranger));  // the oldest
