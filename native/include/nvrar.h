@@ -14,8 +14,8 @@
  *
  * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
  * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE, and the running call is not affected.
- * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_call_of and nvrar_flight_record may be called at any time by
- * any thread until nvrar_destroy is entered.
+ * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_refresh, nvrar_call_of and nvrar_flight_record may be called
+ * at any time by any thread until nvrar_destroy is entered.
  *
  * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that detects it and every later call
  * fail with the same status, and the output of a failed call is undefined. On GPUs, NVRAR_SYSTEM also poisons it if the
@@ -220,6 +220,8 @@ typedef struct nvrar_failure {
                         on the aborting rank, 0 if none was */
   uint64_t missing[2]; /* bit r of word r/64: rank r had not sent what the call waited for (NVRAR_TIMEOUT), made a
                           different call (NVRAR_MISMATCH), or is the one that was lost (NVRAR_PEER_LOST) */
+  int32_t origin;      /* the rank that found the failure: the other end of the connection (NVRAR_PEER_LOST) */
+  uint32_t reserved;   /* 0 */
 } nvrar_failure;
 
 /* NVRAR_ABI_VERSION of the library that is loaded. */
@@ -339,10 +341,15 @@ NVRAR_API nvrar_status nvrar_async_error(nvrar_comm* comm);
 /* Fills *out with why this communicator is poisoned. */
 NVRAR_API nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out);
 
-/* Fills *out, whose size the caller has set, with the call that a rank is in, or with its last call. Every rank of this
- * host can be asked for, even after its process died. On the CUDA backend a rank's record is updated when the rank
- * itself calls this function or nvrar_flight_record, and when the group fails; a captured call counts as done once it
- * is captured. */
+/* Asks the ranks on other hosts what they are doing. wait: 1 waits at most 100 ms for the answers; 0 does not wait.
+ * Does nothing if there are no such ranks. */
+NVRAR_API nvrar_status nvrar_refresh(nvrar_comm* comm, int32_t wait);
+
+/* Fills *out, whose size the caller has set, with the call that a rank is in, or with its last call; never waits. Every
+ * rank of this host can be asked for, even after its process died; of a rank on another host it is what that rank last
+ * told, which it does when it is asked (nvrar_refresh, and calls that have waited for 50 ms) and when the group fails.
+ * On the CUDA backend a rank's record is updated when the rank itself calls this function or nvrar_flight_record, and
+ * when the group fails; a captured call counts as done once it is captured. */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
 
 /* Fills out[0 .. *count) with the last calls of a rank, oldest first: the newest `capacity` calls, and at most

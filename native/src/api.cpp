@@ -188,6 +188,13 @@ nvrar_status nvrar_failure_of(nvrar_comm* comm, nvrar_failure* out) {
   });
 }
 
+nvrar_status nvrar_refresh(nvrar_comm* comm, int32_t wait) {
+  return guarded([&] {
+    require(comm, "comm");
+    comm->communicator->refresh(wait != 0);
+  });
+}
+
 nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out) {
   return guarded([&] {
     require(comm, "comm");

@@ -406,7 +406,7 @@ void Communicator::throw_poisoned(const control::Poison& poison, const std::stri
   }
   if (poison_sentence_.empty()) {
     member_->update_record();
-    member_->update_remote();
+    member_->update_remote(true);
     const nvrar_call own = member_->segments().call_of(member_->rank());
     const bool was_in = own.state == NVRAR_CALL_RUNNING || own.state == NVRAR_CALL_FAILED;
     poison_sentence_ = describe_failure(poison, member_->rank(), running.empty() && was_in ? describe(own) : running,
@@ -435,8 +435,11 @@ nvrar_failure Communicator::failure() const noexcept {
   failure.status = poison.status;
   failure.sequence = poison.sequence;
   failure.missing[0] = poison.is_of_leaving() ? 0 : poison.ranks;
+  failure.origin = static_cast<int32_t>(poison.origin);
   return failure;
 }
+
+void Communicator::refresh(bool wait) noexcept { member_->update_remote(wait); }
 
 uint32_t Communicator::visible_rank(int32_t rank) const {
   if (rank < 0 || static_cast<uint32_t>(rank) >= member_->world()) {
@@ -450,11 +453,7 @@ uint32_t Communicator::visible_rank(int32_t rank) const {
 
 nvrar_call Communicator::call_of(int32_t rank) const {
   const uint32_t visible = visible_rank(rank);
-  if (visible == member_->rank()) {
-    member_->update_record();
-  } else {
-    member_->update_remote();
-  }
+  if (visible == member_->rank()) member_->update_record();
   return member_->segments().call_of(visible);
 }
 

@@ -48,8 +48,8 @@ class Member {
 
   // Updates this member's flight record with the enqueued calls that have ended since.
   virtual void update_record() noexcept {}
-  // Updates what is known of ranks whose memory is not mapped; may take a moment.
-  virtual void update_remote() noexcept {}
+  // Asks the ranks whose memory is not mapped what they are doing; with `wait`, waits a moment for the answers.
+  virtual void update_remote(bool /*wait*/) noexcept {}
 
   // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }

@@ -124,8 +124,8 @@ void CpuMember::poison(const control::Poison& poison) noexcept {
   if (linked_ && !told_.exchange(true)) remote_->tell(poisoned());
 }
 
-void CpuMember::update_remote() noexcept {
-  if (linked_) remote_->learn();
+void CpuMember::update_remote(bool wait) noexcept {
+  if (linked_) remote_->learn(wait);
 }
 
 control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record,

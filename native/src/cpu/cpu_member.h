@@ -47,7 +47,7 @@ class CpuMember final : public Member {
   control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                             BatchResult* result) override;
   void poison(const control::Poison& poison) noexcept override;
-  void update_remote() noexcept override;
+  void update_remote(bool wait) noexcept override;
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:

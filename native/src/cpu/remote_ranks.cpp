@@ -59,10 +59,11 @@ void RemoteRanks::tell_last() noexcept {
   links_.tell_all(FrameKind::kState, &state, sizeof state);
 }
 
-void RemoteRanks::learn() noexcept {
+void RemoteRanks::learn(bool wait) noexcept {
   std::array<uint32_t, protocol::kMaxRanks> before;
   for (uint32_t rank = 0; rank < segments_->world(); ++rank) before[rank] = answers_[rank].load();
   links_.tell_all(FrameKind::kAsk, nullptr, 0);
+  if (!wait) return;
   const auto all_answered = [&] {
     for (uint32_t rank = 0; rank < segments_->world(); ++rank) {
       if (links_.to(rank) != nullptr && !links_.has_ended(rank) && answers_[rank].load() == before[rank]) return false;

@@ -33,8 +33,8 @@ class RemoteRanks final : private link::FrameSink {
   void tell(const control::Poison& poison) noexcept;
   // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
   void tell_last() noexcept;
-  // Asks the remote ranks what they are doing, and waits a moment for the answers.
-  void learn() noexcept;
+  // Asks the remote ranks what they are doing; with `wait`, waits a moment for the answers.
+  void learn(bool wait) noexcept;
 
  private:
   // What a rank tells of itself.

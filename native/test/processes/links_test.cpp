@@ -227,6 +227,7 @@ TEST(LinkedProcesses, CallsOfARemoteRankCanBeSeen) {
     ::usleep(20'000);
     nvrar_call call{};
     call.size = sizeof call;
+    ASSERT_EQ(nvrar_refresh(comm, 1), NVRAR_OK) << nvrar_last_error();
     ASSERT_EQ(nvrar_call_of(comm, 1, &call), NVRAR_OK) << nvrar_last_error();
     EXPECT_EQ(call.sequence, 6u);
     EXPECT_EQ(call.state, NVRAR_CALL_RUNNING);
