@@ -27,7 +27,7 @@ HostKey HostKey::of_this_process() noexcept {
     for (const char c : text) {
       const unsigned digit = digit_of(c);
       if (digit > 15 || digits == 2 * sizeof key.boot_id) continue;
-      key.boot_id[digits / 2] = static_cast<uint8_t>(key.boot_id[digits / 2] << 4 | digit);
+      key.boot_id[digits / 2] = static_cast<uint8_t>(unsigned{key.boot_id[digits / 2]} << 4 | digit);
       ++digits;
     }
   }
