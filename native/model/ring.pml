@@ -8,6 +8,12 @@
 #define EPOCHS 5
 #endif
 
+#ifndef NODE_SIZE
+#define NODE_SIZE 2
+#endif
+
+#define NODE(r) ((r) / NODE_SIZE)
+#define SAME_NODE(a, b) (NODE(a) == NODE(b))
 #define THIRD (N > 2 -> 2 : 0)
 
 /* Collectives that a launch may be; CALLS is a set of bits. */
@@ -18,7 +24,7 @@
 #define ONE_SHOT_SENTINEL 16
 #define TWO_SHOT_EPOCH 32
 #define TWO_SHOT_SENTINEL 64
-#define HIERARCHICAL 128    /* by sentinel packets; nodes of two ranks, the last may have one */
+#define HIERARCHICAL 128    /* by sentinel packets; nodes of NODE_SIZE ranks, the last may have fewer */
 #ifndef CALLS
 #define CALLS (BARRIER + BROADCAST + REDUCE + ONE_SHOT_EPOCH + ONE_SHOT_SENTINEL)
 #endif
@@ -29,8 +35,16 @@
 #define DEATH 2             /* a rank stops for ever */
 #define STALL 3             /* any wait may reach its deadline although nobody died */
 #define DIFFERENCE 4        /* a rank makes another call than the others */
+#define CUT 5               /* a link breaks; what is on its way may be lost, and each end finds out at a moment of its own */
+#define STRAY 6             /* a link brings a packet of a call that is not near */
 #ifndef FAULT
 #define FAULT NOTHING
+#endif
+
+/* With LINKS, ranks of different nodes have no memory in common: src/link, src/cpu/remote_ranks.cpp. Within a node packets then
+ * arrive at once. */
+#if defined(LINKS)
+#define AT_ONCE
 #endif
 
 /* Parities of the data's rings and of the headers'. */
@@ -78,6 +92,7 @@
 /* What a packet carries is the epoch whose data it is; a header of the call that differs carries DIFFERS beside it. */
 #define EMPTY 0
 #define DIFFERS 16
+#define IS_STRAY 32
 
 byte memory[SLOTS];         /* what the slot's owner reads */
 #if defined(AT_ONCE)
@@ -95,25 +110,60 @@ bit poison_in_flight[N];
 bit dead[N];
 bit has_left[N];
 bit somebody_died;
+#if defined(LINKS)
+#define REMOTE(a, b) (!SAME_NODE(a, b))
+#if N == 2 * NODE_SIZE        /* ranks of one node have none */
+#define LINK(from, to) ((from) * NODE_SIZE + (to) % NODE_SIZE)
+#define LINK_COUNT (N * NODE_SIZE)
+#else
+#define LINK(from, to) ((from) * N + (to))
+#define LINK_COUNT (N * N)
+#endif
+#define MOST_ON_LINK 4      /* two epochs' headers and data; that a result is sent, too, shows that what was before it was taken */
+#if FAULT == STRAY
+#define PLACES_ON_LINK MOST_ON_LINK + 1
+#else
+#define PLACES_ON_LINK MOST_ON_LINK
+#endif
+chan link[LINK_COUNT] = [PLACES_ON_LINK] of { byte, byte };  /* a slot, and what it is to hold */
+bit cut[LINK_COUNT];             /* nothing is put on this link any more */
+bit end_found[LINK_COUNT];       /* the rank that receives from it knows */
+#else
+#define REMOTE(a, b) false
+#endif
 byte differing_epoch;       /* in which a rank made another call than the others; 0: none did */
 byte entered[N];            /* the last epoch that the rank has begun to send */
 byte call_of[2];            /* of an epoch, by its parity */
 
 /* The properties; each has a name so that ./check can tell which one a mistake breaks. */
 bit slot_written_twice, unread_slot_overwritten, other_epoch_taken, ran_ahead, difference_unseen, packet_destroyed;
+bit honest_packet_refused, link_overfull;
 #define PROPERTY(name, holds) name = !(holds); assert(!name)
 
 #define me _pid
+
+#define IS_FREE(slot) (!unread[slot] && (slot < FIRST_SENTINEL || memory[slot] == EMPTY || memory[slot] >= IS_STRAY))
+inline store(where, packet) {
+  PROPERTY(unread_slot_overwritten, IS_FREE(where));
+  memory[where] = packet;
+  unread[where] = 1
+}
 
 /* Into the slot that `slot` names, of the rank `peer`. Memory that nobody will read again is left out. */
 inline put(packet) {
   if
   :: has_left[peer] -> skip
+#if defined(LINKS)
+  :: !has_left[peer] && REMOTE(me, peer) ->
+    if
+    :: !cut[LINK(me, peer)] ->
+      PROPERTY(link_overfull, len(link[LINK(me, peer)]) < PLACES_ON_LINK);
+      link[LINK(me, peer)]!slot, packet
+    :: else
+    fi
+#endif
 #if defined(AT_ONCE)
-  :: else ->
-    PROPERTY(unread_slot_overwritten, !unread[slot] && (slot < FIRST_SENTINEL || memory[slot] == EMPTY));
-    memory[slot] = packet;
-    unread[slot] = 1
+  :: !has_left[peer] && !REMOTE(me, peer) -> store(slot, packet)
 #else
   :: else ->
     PROPERTY(slot_written_twice, in_flight[slot] == EMPTY);
@@ -122,13 +172,21 @@ inline put(packet) {
   fi
 }
 
+/* A frame on a link that nothing interrupts arrives at some moment, like a word in memory. */
+#if !defined(LINKS)
+#define CAN_TELL(a, b) true
+#elif defined(MISTAKE_POISON_WITHIN_NODE)
+#define CAN_TELL(a, b) (!REMOTE(a, b))
+#else
+#define CAN_TELL(a, b) (!REMOTE(a, b) || !cut[LINK(a, b)])
+#endif
 inline poison_all(first) {
   poisoned[first] = 1;
   poison_in_flight[first] = 0;
 #if !defined(MISTAKE_KEPT_POISON)
   for (peer : 0 .. N - 1) {
     if
-    :: peer != first && !poisoned[peer] && !has_left[peer] -> poison_in_flight[peer] = 1
+    :: peer != first && !poisoned[peer] && !has_left[peer] && CAN_TELL(first, peer) -> poison_in_flight[peer] = 1
     :: else
     fi
   }
@@ -153,14 +211,25 @@ inline leave(first) {
     slot++
   :: else -> break
   od;
-  slot = 0
+  slot = 0;
+#if defined(LINKS)
+  for (peer : 0 .. N - 1) {
+    do
+    :: REMOTE(peer, first) && len(link[LINK(peer, first)]) != 0 -> link[LINK(peer, first)]?_, _
+    :: else -> break
+    od
+  }
+  peer = 0
+#endif
 }
 
 /* Hops of a call, who sends to whom in one, and where. */
-#define NODE(r) ((r) / 2)
-#define SAME_NODE(a, b) (NODE(a) == NODE(b))
-/* Slices 0 and 1; a rank alone in its node owns both. */
+/* As many slices as a node has ranks; a rank alone in its node owns all. */
+#if NODE_SIZE == 1
+#define SAME_SLICE(a, b) true
+#else
 #define SAME_SLICE(a, b) ((a) % 2 == (b) % 2 || (a) == N - 1 && N % 2 == 1 || (b) == N - 1 && N % 2 == 1)
+#endif
 #define HOPS(call) ((call) == HIERARCHICAL -> 3 : ((call) >= TWO_SHOT_EPOCH -> 2 : ((call) == BARRIER -> 0 : 1)))
 #define IN_NODES(hop, a, b) ((hop) == 2 -> !SAME_NODE(a, b) && SAME_SLICE(a, b) : SAME_NODE(a, b))
 #define SENDS(call, e, hop, a, b)                                                   \
@@ -196,7 +265,12 @@ inline leave(first) {
 #endif
 #define DATA_SLOT(call, hop, e, owner, source) SLOT(AREA(call, hop), owner, DATA_PARITY(e), PLACE(e, source))
 #define HEADER_SLOT(owner, e, source) SLOT(HEADERS, owner, HEADER_PARITY(e), source)
-#define HEADER_IS_HERE(e, source) (me == (source) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e))
+#if defined(MISTAKE_HEADERS_WITHIN_NODE)
+#define NEEDS_HEADER(a, b) ((a) != (b) && SAME_NODE(a, b))
+#else
+#define NEEDS_HEADER(a, b) ((a) != (b))
+#endif
+#define HEADER_IS_HERE(e, source) (!NEEDS_HEADER(source, me) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e))
 #if defined(NO_HEADERS)
 #define HEADERS_ARE_HERE(e) true
 #elif N == 2
@@ -212,7 +286,7 @@ inline send_headers(e, mark) {
 #if !defined(NO_HEADERS)
   for (peer : 0 .. N - 1) {
     if
-    :: peer != me ->
+    :: NEEDS_HEADER(me, peer) ->
       slot = HEADER_SLOT(peer, e, me);
       put(e + mark)
     :: else
@@ -308,7 +382,7 @@ inline take_headers(e) {
 #if !defined(NO_HEADERS)
   for (source : 0 .. N - 1) {
     if
-    :: source != me ->
+    :: NEEDS_HEADER(source, me) ->
       slot = HEADER_SLOT(me, e, source);
       PROPERTY(other_epoch_taken, memory[slot] % DIFFERS == e);
       unread[slot] = 0;
@@ -326,9 +400,27 @@ inline take_headers(e) {
   slot = 0
 }
 
+/* On a link, what is sent first arrives first. The library sends headers last, its test builds send them first. */
+#if defined(LINKS) && !defined(HEADERS_LAST)
+#define FIRST_SENDS(e)                                       \
+  if                                                         \
+  :: true -> send_headers(e, differs); send_hop(e)           \
+  :: true -> send_hop(e); send_headers(e, differs)           \
+  fi
+#elif defined(LINKS)
+#define FIRST_SENDS(e) send_hop(e); send_headers(e, differs)
+#else
+#define FIRST_SENDS(e) send_headers(e, differs); send_hop(e)
+#endif
+
 /* The end of a wait that found nothing. */
+#if defined(LINKS)          /* a rank may look late: that is the same as a word that arrives late */
+#define KNOWS_POISON(r) (poisoned[r] || poison_in_flight[r])
+#else
+#define KNOWS_POISON(r) poisoned[r]
+#endif
 #define GIVE_UP                                              \
-  :: atomic { poisoned[me] -> poison_all(me); goto failed }  \
+  :: atomic { KNOWS_POISON(me) -> poison_all(me); goto failed }  \
   :: atomic { DEADLINE_MAY_PASS -> poison_all(me); goto failed }
 
 /* On to the next wait, or to the end of the call. */
@@ -371,12 +463,12 @@ enter:
         :: e == 1 -> send_headers(e, differs)
         :: else
         fi;
-#else
-        send_headers(e, differs);
-#endif
         send_hop(e)
+#else
+        FIRST_SENDS(e)
+#endif
       }
-    :: atomic { !MAY_CALL -> goto left }
+    :: atomic { !MAY_CALL || KNOWS_POISON(me) -> goto left }
     fi;
 #if defined(MISTAKE_LATE_CLEAR)
     atomic { clear_epoch(e - 1) }
@@ -471,6 +563,92 @@ left:
       unread[slot] = 1                                  \
     }                                                   \
   CLEARS(slot)
+
+#if defined(LINKS)
+/* Packets are taken for the receiver's epoch and the next one only. */
+#if defined(MISTAKE_UNCHECKED_EPOCH)
+#define IS_NEAR(packet, rank) true
+#elif defined(MISTAKE_CURRENT_EPOCH_ONLY)
+#define IS_NEAR(packet, rank) ((packet) % DIFFERS == entered[rank])
+#else
+#define IS_NEAR(packet, rank) \
+  ((packet) % DIFFERS == entered[rank] || (packet) % DIFFERS == entered[rank] + 1)
+#endif
+inline end_link(a, b) {
+  cut[LINK(a, b)] = 1;
+  cut[LINK(b, a)] = 1
+}
+/* What has not been taken yet is lost. */
+inline find_end(from, to) {
+  end_found[LINK(from, to)] = 1;
+  do
+  :: len(link[LINK(from, to)]) != 0 -> link[LINK(from, to)]?_, _
+  :: else -> break
+  od;
+#if !defined(MISTAKE_IGNORED_END)
+  poison_all(to)
+#endif
+}
+/* The receiver takes the next packet of a link, at any moment; it is in no memory before. */
+#define TAKEN(a, b) \
+  :: REMOTE(a, b) && len(link[LINK(a, b)]) != 0 -> from = a; to = b
+#define ENDED(a, b) \
+  :: REMOTE(a, b) && cut[LINK(a, b)] && !end_found[LINK(a, b)] && !has_left[b] -> from = a; to = b
+#define SWAPPED(a, b) \
+  :: REMOTE(a, b) && len(link[LINK(a, b)]) > 1 -> from = a; to = b
+#if N == 2
+#define FROM_EACH(what, a) what(a, 0) what(a, 1)
+#define EACH_LINK(what) FROM_EACH(what, 0) FROM_EACH(what, 1)
+#elif N == 3
+#define FROM_EACH(what, a) what(a, 0) what(a, 1) what(a, 2)
+#define EACH_LINK(what) FROM_EACH(what, 0) FROM_EACH(what, 1) FROM_EACH(what, 2)
+#else
+#define FROM_EACH(what, a) what(a, 0) what(a, 1) what(a, 2) what(a, 3)
+#define EACH_LINK(what) FROM_EACH(what, 0) FROM_EACH(what, 1) FROM_EACH(what, 2) FROM_EACH(what, 3)
+#endif
+
+active proctype links() {
+  byte from, to, slot, packet, peer;
+end:
+  do
+  :: atomic {
+      if
+      EACH_LINK(TAKEN)
+      fi;
+      link[LINK(from, to)]?slot, packet;
+      if
+      :: IS_NEAR(packet, to) && packet < IS_STRAY -> store(slot, packet)
+      :: IS_NEAR(packet, to) && packet >= IS_STRAY -> memory[slot] = packet
+      :: else ->
+        PROPERTY(honest_packet_refused, packet >= IS_STRAY);
+        end_link(from, to);
+        find_end(from, to)
+      fi;
+      from = 0; to = 0; slot = 0; packet = 0
+    }
+#if FAULT == CUT || FAULT == DEATH || FAULT == STRAY
+  :: atomic {
+      if
+      EACH_LINK(ENDED)
+      fi;
+      find_end(from, to);
+      from = 0; to = 0
+    }
+#endif
+#if defined(ANY_ORDER)      /* the first packet falls behind the others */
+  :: atomic {
+      if
+      EACH_LINK(SWAPPED)
+      fi;
+      link[LINK(from, to)]?slot, packet;
+      link[LINK(from, to)]!slot, packet;
+      from = 0; to = 0; slot = 0; packet = 0
+    }
+#endif
+  od
+}
+#endif
+
 #define POISON_ARRIVES(r) :: atomic { poison_in_flight[r] -> poison_in_flight[r] = 0; poisoned[r] = 1 }
 
 #if defined(AT_ONCE)
@@ -495,7 +673,7 @@ left:
 #define POISON_ARRIVES_AT_ALL POISON_ARRIVES(0) POISON_ARRIVES(1) POISON_ARRIVES(2) POISON_ARRIVES(3)
 #endif
 
-#if !defined(AT_ONCE) || FAULT != NOTHING
+#if !defined(LINKS) && (!defined(AT_ONCE) || FAULT != NOTHING)
 active proctype network() {
 end:
   do
@@ -518,9 +696,30 @@ end:
 }
 #endif
 
-#if FAULT == ABORT || FAULT == DEATH
+#if FAULT == STRAY
+/* Of a call that no rank can have begun, or of one that all have ended. */
+inline stray(from, to) {
+  if
+  :: peer = entered[from] + 3
+  :: entered[from] > 2 -> peer = entered[from] - 2
+  fi;
+  if
+  :: slot = HEADER_SLOT(to, peer, from)
+  :: slot = SLOT(EPOCH_HOP(1), to, DATA_PARITY(peer), from)
+  :: slot = SLOT(SENTINEL_HOP(1), to, DATA_PARITY(peer), from)
+  fi;
+  link[LINK(from, to)]!slot, IS_STRAY + peer;
+  slot = 0;
+  peer = 0
+}
+#endif
+
+#if FAULT == ABORT || FAULT == DEATH || FAULT == CUT || FAULT == STRAY
 active proctype fate() {
   byte peer, slot, victim;
+#if FAULT == CUT || FAULT == STRAY
+  byte other;
+#endif
 end:
   atomic {
     if
@@ -533,11 +732,41 @@ end:
     :: victim = 3
 #endif
     fi;
+#if FAULT == CUT || FAULT == STRAY
+    if
+    :: REMOTE(victim, 0) -> other = 0
+    :: REMOTE(victim, 1) -> other = 1
+#if N > 2
+    :: REMOTE(victim, 2) -> other = 2
+#endif
+#if N > 3
+    :: REMOTE(victim, 3) -> other = 3
+#endif
+    fi;
+#endif
 #if FAULT == ABORT
     poison_all(victim)
+#elif FAULT == CUT
+    end_link(victim, other)
+#elif FAULT == STRAY
+    if
+    :: !has_left[other] -> stray(victim, other)
+    :: else
+    fi;
+    victim = 0;
+    other = 0
 #else
     dead[victim] = 1;
     somebody_died = 1;
+#if defined(LINKS)
+    for (peer : 0 .. N - 1) {
+      if
+      :: REMOTE(victim, peer) -> end_link(victim, peer)
+      :: else
+      fi
+    }
+    peer = 0;
+#endif
     leave(victim)
 #endif
   }
