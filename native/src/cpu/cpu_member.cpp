@@ -111,8 +111,8 @@ void CpuMember::link(const std::vector<Descriptor>& descriptors, uint32_t remote
   for (uint32_t peer = 0; peer < world(); ++peer) {
     if ((remote >> peer & 1) != 0) remotes.push_back({peer, descriptors[peer].link});
   }
-  remote_->connect(segments_.get(), layout_, secret_, remotes,
-                   control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
+  remote_->open(segments_.get(), layout_);
+  remote_->connect(secret_, remotes, control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {
     ranks_[peer.rank] = {&segments_->control(peer.rank), nullptr, 0, remote_->links().to(peer.rank)};
   }

@@ -36,15 +36,16 @@ uint64_t packets_of(const FrameHead& head) noexcept {
 
 }  // namespace
 
-void RemoteRanks::connect(control::GroupSegments* segments, const RingLayout& layout, const Digest& secret,
-                          const std::vector<link::Remote>& remotes, uint64_t deadline_ns) {
+void RemoteRanks::open(control::GroupSegments* segments, const RingLayout& layout) noexcept {
   segments_ = segments;
   layout_ = layout;
   epoch_.store(protocol::first_epoch() - 1);
-  const link::Identity self{segments->rank(), segments->own().group_hash, secret};
-  links_.connect(
-      self, remotes, layout.topology.world, encrypted_, deadline_ns,
-      [&] { return segments->poisoned().status != NVRAR_OK; }, this);
+}
+
+void RemoteRanks::connect(const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns) {
+  const link::Identity self{segments_->rank(), segments_->own().group_hash, secret};
+  const auto ended = [&] { return segments_->poisoned().status != NVRAR_OK; };
+  links_.connect(self, remotes, layout_.topology.world, encrypted_, deadline_ns, ended, this);
 }
 
 void RemoteRanks::tell(const control::Poison& poison) noexcept {
@@ -100,18 +101,18 @@ void RemoteRanks::note(uint32_t source, const State& state) noexcept {
   answers_[source].fetch_add(1);
 }
 
-const char* RemoteRanks::take(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
+const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
+  const uint32_t source = from.peer();
   switch (head.kind) {
     case FrameKind::kPackets:
     case FrameKind::kNumbered:
       return store(source, head, payload);
     case FrameKind::kAsk: {
       if (head.bytes != 0) return "a question with a payload";
-      link::Link& link = *links_.to(source);
-      if (link.is_stuffed()) return nullptr;  // else questions of a rank that reads nothing would fill the memory
+      if (from.is_stuffed()) return nullptr;  // else questions of a rank that reads nothing would fill the memory
       const State state = own_state();
-      link.put(FrameKind::kState, 0, 0, &state, sizeof state);
-      link.flush();
+      from.put(FrameKind::kState, 0, 0, &state, sizeof state);
+      from.flush();
       return nullptr;
     }
     case FrameKind::kState: {

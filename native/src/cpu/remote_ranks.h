@@ -15,16 +15,18 @@
 
 namespace nvrar::cpu {
 
-class RemoteRanks final : private link::FrameSink {
+class RemoteRanks final : public link::FrameSink {
  public:
   // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
   RemoteRanks(const std::string& numeric_address, uint16_t first_port, uint16_t last_port, bool encrypted)
       : encrypted_(encrypted), links_(numeric_address, first_port, last_port) {}
 
   const link::LinkAddress& address() const noexcept { return links_.address(); }
-  // Links this member to the remote ranks. `segments` has the control blocks that stand for theirs. Throws Error.
-  void connect(control::GroupSegments* segments, const protocol::RingLayout& layout, const Digest& secret,
-               const std::vector<link::Remote>& remotes, uint64_t deadline_ns);
+  // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
+  // theirs.
+  void open(control::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
+  // Links this member to the remote ranks. Throws Error.
+  void connect(const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns);
 
   link::Links& links() noexcept { return links_; }
   // Before a launch sends or waits. Packets are taken only for this epoch and the next.
@@ -36,6 +38,10 @@ class RemoteRanks final : private link::FrameSink {
   // Asks the remote ranks what they are doing; with `wait`, waits a moment for the answers.
   void learn(bool wait) noexcept;
 
+  const char* take(link::Link& from, const link::FrameHead& head, const uint8_t* payload) noexcept override;
+  void broke(uint32_t source) noexcept override;
+  void settled() noexcept override;
+
  private:
   // What a rank tells of itself.
   struct State {
@@ -43,10 +49,6 @@ class RemoteRanks final : private link::FrameSink {
     uint64_t looked_ago_ns;
     nvrar_call call;
   };
-
-  const char* take(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept override;
-  void broke(uint32_t source) noexcept override;
-  void settled() noexcept override;
 
   const char* store(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept;
   State own_state() const noexcept;

@@ -29,12 +29,15 @@ static_assert(sizeof(FrameHead) == 24);
 // No frame has more payload; a run has 512 bytes.
 constexpr uint32_t kMostPayloadBytes = 4096;
 
+class Link;
+
 // Takes what arrives on the links of a member. One thread at a time calls it.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Returns null, or why the frame is refused: then the link ends, and nothing of the frame was used.
-  virtual const char* take(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept = 0;
+  // Returns null, or why the frame is refused: then the link ends, and nothing of the frame was used. An answer is put
+  // on the same link.
+  virtual const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept = 0;
   // The link to this rank has ended without a goodbye.
   virtual void broke(uint32_t source) noexcept = 0;
   // Called by the thread of the links after frames were taken: wakes the member if it waits for them.

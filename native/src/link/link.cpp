@@ -190,7 +190,7 @@ bool Link::parse(FrameSink* sink, bool* took) noexcept {
     std::memcpy(&head, in_.data(), sizeof head);
     if (head.number != frames_received_ || head.bytes > kMostPayloadBytes || head.reserved != 0) return false;
     if (in_.size() < sizeof head + head.bytes) break;
-    if (sink->take(peer_, head, in_.data() + sizeof head) != nullptr) return false;
+    if (sink->take(*this, head, in_.data() + sizeof head) != nullptr) return false;
     *took = true;
     ++frames_received_;
     in_.taken(sizeof head + head.bytes);

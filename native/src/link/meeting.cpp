@@ -9,7 +9,6 @@
 #include <list>
 
 #include "common/error.h"
-#include "common/random.h"
 #include "control/tick_clock.h"
 
 namespace nvrar::link {
@@ -18,15 +17,6 @@ namespace {
 using control::kNsPerSecond;
 using control::monotonic_ns;
 
-constexpr uint32_t kMagic = 0x4C52564E;
-constexpr uint32_t kNonceBytes = 32;
-// What an HMAC is for.
-constexpr char kDials[] = "nvrar link: the end that dials";
-constexpr char kListens[] = "nvrar link: the end that listens";
-constexpr char kKeyOfDialer[] = "nvrar link: the key of what the end that dials sends";
-constexpr char kKeyOfListener[] = "nvrar link: the key of what the end that listens sends";
-constexpr uint8_t kWelcome = 1;  // the last byte of the meeting, from the end that listens
-
 constexpr int kBacklog = 128;
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
 constexpr size_t kMostStrangers = 64;
@@ -34,195 +24,12 @@ constexpr uint64_t kRedialNs = kNsPerSecond / 10;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
-// From the end that dials.
-struct Hello {
-  uint32_t magic;
-  uint32_t from;
-  uint32_t to;
-  uint32_t reserved;
-  uint64_t group_hash;
-  uint8_t nonce[kNonceBytes];
-};
-// The answer to it.
-struct Reply {
-  uint8_t nonce[kNonceBytes];
-  Digest proof;
-};
-static_assert(sizeof(Hello) == 56 && sizeof(Reply) == 64);
-
-std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
-
-template <class Value>
-Bytes bytes_of(const Value& value) {
-  return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
-}
-
-Digest proof(const Identity& self, const char* role, const Hello& hello, const uint8_t* nonce) {
-  return hmac_sha256(
-      self.secret,
-      {{reinterpret_cast<const uint8_t*>(role), std::strlen(role)}, bytes_of(hello), {nonce, kNonceBytes}});
-}
-
 void set(int fd, int level, int name, int value) { (void)::setsockopt(fd, level, name, &value, sizeof value); }
 
 void make_link(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
-
-FileDescriptor new_socket(int family) {
-  return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
-
-// A connection that is not a link yet.
-class Candidate {
- public:
-  enum class State { kWaits, kLinked, kFailed };
-
-  static Candidate dialed(const Identity& self, const Remote& remote) {
-    Candidate made(remote.rank, 0);
-    const SocketAddress address(remote.address);
-    made.socket_ = new_socket(address.family());
-    if (!made.socket_) return made.fail(reason(errno));
-    made.hello_ = {kMagic, self.rank, remote.rank, 0, self.group_hash, {}};
-    random_bytes(made.hello_.nonce, kNonceBytes);
-    if (::connect(made.socket_.get(), address.get(), address.bytes) != 0 && errno != EINPROGRESS) {
-      return made.fail(reason(errno));
-    }
-    made.step_ = Step::kConnects;
-    return made;
-  }
-  static Candidate accepted(FileDescriptor socket, uint64_t until_ns) {
-    Candidate made(kNobody, until_ns);
-    made.socket_ = std::move(socket);
-    made.step_ = Step::kAwaitsHello;
-    return made;
-  }
-
-  bool is_dialed() const noexcept { return until_ns_ == 0; }
-  uint32_t rank() const noexcept { return rank_; }
-  int fd() const noexcept { return socket_.get(); }
-  short events() const noexcept { return step_ == Step::kConnects ? POLLOUT : POLLIN; }
-  bool is_over(uint64_t now_ns) const noexcept { return until_ns_ != 0 && now_ns > until_ns_; }
-  const std::string& why() const noexcept { return why_; }
-  Connection take(const Identity& self) noexcept {
-    const Digest of_dialer = proof(self, kKeyOfDialer, hello_, nonce_);
-    const Digest of_listener = proof(self, kKeyOfListener, hello_, nonce_);
-    return {std::move(socket_), is_dialed() ? of_dialer : of_listener, is_dialed() ? of_listener : of_dialer};
-  }
-
-  // `expects` tells whether a rank may dial this one.
-  State go_on(const Identity& self, const std::function<bool(uint32_t)>& expects) {
-    while (step_ != Step::kFailed) {
-      switch (step_) {
-        case Step::kConnects: {
-          pollfd connects{fd(), POLLOUT, 0};
-          if (::poll(&connects, 1, 0) == 0) return State::kWaits;
-          int error = 0;
-          socklen_t size = sizeof error;
-          (void)::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-          if (error != 0) return fail(reason(error)).state();
-          if (!send(bytes_of(hello_))) return State::kFailed;
-          step_ = Step::kAwaitsReply;
-          break;
-        }
-        case Step::kAwaitsReply: {
-          Reply reply;
-          if (!receive(&reply)) return state();
-          if (!equal_digests(reply.proof, proof(self, kListens, hello_, reply.nonce))) {
-            return fail("what listens there does not know the group's secret").state();
-          }
-          std::memcpy(nonce_, reply.nonce, kNonceBytes);
-          if (!send(proof(self, kDials, hello_, nonce_))) return State::kFailed;
-          step_ = Step::kAwaitsWelcome;
-          break;
-        }
-        case Step::kAwaitsWelcome: {
-          uint8_t welcome = 0;
-          if (!receive(&welcome)) return state();
-          if (welcome != kWelcome) return fail("what listens there has not linked this rank").state();
-          return State::kLinked;
-        }
-        case Step::kAwaitsHello: {
-          if (!receive(&hello_)) return state();
-          if (hello_.magic != kMagic || hello_.group_hash != self.group_hash || hello_.to != self.rank ||
-              !expects(hello_.from)) {
-            return fail("a stranger").state();
-          }
-          Reply reply;
-          random_bytes(nonce_, kNonceBytes);
-          std::memcpy(reply.nonce, nonce_, kNonceBytes);
-          reply.proof = proof(self, kListens, hello_, nonce_);
-          if (!send(bytes_of(reply))) return State::kFailed;
-          step_ = Step::kAwaitsProof;
-          break;
-        }
-        case Step::kAwaitsProof: {
-          Digest theirs;
-          if (!receive(&theirs)) return state();
-          if (!equal_digests(theirs, proof(self, kDials, hello_, nonce_))) return fail("a stranger").state();
-          if (!send(bytes_of(kWelcome))) return State::kFailed;
-          rank_ = hello_.from;
-          return State::kLinked;
-        }
-        case Step::kFailed:
-          break;
-      }
-    }
-    return State::kFailed;
-  }
-
- private:
-  static constexpr uint32_t kNobody = ~uint32_t{0};
-  enum class Step { kConnects, kAwaitsReply, kAwaitsWelcome, kAwaitsHello, kAwaitsProof, kFailed };
-
-  Candidate(uint32_t rank, uint64_t until_ns) : rank_(rank), until_ns_(until_ns) {}
-
-  State state() const noexcept { return step_ == Step::kFailed ? State::kFailed : State::kWaits; }
-  Candidate&& fail(std::string why) {
-    why_ = std::move(why);
-    step_ = Step::kFailed;
-    return std::move(*this);
-  }
-  // So little fits into the buffer of a new socket.
-  bool send(Bytes bytes) {
-    const ssize_t sent = ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent == static_cast<ssize_t>(bytes.size())) return true;
-    (void)fail(sent < 0 ? reason(errno) : "a new connection does not take a greeting");
-    return false;
-  }
-  // Receives a message of fixed size, and no byte of what follows it. False: it is not complete yet, or failed.
-  template <class Message>
-  bool receive(Message* message) {
-    while (filled_ < sizeof *message) {
-      const ssize_t got = ::recv(fd(), room_ + filled_, sizeof *message - filled_, 0);
-      if (got > 0) {
-        filled_ += static_cast<size_t>(got);
-      } else if (got == 0) {
-        (void)fail("the connection was closed there");
-        return false;
-      } else if (errno == EAGAIN) {
-        return false;
-      } else if (errno != EINTR) {
-        (void)fail(reason(errno));
-        return false;
-      }
-    }
-    std::memcpy(message, room_, sizeof *message);
-    filled_ = 0;
-    return true;
-  }
-
-  uint32_t rank_;
-  uint64_t until_ns_;  // 0: it was dialed
-  FileDescriptor socket_;
-  Step step_ = Step::kFailed;
-  Hello hello_{};
-  uint8_t nonce_[kNonceBytes] = {};  // of the end that listens
-  uint8_t room_[sizeof(Reply)];
-  size_t filled_ = 0;
-  std::string why_;
-};
 
 // A remote rank until there is a link to it.
 struct Awaited {
@@ -330,7 +137,7 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
   for (uint32_t port = first;; ++port) {
     made.address_ = LinkAddress::of(numeric_address, static_cast<uint16_t>(port));
     const SocketAddress address(made.address_);
-    made.socket_ = new_socket(address.family());
+    made.socket_ = new_link_socket(address.family());
     // Links that have ended keep their port busy for a minute otherwise, and a new group could not have it.
     set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (made.socket_ && ::bind(made.get(), address.get(), address.bytes) == 0 && ::listen(made.get(), kBacklog) == 0) {
@@ -339,13 +146,13 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     const int error = errno;
     if (error == EADDRINUSE && port < last) continue;
     const std::string ports = first == 0 ? "" : ", ports " + std::to_string(first) + " to " + std::to_string(last);
-    throw Error(NVRAR_SYSTEM,
-                "cannot listen for ranks on other hosts at " + numeric_address + ports + ": " + reason(error));
+    throw Error(NVRAR_SYSTEM, "cannot listen for ranks on other hosts at " + numeric_address + ports + ": " +
+                                  std::string(::strerrordesc_np(error)));
   }
   SocketAddress bound(made.address_);
   socklen_t size = sizeof bound.storage;
   if (::getsockname(made.get(), reinterpret_cast<sockaddr*>(&bound.storage), &size) != 0) {
-    throw Error(NVRAR_SYSTEM, "cannot read a socket's port: " + reason(errno));
+    throw Error(NVRAR_SYSTEM, "cannot read a socket's port: " + std::string(::strerrordesc_np(errno)));
   }
   made.address_.port = ntohs(bound.family() == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
                                                         : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port);

@@ -1,7 +1,6 @@
-// How the links of a group come about. Of two ranks the higher one dials the lower one's listener. Then each proves by
-// an HMAC over both ends' fresh nonces, their ranks and its own role that it knows the group's secret, before anything
-// else that it sends is read. The end that listens says when it has linked the other one, which else dials again. A
-// stranger's connection is closed after a few seconds, and there are few at a time.
+// How the links of a group come about. Of two ranks the higher one dials the lower one's listener, and each proves that
+// it knows the group's secret (candidate.h). A stranger's connection is closed after a few seconds, and there are few
+// at a time.
 #ifndef NVRAR_LINK_MEETING_H
 #define NVRAR_LINK_MEETING_H
 
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include "common/handle.h"
-#include "common/sha256.h"
+#include "link/candidate.h"
 #include "link/link_address.h"
 
 namespace nvrar::link {
@@ -30,25 +29,6 @@ class Listener {
  private:
   FileDescriptor socket_;
   LinkAddress address_{};
-};
-
-// Who a member is to the members on other hosts.
-struct Identity {
-  uint32_t rank;
-  uint64_t group_hash;
-  Digest secret;
-};
-
-struct Remote {
-  uint32_t rank;
-  LinkAddress address;
-};
-
-struct Connection {
-  FileDescriptor socket;
-  // For encryption, a key for each direction: from the group's secret, both ends' nonces and their ranks.
-  Digest send_key;
-  Digest receive_key;
 };
 
 // Returns a connection to each remote rank. `ended` is asked now and then; when it is true, the meeting ends.
