@@ -1,0 +1,364 @@
+// Fuzzes what a linked rank sends: any bytes, in any pieces. A model of its own says what each frame may do; the rings
+// hold exactly that, and the first frame that is refused ends the link.
+#include <fuzzer/FuzzedDataProvider.h>
+#include <nvrar.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "call/call.h"
+#include "control/group_segments.h"
+#include "cpu/remote_ranks.h"
+#include "link/link.h"
+#include "property.h"
+
+namespace nvrar::fuzz {
+namespace {
+
+using link::FrameHead;
+using link::FrameKind;
+using protocol::Hop;
+using protocol::PacketKind;
+
+constexpr uint32_t kWorld = 3;  // each on a host of its own
+constexpr uint64_t kRingBytes = 8192;
+constexpr uint64_t kGroupHash = 17;
+constexpr size_t kStateBytes = 2 * sizeof(uint64_t) + sizeof(nvrar_call);
+constexpr size_t kMostBytes = size_t{64} << 10;  // of one attempt: no socket is full
+
+struct Words {
+  uint64_t low;
+  uint64_t high;
+};
+static_assert(sizeof(Words) == protocol::kPacketBytes);
+
+// What a slot is for (protocol.md 2 and 16).
+struct Use {
+  enum Kind { kNothing, kHeader, kEpoch, kSentinel, kCredit, kTransfers } kind = kNothing;
+  uint32_t of = 0;  // the parity of epochs, or the rank that writes
+  uint32_t source = 0;
+  bool operator==(const Use& other) const = default;
+};
+
+std::vector<Use> uses_of(const protocol::RingLayout& layout) {
+  std::vector<Use> uses(layout.total_slots());
+  const auto mark = [&](uint64_t begin, uint64_t slots, const Use& use) {
+    for (uint64_t slot = begin; slot < begin + slots; ++slot) {
+      require(uses.at(slot).kind == Use::kNothing, "a slot has one use");
+      uses[slot] = use;
+    }
+  };
+  for (uint32_t parity = 0; parity < protocol::kParities; ++parity) {
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      mark(protocol::RingLayout::header_slot(parity, rank), 1, {Use::kHeader, parity, rank});
+    }
+    for (const Hop hop : {Hop::kData, Hop::kResult, Hop::kExchange}) {
+      mark(layout.area_begin(PacketKind::kEpoch, parity, hop), layout.area_slots(PacketKind::kEpoch),
+           {Use::kEpoch, parity});
+      mark(layout.area_begin(PacketKind::kSentinel, parity, hop), layout.area_slots(PacketKind::kSentinel),
+           {Use::kSentinel, parity});
+    }
+  }
+  for (uint32_t rank = 0; rank < kWorld; ++rank) {
+    mark(layout.credit_slot(rank), 1, {Use::kCredit, rank});
+    mark(layout.transfer_ring_begin(rank), layout.transfer_ring_slots(), {Use::kTransfers, rank});
+  }
+  return uses;
+}
+
+// What the rank that receives should do.
+class Expected {
+ public:
+  Expected(const std::vector<Use>* uses, uint32_t source, std::vector<Words> rings)
+      : rings_(std::move(rings)), uses_(uses), source_(source) {}
+
+  void take(const uint8_t* bytes, size_t count) {
+    if (ended) return;
+    waiting_.insert(waiting_.end(), bytes, bytes + count);
+    size_t at = 0;
+    while (!ended && waiting_.size() - at >= sizeof(FrameHead)) {
+      FrameHead head;
+      std::memcpy(&head, waiting_.data() + at, sizeof head);
+      ended = head.number != frames_ || head.reserved != 0 || head.bytes > link::kMostPayloadBytes;
+      if (ended || waiting_.size() - at - sizeof head < head.bytes) break;
+      ended = !does(head, waiting_.data() + at + sizeof head);
+      ++frames_;
+      at += sizeof head + head.bytes;
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(at));
+  }
+
+  const std::vector<Words>& rings() const { return rings_; }
+  uint32_t frames() const { return frames_; }
+
+  uint64_t epoch = 0;
+  bool ended = false;
+  bool closed = false;
+  bool poisoned = false;
+  size_t answers = 0;
+
+ private:
+  bool all(uint64_t slot, uint64_t packets, const Use& use) const {
+    for (uint64_t i = slot; i < slot + packets; ++i) {
+      if (i >= uses_->size() || !((*uses_)[i] == use)) return false;
+    }
+    return true;
+  }
+  bool does(const FrameHead& head, const uint8_t* payload) {
+    switch (static_cast<uint16_t>(head.kind)) {
+      case 1:
+        return packets(head, payload);
+      case 2:
+        return numbered(head, payload);
+      case 3:
+        answers += head.bytes == 0 ? 1 : 0;
+        return head.bytes == 0;
+      case 4:
+        return head.bytes == kStateBytes;
+      case 5: {
+        const bool fails = head.bytes == 8 && std::any_of(payload, payload + 8, [](uint8_t byte) { return byte != 0; });
+        poisoned = poisoned || fails;
+        return fails;
+      }
+      case 6:
+        closed = closed || head.bytes == 0;
+        return head.bytes == 0;
+      default:
+        return false;
+    }
+  }
+  bool packets(const FrameHead& head, const uint8_t* payload) {
+    if (head.bytes == 0 || (head.epoch != epoch && head.epoch != epoch + 1)) return false;
+    const auto parity = static_cast<uint32_t>(head.epoch % 2);
+    const uint64_t by_8 = (head.bytes + 7) / 8;
+    const uint64_t by_16 = (head.bytes + 15) / 16;
+    const bool header = by_8 == 1 && all(head.slot, 1, {Use::kHeader, parity, source_});
+    if (header || all(head.slot, by_8, {Use::kEpoch, parity})) {
+      for (uint64_t i = 0; i < by_8; ++i) {
+        rings_[head.slot + i] = {0, head.epoch};
+        std::memcpy(&rings_[head.slot + i].low, payload + 8 * i, std::min<uint64_t>(8, head.bytes - 8 * i));
+      }
+      return true;
+    }
+    if (!all(head.slot, by_16, {Use::kSentinel, parity})) return false;
+    for (uint64_t i = 0; i < by_16; ++i) {
+      Words words{0, 0};
+      std::memcpy(&words, payload + 16 * i, std::min<uint64_t>(16, head.bytes - 16 * i));
+      if (words.high >> 32 == 0xFFFFFFFF) words.high -= uint64_t{1} << 32;
+      rings_[head.slot + i] = words;
+    }
+    return true;
+  }
+  bool numbered(const FrameHead& head, const uint8_t* payload) {
+    const uint64_t packets = head.bytes / 8;
+    if (packets == 0 || head.bytes % 8 != 0) return false;
+    const bool credit = packets == 1 && all(head.slot, 1, {Use::kCredit, source_});
+    if (!credit && !all(head.slot, packets, {Use::kTransfers, source_})) return false;
+    for (uint64_t i = 0; i < packets; ++i) {
+      std::memcpy(&rings_[head.slot + i].low, payload + 8 * i, 8);
+      rings_[head.slot + i].high = head.epoch + i;
+    }
+    return true;
+  }
+
+  std::vector<Words> rings_;
+  const std::vector<Use>* uses_;
+  uint32_t source_;
+  uint32_t frames_ = 0;
+  std::vector<uint8_t> waiting_;
+};
+
+// A member that lives for all attempts; its rings are new for each.
+struct Stage {
+  protocol::RingLayout layout{kRingBytes, {kWorld, 1}};
+  std::vector<Use> uses = uses_of(layout);
+  control::GroupSegments segments{0, kWorld, kGroupHash, &layout};
+  cpu::RemoteRanks remote{"127.0.0.1", 0, 0, false};
+  std::vector<Words> pristine{layout.total_slots()};
+
+  Stage() {
+    segments.map_peers(std::vector<control::SegmentAddress>(kWorld), 0b110);
+    std::memcpy(pristine.data(), segments.rings(0), layout.total_bytes());
+  }
+  void renew() {
+    std::memcpy(static_cast<void*>(segments.rings(0)), pristine.data(), layout.total_bytes());
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      segments.control(rank).poison.store(0);
+      segments.control(rank).closed.store(0);
+    }
+    remote.open(&segments, layout);
+  }
+};
+
+// A frame that is right but for some fields.
+void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source, const Expected& now,
+                  uint32_t frames_waiting, std::vector<uint8_t>* out) {
+  constexpr std::array kSizes{0u,  1u,   7u,   8u,    9u,    16u,
+                              24u, 256u, 512u, 4096u, 4097u, static_cast<uint32_t>(kStateBytes)};
+  FrameHead head{};
+  head.bytes = input.ConsumeBool() ? input.PickValueInArray(kSizes) : input.ConsumeIntegralInRange<uint32_t>(0, 4200);
+  head.kind = static_cast<FrameKind>(input.ConsumeIntegralInRange<uint16_t>(0, 7));
+  head.number = now.frames() + frames_waiting;
+  head.epoch = now.epoch + input.ConsumeIntegralInRange<uint64_t>(0, 3) - 1;
+  const uint64_t parity = head.epoch % 2;
+  const std::array<uint64_t, 9> begins{protocol::RingLayout::header_slot(parity, source),
+                                       stage.layout.area_begin(PacketKind::kEpoch, parity, Hop::kData),
+                                       stage.layout.area_begin(PacketKind::kEpoch, parity, Hop::kExchange),
+                                       stage.layout.area_begin(PacketKind::kSentinel, parity, Hop::kData),
+                                       stage.layout.area_begin(PacketKind::kSentinel, parity, Hop::kExchange),
+                                       stage.layout.credit_slot(source),
+                                       stage.layout.transfer_ring_begin(source),
+                                       stage.layout.transfer_ring_begin(source) + stage.layout.transfer_ring_slots(),
+                                       stage.layout.total_slots()};
+  head.slot = static_cast<uint32_t>(input.PickValueInArray(begins)) + input.ConsumeIntegral<uint32_t>() % 64 - 8;
+  switch (input.ConsumeIntegralInRange(0, 15)) {
+    case 0:
+      head.number = input.ConsumeIntegral<uint32_t>();
+      break;
+    case 1:
+      head.reserved = input.ConsumeIntegral<uint16_t>();
+      break;
+    case 2:
+      head.epoch = input.ConsumeIntegral<uint64_t>();
+      break;
+    case 3:
+      head.slot = input.ConsumeIntegral<uint32_t>();
+      break;
+    case 4:
+      head.kind = static_cast<FrameKind>(input.ConsumeIntegral<uint16_t>());
+      break;
+    case 5:
+      head.bytes = input.ConsumeIntegral<uint32_t>();
+      break;
+    default:
+      break;
+  }
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&head);
+  out->insert(out->end(), bytes, bytes + sizeof head);
+  const auto first = input.ConsumeBytes<uint8_t>(input.ConsumeIntegralInRange<size_t>(0, 24));
+  const auto rest = input.ConsumeIntegral<uint8_t>();
+  for (uint32_t i = 0; i < std::min<uint32_t>(head.bytes, 5000); ++i)
+    out->push_back(i < first.size() ? first[i] : rest);
+}
+
+class Attempt {
+ public:
+  Attempt(Stage& stage, FuzzedDataProvider& input)
+      : stage_(stage),
+        source_(input.ConsumeIntegralInRange<uint32_t>(1, kWorld - 1)),
+        expected_(&stage.uses, source_, stage.pristine) {
+    int ends[2];
+    require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets can be made");
+    far_ = FileDescriptor(ends[0]);
+    link_.emplace(source_, FileDescriptor(ends[1]), nullptr, nullptr);
+    stage.renew();
+    constexpr std::array<uint64_t, 4> kEpochs{0, 1, 0xFFFFFFFE, ~uint64_t{0} - 2};
+    enter(input.PickValueInArray(kEpochs));
+  }
+
+  void run(FuzzedDataProvider& input) {
+    while (input.remaining_bytes() != 0 && given_ < kMostBytes) {
+      switch (input.ConsumeIntegralInRange(0, 7)) {
+        case 0:
+          enter(expected_.epoch + 1);
+          break;
+        case 1: {
+          const auto raw = input.ConsumeBytes<uint8_t>(input.ConsumeIntegralInRange<size_t>(0, 64));
+          waiting_.insert(waiting_.end(), raw.begin(), raw.end());
+          break;
+        }
+        case 2:
+          give(waiting_.size());
+          break;
+        case 3:
+          give(std::min(waiting_.size(), input.ConsumeIntegralInRange<size_t>(0, 128)));
+          break;
+        default:
+          append_frame(input, stage_, source_, expected_, frames_waiting_++, &waiting_);
+          break;
+      }
+    }
+    give(waiting_.size());
+    require_answers();
+    cut();
+  }
+
+ private:
+  void enter(uint64_t epoch) {
+    expected_.epoch = epoch;
+    stage_.remote.enter(epoch);
+  }
+  void give(size_t count) {
+    if (count == waiting_.size()) frames_waiting_ = 0;
+    given_ += count;
+    if (!has_ended_ && count != 0) {
+      require(::send(far_.get(), waiting_.data(), count, MSG_NOSIGNAL) == static_cast<ssize_t>(count),
+              "a socket takes an attempt");
+      expected_.take(waiting_.data(), count);
+      receive();
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
+    require_as_expected();
+  }
+  void receive() {
+    bool took = false;
+    if (link_->receive(&stage_.remote, &took)) return;
+    has_ended_ = true;  // as Links does
+    link_->end();
+    stage_.remote.broke(source_);
+  }
+  void require_as_expected() {
+    require(has_ended_ == expected_.ended, "a link ends with the first frame that is refused, and not before");
+    require(std::memcmp(stage_.segments.rings(0), expected_.rings().data(), stage_.layout.total_bytes()) == 0,
+            "the rings hold what the frames allow");
+    const bool breaks = has_ended_ && !expected_.closed;
+    require((stage_.segments.poisoned().status != NVRAR_OK) == (expected_.poisoned || breaks),
+            "a group fails by a failure or a broken link");
+    require(stage_.segments.closed(source_) == expected_.closed, "a rank that says goodbye has left");
+    require(!stage_.segments.closed(3 - source_) && !stage_.segments.closed(0), "no other rank has left");
+    require_sentence(describe(stage_.segments.call_of(source_)).c_str());
+  }
+  void require_answers() {
+    static std::array<uint8_t, size_t{64} << 10> room;
+    size_t bytes = 0;
+    for (ssize_t got = 0; (got = ::recv(far_.get(), room.data(), room.size(), MSG_DONTWAIT)) > 0;) {
+      bytes += static_cast<size_t>(got);
+    }
+    require(bytes == expected_.answers * (sizeof(FrameHead) + kStateBytes),
+            "each question has one answer, and nothing else has");
+  }
+  void cut() {
+    far_ = FileDescriptor();
+    if (has_ended_) return;
+    receive();
+    expected_.ended = true;
+    require_as_expected();
+  }
+
+  Stage& stage_;
+  uint32_t source_;
+  Expected expected_;
+  FileDescriptor far_;
+  std::optional<link::Link> link_;
+  std::vector<uint8_t> waiting_;  // to be given
+  uint32_t frames_waiting_ = 0;
+  size_t given_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace
+}  // namespace nvrar::fuzz
+
+// The buffers of a link are large: to keep many of them after their end would halve the speed.
+extern "C" const char* __asan_default_options() { return "quarantine_size_mb=1"; }
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static nvrar::fuzz::Stage stage;
+  FuzzedDataProvider input(data, size);
+  nvrar::fuzz::Attempt attempt(stage, input);
+  attempt.run(input);
+  return 0;
+}
