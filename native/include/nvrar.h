@@ -132,7 +132,7 @@ typedef struct nvrar_config {
                              backend's default */
   uint64_t timeout_ns;    /* the longest that a call may go without progress; restarts with each launch of a collective,
                              and in a batch whenever any of its transfers makes progress; > 0 */
-  /* The CPU backend ignores the fields from here to `reserved`. */
+  /* The CPU backend ignores the fields from here to `reserved`, except for join_timeout_ns. */
   int32_t memory;             /* NVRAR_MEMORY_*: how the ranks reach each other's rings */
   uint32_t concurrent_groups; /* how many groups may have calls on a device at once, so that the blocks of all fit; 0:
                                  2, at most 64 */
@@ -141,8 +141,8 @@ typedef struct nvrar_config {
                                  more blocks than a device holds at once, and concurrent_groups does not matter */
   uint64_t arena_bytes; /* memory that a process reserves for all of its groups over NVSHMEM together, allocated once;
                            0: what this group needs */
-  uint64_t join_timeout_ns;     /* how long nvrar_connect waits for other ranks, which it does only if it initialises
-                                   NVSHMEM; 0: timeout_ns */
+  uint64_t join_timeout_ns;     /* how long nvrar_connect waits for other ranks, which it does if it initialises NVSHMEM
+                                   or makes links; 0: timeout_ns */
   uint32_t programmatic_launch; /* 1: calls are enqueued with programmatic dependent launch, so that a call begins while
                                    the kernel before it ends. The caller's own kernels on these streams that are
                                    launched so must wait for the kernel before them (griddepcontrol.wait) before they
@@ -271,13 +271,13 @@ NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptor
  * number of its own: if other ranks' count is not 0, the next call that sends is the mismatch (or their call times out,
  * if that rank makes none). A call that is refused (NVRAR_INVALID_ARGUMENT, NVRAR_INVALID_USAGE) has no number.
  *
- * Reductions combine the operands in one order, a function of world size and ranks_per_node alone: within a node in
- * rank order from its first rank's value, then over the nodes level by level (the partial results 2i and 2i + 1 are
- * combined, an odd last one passes up unchanged). Every rank and every algorithm gives the same bits. 16- and 32-bit
- * floats accumulate in float32, float64 in float64, integers wrap in their own width; the result is rounded once, after
- * AVG's division. MIN and MAX propagate NaN and order -0 below +0. In a group of one the input is copied unchanged. The
- * calling thread's rounding and denormal modes (MXCSR) have no effect: a call computes with the defaults and restores
- * the thread's modes afterwards. A sum may leave floating-point exception flags raised.
+ * Reductions combine the operands in one order, a function of the sizes of the nodes alone (of the hosts, if there are
+ * several): within a node in rank order from its first rank's value, then over the nodes level by level (the partial
+ * results 2i and 2i + 1 are combined, an odd last one passes up unchanged). Every rank and every algorithm gives the
+ * same bits. 16- and 32-bit floats accumulate in float32, float64 in float64, integers wrap in their own width; the
+ * result is rounded once, after AVG's division. MIN and MAX propagate NaN and order -0 below +0. In a group of one the
+ * input is copied unchanged. The calling thread's rounding and denormal modes (MXCSR) have no effect: a call computes
+ * with the defaults and restores the thread's modes afterwards. A sum may leave floating-point exception flags raised.
  */
 
 /* recv[i] = op over ranks of send[i], count elements. algorithm: NVRAR_ALGORITHM_*; HIERARCHICAL in a group in one node

@@ -284,7 +284,10 @@ void Communicator::connect(const uint8_t* blobs) {
     if (peer.ranks_per_node != own.ranks_per_node) {
       throw differs("ranks_per_node", std::to_string(peer.ranks_per_node), std::to_string(own.ranks_per_node));
     }
-    // With an honest peer this follows from the two checks above. It is checked because stores at our offsets must lie
+    if (rank != member_->rank() && peer.link.exists() != own.link.exists()) {
+      throw differs("link_address", peer.link.exists() ? "one" : "none", own.link.exists() ? "one" : "none");
+    }
+    // With an honest peer this follows from the checks above. It is checked because stores at our offsets must lie
     // inside the peer's segment.
     if (peer.segment.bytes != own.segment.bytes) {
       throw differs("segment bytes", std::to_string(peer.segment.bytes), std::to_string(own.segment.bytes));

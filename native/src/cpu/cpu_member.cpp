@@ -67,7 +67,8 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
 CpuMember::~CpuMember() {
   // A peer may still need what this rank has sent in its last call, and waits for it no longer than this.
   if (linked_ && poisoned().status == NVRAR_OK) {
-    remote_->links().finish(std::min(timeout_ns_, kLongestWaitNs));
+    remote_->links().await_delivery(std::min(timeout_ns_, kLongestWaitNs),
+                                    [this] { return poisoned().status != NVRAR_OK; });
   } else if (linked_) {
     remote_->tell_last();
   }
@@ -82,6 +83,16 @@ void CpuMember::describe(Descriptor* descriptor) const {
 }
 
 void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
+  const protocol::Topology prepared = layout_.topology;
+  try {
+    map(descriptors);
+  } catch (...) {
+    layout_.topology = prepared;  // for another attempt
+    throw;
+  }
+}
+
+void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   const protocol::Topology prepared = layout_.topology;
   const Reach reach = reach_of(descriptors, rank(), link_mode_, layout_);
   layout_.topology = reach.topology;
@@ -171,16 +182,20 @@ control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t c
   *result = point_to_point_.run(port, waiter_, segments_->own());
   if (linked_) remote_->links().flush();  // lets their thread go on with what a socket did not take
   if (result->status == NVRAR_OK) return {};
-  if (result->status == NVRAR_TIMEOUT) result->ranks = really_missing(result->ranks);
+  if (result->status == NVRAR_TIMEOUT) {
+    update_remote(true);
+    result->ranks = really_missing(result->ranks);
+  }
   if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
   return poisoned();
 }
 
-control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) const noexcept {
+control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
   if (port.differing() != 0) return {NVRAR_MISMATCH, rank(), port.differing(), sequence};
   if (port.result() == WaitResult::kPoisoned) return segments_->poisoned();
+  update_remote(true);
   const auto waited = static_cast<uint8_t>(1u << port.waiting_for());
   const auto late = static_cast<uint8_t>(ranks_not_entered() | waited);
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};

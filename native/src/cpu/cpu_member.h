@@ -53,9 +53,10 @@ class CpuMember final : public Member {
  private:
   CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout);
   CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout, const protocol::RingLayout& rings);
+  void map(const std::vector<Descriptor>& descriptors);
   void link(const std::vector<Descriptor>& descriptors, uint32_t remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
-  control::Poison failure_of(const CpuPort& port, uint64_t sequence) const noexcept;
+  control::Poison failure_of(const CpuPort& port, uint64_t sequence) noexcept;
   uint8_t ranks_not_entered() const noexcept;
   uint8_t really_missing(uint8_t late) const noexcept;
 

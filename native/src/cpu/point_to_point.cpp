@@ -141,6 +141,7 @@ BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::Contr
     // A batch that never waits must detect an abort, too.
     if (own.poison.load(std::memory_order_acquire) != 0) return fail(flight, NVRAR_ABORTED, nullptr);
     if (moved) {
+      waiter.look();
       waiter.restart();
       continue;
     }

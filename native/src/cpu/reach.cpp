@@ -54,10 +54,12 @@ Reach reach_of(const std::vector<Descriptor>& descriptors, uint32_t rank, int32_
     }
   }
   if (reach.remote == 0) return reach;
+  uint32_t other = 0;  // a rank that is not in rank 0's node
+  while (reach.topology.node_of(other) == 0) ++other;
   for (uint32_t peer = 0; peer < world; ++peer) {
     if (descriptors[peer].link.exists()) continue;
-    refuse(NVRAR_UNAVAILABLE,
-           "the ranks are on several hosts, and " + name(peer) + " has no address for links (link_address)");
+    refuse(NVRAR_UNAVAILABLE, name(other) + " is on another host than " + name(0) + ", and " + name(peer) +
+                                  " has no address for links (link_address)");
   }
   if (prepared.ring_bytes < protocol::kMinRingBytesOfNodes) {
     refuse(NVRAR_INVALID_ARGUMENT, "ring_bytes " + std::to_string(prepared.ring_bytes) +

@@ -82,7 +82,8 @@ RemoteRanks::State RemoteRanks::own_state() const noexcept {
   const control::ControlBlock& own = segments_->own();
   State state{};
   state.waits_for = own.waits_for.load(std::memory_order_acquire);
-  state.looked_ago_ns = control::monotonic_ns() - own.looked_ns.load(std::memory_order_acquire);
+  const uint64_t looked_ns = own.looked_ns.load(std::memory_order_acquire);  // first: the other is then not before it
+  state.looked_ago_ns = control::monotonic_ns() - looked_ns;
   state.call = segments_->call_of(segments_->rank());
   return state;
 }
@@ -94,10 +95,17 @@ void RemoteRanks::note(uint32_t source, const State& state) noexcept {
   theirs.looked_ns.store(state.looked_ago_ns < now_ns ? now_ns - state.looked_ago_ns : 0, std::memory_order_release);
   nvrar_call call = state.call;
   call.begin_ns = call.end_ns = 0;  // by another host's clock
-  if (call.state != NVRAR_CALL_NONE && std::memcmp(&call, &known_calls_[source], sizeof call) != 0) {
-    known_calls_[source] = call;
-    theirs.flight.begin(call, call.state);
+  Known& known = known_[source];
+  nvrar_call as_before = call;
+  as_before.state = known.call.state;
+  if (std::memcmp(&as_before, &known.call, sizeof call) != 0) {
+    // What the rank was in before has ended, or it would be in it still.
+    if (known.call.state != NVRAR_CALL_NONE) theirs.flight.end_unless_failed(known.number, NVRAR_CALL_DONE);
+    if (call.state != NVRAR_CALL_NONE) known.number = theirs.flight.begin(call, call.state);
+  } else if (call.state != known.call.state) {
+    theirs.flight.end(known.number, call.state);
   }
+  known.call = call;
   answers_[source].fetch_add(1);
 }
 
@@ -113,6 +121,7 @@ const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uin
       const State state = own_state();
       from.put(FrameKind::kState, 0, 0, &state, sizeof state);
       from.flush();
+      if (from.is_behind()) links_.flush();  // has the thread of the links go on with it
       return nullptr;
     }
     case FrameKind::kState: {

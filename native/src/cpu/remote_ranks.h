@@ -58,7 +58,11 @@ class RemoteRanks final : public link::FrameSink {
   control::GroupSegments* segments_ = nullptr;
   protocol::RingLayout layout_{};
   std::atomic<uint64_t> epoch_{0};
-  std::array<nvrar_call, protocol::kMaxRanks> known_calls_{};
+  struct Known {
+    nvrar_call call;
+    uint64_t number;  // in the flight record that stands for the rank's
+  };
+  std::array<Known, protocol::kMaxRanks> known_{};
   std::array<std::atomic<uint32_t>, protocol::kMaxRanks> answers_{};
   link::Links links_;  // the last member: its thread ends before the others
 };

@@ -30,6 +30,12 @@ class Waiter {
   void restart() noexcept { first_miss_ns_ = 0; }
   uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : control::monotonic_ns() - first_miss_ns_; }
 
+  // Takes what has come over links, for a caller that does not wait.
+  void look() noexcept {
+    if (links_ != nullptr) [[unlikely]]
+      (void)links_->look();
+  }
+
   // A waiting rank has polled within this time; a rank that has not is dead or stopped.
   static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
 

@@ -24,7 +24,8 @@ class ByteQueue {
   uint8_t* room(size_t bytes) {
     if (capacity_ - end_ < bytes) {
       const size_t kept = size();
-      if (kept + bytes > capacity_) {
+      // It moves what is there only into room that is as large: else every few bytes would move the whole queue.
+      if (kept + bytes > capacity_ || begin_ < kept) {
         const size_t larger = 2 * (kept + bytes);
         std::unique_ptr<uint8_t[]> moved(new uint8_t[larger]);
         std::memcpy(moved.get(), data(), kept);

@@ -40,7 +40,7 @@ void Link::put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payloa
   const std::lock_guard lock(send_mutex_);
   open_frame_ = kNoFrame;
   append({bytes, kind, 0, frames_sent_, static_cast<uint32_t>(slot), epoch}, payload);
-  if (out_.size() > kFullBytes) flush_locked();
+  if (out_.size() > kFullBytes && !is_behind()) flush_locked();
 }
 
 void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept {
@@ -103,10 +103,10 @@ void Link::flush_locked() noexcept {
     const ssize_t sent = ::send(fd(), queue.data(), queue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       queue.taken(static_cast<size_t>(sent));
-    } else if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+    } else if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
       break;
     } else if (sent < 0 && errno != EINTR) {
-      dead_ = true;  // receive() finds why
+      give_up();
     }
   }
   if (dead_) {

@@ -20,6 +20,7 @@ namespace {
 constexpr int kYieldToCallerMs = 1;
 // How often it tries again to send what a socket did not take.
 constexpr int kBehindMs = 1;
+constexpr int kLooksToCatchUp = 64;  // more than a socket's buffer holds
 constexpr uint64_t kGoodbyeNs = control::kNsPerSecond;
 constexpr useconds_t kGoodbyePollUs = 200;
 
@@ -29,27 +30,21 @@ Links::Links(const std::string& numeric_address, uint16_t first_port, uint16_t l
     : listener_(Listener::open(numeric_address, first_port, last_port)) {}
 
 Links::~Links() {
-  if (thread_.joinable()) {
-    ends_.store(true);
-    (void)::eventfd_write(wake_.get(), 1);
-    thread_.join();
-  }
-  // A socket that is closed before its peer has everything may take back what is under way.
+  if (!thread_.joinable()) return;
+  // A socket that is closed before its peer's host has everything may take back what is under way. Meanwhile the thread
+  // takes what arrives: a socket that is closed with something unread takes back even more.
   tell_all(FrameKind::kGoodbye, nullptr, 0);
-  const uint64_t until_ns = control::monotonic_ns() + kGoodbyeNs;
-  for (const std::unique_ptr<Link>& link : links_) {
-    while (!link->is_delivered() && control::monotonic_ns() < until_ns) {
-      link->flush();
-      ::usleep(kGoodbyePollUs);
-    }
-  }
+  await_delivery(kGoodbyeNs, [] { return false; });
+  ends_.store(true);
+  (void)::eventfd_write(wake_.get(), 1);
+  thread_.join();
 }
 
-void Links::finish(uint64_t limit_ns) noexcept {
+void Links::await_delivery(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
   const uint64_t until_ns = control::monotonic_ns() + limit_ns;
-  const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
-  flush();  // the thread goes on with it, and takes what arrives meanwhile, which a peer may want to get rid of, too
-  while (std::any_of(links_.begin(), links_.end(), is_behind) && control::monotonic_ns() < until_ns) {
+  const auto is_delivered = [](const std::unique_ptr<Link>& link) { return link->is_delivered(); };
+  flush();  // the thread goes on with it
+  while (!std::all_of(links_.begin(), links_.end(), is_delivered) && !ended() && control::monotonic_ns() < until_ns) {
     ::usleep(kGoodbyePollUs);
   }
 }
@@ -91,7 +86,8 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
 
 void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
-    link->put(kind, 0, 0, payload, bytes);
+    // A rank that reads nothing has enough questions to answer.
+    if (kind != FrameKind::kAsk || !link->is_stuffed()) link->put(kind, 0, 0, payload, bytes);
   }
   flush();
 }
@@ -119,8 +115,11 @@ bool Links::look() noexcept {
 
 void Links::catch_up() noexcept {
   const std::lock_guard lock(receive_mutex_);
-  bool took = false;
-  look_locked(&took);
+  bool took = true;
+  for (int i = 0; took && i < kLooksToCatchUp; ++i) {
+    took = false;
+    look_locked(&took);
+  }
 }
 
 void Links::look_locked(bool* took) noexcept {

@@ -4,6 +4,7 @@
 #define NVRAR_LINK_LINKS_H
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,8 +21,9 @@ class Links {
   Links(const std::string& numeric_address, uint16_t first_port, uint16_t last_port);
   // Says goodbye, and waits a moment until the peers' hosts have it.
   ~Links();
-  // Goes on for at most so long with what is left to send. Before the destructor, after the last call.
-  void finish(uint64_t limit_ns) noexcept;
+  // Waits until the peers' hosts have everything that was sent, at most so long, and not once `ended` is true. Before
+  // the destructor, after the last call.
+  void await_delivery(uint64_t limit_ns, const std::function<bool()>& ended) noexcept;
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 

@@ -20,7 +20,10 @@ using control::monotonic_ns;
 constexpr int kBacklog = 128;
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
 constexpr size_t kMostStrangers = 64;
+constexpr int kAcceptsAtOnce = 32;  // so that a storm of strangers cannot keep the meeting from its end
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
+// A dial that has not led to a link by then is given up: the pauses between a system's own attempts grow much longer.
+constexpr uint64_t kDialNs = 5 * kNsPerSecond;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
@@ -37,6 +40,7 @@ struct Awaited {
   bool is_dialed = false;  // by this rank
   bool dials = false;      // right now
   uint64_t redial_ns = 0;
+  uint64_t give_up_ns = 0;
   std::string why;  // the last attempt failed
 };
 
@@ -44,7 +48,7 @@ class Meeting {
  public:
   Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes)
       : listener_(listener), self_(self) {
-    for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, ""};
+    for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, ""};
   }
 
   std::map<uint32_t, Connection> run(uint64_t deadline_ns, const std::function<bool()>& ended) {
@@ -65,6 +69,7 @@ class Meeting {
     for (auto& [rank, awaited] : awaited_) {
       if (!awaited.is_dialed || awaited.dials || now_ns < awaited.redial_ns) continue;
       awaited.dials = true;
+      awaited.give_up_ns = now_ns + kDialNs;
       candidates_.push_back(Candidate::dialed(self_, awaited.remote));
     }
   }
@@ -74,7 +79,7 @@ class Meeting {
     (void)::poll(polled.data(), polled.size(), kLookMs);
   }
   void accept(uint64_t now_ns) {
-    for (;;) {
+    for (int i = 0; i < kAcceptsAtOnce; ++i) {
       FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) {
         // Without descriptors the connection stays there, and poll would return at once.
@@ -94,8 +99,11 @@ class Meeting {
       return found != awaited_.end() && !found->second.is_dialed;
     };
     for (auto at = candidates_.begin(); at != candidates_.end();) {
-      const Candidate::State state = at->go_on(self_, expects);
+      Candidate::State state = at->go_on(self_, expects);
       const uint32_t rank = at->rank();
+      if (state == Candidate::State::kWaits && at->is_dialed() && now_ns > awaited_.at(rank).give_up_ns) {
+        state = Candidate::State::kFailed;
+      }
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
         Connection& link = links_.emplace(rank, at->take(self_)).first->second;
         make_link(link.socket.get());
@@ -139,7 +147,7 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     const SocketAddress address(made.address_);
     made.socket_ = new_link_socket(address.family());
     // Links that have ended keep their port busy for a minute otherwise, and a new group could not have it.
-    set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (made.socket_) set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (made.socket_ && ::bind(made.get(), address.get(), address.bytes) == 0 && ::listen(made.get(), kBacklog) == 0) {
       break;
     }

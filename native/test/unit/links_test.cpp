@@ -203,8 +203,9 @@ TEST(ReachOf, RefusesNodesWithinSeveralHosts) {
 TEST(ReachOf, RefusesARankWithoutAnAddress) {
   std::vector<Descriptor> descriptors = on_hosts("aabb");
   descriptors[3].link = {};
-  const std::string lacks = std::to_string(NVRAR_UNAVAILABLE) +
-                            " the ranks are on several hosts, and rank 3 has no address for links (link_address)";
+  const std::string lacks =
+      std::to_string(NVRAR_UNAVAILABLE) +
+      " rank 2 is on another host than rank 0, and rank 3 has no address for links (link_address)";
   for (uint32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, rank, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), lacks);
   }
