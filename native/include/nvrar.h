@@ -368,6 +368,9 @@ NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar
  * of the caller). Then nothing is freed, the communicator is in the state after nvrar_abort, and nvrar_destroy may be
  * called again.
  *
+ * A rank that has links first waits until the hosts of its peers have all that it has sent, at most timeout_ns and one
+ * second, and not once the group has failed: a peer may still need it to complete the last call.
+ *
  * Graphs that contain calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller
  * must wait for launches already made, after nvrar_abort if they may hang, and must make none afterwards: such a launch
  * would use freed memory and code that may be unloaded. If the caller does not wait, launches that have started are

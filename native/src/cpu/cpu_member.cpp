@@ -67,8 +67,7 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
 CpuMember::~CpuMember() {
   // A peer may still need what this rank has sent in its last call, and waits for it no longer than this.
   if (linked_ && poisoned().status == NVRAR_OK) {
-    remote_->links().await_delivery(std::min(timeout_ns_, kLongestWaitNs),
-                                    [this] { return poisoned().status != NVRAR_OK; });
+    remote_->links().leave(std::min(timeout_ns_, kLongestWaitNs), [this] { return poisoned().status != NVRAR_OK; });
   } else if (linked_) {
     remote_->tell_last();
   }

@@ -31,19 +31,19 @@ Links::Links(const std::string& numeric_address, uint16_t first_port, uint16_t l
 
 Links::~Links() {
   if (!thread_.joinable()) return;
-  // A socket that is closed before its peer's host has everything may take back what is under way. Meanwhile the thread
-  // takes what arrives: a socket that is closed with something unread takes back even more.
-  tell_all(FrameKind::kGoodbye, nullptr, 0);
-  await_delivery(kGoodbyeNs, [] { return false; });
+  leave(kGoodbyeNs, [] { return false; });
   ends_.store(true);
   (void)::eventfd_write(wake_.get(), 1);
   thread_.join();
 }
 
-void Links::await_delivery(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
+// A socket that is closed before its peer's host has everything may take back what is under way. Meanwhile the thread
+// goes on sending, and takes what arrives: a socket that is closed with something unread takes back even more.
+void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
+  if (!left_) tell_all(FrameKind::kGoodbye, nullptr, 0);
+  left_ = true;
   const uint64_t until_ns = control::monotonic_ns() + limit_ns;
   const auto is_delivered = [](const std::unique_ptr<Link>& link) { return link->is_delivered(); };
-  flush();  // the thread goes on with it
   while (!std::all_of(links_.begin(), links_.end(), is_delivered) && !ended() && control::monotonic_ns() < until_ns) {
     ::usleep(kGoodbyePollUs);
   }

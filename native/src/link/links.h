@@ -19,11 +19,11 @@ class Links {
  public:
   // Listens. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
   Links(const std::string& numeric_address, uint16_t first_port, uint16_t last_port);
-  // Says goodbye, and waits a moment until the peers' hosts have it.
+  // Leaves, if leave() has not, within a second.
   ~Links();
-  // Waits until the peers' hosts have everything that was sent, at most so long, and not once `ended` is true. Before
-  // the destructor, after the last call.
-  void await_delivery(uint64_t limit_ns, const std::function<bool()>& ended) noexcept;
+  // Says goodbye and waits until the peers' hosts have everything that was sent, at most so long, and not once `ended`
+  // is true. Before the destructor, after the last call.
+  void leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcept;
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
@@ -66,6 +66,7 @@ class Links {
   std::mutex receive_mutex_;
   std::atomic<bool> caller_takes_{false};
   std::atomic<bool> ends_{false};
+  bool left_ = false;  // whether goodbye was said
 };
 
 }  // namespace nvrar::link

@@ -175,9 +175,7 @@ class Sums {
 
   struct NoTree {};
 
-  __device__ __forceinline__ bool begins_node() const {
-    return kNodes ? topology_.is_first(taken_) : taken_ == 0;
-  }
+  __device__ __forceinline__ bool begins_node() const { return kNodes ? topology_.is_first(taken_) : taken_ == 0; }
 
   int32_t op_;
   Topology topology_;
