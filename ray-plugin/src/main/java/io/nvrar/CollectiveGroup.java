@@ -335,7 +335,11 @@ public interface CollectiveGroup extends AutoCloseable {
    */
   @Nullable CollectiveGroup newGroup(int... ranks);
 
-  /** What this member knows about the group's ranks. Never blocks and does not communicate. */
+  /**
+   * What this member knows about the group's ranks. Asks the ranks on other hosts for their last
+   * calls, for which it waits at most 100 ms; the others have to do nothing for it. Of a rank that
+   * does not answer, it has the call that this rank last told.
+   */
   GroupHealth health();
 
   /**

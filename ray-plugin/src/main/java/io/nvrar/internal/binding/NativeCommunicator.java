@@ -13,8 +13,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * One member of a native communicator: a {@code nvrar_comm} that is safe against concurrent use and
  * close by Java threads. Statuses become the exceptions of {@code io.nvrar}. One collective runs at
- * a time; a second one throws an {@link IllegalStateException}; {@link #abort}, {@link #call},
- * {@link #failure} and {@link #close} are safe from any thread at any time.
+ * a time; a second one throws an {@link IllegalStateException}; {@link #abort}, {@link #refresh},
+ * {@link #call}, {@link #failure} and {@link #close} are safe from any thread at any time.
  *
  * <p>Addresses must belong to live memory of the communicator's backend; they are not checked here.
  */
@@ -304,9 +304,22 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
-   * The last call of a rank, as that rank recorded it. A rank on another host is asked, which takes
-   * at most 100 ms; {@link CallRecord#UNKNOWN} if it has never answered. Available after {@link
-   * #abort} and after the rank's death. After {@link #close}, the state at the time of the close.
+   * Asks the ranks on other hosts for their last calls, which {@link #call} then returns. Does
+   * nothing if there are none, and after {@link #close}.
+   *
+   * @param wait whether to wait for the answers, at most 100 ms; not for threads on which other
+   *     ranks depend
+   */
+  public void refresh(boolean wait) {
+    member.refresh(wait);
+  }
+
+  /**
+   * The last call of a rank, as that rank recorded it. Never blocks. Of a rank on another host it
+   * is the one that this rank has last told, which it does when it is asked ({@link #refresh}),
+   * when a call waits for long and when the group fails; {@link CallRecord#UNKNOWN} if it never
+   * has. Available after {@link #abort} and after the rank's death. After {@link #close}, the state
+   * at the time of the close.
    */
   public CallRecord call(int ofRank) {
     return member.call(ofRank);
@@ -328,7 +341,7 @@ public final class NativeCommunicator implements AutoCloseable {
   /**
    * A rank's last calls, oldest first, at most {@link #FLIGHT_RECORDS}, as that rank recorded them.
    * Available after {@link #abort} and after the rank's death. Empty before {@link #connect}, after
-   * {@link #close}. Of a rank on another host, it has the calls that {@link #call} has returned.
+   * {@link #close}. Of a rank on another host, it has the calls that this rank has told.
    */
   public List<CallRecord> flightRecord(int ofRank) {
     return member.flightRecord(ofRank);

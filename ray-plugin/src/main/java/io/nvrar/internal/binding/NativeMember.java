@@ -39,6 +39,10 @@ final class NativeMember {
   // Synchronizes the non-collective calls, which may overlap a collective, with nvrar_destroy. Held
   // only for native calls that do not block.
   private final Object lifecycle = new Object();
+
+  /** How many threads are in nvrar_refresh, which blocks; nvrar_destroy waits for them. */
+  private int refreshing;
+
   private boolean released;
   private boolean destroyed;
   private BitSet elsewhere = new BitSet();
@@ -91,6 +95,25 @@ final class NativeMember {
     }
     if (status != NativeStatus.OK) {
       LOG.warn("{} could not be aborted: status {}", this, status);
+    }
+  }
+
+  /** {@link NativeCommunicator#refresh}. */
+  void refresh(boolean wait) {
+    synchronized (lifecycle) {
+      if (released) {
+        return;
+      }
+      refreshing++;
+    }
+    try {
+      // Without the lock, because abort must not wait for the answers.
+      isReadable(NvrarBinding.nvrar_refresh(comm, wait ? 1 : 0));
+    } finally {
+      synchronized (lifecycle) {
+        refreshing--;
+        lifecycle.notifyAll();
+      }
     }
   }
 
@@ -242,6 +265,7 @@ final class NativeMember {
       }
       failureAtClose = readFailure();
       released = true;
+      awaitRefreshed();
     }
     transfers.free();
     // Outside the lock, because abort must not wait until memory is unmapped.
@@ -249,6 +273,21 @@ final class NativeMember {
     synchronized (lifecycle) {
       destroyed = true;
       lifecycle.notifyAll();
+    }
+  }
+
+  /** Waits for at most 100 ms; no other thread can come in. */
+  private void awaitRefreshed() {
+    boolean interrupted = false;
+    while (refreshing > 0) {
+      try {
+        lifecycle.wait();
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
     }
   }
 

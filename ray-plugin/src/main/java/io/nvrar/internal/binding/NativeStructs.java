@@ -21,7 +21,7 @@ import java.util.stream.IntStream;
  */
 final class NativeStructs {
   static final int CALL_BYTES = 80;
-  static final int FAILURE_BYTES = 32;
+  static final int FAILURE_BYTES = 40;
 
   static final int TRANSFER_BYTES = 32;
   static final int CPU = 1;
@@ -30,6 +30,7 @@ final class NativeStructs {
   static final int SEND = 8;
   static final int RECV = 9;
 
+  private static final int ORIGIN_OFFSET = 32;
   private static final int CONFIG_BYTES = 176;
   private static final int LINK_ADDRESS_BYTES = 48;
   private static final int RULE_BYTES = 32;
@@ -207,6 +208,11 @@ final class NativeStructs {
     return IntStream.range(0, Long.SIZE * words.length)
         .filter(rank -> (words[rank / Long.SIZE] >>> rank & 1) != 0)
         .toArray();
+  }
+
+  /** The rank that found the failure in an {@code nvrar_failure}. */
+  static int origin(byte[] struct) {
+    return read(struct).getInt(ORIGIN_OFFSET);
   }
 
   // In the format of the native library's own messages.

@@ -72,6 +72,8 @@ public final class NvrarBinding {
 
   static native int nvrar_failure_of(long comm, byte[] out);
 
+  static native int nvrar_refresh(long comm, int wait);
+
   static native int nvrar_call_of(long comm, int rank, byte[] out);
 
   static native int nvrar_flight_record(

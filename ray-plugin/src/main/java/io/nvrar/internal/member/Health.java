@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
 
-/** Builds the health report that a member can give without communicating. */
+/** Builds a member's health report from what it knows already. */
 final class Health {
   private Health() {}
 
@@ -23,8 +23,8 @@ final class Health {
    * @param rank the rank of this member
    * @param failure why its group has failed; null if it has not
    * @param hasClosed whether a rank is known to have closed
-   * @param hubSilentNanos how long rank 0 has been silent, the only rank with which this member has
-   *     a connection
+   * @param hubSilentNanos how long rank 0 has been silent, the only rank with whose process this
+   *     member has a control channel
    */
   static GroupHealth of(
       NativeCommunicator comm,

@@ -145,7 +145,13 @@ public final class Joining {
     member.send(new Message.Connected());
     await(member, () -> member.isReady() ? member : null, deadline);
     if (hub != null) {
-      hub.describeActivitiesBy(() -> Activities.ofAll(communicator, ticket.worldSize()));
+      hub.describeActivitiesBy(
+          () -> {
+            // On the hub's thread, which cannot wait for the answers: they are those of the time
+            // before, or come with the failure.
+            communicator.refresh(false);
+            return Activities.ofAll(communicator, ticket.worldSize());
+          });
     }
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
   }

@@ -432,9 +432,11 @@ public final class Member implements ControlChannel.Listener {
   /** {@link io.nvrar.CollectiveGroup#health}. */
   GroupHealth health() {
     errors.lookAtDevice();
+    NativeCommunicator comm = Objects.requireNonNull(running.communicator());
+    comm.refresh(true);
     Failure reason = failure.get();
     return Health.of(
-        Objects.requireNonNull(running.communicator()),
+        comm,
         rank,
         Objects.requireNonNull(members()),
         reason == null ? null : reason.message(),

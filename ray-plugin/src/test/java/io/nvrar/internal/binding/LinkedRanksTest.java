@@ -45,6 +45,7 @@ class LinkedRanksTest {
                 address, address, 2, DataType.FLOAT32.code(), ReduceOp.SUM.code(), 0, 0);
             assertThat(values(buffer)).containsExactly(6, 60);
           });
+      ranks.member(0).refresh(true);
       CallRecord remote = ranks.member(0).call(3);
       assertThat(remote.description()).startsWith("allReduce #1 float32[2] SUM");
       assertThat(remote.state()).isEqualTo(CallRecord.State.DONE);
@@ -65,6 +66,27 @@ class LinkedRanksTest {
       assertThat(ranks.member(1).call(2)).isSameAs(CallRecord.UNKNOWN);
       assertThat(ranks.member(1).isElsewhere(2)).isTrue();
       assertThat(ranks.member(1).flightRecord(2)).isEmpty();
+    }
+  }
+
+  @Test
+  void aRankIsClosedWhileItAsksTheOthers() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      NativeCommunicator member = ranks.member(0);
+      Thread asking =
+          new Thread(
+              () -> {
+                while (member.failure() == null) {
+                  member.refresh(true);
+                }
+              });
+      asking.start();
+      Thread.sleep(50);
+      member.abort();
+      member.close();
+      asking.join();
+      member.refresh(true);
+      assertThat(member.failure()).isNotNull();
     }
   }
 
