@@ -5,7 +5,6 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.PeerLostException;
 
 /** The codes of {@code nvrar_status}. Only this class turns a status into an exception. */
 final class NativeStatus {
@@ -47,15 +46,18 @@ final class NativeStatus {
       case UNAVAILABLE -> new BackendUnavailableException(sentence);
       case MISMATCH -> new GroupMismatchException(sentence);
       case TIMEOUT -> new CollectiveTimeoutException(sentence, missingRanks(comm));
-      case PEER_LOST -> lost(sentence, missingRanks(comm));
+      case PEER_LOST -> lost(sentence, comm);
       case SYSTEM, ABORTED, INTERNAL -> new CollectiveException(sentence);
       default -> new CollectiveException("status " + status + ": " + sentence);
     };
   }
 
-  /** The library knows the rank, and only the member its process. */
-  private static PeerLostException lost(String sentence, int... ranks) {
-    return new PeerLostException(sentence, ranks.length == 0 ? -1 : ranks[0], "", 0);
+  private static BrokenLinkException lost(String sentence, long comm) {
+    byte[] failure = failure(comm);
+    int[] missing = NativeStructs.missingRanks(failure);
+    return missing.length == 0
+        ? new BrokenLinkException(sentence, -1, -1)
+        : new BrokenLinkException(sentence, missing[0], NativeStructs.origin(failure));
   }
 
   /** The UTF-8 string at an address. */
@@ -64,12 +66,14 @@ final class NativeStatus {
   }
 
   private static int[] missingRanks(long comm) {
-    if (comm == NO_COMMUNICATOR) {
-      return new int[0];
-    }
+    return NativeStructs.missingRanks(failure(comm));
+  }
+
+  /** Why a communicator is poisoned; without any rank if that cannot be asked. */
+  private static byte[] failure(long comm) {
     byte[] failure = NativeStructs.empty(NativeStructs.FAILURE_BYTES);
-    return NvrarBinding.nvrar_failure_of(comm, failure) == OK
-        ? NativeStructs.missingRanks(failure)
-        : new int[0];
+    return comm != NO_COMMUNICATOR && NvrarBinding.nvrar_failure_of(comm, failure) == OK
+        ? failure
+        : NativeStructs.empty(NativeStructs.FAILURE_BYTES);
   }
 }

@@ -3,7 +3,7 @@ package io.nvrar.internal.member;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.PeerLostException;
+import io.nvrar.internal.binding.BrokenLinkException;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
@@ -37,6 +37,11 @@ final class CallErrors {
   private final RunningCalls running;
   private final CommonCalls common;
   private final Supplier<Message.@Nullable Members> members;
+
+  // Since when the channel's thread knows of a broken link, and since when it has reported it; 0 if
+  // it does not, or has not. Used by that thread only.
+  private long brokenNanos;
+  private long reportedNanos;
 
   /**
    * Since when calls are known to have failed for an unknown reason; 0 if there is no such failure.
@@ -120,8 +125,8 @@ final class CallErrors {
    *     part
    */
   RuntimeException callFailed(CollectiveException e, boolean inCollective) {
-    if (e instanceof PeerLostException lost) {
-      linkBroke(lost);
+    if (e instanceof BrokenLinkException broken) {
+      linkBroke(broken);
     } else if (explainsItself(e)) {
       // The library's message already names every rank's call.
       failure.noteAndReport(e);
@@ -145,7 +150,10 @@ final class CallErrors {
     if (reason == null && isEndedWithoutFailure()) {
       return closed();
     }
-    return reason == null ? e : failure.exception(reason);
+    if (reason == null) {
+      return e instanceof BrokenLinkException broken ? broken.toPeerLost() : e;
+    }
+    return failure.exception(reason);
   }
 
   /**
@@ -153,28 +161,68 @@ final class CallErrors {
    * or else the link itself. The hub decides, because both ends, and all links of a host, may break
    * at once, and all members are to see the same failure.
    */
-  private void linkBroke(PeerLostException e) {
-    awaitReason(LINK_NANOS, () -> false);
-    Message.Members all = members.get();
-    if (hasFailed() || all == null || e.lostRank() < 0) {
-      failure.noteAndReport(e); // does nothing if it has failed
+  private void linkBroke(BrokenLinkException e) {
+    awaitReason(explanationNanos(e), () -> false);
+    Failure lost = lossBy(e);
+    if (!hasFailed() && !monitor.locked(life::isEnded)) {
+      failure.report(lost);
+      awaitReason(ticket.config().heartbeatLimit().toNanos(), () -> false);
+    }
+    failure.note(lost); // does nothing if it has failed or ended
+  }
+
+  /**
+   * Does that in steps that do not block, for a link that breaks while no call runs. Called by the
+   * channel's thread, every turn.
+   *
+   * @param found why the native member is poisoned; null if it is not
+   */
+  void lookAtLinks(@Nullable CollectiveException found) {
+    if (!(found instanceof BrokenLinkException e) || hasFailed() || isLeaving(e)) {
       return;
     }
-    ProcessIdentity process = all.inRankOrder()[e.lostRank()].process();
-    Failure lost =
-        Failure.lost(
-            e.lostRank(),
-            process,
-            "rank %d (%s) was lost: its link to rank %d (%s) broke: %s"
-                .formatted(
-                    e.lostRank(),
-                    process,
-                    rank,
-                    all.inRankOrder()[rank].process(),
-                    e.getMessage()));
-    failure.report(lost);
-    awaitReason(LINK_NANOS, () -> false);
-    failure.note(lost);
+    long now = System.nanoTime();
+    if (brokenNanos == 0) {
+      brokenNanos = now;
+    }
+    if (reportedNanos == 0 && now - brokenNanos >= explanationNanos(e)) {
+      failure.report(lossBy(e));
+      reportedNanos = now;
+    }
+    if (reportedNanos != 0 && now - reportedNanos >= ticket.config().heartbeatLimit().toNanos()) {
+      failure.note(lossBy(e));
+    }
+  }
+
+  /** Whether the link ended because a rank closes the group, which is no failure. */
+  private boolean isLeaving(BrokenLinkException e) {
+    return life.isClosing()
+        || (e.missing() >= 0 && common.hasClosed(e.missing()))
+        || (e.origin() >= 0 && common.hasClosed(e.origin()));
+  }
+
+  /** The other members are told by the two ends, unless both have died. */
+  private long explanationNanos(BrokenLinkException e) {
+    return e.isAt(rank) || e.missing() < 0
+        ? LINK_NANOS
+        : ticket.config().heartbeatLimit().toNanos();
+  }
+
+  /** Which rank a broken link makes the lost one: seen from an end of the link, the other end. */
+  private Failure lossBy(BrokenLinkException e) {
+    boolean isMissing = e.missing() == rank;
+    int lost = isMissing ? e.origin() : e.missing();
+    int teller = isMissing ? rank : e.origin();
+    Message.Members all = members.get();
+    if (all == null || lost < 0 || teller < 0 || lost == teller) {
+      return Failure.like(e.toPeerLost(), String.valueOf(e.getMessage()));
+    }
+    ProcessIdentity process = all.inRankOrder()[lost].process();
+    return Failure.lost(
+        lost,
+        process,
+        "rank %d (%s) was lost: its link to rank %d (%s) broke: %s"
+            .formatted(lost, process, teller, all.inRankOrder()[teller].process(), e.getMessage()));
   }
 
   private void awaitReason(long nanos, BooleanSupplier orElse) {

@@ -37,6 +37,11 @@ final class CallGate implements EnqueuedCalls {
     return communicator;
   }
 
+  /** For tests: the source of the exceptions of its calls. */
+  CallErrors errors() {
+    return errors;
+  }
+
   /**
    * Makes this thread the one that makes a batch, and begins to collect; returns false if another
    * thread is.

@@ -8,6 +8,7 @@ import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -55,6 +56,9 @@ public final class Member implements ControlChannel.Listener {
 
   /** Guarded by the monitor. */
   private Message.@Nullable Members members;
+
+  /** Whether the members are on several hosts; null if unknown. Used by the channel's thread. */
+  private @Nullable Boolean severalHosts;
 
   /**
    * @param localHost the address of this machine at which other members can reach it
@@ -209,6 +213,9 @@ public final class Member implements ControlChannel.Listener {
     if (comm == null || hasFailed()) {
       return mustSayClosing ? CALL_END_POLL_NANOS : FOREVER;
     }
+    if (isReady() && areOnSeveralHosts()) {
+      errors.lookAtLinks(comm.failure());
+    }
     boolean looksForFailures = running.isAsync() && isReady();
     if (looksForFailures) {
       errors.noteFailureOnDevice(comm);
@@ -223,6 +230,14 @@ public final class Member implements ControlChannel.Listener {
       fail(errors.closedBy(obstacle), true);
     }
     return mustSayClosing ? CALL_END_POLL_NANOS : CLOSED_PEER_POLL_NANOS;
+  }
+
+  private boolean areOnSeveralHosts() {
+    Message.Members all = members();
+    if (all != null && severalHosts == null) {
+      severalHosts = Hosts.of(all).areSeveral();
+    }
+    return Boolean.TRUE.equals(severalHosts);
   }
 
   /** Whether nobody is left who could tell this member to close. */

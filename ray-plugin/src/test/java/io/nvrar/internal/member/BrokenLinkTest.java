@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.PeerLostException;
+import io.nvrar.internal.binding.BrokenLinkException;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
@@ -55,8 +56,16 @@ class BrokenLinkTest {
 
   /** What a rank's call throws whose link to another rank broke. */
   private Future<RuntimeException> callOf(int rank, int lost) {
-    CallGate gate = ((MemberGroup) groups.get(rank)).gate();
-    return threads.submit(() -> gate.failed(new PeerLostException(BROKE, lost, "", 0)));
+    return callOf(rank, lost, rank);
+  }
+
+  /** What a rank's call throws after the rank {@code origin} found its link to another broken. */
+  private Future<RuntimeException> callOf(int rank, int missing, int origin) {
+    return threads.submit(() -> gate(rank).failed(new BrokenLinkException(BROKE, missing, origin)));
+  }
+
+  private CallGate gate(int rank) {
+    return ((MemberGroup) groups.get(rank)).gate();
   }
 
   private static String sentence(int lost, int teller) {
@@ -91,6 +100,67 @@ class BrokenLinkTest {
         .isInstanceOfSatisfying(
             PeerLostException.class, e -> assertThat(e.lostRank()).isEqualTo(lost.lostRank()))
         .hasMessageStartingWith(sentence(lost.lostRank(), 3 - lost.lostRank()));
+  }
+
+  @Test
+  void allMembersNameTheTwoEndsWhoeverTells() throws Exception {
+    Future<RuntimeException> third = callOf(0, 2, 1);
+    Future<RuntimeException> origin = callOf(1, 2, 1);
+    assertThat(origin.get()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(third.get())
+        .isExactlyInstanceOf(PeerLostException.class)
+        .hasMessageStartingWith(sentence(2, 1));
+    await().atMost(Duration.ofSeconds(1)).until(() -> groups.get(2).failure() != null);
+    assertThat(groups.get(2).failure()).hasMessageStartingWith(sentence(2, 1));
+  }
+
+  @Test
+  void theLostOneSaysThatTheOtherEndWasLost() throws Exception {
+    assertThat(callOf(2, 2, 1).get()).hasMessageStartingWith(sentence(1, 2));
+    await().atMost(Duration.ofSeconds(1)).until(() -> groups.get(0).failure() != null);
+    assertThat(groups.get(0).failure()).hasMessageStartingWith(sentence(1, 2));
+  }
+
+  @Test
+  void aThirdRankOfWhichBothEndsAreSilentTellsOfThemAfterTheHeartbeatLimit() throws Exception {
+    Duration limit = groups.get(0).config().heartbeatLimit();
+    long start = System.nanoTime();
+    assertThat(callOf(0, 2, 1).get()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isGreaterThanOrEqualTo(limit);
+  }
+
+  @Test
+  void aLinkThatBreaksBetweenCallsFailsTheGroupOnAllMembersAndTheDriver() {
+    CallErrors errors = gate(1).errors();
+    BrokenLinkException broke = new BrokenLinkException(BROKE, 2, 1);
+    errors.lookAtLinks(null);
+    await()
+        .atMost(Duration.ofSeconds(5))
+        .until(
+            () -> {
+              errors.lookAtLinks(broke);
+              return groups.get(0).failure() != null && driver.failure() != null;
+            });
+    assertThat(groups.get(0).failure()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(groups.get(1).failure()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(driver.failure()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(groups.get(1).health().failure()).startsWith(sentence(2, 1));
+  }
+
+  @Test
+  void aLinkThatEndsWithTheGroupIsNoFailure() throws Exception {
+    Future<?> closing = threads.submit(groups.get(2)::close);
+    Thread.sleep(100);
+    CallErrors errors = gate(1).errors();
+    long start = System.nanoTime();
+    while (System.nanoTime() - start < Duration.ofMillis(1500).toNanos()) {
+      errors.lookAtLinks(new BrokenLinkException(BROKE, 2, 1));
+      Thread.sleep(50);
+    }
+    assertThat(groups.get(1).failure()).isNull();
+    groups.get(1).close();
+    groups.get(0).close();
+    closing.get();
   }
 
   @Test
