@@ -1,5 +1,6 @@
 package io.nvrar;
 
+import io.nvrar.internal.AddressRange;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.regex.Pattern;
@@ -118,7 +119,8 @@ public final class GroupConfig {
 
   /**
    * The size in bytes of one receive area of a member; 0 for the backend's default (CPU: 1 MiB,
-   * CUDA: 16 MiB). At least 32 KiB if {@link #gpusPerNode} divides the group into several nodes.
+   * CUDA: 16 MiB). At least 32 KiB if {@link #gpusPerNode} divides the group into several nodes,
+   * and if its members are on several hosts.
    */
   public long ringBytes() {
     return ringBytes;
@@ -193,8 +195,8 @@ public final class GroupConfig {
 
   /**
    * The first TCP port on which a member may listen for the links of members on other hosts; 0 for
-   * any free port. Every member of a host listens on a port of its own. Groups on one host have no
-   * links.
+   * any free port. Every member of a host takes a port of its own while the group is made, also in
+   * a group on one host: that all are on one is known only when all have come. CPU backend only.
    */
   public int linkPortFirst() {
     return linkPortFirst;
@@ -207,14 +209,15 @@ public final class GroupConfig {
 
   /**
    * Where members on other hosts reach a member: the name of a network interface, such as {@code
-   * eth0}, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member takes the
-   * first that its host has. Empty for the address from which the member reached the rendezvous.
+   * eth0}, an address, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member
+   * takes the first that its host has. Empty for the address from which the member reached the
+   * rendezvous. CPU backend only.
    */
   public String linkInterface() {
     return linkInterface;
   }
 
-  /** How links between members on different hosts are protected. */
+  /** How links between members on different hosts are protected. CPU backend only. */
   public LinkSecurity linkSecurity() {
     return linkSecurity;
   }
@@ -292,12 +295,11 @@ public final class GroupConfig {
     private static final int CONCURRENT_GROUPS_MAX = 64;
     private static final long ARENA_BYTES_MAX = 1L << 40;
 
-    /** A name that Linux accepts, an IPv4 address or an IPv6 address, each with its bits. */
-    private static final Pattern LINK_INTERFACE =
-        Pattern.compile(
-            "[!-~&&[^/]]{0,15}"
-                + "|((25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})(\\.(?!/)|(?=/))){4}/(3[0-2]|[12]?[0-9])"
-                + "|[0-9a-fA-F]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|[1-9]?[0-9])");
+    /** A name that Linux accepts; it has no colon either, which only an address has. */
+    private static final Pattern INTERFACE_NAME = Pattern.compile("[!-~&&[^/:]]{0,15}");
+
+    /** What was meant as an IPv4 address. */
+    private static final Pattern DOTTED = Pattern.compile("[0-9]+(\\.[0-9]+){3}");
 
     private Backend backend = Backend.AUTO;
     private Duration timeout = TIMEOUT_DEFAULT;
@@ -436,9 +438,10 @@ public final class GroupConfig {
 
     /** See {@link GroupConfig#linkInterface()}. */
     public Builder linkInterface(String value) {
-      if (!LINK_INTERFACE.matcher(value).matches()) {
+      boolean isName = INTERFACE_NAME.matcher(value).matches() && !DOTTED.matcher(value).matches();
+      if (!isName && AddressRange.parse(value) == null) {
         throw new IllegalArgumentException(
-            "linkInterface is '%s', must be the name of a network interface, such as eth0, or a range of addresses, such as 10.1.0.0/16"
+            "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16"
                 .formatted(value));
       }
       linkInterface = value;

@@ -94,15 +94,35 @@ class GroupConfigTest {
 
   @Test
   void aLinkInterfaceIsANameOrARangeOfAddresses() {
-    for (String one : List.of("", "eth0", "eth0.100", "10.1.0.0/16", "fd00::/8", "0.0.0.0/0")) {
+    for (String one :
+        List.of(
+            "",
+            "eth0",
+            "eth0.100",
+            "10.1.0.0/16",
+            "fd00::/8",
+            "0.0.0.0/0",
+            "10.1.0.7",
+            "fd00::7",
+            "1.2.3")) {
       assertThat(GroupConfig.builder().linkInterface(one).build().linkInterface()).isEqualTo(one);
     }
     for (String one :
         List.of(
-            "an interface's name", "eth0 ", "10.1/16", "10.1.0.0/33", "fd00::/129", "a/8", "/")) {
+            "an interface's name",
+            "eth0 ",
+            "10.1/16",
+            "10.1.0.0/33",
+            "fd00::/129",
+            "a/8",
+            "/",
+            "256.1.0.7",
+            "::ffff:10.1.0.0/16",
+            "::ffff:10.1.0.7",
+            "eth0:1")) {
       refused(
           builder -> builder.linkInterface(one),
-          "linkInterface is '%s', must be the name of a network interface, such as eth0, or a range of addresses, such as 10.1.0.0/16"
+          "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16"
               .formatted(one));
     }
   }

@@ -5,7 +5,10 @@ import java.net.UnknownHostException;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** The IP addresses that begin with the same bits, such as {@code 10.1.0.0/16}. */
+/**
+ * The IP addresses that begin with the same bits, such as {@code 10.1.0.0/16}, or one address, such
+ * as {@code 10.1.0.7}.
+ */
 public final class AddressRange {
   // Only numbers, because InetAddress would ask a resolver for a name.
   private static final Pattern NUMERIC =
@@ -13,6 +16,8 @@ public final class AddressRange {
           "(25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})(\\.(25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})){3}"
               + "|[0-9a-fA-F.]*:[0-9a-fA-F.:]*");
   private static final Pattern BITS = Pattern.compile("[0-9]{1,3}");
+
+  private static final int IPV4_BYTES = 4;
 
   private final byte[] first;
   private final int bits;
@@ -22,17 +27,23 @@ public final class AddressRange {
     this.bits = bits;
   }
 
-  /** The range that {@code text} describes as address/bits; null if it describes none. */
+  /**
+   * The range that {@code text} describes as address/bits or address; null if it describes none.
+   */
   public static @Nullable AddressRange parse(String text) {
     int slash = text.indexOf('/');
-    if (slash < 0 || !BITS.matcher(text.substring(slash + 1)).matches()) {
+    byte[] address = address(slash < 0 ? text : text.substring(0, slash));
+    if (address == null) {
       return null;
     }
-    byte[] address = address(text.substring(0, slash));
-    int bits = Integer.parseInt(text.substring(slash + 1));
-    return address == null || bits > Byte.SIZE * address.length
-        ? null
-        : new AddressRange(address, bits);
+    int all = Byte.SIZE * address.length;
+    if (slash < 0) {
+      return new AddressRange(address, all);
+    }
+    String bits = text.substring(slash + 1);
+    return BITS.matcher(bits).matches() && Integer.parseInt(bits) <= all
+        ? new AddressRange(address, Integer.parseInt(bits))
+        : null;
   }
 
   private static byte @Nullable [] address(String text) {
@@ -40,7 +51,9 @@ public final class AddressRange {
       return null;
     }
     try {
-      return InetAddress.getByName(text).getAddress();
+      byte[] address = InetAddress.getByName(text).getAddress();
+      // Java makes an IPv4 address of an IPv4-mapped one, which has other bits.
+      return text.contains(":") && address.length == IPV4_BYTES ? null : address;
     } catch (UnknownHostException e) {
       return null;
     }

@@ -25,7 +25,11 @@ class AddressRangeTest {
     "fd00::/8, fd12:3456::1, true",
     "fd00::/8, fe80::1, false",
     "fd00::/8, 10.1.0.1, false",
-    "::1/128, ::1, true"
+    "::1/128, ::1, true",
+    "192.168.7.9, 192.168.7.9, true",
+    "192.168.7.9, 192.168.7.8, false",
+    "fd00::7, fd00:0::7, true",
+    "fd00::7, fd00::8, false"
   })
   void aRangeContainsWhatBeginsWithItsBits(String range, String address, boolean contained)
       throws Exception {
@@ -43,12 +47,14 @@ class AddressRangeTest {
             "/",
             "eth0",
             "localhost/8",
-            "10.1.0.0",
+            "::ffff:10.1.0.0/112",
+            "::ffff:10.1.0.7",
+            "::ffff:0a01:7/128",
             "10.1.0.0/",
             "10.1.0.0/33",
             "10.1/16",
             "256.1.0.0/8",
-            "fd00::",
+            "fd00",
             "fd00::/129",
             "fd00:::/8",
             "10.1.0.0/-1",
