@@ -226,6 +226,17 @@ public final class Joining {
               .formatted(ticket.label(), hosts.names(), gpusPerNode),
           null);
     }
+    long ringBytes = ticket.config().ringBytes();
+    if (isCpu
+        && hosts.areSeveral()
+        && ringBytes != 0
+        && ringBytes < Rendezvous.MIN_RING_BYTES_OF_NODES) {
+      throw refused(
+          "%s spans hosts %s; ringBytes is %d, and must be 0 or at least %d for members on several hosts"
+              .formatted(
+                  ticket.label(), hosts.names(), ringBytes, Rendezvous.MIN_RING_BYTES_OF_NODES),
+          null);
+    }
     try {
       communicator.connect(
           Arrays.stream(members.inRankOrder())
@@ -233,8 +244,8 @@ public final class Joining {
               .toArray(byte[][]::new),
           hosts.elsewhere(rank));
     } catch (CollectiveException | BackendUnavailableException e) {
-      // Checked only now, because two containers that do not see each other's processes may still
-      // share a GPU.
+      // Checked only now, because the library's own sentence says more: a group on GPUs needs one
+      // host, and one namespace of process ids.
       if (!isCpu && hosts.areSeveral()) {
         throw refused(
             "%s spans hosts %s: %s; groups on GPUs need all members on one host in this version (%s)"

@@ -357,9 +357,8 @@ class JoinTest {
               TestBackend.isCuda()
                   ? "group 'join' spans hosts %1$s and faraway: rank 0 on %1$s, rank 1 on faraway; groups on GPUs need all members on one host in this version ("
                       .formatted(host)
-                  : "")
-          // What the library says, in case it is not the hosts.
-          .hasMessageContaining("rank 1");
+                  : "rank 1 (pid %d) is not on this host or not visible from this process: "
+                      .formatted(ProcessHandle.current().pid()));
     }
   }
 
@@ -406,6 +405,23 @@ class JoinTest {
         .hasMessageStartingWith(
             "linkInterface is '203.0.113.0/24', but this host has no such address; it has ")
         .hasMessageContaining("lo 127.0.0.1");
+  }
+
+  @Test
+  @Tag("host")
+  void aRingTooSmallForSeveralHostsIsRefused() throws Exception {
+    GroupConfig config = Members.config().ringBytes(28672).build();
+    byte[] bytes = Groups.createTicket("join", 2, config, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket))) {
+      one.send(new Message.Descriptor(descriptorOfClosedMember(ticket)));
+      assertThat(Members.failureOf(zero))
+          .isExactlyInstanceOf(CollectiveException.class)
+          .hasMessage(
+              "group 'join' spans hosts %s and faraway; ringBytes is 28672, and must be 0 or at least 32768 for members on several hosts"
+                  .formatted(ProcessIdentity.current().host()));
+    }
   }
 
   /** Well made, but its segment is gone: what another host's looks like. */
