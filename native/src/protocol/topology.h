@@ -20,6 +20,17 @@ struct Topology {
     for (uint32_t first = 0; first < ranks; first += ranks_per_node) firsts |= 1u << first;
   }
 
+#if defined(__CUDA_ARCH__)
+  // Groups on GPUs cannot span hosts yet, so only their last node may differ; this takes fewer registers.
+  NVRAR_HD uint32_t nodes() const { return (world + largest - 1) / largest; }
+  NVRAR_HD uint32_t node_of(uint32_t rank) const { return rank / largest; }
+  NVRAR_HD bool is_first(uint32_t rank) const { return rank % largest == 0; }
+  NVRAR_HD uint32_t first_of(uint32_t node) const { return node * largest; }
+  NVRAR_HD uint32_t size_of(uint32_t node) const {
+    const uint32_t left = world - first_of(node);
+    return left < largest ? left : largest;
+  }
+#else
   // The number of bits that are set below and at a rank's is that of the nodes up to the rank's own.
   NVRAR_HD uint32_t nodes() const { return count_ones(firsts); }
   NVRAR_HD uint32_t node_of(uint32_t rank) const { return count_ones(firsts & ((2u << rank) - 1)) - 1; }
@@ -30,19 +41,13 @@ struct Topology {
     return left == 0 ? world : lowest_one(left);
   }
   NVRAR_HD uint32_t size_of(uint32_t node) const { return first_of(node + 1) - first_of(node); }
+#endif
   // Whether all ranks are in one node.
   NVRAR_HD bool is_one_node() const { return largest == world; }
 
  private:
-#if defined(__CUDA_ARCH__)
-  static __device__ __forceinline__ uint32_t count_ones(uint32_t word) { return static_cast<uint32_t>(__popc(word)); }
-  static __device__ __forceinline__ uint32_t lowest_one(uint32_t word) {
-    return static_cast<uint32_t>(__ffs(word)) - 1;
-  }
-#else
   static NVRAR_HD uint32_t count_ones(uint32_t word) { return static_cast<uint32_t>(__builtin_popcount(word)); }
   static NVRAR_HD uint32_t lowest_one(uint32_t word) { return static_cast<uint32_t>(__builtin_ctz(word)); }
-#endif
 };
 
 }  // namespace nvrar::protocol

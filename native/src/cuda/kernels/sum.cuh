@@ -121,7 +121,7 @@ class Sums {
   }
   __device__ __forceinline__ Packet result() {
     if constexpr (kNodes) {
-      if (taken_ > topology_.first_of(1)) {
+      if (taken_ > topology_.largest) {
         tree_.add(op_, node_);
         node_ = tree_.total(op_);
       }
