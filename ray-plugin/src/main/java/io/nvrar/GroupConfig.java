@@ -1,6 +1,5 @@
 package io.nvrar;
 
-import io.nvrar.internal.AddressRange;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.regex.Pattern;

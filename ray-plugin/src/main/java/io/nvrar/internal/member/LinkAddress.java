@@ -1,7 +1,7 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.AddressRange;
 import io.nvrar.CollectiveException;
-import io.nvrar.internal.AddressRange;
 import java.io.IOException;
 import java.net.Inet6Address;
 import java.net.InetAddress;

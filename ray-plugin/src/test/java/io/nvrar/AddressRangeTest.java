@@ -1,4 +1,4 @@
-package io.nvrar.internal;
+package io.nvrar;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

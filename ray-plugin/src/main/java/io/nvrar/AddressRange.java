@@ -1,4 +1,4 @@
-package io.nvrar.internal;
+package io.nvrar;
 
 import java.net.InetAddress;
 import java.net.UnknownHostException;
@@ -28,7 +28,8 @@ public final class AddressRange {
   }
 
   /**
-   * The range that {@code text} describes as address/bits or address; null if it describes none.
+   * The range that {@code text} describes as address/bits or address; null if it describes none, or
+   * IPv4-mapped addresses.
    */
   public static @Nullable AddressRange parse(String text) {
     int slash = text.indexOf('/');
