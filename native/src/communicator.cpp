@@ -103,6 +103,10 @@ nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noex
   return record;
 }
 
+uint64_t join_limit_ns(const nvrar_config& config) noexcept {
+  return config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
+}
+
 std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& id, uint64_t group_hash) {
   if (config.backend == NVRAR_BACKEND_CUDA) {
     cuda::CudaMemberConfig member;
@@ -118,7 +122,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     member.memory.device = config.device;
     member.memory.shared_devices = config.shared_devices != 0;
     member.memory.nvshmem.arena_bytes = config.arena_bytes;
-    member.memory.nvshmem.deadline_ns = config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
+    member.memory.nvshmem.deadline_ns = join_limit_ns(config);
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
     return std::make_unique<cuda::CudaMember>(member);
   }
@@ -134,7 +138,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
   member.last_port = config.link_port_last;
   member.links = config.links;
   member.link_security = config.link_security;
-  member.join_timeout_ns = config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
+  member.join_timeout_ns = join_limit_ns(config);
   return std::make_unique<cpu::CpuMember>(member);
 }
 

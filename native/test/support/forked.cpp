@@ -113,13 +113,4 @@ bool comes_to(size_t threads) {
   return threads_of_this_process() <= threads;
 }
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::to_string(error.status()) + " " + error.what();
-  }
-  return "";
-}
-
 }  // namespace nvrar::test

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/memory/symmetric_memory.h"
+#include "support/error_of.h"
 
 namespace nvrar::test {
 
@@ -55,9 +56,6 @@ inline void in_a_process(const std::function<void()>& body) {
 size_t threads_of_this_process();
 // Whether the number of threads falls to this within a short time: a joined thread may still be listed for a moment.
 bool comes_to(size_t threads);
-
-// The error that the body threw, as "<status> <sentence>"; "" if it threw none.
-std::string error_of(const std::function<void()>& body);
 
 }  // namespace nvrar::test
 

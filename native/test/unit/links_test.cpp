@@ -9,6 +9,7 @@
 #include "control/host_key.h"
 #include "cpu/reach.h"
 #include "link/meeting.h"
+#include "support/error_of.h"
 
 namespace nvrar::test {
 namespace {
@@ -16,15 +17,6 @@ namespace {
 using cpu::reach_of;
 using link::LinkAddress;
 using link::Listener;
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::to_string(error.status()) + " " + error.what();
-  }
-  return "";
-}
 
 TEST(LinkAddress, SaysWhatItIs) {
   EXPECT_FALSE(LinkAddress{}.exists());
