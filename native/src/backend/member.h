@@ -63,11 +63,12 @@ class Member {
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
-  // rings_on_host: the layout of the rings that the shared segments also hold; null if there are none.
-  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash,
-         const protocol::RingLayout* rings_on_host)
+  // ring_bytes_on_host: how much room for rings the shared segments also have; 0: the rings are elsewhere.
+  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, uint64_t ring_bytes_on_host)
       : layout_(layout),
-        segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash, rings_on_host)) {}
+        segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash,
+                                                           ring_bytes_on_host == 0 ? nullptr : &layout_,
+                                                           ring_bytes_on_host)) {}
 
   static std::vector<control::SegmentAddress> segments_of(const std::vector<Descriptor>& descriptors) {
     std::vector<control::SegmentAddress> addresses;

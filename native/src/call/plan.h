@@ -42,7 +42,11 @@ struct PlanLimits {
 constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
-constexpr PlanLimits kLinkedPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 1 << 20};
+constexpr PlanLimits kLinkedPlanLimits = [] {
+  PlanLimits limits = kCpuPlanLimits;
+  limits.two_phase_area_bytes = 1 << 20;
+  return limits;
+}();
 
 // Computes everything except the shapes: what all ranks agree on. The call must have passed check_call.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,

@@ -7,9 +7,10 @@
 
 namespace nvrar::control {
 
-GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings)
+GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings,
+                             uint64_t ring_bytes)
     : rank_(rank), world_(world) {
-  segments_[rank_] = SharedSegment::create(rings, rank_, world_, group_hash);
+  segments_[rank_] = SharedSegment::create(rings, rank_, world_, group_hash, ring_bytes);
 }
 
 void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, uint32_t remote) {

@@ -14,8 +14,10 @@ namespace nvrar::control {
 
 class GroupSegments {
  public:
-  // rings: the layout of the rings behind the control block; null if the rings are elsewhere. Throws NVRAR_SYSTEM.
-  GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings);
+  // rings: the layout of the rings behind the control block; null if the rings are elsewhere. ring_bytes: as
+  // in SharedSegment::create. Throws NVRAR_SYSTEM.
+  GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings,
+                uint64_t ring_bytes = 0);
   GroupSegments(const GroupSegments&) = delete;
   GroupSegments& operator=(const GroupSegments&) = delete;
 

@@ -15,11 +15,10 @@ using protocol::EpochPacket;
 
 namespace {
 
-// Rings for any topology that the group may turn out to have: those of several nodes have one hop more.
-protocol::RingLayout widest(const protocol::RingLayout& layout, bool may_span) noexcept {
-  protocol::RingLayout rings = layout;
-  if (may_span && layout.topology.world > 1) rings.topology = {layout.topology.world, 1};
-  return rings;
+// Room for the rings in any topology that the group may turn out to have: several nodes have one hop more.
+uint64_t most_ring_bytes(protocol::RingLayout layout, bool may_span) noexcept {
+  if (may_span && layout.topology.world > 1) layout.topology = {layout.topology.world, 1};
+  return layout.total_bytes();
 }
 
 // While it lives, the calling thread takes what arrives on the links.
@@ -44,11 +43,7 @@ CpuMember::CpuMember(const CpuMemberConfig& config)
     : CpuMember(config, {config.ring_bytes == 0 ? kDefaultRingBytes : config.ring_bytes, config.topology}) {}
 
 CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout)
-    : CpuMember(config, layout, widest(layout, !config.link_address.empty())) {}
-
-CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout,
-                     const protocol::RingLayout& rings)
-    : Member(config.rank, layout, config.group_hash, &rings),
+    : Member(config.rank, layout, config.group_hash, most_ring_bytes(layout, !config.link_address.empty())),
       timeout_ns_(config.timeout_ns),
       join_timeout_ns_(config.join_timeout_ns),
       secret_(config.secret),
@@ -57,7 +52,6 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::require_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
-  if (rings.hops() != layout.hops()) segments_->fill_rings(layout);
   if (!config.link_address.empty() && layout.topology.world > 1) {
     remote_ = std::make_unique<RemoteRanks>(config.link_address, config.first_port, config.last_port,
                                             link_security_ == NVRAR_LINK_ENCRYPTED);

@@ -52,7 +52,6 @@ class CpuMember final : public Member {
 
  private:
   CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout);
-  CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout, const protocol::RingLayout& rings);
   void map(const std::vector<Descriptor>& descriptors);
   void link(const std::vector<Descriptor>& descriptors, uint32_t remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }

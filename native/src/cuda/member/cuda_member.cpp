@@ -49,7 +49,7 @@ std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const R
 
 CudaMember::CudaMember(const CudaMemberConfig& config)
     : Member(config.rank, {config.ring_bytes == 0 ? kCudaRingBytes : config.ring_bytes, config.topology},
-             config.group_hash, nullptr),
+             config.group_hash, 0),
       timeout_ns_(config.timeout_ns),
       nvshmem_id_(config.memory.nvshmem_id),
       exclusive_(config.exclusive),
