@@ -380,6 +380,5 @@ run_tests() {
     leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, gpu_bad_input_test, the Java and Ray tests with the tag gpu \
 (nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
   fi
-  leave_out 'tests of groups that span hosts (this version has none)'
   NVRAR_LEFT_OUT="$(cat "$RESULTS/left-out")" "${OWN_PYTHON[@]}" python3 -I "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }

@@ -103,10 +103,10 @@ struct Stage {
     before = Belongings::now();
   }
 
-  control::SegmentAddress segment(size_t rank) const {
+  Descriptor member(size_t rank) const {
     Descriptor descriptor;
     std::memcpy(&descriptor, blobs[rank].data(), sizeof descriptor);
-    return descriptor.segment;
+    return descriptor;
   }
 
   void replace_member() {
@@ -152,13 +152,18 @@ void try_connect(Stage& stage, const uint8_t* data, size_t size) {
 
   const nvrar_status status = nvrar_connect(stage.members[0], reinterpret_cast<const uint8_t*>(descriptors.data()));
   if (status != NVRAR_OK) {
-    require(status == NVRAR_INVALID_ARGUMENT || status == NVRAR_MISMATCH || status == NVRAR_SYSTEM,
-            "a bad descriptor is the caller's mistake, a mismatch, or nothing to reach");
+    const control::HostKey host = stage.member(0).host;
+    const bool on_other_hosts = std::any_of(descriptors.begin(), descriptors.end(), [&](const Descriptor& each) {
+      return std::memcmp(&each.host, &host, sizeof host) != 0;
+    });
+    require(status == NVRAR_INVALID_ARGUMENT || status == NVRAR_MISMATCH || status == NVRAR_SYSTEM ||
+                (status == NVRAR_UNAVAILABLE && on_other_hosts),
+            "a bad descriptor is the caller's mistake, a mismatch, nothing to reach, or on another host without links");
     require_sentence(nvrar_last_error());
     return;
   }
   for (size_t rank = 0; rank < kWorld; ++rank) {
-    const control::SegmentAddress expected = stage.segment(rank);
+    const control::SegmentAddress expected = stage.member(rank).segment;
     require(std::memcmp(&descriptors[rank].segment, &expected, sizeof expected) == 0,
             "nothing but this group's segments is mapped");
   }
