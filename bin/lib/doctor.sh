@@ -112,7 +112,10 @@ doctor_kernels() {
 
 doctor() {
   if asks_for_help "$@"; then
-    printf 'bin/nvrar doctor: says what was found and what is missing; exits with 0 if nothing is missing and the CPU backend runs.\n'
+    cat << 'END'
+bin/nvrar doctor [--link-interface NAME] [--link-ports FIRST-LAST]: says what was found and what is missing; exits with 0 if nothing
+is missing and the CPU backend runs. With options of links, which groups use that span hosts, also whether this host has what they name.
+END
     return 0
   fi
   doctor_machine

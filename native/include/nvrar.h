@@ -14,8 +14,8 @@
  *
  * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
  * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE, and the running call is not affected.
- * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_refresh, nvrar_call_of and nvrar_flight_record may be called
- * at any time by any thread until nvrar_destroy is entered.
+ * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_refresh, nvrar_call_of, nvrar_link_of and nvrar_flight_record
+ * may be called at any time by any thread until nvrar_destroy is entered.
  *
  * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that detects it and every later call
  * fail with the same status, and the output of a failed call is undefined. On GPUs, NVRAR_SYSTEM also poisons it if the
@@ -115,6 +115,7 @@ enum { NVRAR_MEMORY_AUTO = 0, NVRAR_MEMORY_NVSHMEM = 1, NVRAR_MEMORY_IPC = 2, NV
  * host, for tests and measurements. */
 enum { NVRAR_LINKS_BETWEEN_HOSTS = 0, NVRAR_LINKS_BETWEEN_NODES = 1 };
 #define NVRAR_LINK_ADDRESS_BYTES 48
+#define NVRAR_LINK_END_BYTES 64
 #define NVRAR_LINK_SECRET_BYTES 32
 /* The ends of every link prove to each other that they know the group's secret. ENCRYPTED also keeps what they send
  * secret and unchanged, by AES-256-GCM; it needs OpenSSL's libcrypto on every host. */
@@ -224,6 +225,21 @@ typedef struct nvrar_failure {
   uint32_t reserved;   /* 0 */
 } nvrar_failure;
 
+/* The connection to a rank on another host. */
+enum {
+  NVRAR_LINK_NONE = 0, /* the rank is on this host, or the communicator is not connected */
+  NVRAR_LINK_OPEN = 1,
+  NVRAR_LINK_CLOSED = 2, /* the rank has left the group */
+  NVRAR_LINK_BROKEN = 3
+};
+typedef struct nvrar_link {
+  uint32_t size;                     /* sizeof(nvrar_link), set by the caller */
+  int32_t state;                     /* NVRAR_LINK_* */
+  char local[NVRAR_LINK_END_BYTES];  /* this rank's end, such as 10.0.0.1:40112 or [fd00::1]:40112; "" if there is none
+                                      */
+  char remote[NVRAR_LINK_END_BYTES]; /* the other rank's end */
+} nvrar_link;
+
 /* NVRAR_ABI_VERSION of the library that is loaded. */
 NVRAR_API uint32_t nvrar_abi_version(void);
 
@@ -245,6 +261,10 @@ NVRAR_API nvrar_status nvrar_probe(int32_t backend);
  * tried and what was wrong there, or, if a library at another place is already open, both places. Initialises nothing.
  */
 NVRAR_API nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_bytes);
+
+/* Opens OpenSSL's libcrypto, which encrypted links use (NVRAR_LINK_ENCRYPTED). NVRAR_OK: text[text_bytes] holds its
+ * version and its file. NVRAR_UNAVAILABLE: the message says what was tried. */
+NVRAR_API nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes);
 
 /* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The calling process must stay alive until all members have
  * connected. */
@@ -351,6 +371,9 @@ NVRAR_API nvrar_status nvrar_refresh(nvrar_comm* comm, int32_t wait);
  * On the CUDA backend a rank's record is updated when the rank itself calls this function or nvrar_flight_record, and
  * when the group fails; a captured call counts as done once it is captured. */
 NVRAR_API nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out);
+
+/* Fills *out, whose size the caller has set, with the connection to a rank; never waits. */
+NVRAR_API nvrar_status nvrar_link_of(nvrar_comm* comm, int32_t rank, nvrar_link* out);
 
 /* Fills out[0 .. *count) with the last calls of a rank, oldest first: the newest `capacity` calls, and at most
  * NVRAR_FLIGHT_RECORDS. The caller sets out[0].size before every call, and the entries lie that far apart. Works for

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "communicator.h"
 #include "cuda/nvshmem/nvshmem.h"
+#include "link/cipher.h"
 #include "version.h"
 
 struct nvrar_comm {
@@ -86,6 +87,13 @@ nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_byt
     require(text, "text");
     const nvrar::cuda::Nvshmem& found = nvrar::cuda::find_nvshmem(place == nullptr ? "" : place);
     std::snprintf(text, text_bytes, "%s, %s", found.version.text().c_str(), found.path.c_str());
+  });
+}
+
+nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes) {
+  return guarded([&] {
+    require(text, "text");
+    std::snprintf(text, text_bytes, "%s", nvrar::link::find_libcrypto().c_str());
   });
 }
 
@@ -200,6 +208,14 @@ nvrar_status nvrar_call_of(nvrar_comm* comm, int32_t rank, nvrar_call* out) {
     require(comm, "comm");
     require_struct(out);
     nvrar::give_struct(out, out->size, comm->communicator->call_of(rank));
+  });
+}
+
+nvrar_status nvrar_link_of(nvrar_comm* comm, int32_t rank, nvrar_link* out) {
+  return guarded([&] {
+    require(comm, "comm");
+    require_struct(out);
+    nvrar::give_struct(out, out->size, comm->communicator->link_of(rank));
   });
 }
 

@@ -448,6 +448,8 @@ nvrar_failure Communicator::failure() const noexcept {
 
 void Communicator::refresh(bool wait) noexcept { member_->update_remote(wait); }
 
+nvrar_link Communicator::link_of(int32_t rank) const { return member_->link_of(visible_rank(rank)); }
+
 uint32_t Communicator::visible_rank(int32_t rank) const {
   if (rank < 0 || static_cast<uint32_t>(rank) >= member_->world()) {
     invalid("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(member_->world()));

@@ -40,6 +40,7 @@ class Communicator {
   // Asks the ranks of other hosts what they are doing; with `wait`, waits a moment for the answers.
   void refresh(bool wait) noexcept;
   nvrar_call call_of(int32_t rank) const;
+  nvrar_link link_of(int32_t rank) const;
   uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
   // Aborts running work and refuses all later calls. Returns false if some work did not end: then nothing may be freed,
   // and shut() may be called again.

@@ -22,7 +22,7 @@ ROOMS = {
     "backend": "call control protocol link cuda/driver cuda/memory cuda/nvshmem",
     "cpu": "common call protocol control link backend",
     "cuda/member": "common call protocol control backend cuda/driver cuda/kernels cuda/launch cuda/memory",
-    ".": "common call protocol control backend cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
+    ".": "common call protocol control link backend cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
 }
 # Kernels are compiled with src/cuda among the places to look; the others are of the build and of the tests.
 ELSEWHERE = {"kernels": "cuda/kernels", "fatbins.inc": None, "device": None}

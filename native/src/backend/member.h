@@ -51,6 +51,9 @@ class Member {
   // Asks the ranks whose memory is not mapped what they are doing; with `wait`, waits a moment for the answers.
   virtual void update_remote(bool /*wait*/) noexcept {}
 
+  // The connection to a rank whose memory is not mapped.
+  virtual nvrar_link link_of(uint32_t /*rank*/) const noexcept { return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", ""}; }
+
   // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const control::Poison& poison) noexcept { segments_->poison(poison); }

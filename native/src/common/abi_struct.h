@@ -32,6 +32,8 @@ template <>
 inline constexpr uint32_t kFirstBytes<nvrar_call> = 80;
 template <>
 inline constexpr uint32_t kFirstBytes<nvrar_failure> = 32;
+template <>
+inline constexpr uint32_t kFirstBytes<nvrar_link> = 136;
 
 // No header will ever define a larger struct, so a larger size means that the caller did not set it.
 constexpr uint32_t kMostStructBytes = 4096;

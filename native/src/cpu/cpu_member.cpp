@@ -49,7 +49,7 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
       secret_(config.secret),
       link_mode_(config.links),
       link_security_(config.link_security) {
-  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::require_libcrypto();
+  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
   if (!config.link_address.empty() && layout.topology.world > 1) {

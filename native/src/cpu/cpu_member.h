@@ -48,6 +48,9 @@ class CpuMember final : public Member {
                             BatchResult* result) override;
   void poison(const control::Poison& poison) noexcept override;
   void update_remote(bool wait) noexcept override;
+  nvrar_link link_of(uint32_t rank) const noexcept override {
+    return linked_ ? remote_->link_of(rank) : Member::link_of(rank);
+  }
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:

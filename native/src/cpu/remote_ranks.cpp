@@ -78,6 +78,16 @@ void RemoteRanks::learn(bool wait) noexcept {
   }
 }
 
+nvrar_link RemoteRanks::link_of(uint32_t rank) const noexcept {
+  nvrar_link known{sizeof known, NVRAR_LINK_NONE, "", ""};
+  const link::Link* const link = links_.to(rank);
+  if (link == nullptr) return known;
+  known.state = segments_->closed(rank) ? NVRAR_LINK_CLOSED : link->has_ended() ? NVRAR_LINK_BROKEN : NVRAR_LINK_OPEN;
+  link->local().write(known.local, sizeof known.local);
+  link->remote().write(known.remote, sizeof known.remote);
+  return known;
+}
+
 RemoteRanks::State RemoteRanks::own_state() const noexcept {
   const control::ControlBlock& own = segments_->own();
   State state{};

@@ -38,6 +38,8 @@ class RemoteRanks final : public link::FrameSink {
   // Asks the remote ranks what they are doing; with `wait`, waits a moment for the answers.
   void learn(bool wait) noexcept;
 
+  nvrar_link link_of(uint32_t rank) const noexcept;
+
   const char* take(link::Link& from, const link::FrameHead& head, const uint8_t* payload) noexcept override;
   void broke(uint32_t source) noexcept override;
   void settled() noexcept override;

@@ -16,7 +16,7 @@ constexpr int kGetTag = 0x10;
 constexpr int kSetTag = 0x11;
 constexpr size_t kNonceBytes = 12;
 
-// The functions of openssl/evp.h that are used here; they are the same in OpenSSL 1.1 and 3.
+// The functions of OpenSSL that are used here; they are the same in OpenSSL 1.1 and 3.
 struct Libcrypto {
   void* (*EVP_CIPHER_CTX_new)();
   void (*EVP_CIPHER_CTX_free)(void*);
@@ -25,6 +25,7 @@ struct Libcrypto {
   int (*EVP_CipherInit_ex)(void*, const void*, void*, const uint8_t*, const uint8_t*, int);
   int (*EVP_CipherUpdate)(void*, uint8_t*, int*, const uint8_t*, int);
   int (*EVP_CipherFinal_ex)(void*, uint8_t*, int*);
+  const char* (*OpenSSL_version)(int);
   std::string missing;  // why there is none; "" if there is
 
   Libcrypto() {
@@ -47,6 +48,7 @@ struct Libcrypto {
     find(&EVP_CipherInit_ex, "EVP_CipherInit_ex");
     find(&EVP_CipherUpdate, "EVP_CipherUpdate");
     find(&EVP_CipherFinal_ex, "EVP_CipherFinal_ex");
+    find(&OpenSSL_version, "OpenSSL_version");
   }
 };
 
@@ -61,7 +63,13 @@ const Libcrypto& libcrypto() {
 
 }  // namespace
 
-void require_libcrypto() { (void)libcrypto(); }
+std::string find_libcrypto() {
+  const Libcrypto& opened = libcrypto();
+  Dl_info info{};
+  const bool has_file = ::dladdr(reinterpret_cast<const void*>(opened.EVP_aes_256_gcm), &info) != 0;
+  constexpr int kVersionText = 0;  // OPENSSL_VERSION of openssl/crypto.h
+  return std::string(opened.OpenSSL_version(kVersionText)) + ", " + (has_file ? info.dli_fname : "libcrypto");
+}
 
 Cipher::Cipher(const Digest& key, bool seals) : context_(libcrypto().EVP_CIPHER_CTX_new()) {
   if (context_ == nullptr || libcrypto().EVP_CipherInit_ex(context_, libcrypto().EVP_aes_256_gcm(), nullptr, key.data(),

@@ -6,13 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/sha256.h"
 
 namespace nvrar::link {
 
-// Throws NVRAR_UNAVAILABLE with a sentence that lists what was tried if there is no libcrypto.
-void require_libcrypto();
+// Its version and file. Throws NVRAR_UNAVAILABLE with a sentence that lists what was tried if there is no libcrypto.
+std::string find_libcrypto();
 
 // One direction of a link. Its messages are numbered, and the number is the nonce, so none can be left out, repeated or
 // moved.

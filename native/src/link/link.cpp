@@ -29,6 +29,8 @@ constexpr size_t kRecordExtraBytes = sizeof(RecordHead) + Cipher::kTagBytes;
 Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens)
     : peer_(peer),
       socket_(std::move(socket)),
+      local_(local_end(socket_.get())),
+      remote_(remote_end(socket_.get())),
       seals_(std::move(seals)),
       out_(2 * kFullBytes),
       sealed_(seals_ == nullptr ? 1 : 2 * kFullBytes),

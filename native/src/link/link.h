@@ -13,6 +13,7 @@
 #include "link/byte_queue.h"
 #include "link/cipher.h"
 #include "link/frame.h"
+#include "link/link_address.h"
 
 namespace nvrar::link {
 
@@ -23,6 +24,9 @@ class Link {
 
   uint32_t peer() const noexcept { return peer_; }
   int fd() const noexcept { return socket_.get(); }
+  // The ends that it had when it was made.
+  const LinkAddress& local() const noexcept { return local_; }
+  const LinkAddress& remote() const noexcept { return remote_; }
 
   // The functions of sending may be called by any thread.
 
@@ -60,6 +64,8 @@ class Link {
 
   const uint32_t peer_;
   const FileDescriptor socket_;
+  const LinkAddress local_;
+  const LinkAddress remote_;
 
   std::mutex send_mutex_;
   const std::unique_ptr<Cipher> seals_;

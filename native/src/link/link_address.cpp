@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "common/error.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr uint16_t kVersion4 = 4;
 constexpr uint16_t kVersion6 = 6;
+constexpr size_t kTextBytes = INET6_ADDRSTRLEN + sizeof "[]:65535";
 
 }  // namespace
 
@@ -27,17 +29,39 @@ LinkAddress LinkAddress::of(const std::string& numeric, uint16_t port) {
   return address;
 }
 
+LinkAddress LinkAddress::of(const sockaddr_storage& socket) noexcept {
+  LinkAddress address{};
+  if (socket.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(socket);
+    std::memcpy(address.bytes, &v4.sin_addr, sizeof v4.sin_addr);
+    address.port = ntohs(v4.sin_port);
+    address.version = kVersion4;
+  } else if (socket.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(socket);
+    std::memcpy(address.bytes, &v6.sin6_addr, sizeof v6.sin6_addr);
+    address.port = ntohs(v6.sin6_port);
+    address.version = kVersion6;
+  }
+  return address;
+}
+
 std::string LinkAddress::text() const {
+  char text[kTextBytes];
+  write(text, sizeof text);
+  return text;
+}
+
+void LinkAddress::write(char* room, size_t room_bytes) const noexcept {
   char text[INET6_ADDRSTRLEN] = "?";
   if (version == kVersion4) {
     ::inet_ntop(AF_INET, bytes, text, sizeof text);
-    return std::string(text) + ":" + std::to_string(port);
-  }
-  if (version == kVersion6) {
+    std::snprintf(room, room_bytes, "%s:%u", text, unsigned{port});
+  } else if (version == kVersion6) {
     ::inet_ntop(AF_INET6, bytes, text, sizeof text);
-    return "[" + std::string(text) + "]:" + std::to_string(port);
+    std::snprintf(room, room_bytes, "[%s]:%u", text, unsigned{port});
+  } else {
+    std::snprintf(room, room_bytes, "no address");
   }
-  return "no address";
 }
 
 SocketAddress::SocketAddress(const LinkAddress& address) noexcept {
@@ -54,6 +78,20 @@ SocketAddress::SocketAddress(const LinkAddress& address) noexcept {
     std::memcpy(&v4->sin_addr, address.bytes, sizeof v4->sin_addr);
     bytes = sizeof *v4;
   }
+}
+
+LinkAddress local_end(int socket) noexcept {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &size) == 0 ? LinkAddress::of(storage)
+                                                                                  : LinkAddress{};
+}
+
+LinkAddress remote_end(int socket) noexcept {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  return ::getpeername(socket, reinterpret_cast<sockaddr*>(&storage), &size) == 0 ? LinkAddress::of(storage)
+                                                                                  : LinkAddress{};
 }
 
 }  // namespace nvrar::link

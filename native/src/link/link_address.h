@@ -17,9 +17,12 @@ struct LinkAddress {
 
   // Of a numeric address. Throws NVRAR_INVALID_ARGUMENT.
   static LinkAddress of(const std::string& numeric, uint16_t port);
+  static LinkAddress of(const sockaddr_storage& socket) noexcept;
   bool exists() const noexcept { return version != 0; }
   // "10.0.0.2:4711", "[fd00::2]:4711"
   std::string text() const;
+  // The same, cut where the room ends; always with a 0 at its end.
+  void write(char* room, size_t bytes) const noexcept;
 };
 
 struct SocketAddress {
@@ -30,6 +33,10 @@ struct SocketAddress {
   const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const noexcept { return storage.ss_family; }
 };
+
+// Of a socket's ends; no address if it is not, or no longer, connected.
+LinkAddress local_end(int socket) noexcept;
+LinkAddress remote_end(int socket) noexcept;
 
 }  // namespace nvrar::link
 

@@ -157,13 +157,10 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     throw Error(NVRAR_SYSTEM, "cannot listen for ranks on other hosts at " + numeric_address + ports + ": " +
                                   std::string(::strerrordesc_np(error)));
   }
-  SocketAddress bound(made.address_);
-  socklen_t size = sizeof bound.storage;
-  if (::getsockname(made.get(), reinterpret_cast<sockaddr*>(&bound.storage), &size) != 0) {
+  made.address_ = local_end(made.get());
+  if (!made.address_.exists()) {
     throw Error(NVRAR_SYSTEM, "cannot read a socket's port: " + std::string(::strerrordesc_np(errno)));
   }
-  made.address_.port = ntohs(bound.family() == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
-                                                        : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port);
   return made;
 }
 

@@ -244,6 +244,30 @@ TEST(LinkedProcesses, CallsOfARemoteRankCanBeSeen) {
   EXPECT_TRUE(group.join(20));
 }
 
+TEST(LinkedProcesses, TheEndsOfALinkAndItsStateAreKnown) {
+  ProcessGroup group(3, linked(2), [](int rank, nvrar_comm* comm, Board* board) {
+    const auto link_to = [&](int peer) {
+      nvrar_link link{};
+      link.size = sizeof link;
+      EXPECT_EQ(nvrar_link_of(comm, peer, &link), NVRAR_OK) << nvrar_last_error();
+      return link;
+    };
+    EXPECT_EQ(link_to(rank).state, NVRAR_LINK_NONE);
+    EXPECT_EQ(link_to(rank == 2 ? 0 : 2).state, NVRAR_LINK_OPEN);
+    EXPECT_TRUE(contains(link_to(rank == 2 ? 0 : 2).local, "127.0.0.1:"));
+    EXPECT_TRUE(contains(link_to(rank == 2 ? 0 : 2).remote, "127.0.0.1:"));
+    board->marks[rank] = 1;
+    while (board->marks[0] + board->marks[1] + board->marks[2] < 3) ::usleep(200);
+    if (rank == 2) std::_Exit(0);
+    EXPECT_EQ(link_to(1 - rank).state, NVRAR_LINK_NONE);
+    const double begin = seconds_now();
+    while (link_to(2).state == NVRAR_LINK_OPEN && seconds_now() - begin < 5) ::usleep(1000);
+    EXPECT_EQ(link_to(2).state, NVRAR_LINK_BROKEN);
+    EXPECT_TRUE(contains(link_to(2).remote, "127.0.0.1:")) << "what it was";
+  });
+  EXPECT_TRUE(group.join(20));
+}
+
 TEST_P(LinkedTopology, BatchesArriveWhole) {
   const auto [world, ranks_per_node] = GetParam();
   ProcessGroup group(world, linked(ranks_per_node), [world = world](int rank, nvrar_comm* comm, Board*) {

@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.io.Serializable;
+import org.jspecify.annotations.Nullable;
 
 /** What a member knows about one rank of its group. Immutable. */
 public final class RankHealth implements Serializable {
@@ -13,6 +14,7 @@ public final class RankHealth implements Serializable {
   private final long sequence;
   private final boolean closed;
   private final long silentMillis;
+  private final @Nullable String link;
 
   /**
    * Creates a snapshot.
@@ -24,6 +26,7 @@ public final class RankHealth implements Serializable {
    * @param sequence see {@link #sequence}
    * @param closed see {@link #closed}
    * @param silentMillis see {@link #silentMillis}
+   * @param link see {@link #link}
    */
   public RankHealth(
       int rank,
@@ -32,7 +35,8 @@ public final class RankHealth implements Serializable {
       String lastCall,
       long sequence,
       boolean closed,
-      long silentMillis) {
+      long silentMillis,
+      @Nullable String link) {
     this.rank = rank;
     this.host = host;
     this.pid = pid;
@@ -40,6 +44,7 @@ public final class RankHealth implements Serializable {
     this.sequence = sequence;
     this.closed = closed;
     this.silentMillis = silentMillis;
+    this.link = link;
   }
 
   /** The rank, 0 to {@code worldSize() - 1}. */
@@ -83,15 +88,25 @@ public final class RankHealth implements Serializable {
     return silentMillis;
   }
 
+  /**
+   * This member's TCP connection to a rank on another host: both of its ends, and {@code open},
+   * {@code closed} if the rank has left, or {@code broken}, such as {@code 10.0.0.1:40112 to
+   * 10.0.0.2:38211, open}. Null for a rank on this host, and after this member has left.
+   */
+  public @Nullable String link() {
+    return link;
+  }
+
   @Override
   public String toString() {
-    return "rank %d (%s, process %d)%s: %s%s"
+    return "rank %d (%s, process %d)%s: %s%s%s"
         .formatted(
             rank,
             host,
             pid,
             closed ? ", closed" : "",
             lastCall,
-            silentMillis < 0 ? "" : ", last heard of %d ms ago".formatted(silentMillis));
+            silentMillis < 0 ? "" : ", last heard of %d ms ago".formatted(silentMillis),
+            link == null ? "" : "; link " + link);
   }
 }

@@ -2,6 +2,7 @@ package io.nvrar.tools;
 
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
+import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.binding.NativeReport;
 import io.nvrar.internal.device.cuda.CudaDevices;
@@ -13,12 +14,14 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * Prints what this JVM finds: its own version, the native library, the backends, GPUs and NVSHMEM.
- * The exit code is 0 if the CPU backend can run. {@code bin/nvrar doctor} prints the machine and
- * its tools before that.
+ * Prints what this JVM finds: its own version, the native library, the backends, GPUs, NVSHMEM, and
+ * what links between hosts would use. The exit code is 0 if the CPU backend can run, and links can
+ * be as the options ask. {@code bin/nvrar doctor} prints the machine and its tools before that.
  */
 @Command(
     name = "doctor",
@@ -28,6 +31,19 @@ public final class Doctor implements NvrarCommand {
   private static final Path GPU_DRIVER = Path.of("/proc/driver/nvidia/version");
 
   @Spec private @Nullable CommandSpec spec;
+
+  @Option(
+      names = "--link-interface",
+      paramLabel = "NAME",
+      defaultValue = "",
+      description = "The linkInterface of a group: say which address of this host it means.")
+  private String linkInterface = "";
+
+  @Option(
+      names = "--link-ports",
+      paramLabel = "FIRST-LAST",
+      description = "The linkPorts of a group: say how many of them are free.")
+  private @Nullable String linkPorts;
 
   /** For {@link java.util.ServiceLoader}. */
   public Doctor() {}
@@ -66,7 +82,30 @@ public final class Doctor implements NvrarCommand {
     optional(out, "GPU driver", SharedLibraries.firstLine(GPU_DRIVER), "no " + GPU_DRIVER);
     library(out, "libcuda", libraries, "libcuda.so.1");
     nvshmem(out);
-    return cpu == null ? 0 : Main.FAILED;
+    boolean canLink =
+        LinkReport.of(config(), (state, what, detail) -> line(out, state, what, detail));
+    return cpu == null && canLink ? 0 : Main.FAILED;
+  }
+
+  private GroupConfig config() {
+    try {
+      GroupConfig.Builder config = GroupConfig.builder().linkInterface(linkInterface);
+      if (linkPorts != null) {
+        int dash = linkPorts.indexOf('-');
+        config.linkPorts(
+            Integer.parseInt(linkPorts.substring(0, Math.max(dash, 0))),
+            Integer.parseInt(linkPorts.substring(dash + 1)));
+      }
+      return config.build();
+    } catch (NumberFormatException e) {
+      throw new ParameterException(
+          Objects.requireNonNull(spec).commandLine(),
+          "--link-ports is '%s', must be a range such as 4000-4015".formatted(linkPorts),
+          e);
+    } catch (IllegalArgumentException e) {
+      throw new ParameterException(
+          Objects.requireNonNull(spec).commandLine(), String.valueOf(e.getMessage()), e);
+    }
   }
 
   private static void peerAccess(PrintWriter out, List<String> pairsWithout) {

@@ -7,11 +7,16 @@ import io.nvrar.support.CudaJvm;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 class DoctorTest {
   @Test
@@ -98,6 +103,49 @@ class DoctorTest {
         .containsPattern(
             "none +NVSHMEM +NVSHMEM 3\\.3\\.20 or newer is not here .* Tried: %s/lib/libnvshmem_host\\.so\\.3: is NVSHMEM 3\\.2\\.5; without it GPU groups use CUDA IPC\n"
                 .formatted(home));
+  }
+
+  @Test
+  void whatLinksWouldUseIsSaidAndWhatTheyAreAskedToUseIsLookedFor() throws IOException {
+    assertThat(run(0))
+        .containsPattern("ok +link address +the one from which a member reaches rank 0, ")
+        .containsPattern("ok +link ports +any free ones")
+        .containsPattern("ok +link encryption +OpenSSL [13]\\..*, /.*libcrypto\\.so");
+    assertThat(run(0, "--link-interface", "lo"))
+        .containsPattern("ok +link address +lo (127\\.0\\.0\\.1|0:.*:1), by linkInterface lo\n");
+    assertThat(run(Main.FAILED, "--link-interface", "203.0.113.0/24"))
+        .containsPattern(
+            "missing +link address +linkInterface is '203\\.0\\.113\\.0/24', but this host has no such address; it has .*127\\.0\\.0\\.1");
+    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      int port = taken.getLocalPort();
+      assertThat(
+              run(Main.FAILED, "--link-interface", "127.0.0.1", "--link-ports", port + "-" + port))
+          .containsPattern(
+              "missing +link ports +%d to %d, of which 0 are free".formatted(port, port));
+      int last = Math.min(port + 100, 65535);
+      assertThat(run(0, "--link-interface", "127.0.0.1", "--link-ports", (port - 100) + "-" + last))
+          .containsPattern("ok +link ports +%d to %d, of which [1-9]".formatted(port - 100, last));
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "--link-ports, 7-6, linkPorts are 7 to 6",
+    "--link-ports, many, --link-ports is 'many'",
+    "--link-interface, 10.0.0.0/33, linkInterface is '10.0.0.0/33'"
+  })
+  void optionsOfLinksThatAGroupWouldRefuseAreRefused(String option, String value, String said) {
+    assertThat(run(2, option, value)).contains(said);
+  }
+
+  private static String run(int code, String... options) {
+    StringWriter out = new StringWriter();
+    String[] arguments =
+        Stream.concat(Stream.of("doctor"), Stream.of(options)).toArray(String[]::new);
+    assertThat(Main.run(new PrintWriter(out, true), new PrintWriter(out, true), arguments))
+        .as("%s", out)
+        .isEqualTo(code);
+    return out.toString();
   }
 
   private static String doctor(Path scratch, Map<String, String> environment) throws Exception {

@@ -63,6 +63,14 @@ class HostsIT {
         .hasSize(16)
         .doesNotContain("0")
         .matches(all -> all.stream().distinct().count() == 1);
+    assertThat(facts.remove("link"))
+        .as("two of each rank, to those of the other host")
+        .hasSize(16)
+        .satisfies(
+            all ->
+                assertThat(all.stream().filter(link -> !link.equals("null")))
+                    .hasSize(8)
+                    .allMatch(link -> link.matches("[0-9.]+:[0-9]+ to [0-9.]+:[0-9]+, open")));
     assertThat(facts)
         .containsOnlyKeys(Arrays.stream(Collective.values()).map(Collective::name).toList());
     assertThat(facts).allSatisfy((collective, wrong) -> assertThat(wrong).isEqualTo(RIGHT));

@@ -91,6 +91,7 @@ final class HostsProgram {
         for (GroupHealth health : all(all, actor -> actor.task(Probe::health, "span").remote())) {
           say("health", health.ranks().stream().map(RankHealth::host).toList());
           health.ranks().forEach(rank -> say("sequence", rank.sequence()));
+          health.ranks().forEach(rank -> say("link", String.valueOf(rank.link())));
         }
       }
     }

@@ -56,10 +56,6 @@ record GpuSettings(@Nullable String nvshmemHome, boolean sharedDevices) {
     NativeStatus.check(
         NvrarBinding.nvrar_find_nvshmem(
             (place + "\0").getBytes(StandardCharsets.UTF_8), text, text.length));
-    int end = 0;
-    while (text[end] != 0) {
-      end++;
-    }
-    return new String(text, 0, end, StandardCharsets.UTF_8);
+    return NativeStructs.text(text);
   }
 }

@@ -326,6 +326,15 @@ public final class NativeCommunicator implements AutoCloseable {
   }
 
   /**
+   * The connection to a rank on another host: this rank's end, the other one's, and its state, such
+   * as {@code 10.0.0.1:40112 to 10.0.0.2:38211, open}. Never blocks. Null for a rank on this host,
+   * and after {@link #close}.
+   */
+  public @Nullable String link(int ofRank) {
+    return member.link(ofRank);
+  }
+
+  /**
    * Whether a rank is on another host, so that {@link #flightRecord} may not have all of its last
    * calls.
    */

@@ -125,6 +125,17 @@ final class NativeMember {
     }
   }
 
+  /** {@link NativeCommunicator#link}. */
+  @Nullable String link(int ofRank) {
+    requireRank(ofRank);
+    byte[] link = NativeStructs.empty(NativeStructs.LINK_BYTES);
+    synchronized (lifecycle) {
+      return !released && isReadable(NvrarBinding.nvrar_link_of(comm, ofRank, link))
+          ? NativeStructs.link(link)
+          : null;
+    }
+  }
+
   /** {@link NativeCommunicator#flightRecord}. */
   List<CallRecord> flightRecord(int ofRank) {
     requireRank(ofRank);

@@ -11,6 +11,8 @@ import java.util.stream.Stream;
 
 /** Describes the native libraries that this process has actually loaded, for {@code doctor}. */
 public final class NativeReport {
+  private static final int TEXT_BYTES = 512;
+
   private NativeReport() {}
 
   /**
@@ -31,6 +33,18 @@ public final class NativeReport {
    */
   public static String nvshmem() {
     return GpuSettings.ofProcess().findNvshmem();
+  }
+
+  /**
+   * The version of the libcrypto that encrypted links use, and its file.
+   *
+   * @throws io.nvrar.BackendUnavailableException with what was tried, if there is none
+   */
+  public static String libcrypto() {
+    NativeLibraries.ensureAvailable();
+    byte[] text = new byte[TEXT_BYTES];
+    NativeStatus.check(NvrarBinding.nvrar_find_libcrypto(text, text.length));
+    return NativeStructs.text(text);
   }
 
   /** JNA's version and the jar it comes from: in a Ray worker it is Ray's copy, not ours. */

@@ -14,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Encodes and decodes the structs of {@code nvrar.h} as bytes, field by field in the header's
@@ -22,6 +23,7 @@ import java.util.stream.IntStream;
 final class NativeStructs {
   static final int CALL_BYTES = 80;
   static final int FAILURE_BYTES = 40;
+  static final int LINK_BYTES = 136;
 
   static final int TRANSFER_BYTES = 32;
   static final int CPU = 1;
@@ -33,6 +35,7 @@ final class NativeStructs {
   private static final int ORIGIN_OFFSET = 32;
   private static final int CONFIG_BYTES = 176;
   private static final int LINK_ADDRESS_BYTES = 48;
+  private static final int LINK_END_BYTES = 64;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -197,6 +200,37 @@ final class NativeStructs {
         transfers,
         beginNanos,
         endNanos);
+  }
+
+  /** Decodes an {@code nvrar_link}; null if there is none. */
+  static @Nullable String link(byte[] struct) {
+    ByteBuffer in = read(struct);
+    int state = in.getInt();
+    if (state == 0) {
+      return null;
+    }
+    byte[] local = new byte[LINK_END_BYTES];
+    byte[] remote = new byte[LINK_END_BYTES];
+    in.get(local).get(remote);
+    return text(local) + " to " + text(remote) + ", " + linkState(state);
+  }
+
+  /** Decodes text that ends with a NUL. */
+  static String text(byte[] room) {
+    int end = 0;
+    while (room[end] != 0) {
+      end++;
+    }
+    return new String(room, 0, end, StandardCharsets.UTF_8);
+  }
+
+  private static String linkState(int code) {
+    return switch (code) {
+      case 1 -> "open";
+      case 2 -> "closed";
+      case 3 -> "broken";
+      default -> throw new IllegalStateException("the native library has no link state " + code);
+    };
   }
 
   /** The ranks in an {@code nvrar_failure}, ascending. */

@@ -30,6 +30,9 @@ public final class NvrarBinding {
   /** The place and the text are UTF-8 and end with a NUL. */
   static native int nvrar_find_nvshmem(byte[] place, byte[] text, int textBytes);
 
+  /** The text is UTF-8 and ends with a NUL. */
+  static native int nvrar_find_libcrypto(byte[] text, int textBytes);
+
   static native int nvrar_unique_id(int backend, byte[] out);
 
   static native int nvrar_prepare(
@@ -75,6 +78,8 @@ public final class NvrarBinding {
   static native int nvrar_refresh(long comm, int wait);
 
   static native int nvrar_call_of(long comm, int rank, byte[] out);
+
+  static native int nvrar_link_of(long comm, int rank, byte[] out);
 
   static native int nvrar_flight_record(
       long comm, int rank, byte[] out, int capacity, byte[] count);

@@ -47,7 +47,8 @@ final class Health {
               lastCall(last),
               last.groupSequence(),
               hasClosed.test(r),
-              silentMillis));
+              silentMillis,
+              comm.link(r)));
     }
     return new GroupHealth(failure, ranks);
   }

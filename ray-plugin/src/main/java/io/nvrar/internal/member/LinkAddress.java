@@ -13,9 +13,9 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** Chooses the address of this host at which members on other hosts reach a member. */
-final class LinkAddress {
+public final class LinkAddress {
   /** An address of this host, and the interface that has it. */
-  record Own(String nic, InetAddress address) {
+  public record Own(String nic, InetAddress address) {
     @Override
     public String toString() {
       return nic + " " + text();
@@ -37,10 +37,27 @@ final class LinkAddress {
   static String of(String linkInterface, String automatic) {
     return linkInterface.isEmpty()
         ? withoutZone(automatic)
-        : choose(linkInterface, automatic, ofThisHost());
+        : choose(linkInterface, automatic, ofThisHost()).text();
   }
 
-  static String choose(String linkInterface, String automatic, List<Own> all) {
+  /**
+   * The address by a {@link io.nvrar.GroupConfig#linkInterface} that is not empty, where an IPv4
+   * address and an IPv6 address serve as well.
+   *
+   * @throws CollectiveException if this host has no such address, with those that it has
+   */
+  public static Own of(String linkInterface) {
+    return choose(linkInterface, "", ofThisHost());
+  }
+
+  /** The addresses of this host by which others may reach it. */
+  public static List<Own> all() {
+    return ofThisHost().stream()
+        .filter(own -> !own.address.isLoopbackAddress() && !own.address.isLinkLocalAddress())
+        .toList();
+  }
+
+  static Own choose(String linkInterface, String automatic, List<Own> all) {
     AddressRange range = AddressRange.parse(linkInterface);
     List<Own> wanted =
         all.stream()
@@ -54,7 +71,6 @@ final class LinkAddress {
         .filter(own -> own.address instanceof Inet6Address == isIpv6)
         .findFirst()
         .or(() -> wanted.stream().findFirst())
-        .map(Own::text)
         .orElseThrow(
             () ->
                 new CollectiveException(

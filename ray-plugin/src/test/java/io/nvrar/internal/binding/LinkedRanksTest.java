@@ -2,6 +2,7 @@ package io.nvrar.internal.binding;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
@@ -15,6 +16,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Objects;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -66,6 +68,24 @@ class LinkedRanksTest {
       assertThat(ranks.member(1).call(2)).isSameAs(CallRecord.UNKNOWN);
       assertThat(ranks.member(1).isElsewhere(2)).isTrue();
       assertThat(ranks.member(1).flightRecord(2)).isEmpty();
+    }
+  }
+
+  @Test
+  void theEndsOfALinkAreTheSameOnBothAndSoIsItsState() throws Exception {
+    String end = "127\\.0\\.0\\.1:[1-9][0-9]*";
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      assertThat(ranks.member(1).link(0)).as("in the same node").isNull();
+      String link = Objects.requireNonNull(ranks.member(1).link(2));
+      assertThat(link).matches(end + " to " + end + ", open");
+      assertThat(ranks.member(2).link(1))
+          .isEqualTo(link.replaceFirst("(.*) to (.*), open", "$2 to $1, open"));
+      ranks.member(2).close();
+      await()
+          .atMost(Duration.ofSeconds(5))
+          .until(() -> link.replace("open", "closed").equals(ranks.member(1).link(2)));
+      assertThat(ranks.member(2).link(1)).as("after the close").isNull();
+      assertThat(ranks.member(1).link(3)).endsWith(", open");
     }
   }
 

@@ -46,7 +46,7 @@ class LinkAddressTest {
   })
   void theFirstAddressThatIsWantedIsTakenOfTheRendezvousesFamilyIfThereIsOne(
       String wanted, String automatic, String chosen) {
-    assertThat(LinkAddress.choose(wanted, automatic, ADDRESSES)).isEqualTo(chosen);
+    assertThat(LinkAddress.choose(wanted, automatic, ADDRESSES).text()).isEqualTo(chosen);
   }
 
   @ParameterizedTest
