@@ -214,12 +214,13 @@ has_docker() {
   timeout 30 docker version > /dev/null 2>&1
 }
 
-# docker_tests DIRECTORY
+# docker_tests DIRECTORY VERSION MAVEN_ARGS...
 docker_tests() {
-  local image
-  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$NVRAR_RAY_VERSION")" &&
-    maven_tests "$1" failsafe verify -pl integration-tests -am \
-      -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image"
+  local directory="$1" version="$2" image
+  shift 2
+  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$version")" &&
+    maven_tests "$directory" failsafe verify -pl integration-tests -am \
+      -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image" "$@"
 }
 
 # Prints the directory of a JDK 25, unless the build uses JDK 25 itself or there is none.
@@ -311,7 +312,12 @@ cluster_steps() {
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
     step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
-  step_if has_docker 'the tests on a cluster of two hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests
+  step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
+  # The basic ones only: what else differs between versions of Ray is tested on one host.
+  if [[ -n "$all" && "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
+    step_if has_docker "the same on Ray $NVRAR_SECOND_RAY_VERSION" "docker-$NVRAR_SECOND_RAY_VERSION" "$strict" \
+      docker_tests "$NVRAR_SECOND_RAY_VERSION" '-Dnvrar.it.groups=docker & basic'
+  fi
 }
 
 # These use the published build or copies of it. The launcher's tests start clusters of their own; these steps run

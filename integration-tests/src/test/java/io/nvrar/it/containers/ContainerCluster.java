@@ -1,35 +1,48 @@
 package io.nvrar.it.containers;
 
 import com.github.dockerjava.api.DockerClient;
+import com.github.dockerjava.api.model.ContainerNetwork;
+import com.github.dockerjava.api.model.Network.Ipam;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.testcontainers.DockerClientFactory;
 import org.testcontainers.containers.Container.ExecResult;
 import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.containers.Network;
 import org.testcontainers.containers.wait.strategy.Wait;
+import org.testcontainers.lifecycle.Startables;
 import org.testcontainers.utility.MountableFile;
 
 /**
- * Two hosts of one Ray cluster, each a container with {@value #GPUS} pretended GPUs, on a network
- * of their own. Only the worker has the CPUs that {@code bin/nvrar decode} wants for its actors. A
- * resource named after the host lets a test choose where its actors run.
+ * The hosts of one Ray cluster, each a container, on a network of their own. A worker has {@value
+ * #GPUS} pretended GPUs and as many CPUs; the head has none, or fewer CPUs than {@code bin/nvrar
+ * decode} wants for its actors. A resource named after the host lets a test choose where its actors
+ * run.
  */
 final class ContainerCluster implements AutoCloseable {
 
   static final String HEAD = "head";
-  static final String WORKER = "worker";
+  static final String WORKER = "worker1";
   static final int GPUS = 4;
 
-  /** Where the shipped model is, on both hosts. */
+  /** Where the shipped model is, on all hosts. */
   static final String MODEL = "/opt/nvrar/model";
+
+  /** A directory of {@value #SMALL_KIB} KiB, on all hosts. */
+  static final String SMALL = "/small";
+
+  private static final int SMALL_KIB = 64;
 
   private static final String JARS = "/opt/nvrar/lib";
 
@@ -43,25 +56,33 @@ final class ContainerCluster implements AutoCloseable {
   private static final Path HOME = Path.of(property("nvrar.home")).toAbsolutePath().normalize();
 
   private final Network network;
-  private final GenericContainer<?> head;
-  private final GenericContainer<?> worker;
+  private final Map<String, GenericContainer<?>> hosts = new LinkedHashMap<>();
 
   @SuppressWarnings("resource") // close() ends what the fluent setters return
-  private ContainerCluster() {
+  private ContainerCluster(int workers, boolean actorsOnHead) {
+    // With a range of its own a container can have its address again after it was disconnected.
+    long pid = ProcessHandle.current().pid();
+    String range = "10.%d.%d.0/24".formatted(128 + pid / 256 % 64, pid % 256);
     network =
         Network.builder()
-            .createNetworkCmdModifier(command -> command.withLabels(Leftovers.label()))
+            .createNetworkCmdModifier(
+                command ->
+                    command
+                        .withIpam(new Ipam().withConfig(new Ipam.Config().withSubnet(range)))
+                        .withLabels(Leftovers.label()))
             .build();
-    head = host(HEAD, 2, "--head", "--port=6379", "--include-dashboard=false");
-    worker = host(WORKER, GPUS, "--address=" + ADDRESS);
+    hosts.put(HEAD, head(actorsOnHead));
+    IntStream.rangeClosed(1, workers)
+        .mapToObj(ContainerCluster::worker)
+        .forEach(name -> hosts.put(name, newWorker(name)));
   }
 
-  static ContainerCluster start() {
+  static ContainerCluster start(int workers, boolean actorsOnHead) {
     Leftovers.remove(docker());
-    ContainerCluster cluster = new ContainerCluster();
+    ContainerCluster cluster = new ContainerCluster(workers, actorsOnHead);
     try {
-      cluster.head.start();
-      cluster.worker.start();
+      cluster.host(HEAD).start();
+      Startables.deepStart(cluster.workers().stream().map(cluster::host)).join();
       return cluster;
     } catch (RuntimeException | Error e) {
       try {
@@ -81,7 +102,30 @@ final class ContainerCluster implements AutoCloseable {
     return property("nvrar.docker.image");
   }
 
-  private GenericContainer<?> host(String name, int cpus, String... role) {
+  /** The name of the worker with this number, from 1 on. */
+  static String worker(int number) {
+    return "worker" + number;
+  }
+
+  List<String> workers() {
+    return hosts.keySet().stream().filter(name -> !name.equals(HEAD)).toList();
+  }
+
+  private GenericContainer<?> head(boolean withActors) {
+    return newHost(
+        HEAD,
+        withActors ? GPUS : 0,
+        withActors ? 2 : 0,
+        "--head",
+        "--port=6379",
+        "--include-dashboard=false");
+  }
+
+  private GenericContainer<?> newWorker(String name) {
+    return newHost(name, GPUS, GPUS, "--address=" + ADDRESS);
+  }
+
+  private GenericContainer<?> newHost(String name, int gpus, int cpus, String... role) {
     List<String> command =
         new ArrayList<>(
             List.of("timeout", String.valueOf(LIFE_SECONDS), "ray", "start", "--block"));
@@ -89,7 +133,7 @@ final class ContainerCluster implements AutoCloseable {
     command.addAll(
         List.of(
             "--num-cpus=" + cpus,
-            "--num-gpus=" + GPUS,
+            "--num-gpus=" + gpus,
             "--resources={\"" + name + "\": " + GPUS + "}",
             "--object-store-memory=100000000",
             "--disable-usage-stats"));
@@ -100,6 +144,7 @@ final class ContainerCluster implements AutoCloseable {
             .withLabels(Leftovers.label())
             .withCreateContainerCmdModifier(create -> create.withHostName(name))
             .withSharedMemorySize(256L << 20)
+            .withTmpFs(Map.of(SMALL, "size=%dk,mode=700".formatted(SMALL_KIB)))
             .withCommand(command.toArray(String[]::new))
             .waitingFor(
                 Wait.forLogMessage(".*Ray runtime started.*", 1)
@@ -133,12 +178,29 @@ final class ContainerCluster implements AutoCloseable {
     return jars;
   }
 
+  private GenericContainer<?> host(String name) {
+    return Objects.requireNonNull(hosts.get(name), name);
+  }
+
+  private String id(String host) {
+    return host(host).getContainerId();
+  }
+
   /**
    * Runs a driver of this cluster in the head, until it ends.
    *
    * @param command a main class and its arguments
    */
   ExecResult driver(String... command) throws IOException, InterruptedException {
+    return host(HEAD).execInContainer(driverLine(command));
+  }
+
+  /** The same without waiting for its end. */
+  RunningDriver startDriver(String... command) {
+    return RunningDriver.start(id(HEAD), driverLine(command));
+  }
+
+  private static String[] driverLine(String... command) {
     List<String> line =
         new ArrayList<>(List.of("timeout", "-k", "5", String.valueOf(DRIVER_SECONDS), "java"));
     line.addAll(List.of(property("nvrar.jvm.options").split(" ")));
@@ -148,11 +210,85 @@ final class ContainerCluster implements AutoCloseable {
             "-XX:TieredStopAtLevel=1",
             "-Dray.address=" + ADDRESS,
             "-Dray.logging.level=WARN",
+            "-Dray.job.namespace=nvrar-test",
             "-Dray.job.code-search-path=" + JARS,
             "-cp",
             "/opt/ray_dist.jar:" + JARS + "/*"));
     line.addAll(List.of(command));
-    return head.execInContainer(line.toArray(String[]::new));
+    return line.toArray(String[]::new);
+  }
+
+  /** Runs a line of the shell on a host and returns what it printed; it must succeed. */
+  String sh(String host, String line) throws IOException, InterruptedException {
+    ExecResult result = host(host).execInContainer("sh", "-c", line);
+    if (result.getExitCode() != 0) {
+      throw new IOException(host + ": " + line + ": " + result);
+    }
+    return result.getStdout();
+  }
+
+  /** A file of a host, which need not run any more. */
+  String read(String host, String file) throws IOException {
+    return host(host)
+        .copyFileFromContainer(file, in -> new String(in.readAllBytes(), StandardCharsets.UTF_8));
+  }
+
+  /** Kills all processes of a host at once. */
+  void kill(String host) {
+    docker().killContainerCmd(id(host)).exec();
+  }
+
+  /** Stops all processes of a host. */
+  void pause(String host) {
+    docker().pauseContainerCmd(id(host)).exec();
+  }
+
+  void unpause(String host) {
+    docker().unpauseContainerCmd(id(host)).exec();
+  }
+
+  /** Pulls a host's plug; it has the same address when it is in again. */
+  Plug unplug(String host) {
+    ContainerNetwork had =
+        docker()
+            .inspectContainerCmd(id(host))
+            .exec()
+            .getNetworkSettings()
+            .getNetworks()
+            .values()
+            .iterator()
+            .next();
+    docker()
+        .disconnectFromNetworkCmd()
+        .withNetworkId(network.getId())
+        .withContainerId(id(host))
+        .exec();
+    ContainerNetwork again =
+        new ContainerNetwork()
+            .withAliases(host)
+            .withIpamConfig(
+                new ContainerNetwork.Ipam()
+                    .withIpv4Address(Objects.requireNonNull(had.getIpAddress())));
+    return () ->
+        docker()
+            .connectToNetworkCmd()
+            .withNetworkId(network.getId())
+            .withContainerId(id(host))
+            .withContainerNetwork(again)
+            .exec();
+  }
+
+  /** Connects a host again. */
+  interface Plug {
+    void in();
+  }
+
+  /** Another container in the place of a worker. */
+  void replace(String worker) {
+    host(worker).close();
+    GenericContainer<?> next = newWorker(worker);
+    hosts.put(worker, next);
+    next.start();
   }
 
   /** The GCS's host and port, as the hosts know them. */
@@ -162,11 +298,8 @@ final class ContainerCluster implements AutoCloseable {
 
   @Override
   public void close() {
-    try (network;
-        head;
-        worker) {
-      // Closed in reverse.
-    }
+    hosts.values().forEach(GenericContainer::close);
+    network.close();
   }
 
   private static String property(String name) {

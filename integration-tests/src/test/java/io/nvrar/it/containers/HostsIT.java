@@ -5,19 +5,15 @@ import static io.nvrar.it.containers.ContainerCluster.WORKER;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.github.dockerjava.api.DockerClient;
-import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
 import io.nvrar.PeerLostException;
 import io.nvrar.it.actors.Collective;
 import io.nvrar.tools.Main;
-import java.nio.file.Files;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.stream.Collectors;
-import java.util.stream.StreamSupport;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -25,7 +21,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.testcontainers.containers.Container.ExecResult;
 
 /** Actors on the hosts of a cluster that has two. */
-@DockerTest
+@DockerTest(workers = 1, actorsOnHead = true)
 class HostsIT {
 
   private static final List<String> RIGHT = Collections.nCopies(4, "");
@@ -43,6 +39,7 @@ class HostsIT {
   }
 
   /** Rank 0, which holds the rendezvous, is with the driver once, and once it is not. */
+  @Tag("basic")
   @ParameterizedTest
   @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
   void everyCollectiveIsRightInAGroupThatSpansTheHosts(
@@ -56,6 +53,9 @@ class HostsIT {
             "rank 1 of 2 in span/1 has 10",
             "rank 0 of 2 in span/0 has 5",
             "rank 0 of 2 in span/1 has 10");
+    assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("created")).get(0)))
+        .as("milliseconds in which the group of 4 was made")
+        .isLessThan(3_000);
     assertThat(facts.remove("health"))
         .isEqualTo(Collections.nCopies(4, List.of(first, first, second, second).toString()));
     assertThat(facts.remove("sequence"))
@@ -95,6 +95,7 @@ class HostsIT {
     assertThat(facts).containsOnlyKeys("refused", "initialized", "held", "sum");
   }
 
+  @Tag("basic")
   @ParameterizedTest
   @CsvSource({HEAD + ", " + WORKER, WORKER + ", " + HEAD})
   void anActorThatIsKilledEndsTheCallsOnBothHostsInASecondAndTheRestCanGoOn(
@@ -120,6 +121,7 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
+  @Tag("basic")
   @Test
   void actorsAreDividedAmongTheHostsAsTheirOptionsSay(ContainerCluster cluster) throws Exception {
     Map<String, List<String>> facts =
@@ -144,39 +146,7 @@ class HostsIT {
   @ValueSource(ints = {1, 2})
   void theTokensOfTransformersAreDecodedOnAnotherHostThanTheDriversAndOnBoth(
       int nodes, ContainerCluster cluster) throws Exception {
-    JsonObject reference =
-        JsonParser.parseString(Files.readString(ContainerCluster.model().resolve("reference.json")))
-            .getAsJsonObject();
-    ExecResult result =
-        cluster.driver(
-            Main.class.getName(),
-            "decode",
-            "--address",
-            cluster.address(),
-            "--model",
-            ContainerCluster.MODEL,
-            "--ranks",
-            String.valueOf(ContainerCluster.GPUS),
-            "--nodes",
-            String.valueOf(nodes),
-            "--prompt-ids",
-            StreamSupport.stream(reference.getAsJsonArray("prompt_ids").spliterator(), false)
-                .map(id -> id.getAsString())
-                .collect(Collectors.joining(",")),
-            "--max-tokens",
-            String.valueOf(reference.getAsJsonArray("generated_ids").size()),
-            "--ignore-eos",
-            "--print-ids",
-            "--json");
-    assertThat(result.getExitCode()).as("%s", result).isZero();
-    String output = result.getStdout();
-    JsonObject decoded =
-        JsonParser.parseString(output.substring(output.indexOf('{')))
-            .getAsJsonObject()
-            .getAsJsonArray("outputs")
-            .get(0)
-            .getAsJsonObject();
-    assertThat(decoded.get("generated_ids")).isEqualTo(reference.get("generated_ids"));
+    Decoding.check(cluster, nodes);
   }
 
   @Test
@@ -222,13 +192,6 @@ class HostsIT {
 
   private static Map<String, List<String>> facts(ExecResult result) {
     assertThat(result.getExitCode()).as("%s", result).isZero();
-    return result
-        .getStdout()
-        .lines()
-        .filter(line -> line.startsWith(HostsProgram.FACT))
-        .map(line -> line.substring(HostsProgram.FACT.length()).split("=", 2))
-        .collect(
-            Collectors.groupingBy(
-                fact -> fact[0], Collectors.mapping(fact -> fact[1], Collectors.toList())));
+    return Facts.of(result.getStdout());
   }
 }

@@ -1,6 +1,7 @@
 package io.nvrar.it.containers;
 
 import static io.nvrar.it.actors.Calls.all;
+import static io.nvrar.it.containers.Facts.say;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
@@ -28,14 +29,15 @@ import java.util.Objects;
  */
 final class HostsProgram {
 
-  /** A line of facts begins so; Ray's own lines do not. */
-  static final String FACT = "fact ";
-
   static final String COLLECTIVES = "collectives";
   static final String SPAN = "span";
   static final String APART = "apart";
   static final String LOSS = "loss";
   static final String NODES = "nodes";
+  static final String SIZES = "sizes";
+  static final String DIVIDED = "divided";
+
+  static final int MOST_RANKS = 8;
 
   /** How often the same group is refused. */
   static final int REFUSALS = 8;
@@ -57,6 +59,8 @@ final class HostsProgram {
         case APART -> apart(args[1], args[2]);
         case LOSS -> loss(args[1], args[2]);
         case NODES -> nodes();
+        case SIZES -> sizes(List.of(args).subList(1, args.length));
+        case DIVIDED -> divided();
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -84,7 +88,11 @@ final class HostsProgram {
     try (RayActorGroup<Probe> here = actorsOn(first, 2);
         RayActorGroup<Probe> there = actorsOn(second, 2)) {
       List<ActorHandle<Probe>> all = inTurns(here, there, 2);
+      // So that the actors have started.
+      all(all, actor -> actor.task(Probe::pid).remote());
+      long begin = System.nanoTime();
       try (RayCollectiveGroup group = RayCollectives.createGroup("span", all)) {
+        say("created", (System.nanoTime() - begin) / 1_000_000);
         everyCollective(all, group);
         all(all, actor -> actor.task(Probe::sumOfHalf, "span").remote())
             .forEach(half -> say("half", half));
@@ -133,9 +141,9 @@ final class HostsProgram {
             Calls.start(all, actor -> actor.task(Probe::reduceForever, "span").remote());
         Calls.failure(calls.get(3));
         long known = System.nanoTime();
-        calls.subList(0, 3).forEach(call -> say(Calls.failure(call)));
+        calls.subList(0, 3).forEach(call -> sayThrown(Calls.failure(call)));
         say("millis", (System.nanoTime() - known) / 1_000_000);
-        say(Objects.requireNonNull(group.failure()));
+        sayThrown(Objects.requireNonNull(group.failure()));
       }
       sum("span", all.subList(0, 3));
     }
@@ -154,20 +162,70 @@ final class HostsProgram {
     }
   }
 
+  /** Groups of 2 to 8 ranks of 8 actors on these hosts, most of them with uneven hosts. */
+  private static void sizes(List<String> hosts) {
+    List<RayActorGroup<Probe>> actors = new ArrayList<>();
+    int each = (MOST_RANKS + hosts.size() - 1) / hosts.size();
+    try {
+      for (String host : hosts) {
+        int left = MOST_RANKS - each * actors.size();
+        actors.add(actorsOn(host, Math.min(each, left)));
+      }
+      for (int world = 2; world <= MOST_RANKS; world++) {
+        List<ActorHandle<Probe>> members = members(actors, world);
+        try (RayCollectiveGroup group = RayCollectives.createGroup("sizes", members)) {
+          everyCollective(members, group);
+          GroupHealth health = Ray.get(members.get(0).task(Probe::health, group.name()).remote());
+          say("runs", runs(health.ranks().stream().map(RankHealth::host).toList()));
+        }
+      }
+    } finally {
+      actors.forEach(RayActorGroup::close);
+    }
+  }
+
+  /** One of each host as long as there are enough, then all that the last hosts have. */
+  private static List<ActorHandle<Probe>> members(List<RayActorGroup<Probe>> hosts, int world) {
+    List<ActorHandle<Probe>> members = new ArrayList<>();
+    int left = world;
+    for (int host = hosts.size() - 1; host >= 0; host--) {
+      List<ActorHandle<Probe>> here = hosts.get(host).handles();
+      int count = Math.max(0, Math.min(here.size(), left - host));
+      members.addAll(0, here.subList(0, count));
+      left -= count;
+    }
+    return members;
+  }
+
+  /** On three hosts of 4 GPUs. */
+  private static void divided() {
+    Options options = options();
+    runs(3, options.spread());
+    runs(5, options.spread());
+    runs(4, options.pack());
+    runs(5, options.pack());
+    runs(7, options.nodes(3));
+  }
+
   private static void runs(int count, Options options) {
     try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, count, options)) {
-      List<Integer> runs = new ArrayList<>();
-      String last = "";
-      for (String host : Ray.get(actors.callAll(Probe::host))) {
-        runs.add(host.equals(last) ? runs.remove(runs.size() - 1) + 1 : 1);
-        last = host;
-      }
-      say("runs", runs);
+      say("runs", runs(Ray.get(actors.callAll(Probe::host))));
       sum("nodes", actors.handles());
     }
   }
 
-  private static void say(Throwable thrown) {
+  /** How many consecutive ranks are on a host. */
+  private static List<Integer> runs(List<String> hosts) {
+    List<Integer> runs = new ArrayList<>();
+    String last = "";
+    for (String host : hosts) {
+      runs.add(host.equals(last) ? runs.remove(runs.size() - 1) + 1 : 1);
+      last = host;
+    }
+    return runs;
+  }
+
+  private static void sayThrown(Throwable thrown) {
     say("thrown", thrown.getClass().getName());
     if (thrown instanceof PeerLostException lost) {
       say("lost", "rank %d, %s, %d".formatted(lost.lostRank(), lost.host(), lost.pid()));
@@ -218,9 +276,5 @@ final class HostsProgram {
 
   private static Options options() {
     return Options.gpus(1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
-  }
-
-  private static void say(String name, Object fact) {
-    System.out.println(FACT + name + "=" + fact);
   }
 }
