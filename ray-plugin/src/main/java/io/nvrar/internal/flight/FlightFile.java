@@ -94,7 +94,7 @@ public final class FlightFile {
     PrivateDirectory.ensure(directory);
     Path claim = directory.resolve("." + name + CLAIM_SUFFIX);
     boolean first = claim(claim);
-    if (!first && awaitOther()) {
+    if (!first && awaitOther(claim)) {
       return;
     }
     Path temp = Files.createTempFile(directory, "." + name, TEMP_SUFFIX);
@@ -127,15 +127,15 @@ public final class FlightFile {
     }
   }
 
-  private boolean awaitOther() {
+  /** Whether the member with the claim has written the file: it gives up the claim after that. */
+  private boolean awaitOther(Path claim) {
     long deadline = System.nanoTime() + CLAIM_NANOS;
-    while (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)) {
-      if (System.nanoTime() - deadline > 0) {
-        return false;
-      }
+    while (!Files.exists(path(), LinkOption.NOFOLLOW_LINKS)
+        && Files.exists(claim, LinkOption.NOFOLLOW_LINKS)
+        && System.nanoTime() - deadline < 0) {
       LockSupport.parkNanos(POLL_NANOS);
     }
-    return true;
+    return Files.exists(path(), LinkOption.NOFOLLOW_LINKS);
   }
 
   private void prune() throws IOException {

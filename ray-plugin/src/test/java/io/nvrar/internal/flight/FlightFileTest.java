@@ -5,12 +5,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.internal.binding.CallRecord.State;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -112,6 +115,49 @@ class FlightFileTest {
     file("tp").write(() -> RECORD);
     assertThat(FlightFile.read(file("tp").path())).isEqualTo(RECORD);
     assertThat(names()).noneMatch(name -> name.endsWith(".claim"));
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** As on a full disk, where waiting for another one would only hold up an exception. */
+  @Test
+  void aMemberThatCannotWriteIsReplacedAtOnce() throws Exception {
+    CountDownLatch writes = new CountDownLatch(1);
+    CountDownLatch fails = new CountDownLatch(1);
+    ExecutorService threads = Executors.newCachedThreadPool();
+    Future<?> first =
+        threads.submit(
+            () -> {
+              file("tp")
+                  .write(
+                      () -> {
+                        writes.countDown();
+                        await(fails);
+                        throw new UncheckedIOException(new IOException("no space left"));
+                      });
+              return null;
+            });
+    writes.await();
+    Future<?> second =
+        threads.submit(
+            () -> {
+              file("tp").write(() -> RECORD);
+              return null;
+            });
+    Thread.sleep(100);
+    long begin = System.nanoTime();
+    fails.countDown();
+    second.get();
+    assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofMillis(500));
+    assertThatThrownBy(first::get).hasRootCauseMessage("no space left");
+    assertThat(FlightFile.read(file("tp").path())).isEqualTo(RECORD);
+    threads.shutdown();
   }
 
   @Test
