@@ -21,7 +21,8 @@ constexpr int kYieldToCallerMs = 1;
 // How often it tries again to send what a socket did not take.
 constexpr int kBehindMs = 1;
 constexpr int kLooksToCatchUp = 64;  // more than a socket's buffer holds
-constexpr uint64_t kGoodbyeNs = control::kNsPerSecond;
+// A call that fails because a host is cut off may wait for this.
+constexpr uint64_t kGoodbyeNs = control::kNsPerSecond / 2;
 constexpr useconds_t kGoodbyePollUs = 200;
 
 }  // namespace

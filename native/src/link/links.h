@@ -19,7 +19,7 @@ class Links {
  public:
   // Listens. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
   Links(const std::string& numeric_address, uint16_t first_port, uint16_t last_port);
-  // Leaves, if leave() has not, within a second.
+  // Leaves, if leave() has not, within half a second.
   ~Links();
   // Says goodbye and waits until the peers' hosts have everything that was sent, at most so long, and not once `ended`
   // is true. Before the destructor, after the last call.
