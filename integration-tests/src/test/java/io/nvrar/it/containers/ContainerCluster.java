@@ -56,6 +56,7 @@ final class ContainerCluster implements AutoCloseable {
   private static final Path HOME = Path.of(property("nvrar.home")).toAbsolutePath().normalize();
 
   private final Network network;
+  private final boolean actorsOnHead;
   private final Map<String, GenericContainer<?>> hosts = new LinkedHashMap<>();
 
   @SuppressWarnings("resource") // close() ends what the fluent setters return
@@ -71,7 +72,8 @@ final class ContainerCluster implements AutoCloseable {
                         .withIpam(new Ipam().withConfig(new Ipam.Config().withSubnet(range)))
                         .withLabels(Leftovers.label()))
             .build();
-    hosts.put(HEAD, head(actorsOnHead));
+    this.actorsOnHead = actorsOnHead;
+    hosts.put(HEAD, newHead());
     IntStream.rangeClosed(1, workers)
         .mapToObj(ContainerCluster::worker)
         .forEach(name -> hosts.put(name, newWorker(name)));
@@ -81,8 +83,7 @@ final class ContainerCluster implements AutoCloseable {
     Leftovers.remove(docker());
     ContainerCluster cluster = new ContainerCluster(workers, actorsOnHead);
     try {
-      cluster.host(HEAD).start();
-      Startables.deepStart(cluster.workers().stream().map(cluster::host)).join();
+      cluster.startAll();
       return cluster;
     } catch (RuntimeException | Error e) {
       try {
@@ -111,11 +112,11 @@ final class ContainerCluster implements AutoCloseable {
     return hosts.keySet().stream().filter(name -> !name.equals(HEAD)).toList();
   }
 
-  private GenericContainer<?> head(boolean withActors) {
+  private GenericContainer<?> newHead() {
     return newHost(
         HEAD,
-        withActors ? GPUS : 0,
-        withActors ? 2 : 0,
+        actorsOnHead ? GPUS : 0,
+        actorsOnHead ? 2 : 0,
         "--head",
         "--port=6379",
         "--include-dashboard=false");
@@ -289,6 +290,19 @@ final class ContainerCluster implements AutoCloseable {
     GenericContainer<?> next = newWorker(worker);
     hosts.put(worker, next);
     next.start();
+  }
+
+  /** Other containers in the place of all hosts. */
+  void restart() {
+    hosts.values().forEach(GenericContainer::close);
+    hosts.put(HEAD, newHead());
+    workers().forEach(name -> hosts.put(name, newWorker(name)));
+    startAll();
+  }
+
+  private void startAll() {
+    host(HEAD).start();
+    Startables.deepStart(workers().stream().map(this::host)).join();
   }
 
   /** The GCS's host and port, as the hosts know them. */
