@@ -15,6 +15,50 @@ ensure_bench() {
   locked build_bench
 }
 
+# bench COMMAND ARGS...: runs the Java command, with --hosts between containers.
+bench() {
+  local hosts='' argument before=''
+  for argument in "$@"; do
+    [[ "$before" != --hosts ]] || hosts="$argument"
+    [[ "$argument" != --hosts=* ]] || hosts="${argument#*=}"
+    before="$argument"
+  done
+  if [[ -z "$hosts" ]] || asks_for_help "$@"; then
+    run_plain "$@"
+  else
+    bench_on_hosts "$hosts" "${@:2}"
+  fi
+}
+
+# bench_on_hosts N ARGS...: runs the command with its programs' ranks in N containers, which end with it.
+bench_on_hosts() {
+  local hosts="$1" image engine_id i code=0
+  shift
+  [[ "$hosts" =~ ^[2-8]$ ]] || { say "--hosts is '$hosts', must be 2 to 8" && exit 2; }
+  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$NVRAR_RAY_VERSION")" || die "--hosts needs a Docker engine and an image of this machine's release"
+  bench_network="nvrar-bench-$$"
+  trap 'end_bench_hosts' EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  docker network create "$bench_network" > /dev/null
+  for ((i = 0; i < hosts; i++)); do
+    # The programs and Open MPI are this machine's. The containers end by themselves, too, after an hour.
+    engine_id="$(docker run -d --rm --network "$bench_network" --name "$bench_network-$i" --shm-size 256m -v /usr:/usr:ro -v /tmp:/tmp -v /etc/alternatives:/etc/alternatives:ro \
+      -v "$NVRAR_BUILD:$NVRAR_BUILD:ro" -v "$NVRAR_HOME/bin/lib:$NVRAR_HOME/bin/lib:ro" "$image" sleep 3600)"
+    NVRAR_BENCH_HOSTS+="$(docker inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$engine_id")=$engine_id "
+  done
+  NVRAR_BENCH_SUBNET="$(docker network inspect -f '{{range .IPAM.Config}}{{.Subnet}}{{end}}' "$bench_network")"
+  export NVRAR_BENCH_HOSTS NVRAR_BENCH_SUBNET
+  (JVM_OPTIONS+=("-Dnvrar.bench.hosts=$NVRAR_HOME/bin/lib/on-hosts") && run_plain bench "$@") || code=$?
+  return "$code"
+}
+
+end_bench_hosts() {
+  docker ps -q --filter "network=$bench_network" | xargs -r docker kill > /dev/null 2>&1 || true
+  docker network rm "$bench_network" > /dev/null 2>&1 || true
+}
+
 # Whether the build that this command holds has all of `programs`, an array of the caller.
 has_bench() {
   local program

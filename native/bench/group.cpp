@@ -59,10 +59,12 @@ class NvrarMember final : public Member {
 }  // namespace
 
 int run_group(const Options& options, const std::function<int(Member*)>& body) {
-  return run_team(options.processes, kWrongResults, [&](Team* team) {
+  const auto run = [&](Team* team) {
     NvrarMember member(options, team);
     return body(&member);
-  });
+  };
+  return options.board.empty() ? run_team(options.processes, kWrongResults, run)
+                               : join_team(options.board, options.rank, options.processes, run);
 }
 
 }  // namespace nvrar::bench

@@ -9,8 +9,9 @@
 
 namespace nvrar::bench {
 
-// Forks options.processes processes, connects them, runs the body in each, and waits for all. The body's result is the
-// process's exit code. Returns 0 if all are 0; else the first other code, after the other processes were ended.
+// Forks options.processes processes (or is one of those that options.board names), connects them, runs the body in
+// each, and waits for all. The body's result is the process's exit code. Returns 0 if all are 0; else the first other
+// code, after the other processes were ended.
 int run_group(const Options& options, const std::function<int(Member*)>& body);
 
 }  // namespace nvrar::bench

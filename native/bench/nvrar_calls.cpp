@@ -39,6 +39,7 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
     std::strcpy(config.link_address, "127.0.0.1");
     config.links = NVRAR_LINKS_BETWEEN_NODES;
   }
+  if (!options.address.empty()) std::strcpy(config.link_address, options.address.c_str());
   config.exclusive = options.exclusive ? 1 : 0;
   config.programmatic_launch = options.programmatic_launch ? 1 : 0;
   config.shared_devices = options.gpus > 0 && options.gpus < team->size() ? 1 : 0;

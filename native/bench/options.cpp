@@ -151,6 +151,10 @@ const std::map<std::string, Setter>& setters() {
       {"--warmup", [](Options* o, Text option, Text text) { o->warmup = small_number(option, text, 0, 1000000); }},
       {"--repeats", [](Options* o, Text option, Text text) { o->repeats = small_number(option, text, 1, 1000); }},
       {"--links", [](Options* o, Text option, Text text) { o->links = small_number(option, text, 0, 1) == 1; }},
+      {"--board", [](Options* o, Text, Text text) { o->board = text; }},
+      {"--rank",
+       [](Options* o, Text option, Text text) { o->rank = small_number(option, text, 0, NVRAR_MAX_RANKS_PER_NODE); }},
+      {"--address", [](Options* o, Text, Text text) { o->address = text; }},
       {"--ring-bytes", [](Options* o, Text option, Text text) { o->ring_bytes = bytes(option, text); }},
       {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
       {"--json", [](Options* o, Text, Text text) { o->json = text; }},
@@ -184,6 +188,11 @@ void check(const Options& options) {
                             options.programmatic_launch || options.yardstick)) {
     throw UsageError("--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
   }
+  if (options.board.empty() != options.address.empty() || (options.board.empty() && options.rank != 0) ||
+      (!options.board.empty() && (options.on_gpu() || options.rank >= options.processes))) {
+    throw UsageError("--board, --rank and --address are for a rank below --processes of a group on several hosts");
+  }
+  if (options.address.size() >= NVRAR_LINK_ADDRESS_BYTES) throw UsageError("--address is not an address");
   if (options.op == NVRAR_AVG && !is_float(options.data_type)) {
     throw UsageError(std::string("--op avg is for floating types, --type is ") + type_name(options.data_type));
   }
@@ -291,6 +300,9 @@ const char* usage() {
   --algorithm NAME      of all-reduce: auto (default), one-shot, two-shot, hierarchical
   --ranks-per-node N    simulated nodes of so many ranks (0: all in one)
   --links 0|1           1: nodes are linked by TCP over loopback, as hosts are
+  --board FILE          be one rank of several hosts: a file that all of them map, on one machine, ...
+  --rank R              ... this process's rank ...
+  --address ADDRESS     ... and the address at which the other hosts reach it
   --ring-bytes BYTES    the group's ringBytes (the library's default)
   --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40)
   --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)

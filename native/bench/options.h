@@ -60,6 +60,11 @@ struct Options {
   int repeats = 0;     // 0: by backend
   uint64_t ring_bytes = 0;
   bool links = false;
+  // Where the ranks are processes of several hosts, which something else starts: the file by which they meet, and this
+  // process's rank and address. "": this program forks the ranks.
+  std::string board;
+  int rank = 0;
+  std::string address;
   // On GPUs only.
   int gpus = 0;        // rank r is on GPU r mod gpus; 0: each has its own
   int32_t memory = 0;  // NVRAR_MEMORY_*

@@ -51,6 +51,10 @@ class Team {
 // `harmless` does not end the others.
 int run_team(int size, int harmless, const std::function<int(Team*)>& body);
 
+// Runs the body in this process, as a rank of a team whose other ranks do the same and map the same file, which is
+// made for one team. Returns the body's result.
+int join_team(const std::string& board, int rank, int size, const std::function<int(Team*)>& body);
+
 // Runs the body in a separate process and returns its result, or prints the exception and returns kApartFailed.
 // Anything that the body initialises, such as CUDA, stays out of this process.
 constexpr int kApartFailed = 255;

@@ -1,6 +1,8 @@
 // That the benchmark tells a wrong result from a right one, and reads its options as it says.
 #include <gtest/gtest.h>
 #include <nvrar.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +12,7 @@
 
 #include "measure.h"
 #include "options.h"
+#include "team.h"
 
 namespace nvrar::bench {
 namespace {
@@ -137,6 +140,26 @@ TEST(BusBandwidth, HasTheFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(factor(Collective::kBroadcast), 1);
 }
 
+// As in containers, where something else starts the ranks.
+TEST(Ranks, OfSeveralProcessesMeetInAFile) {
+  const std::string board = "/tmp/nvrar-bench-test." + std::to_string(::getpid());
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < 3; ++rank) {
+    pids.push_back(::fork());
+    if (pids.back() != 0) continue;
+    ::_exit(join_team(board, rank, 3, [](Team* team) {
+      const std::vector<int> all = team->exchange(10 + team->rank());
+      return all == std::vector<int>{10, 11, 12} ? 20 + team->rank() : 1;
+    }));
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pids[static_cast<size_t>(rank)], &status, 0), pids[static_cast<size_t>(rank)]);
+    EXPECT_EQ(WEXITSTATUS(status), 20 + rank);
+  }
+  ::unlink(board.c_str());
+}
+
 TEST(OptionsOf, AcceptSizesWithUnitsAndValuesBehindEqualSigns) {
   const Options options = options_of({"--min=8K", "--max", "1M", "--type=bfloat16", "--collective", "all"});
   EXPECT_EQ(options.min_bytes, 8192u);
@@ -158,6 +181,12 @@ TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {
             "--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
   EXPECT_EQ(refusal_of({"--backend", "cuda", "--mode", "graph,fast"}),
             "--mode is 'fast', must be one of graph, eager, graph-compute, eager-compute");
+  for (const std::vector<std::string>& one : {std::vector<std::string>{"--rank", "1"},
+                                              {"--board", "x", "--rank", "1"},
+                                              {"--board", "x", "--address", "::1", "--rank", "2"}}) {
+    EXPECT_EQ(refusal_of(one),
+              "--board, --rank and --address are for a rank below --processes of a group on several hosts");
+  }
   EXPECT_EQ(refusal_of({"--nonsense"}), "there is no option '--nonsense'; --help lists them");
   EXPECT_EQ(refusal_of({"--iters"}), "--iters needs a value");
 }

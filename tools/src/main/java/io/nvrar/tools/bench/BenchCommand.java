@@ -89,8 +89,8 @@ public final class BenchCommand implements NvrarCommand {
       split = ",",
       paramLabel = "N",
       description =
-          "Ranks, each a process, 1 to 8; several in turn (default: 2,4; on GPUs one for each that"
-              + " is visible).")
+          "Ranks, each a process, 1 to 8; several in turn (default: 2,4; one for each host of"
+              + " --hosts; on GPUs one for each that is visible).")
   private @Nullable List<Integer> processes;
 
   @Option(
@@ -242,6 +242,14 @@ public final class BenchCommand implements NvrarCommand {
   private int ranksPerNode;
 
   @Option(
+      names = "--hosts",
+      paramLabel = "N",
+      description =
+          "Between the containers of so many hosts, which bin/nvrar starts by Docker, over their"
+              + " network, with the ranks divided among them (default: on this host).")
+  private @Nullable Integer hosts;
+
+  @Option(
       names = "--ring-bytes",
       converter = OptionNames.Bytes.class,
       paramLabel = "BYTES",
@@ -324,7 +332,7 @@ public final class BenchCommand implements NvrarCommand {
       ResultFiles.json(json, machine, command, results.rows());
     }
     if (document != null) {
-      MarkdownReport.write(document, backend, machine, command, results);
+      MarkdownReport.write(document, place(), machine, command, results);
     }
   }
 
@@ -336,7 +344,7 @@ public final class BenchCommand implements NvrarCommand {
         settings.add(settings(collective, count));
       }
     }
-    if (document != null && backend == Backend.CPU) {
+    if (document != null && backend == Backend.CPU && hosts == null) {
       int most = ranks().stream().mapToInt(Integer::intValue).max().orElseThrow();
       for (TimedCollective collective : TimedCollective.values()) {
         if (!measured.contains(collective)) {
@@ -373,6 +381,12 @@ public final class BenchCommand implements NvrarCommand {
         ringBytes == null ? 0 : ringBytes);
   }
 
+  private MarkdownReport.Place place() {
+    return onGpu()
+        ? MarkdownReport.Place.GPUS
+        : hosts != null ? MarkdownReport.Place.HOSTS : MarkdownReport.Place.HOST;
+  }
+
   private boolean onGpu() {
     return backend == Backend.CUDA;
   }
@@ -380,6 +394,9 @@ public final class BenchCommand implements NvrarCommand {
   private List<Integer> ranks() {
     if (processes != null) {
       return processes;
+    }
+    if (hosts != null) {
+      return List.of(hosts);
     }
     return onGpu() ? List.of(Math.min(CudaDevices.count(), Groups.MAX_WORLD_SIZE)) : List.of(2, 4);
   }
@@ -472,8 +489,17 @@ public final class BenchCommand implements NvrarCommand {
     require(repeats == null ? 1 : repeats, "--repeats", 1, 1000);
     require(rounds, "--rounds", 1, 1000);
     require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_WORLD_SIZE);
+    if (hosts != null) {
+      require(hosts, "--hosts", 2, Groups.MAX_WORLD_SIZE);
+      if (onGpu()) {
+        throw wrong("--hosts is for --backend cpu");
+      }
+      if (ProgramRun.onHosts() == null) {
+        throw wrong("--hosts needs the containers that bin/nvrar bench starts");
+      }
+    }
     if (document != null) {
-      MarkdownReport.check(document, backend);
+      MarkdownReport.check(document, place());
     }
   }
 

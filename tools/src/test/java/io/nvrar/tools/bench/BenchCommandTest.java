@@ -154,6 +154,8 @@ class BenchCommandTest {
         "--op avg --type int8  | --op avg is for floating types, --type is int8",
         "--root 2              | --root is 2, not a rank of 2 processes",
         "--factor 1            | --factor is 1, must be 2 to 1024",
+        "--hosts 1             | --hosts is 1, must be 2 to 8",
+        "--hosts 2             | --hosts needs the containers that bin/nvrar bench starts",
         "--exclusive 1         | --gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda",
         "--programmatic-launch 1 | --gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda",
         "--backend cuda --exclusive 2 | --exclusive is 2, must be 0 to 1",

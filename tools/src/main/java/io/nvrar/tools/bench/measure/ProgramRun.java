@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The measurement by an external program that writes the same CSV file: nvrar_bench,
@@ -39,9 +40,20 @@ public final class ProgramRun {
         : Path.of(directory);
   }
 
+  /**
+   * The script of {@code bin/nvrar} that runs a program's ranks on several hosts; null if they are
+   * on this one.
+   */
+  public static @Nullable String onHosts() {
+    return System.getProperty("nvrar.bench.hosts");
+  }
+
   public static List<Row> cpp(Path home, Settings settings, boolean study)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();
+    if (onHosts() != null) {
+      command.addAll(List.of(onHosts(), "nvrar"));
+    }
     command.add(program(home, "nvrar_bench").toString());
     if (study && settings.onGpu()) {
       command.addAll(List.of("--yardstick", "1"));
@@ -51,6 +63,11 @@ public final class ProgramRun {
 
   public static List<Row> mpi(Path home, Settings settings)
       throws IOException, InterruptedException {
+    if (onHosts() != null) {
+      return run(
+          List.of(onHosts(), "mpi", program(home, "nvrar_bench_mpi").toString()),
+          settings.arguments());
+    }
     // --oversubscribe, because members of our groups may outnumber the cores, too. To run as root,
     // mpirun requires two settings.
     return run(
@@ -90,7 +107,8 @@ public final class ProgramRun {
   /** Why an implementation is not measured with these settings, empty if it is. */
   public static String leftOut(Path home, Implementation implementation, Settings settings) {
     return switch (implementation) {
-      case CPP, JAVA -> "";
+      case CPP -> "";
+      case JAVA -> onHosts() == null ? "" : "it is measured on one host only";
       case STUDY -> studyLeftOut(settings);
       case OPEN_MPI -> mpiLeftOut(home, settings);
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> torchLeftOut(home, settings);

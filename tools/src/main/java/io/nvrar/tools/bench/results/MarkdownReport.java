@@ -2,7 +2,6 @@ package io.nvrar.tools.bench.results;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import io.nvrar.Backend;
 import io.nvrar.tools.bench.results.Results.Part;
 import io.nvrar.tools.bench.setup.Implementation;
 import java.io.IOException;
@@ -15,46 +14,47 @@ import java.util.function.Function;
 
 /** Writes the results as tables into a Markdown page, between two marks of the page. */
 public final class MarkdownReport {
-  static final String BEGIN = "<!-- results: written by bin/nvrar bench --document -->";
-  static final String END = "<!-- end of results -->";
-  static final String GPU_BEGIN =
-      "<!-- gpu results: written by bin/nvrar bench --backend cuda --document -->";
-  static final String GPU_END = "<!-- end of gpu results -->";
+  /** Where on the page results stand: between two marks. */
+  public enum Place {
+    HOST("<!-- results: written by bin/nvrar bench --document -->", "<!-- end of results -->"),
+    HOSTS(
+        "<!-- hosts results: written by bin/nvrar bench --hosts N --document -->",
+        "<!-- end of hosts results -->"),
+    GPUS(
+        "<!-- gpu results: written by bin/nvrar bench --backend cuda --document -->",
+        "<!-- end of gpu results -->");
+
+    final String begin;
+    final String end;
+
+    Place(String begin, String end) {
+      this.begin = begin;
+      this.end = end;
+    }
+  }
 
   private MarkdownReport() {}
 
   /** Checks the page before the measurement, which takes minutes. */
-  public static void check(Path page, Backend backend) throws IOException {
+  public static void check(Path page, Place place) throws IOException {
     String text = Files.readString(page, UTF_8);
-    int begin = text.indexOf(begin(backend));
-    if (begin < 0 || text.indexOf(end(backend), begin) < 0) {
+    int begin = text.indexOf(place.begin);
+    if (begin < 0 || text.indexOf(place.end, begin) < 0) {
       throw new IOException(
           "%s has no place for the results: it needs the lines '%s' and '%s'"
-              .formatted(page, begin(backend), end(backend)));
+              .formatted(page, place.begin, place.end));
     }
   }
 
-  public static void write(
-      Path page, Backend backend, String machine, String command, Results results)
+  public static void write(Path page, Place place, String machine, String command, Results results)
       throws IOException {
-    check(page, backend);
+    check(page, place);
     String text = Files.readString(page, UTF_8);
-    int begin = text.indexOf(begin(backend)) + begin(backend).length();
+    int begin = text.indexOf(place.begin) + place.begin.length();
     String tables = text(machine, command, results);
     Files.writeString(
         page,
-        text.substring(0, begin)
-            + "\n"
-            + tables
-            + text.substring(text.indexOf(end(backend), begin)));
-  }
-
-  private static String begin(Backend backend) {
-    return backend == Backend.CUDA ? GPU_BEGIN : BEGIN;
-  }
-
-  private static String end(Backend backend) {
-    return backend == Backend.CUDA ? GPU_END : END;
+        text.substring(0, begin) + "\n" + tables + text.substring(text.indexOf(place.end, begin)));
   }
 
   static String text(String machine, String command, Results results) {

@@ -99,12 +99,17 @@ class GpuReportTest {
   @Test
   void pageGetsTheTablesBetweenTheMarksOfGpusAndKeepsThoseOfTheCpu(@TempDir Path directory)
       throws Exception {
-    String ofCpu = MarkdownReport.BEGIN + "\nold\n" + MarkdownReport.END + "\n";
+    String ofCpu =
+        MarkdownReport.Place.HOST.begin + "\nold\n" + MarkdownReport.Place.HOST.end + "\n";
     Path page =
         Files.writeString(
             directory.resolve("page.md"),
-            ofCpu + MarkdownReport.GPU_BEGIN + "\nempty\n" + MarkdownReport.GPU_END + "\nrest\n");
-    MarkdownReport.write(page, Backend.CUDA, "4 GPUs", "bin/nvrar bench", results());
+            ofCpu
+                + MarkdownReport.Place.GPUS.begin
+                + "\nempty\n"
+                + MarkdownReport.Place.GPUS.end
+                + "\nrest\n");
+    MarkdownReport.write(page, MarkdownReport.Place.GPUS, "4 GPUs", "bin/nvrar bench", results());
     String text = Files.readString(page);
     assertThat(text).startsWith(ofCpu).endsWith("\nrest\n").doesNotContain("empty");
     assertThat(text).contains("| 1024 | 2.90 | 2.50 | 2.93 | 29.00 |");

@@ -161,9 +161,13 @@ class ResultsTest {
     Path page =
         Files.writeString(
             directory.resolve("page.md"),
-            "# Title\n\n" + MarkdownReport.BEGIN + "\nold\n" + MarkdownReport.END + "\n\nrest\n");
-    MarkdownReport.write(page, Backend.CPU, "2 cores", "bin/nvrar bench", results());
-    MarkdownReport.write(page, Backend.CPU, "2 cores", "bin/nvrar bench", results());
+            "# Title\n\n"
+                + MarkdownReport.Place.HOST.begin
+                + "\nold\n"
+                + MarkdownReport.Place.HOST.end
+                + "\n\nrest\n");
+    MarkdownReport.write(page, MarkdownReport.Place.HOST, "2 cores", "bin/nvrar bench", results());
+    MarkdownReport.write(page, MarkdownReport.Place.HOST, "2 cores", "bin/nvrar bench", results());
     String text = Files.readString(page);
     assertThat(text).startsWith("# Title\n\n").endsWith("\n\nrest\n").doesNotContain("old");
     assertThat(text).containsOnlyOnce("| 1024 | 10.00 | 10.40 | 8.00 | 1.25 | 0.40 |");
