@@ -34,6 +34,23 @@ uint64_t packets_of(const FrameHead& head) noexcept {
   return (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
 }
 
+// Calls visit(number, packet) for the packets of a payload. Nearly all are whole, and copied without a call of memcpy.
+template <class Packets, class Visit>
+void each_packet(const uint8_t* payload, uint32_t bytes, Visit visit) noexcept {
+  constexpr uint32_t kBytes = Packets::kPayloadBytes;
+  const uint32_t whole = bytes / kBytes;
+  for (uint32_t i = 0; i < whole; ++i) {
+    protocol::Packet packet{};
+    __builtin_memcpy(&packet, payload + uint64_t{i} * kBytes, kBytes);
+    visit(i, packet);
+  }
+  if (const uint32_t rest = bytes % kBytes; rest != 0) {
+    protocol::Packet packet{};
+    std::memcpy(&packet, payload + uint64_t{whole} * kBytes, rest);
+    visit(whole, packet);
+  }
+}
+
 }  // namespace
 
 void RemoteRanks::open(control::GroupSegments* segments, const RingLayout& layout) noexcept {
@@ -181,15 +198,18 @@ const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uin
   }
   protocol::Packet* const rings = segments_->rings(segments_->rank());
   [[maybe_unused]] const uint64_t rings_name = segments_->own().owner_base + control::kControlBytes;
-  const uint32_t payload_bytes = sentinel ? SentinelPacket::kPayloadBytes : EpochPacket::kPayloadBytes;
-  for (uint64_t i = 0; i < place.packets; ++i) {
-    const uint64_t at = i * payload_bytes;
-    protocol::Packet packet{};
-    std::memcpy(&packet, payload + at, std::min<uint64_t>(payload_bytes, head.bytes - at));
-    packet = sentinel ? SentinelPacket::seal(packet, head.epoch)
-                      : EpochPacket::seal(packet, numbered ? head.epoch + i : head.epoch);
+  const auto put = [&](uint64_t i, protocol::Packet packet) {
     announce_packet_sent(rings_name + (place.slot + i) * protocol::kPacketBytes);
     store_packet(rings + place.slot + i, packet);
+  };
+  if (sentinel) {
+    each_packet<SentinelPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
+      put(i, SentinelPacket::seal(packet, head.epoch));
+    });
+  } else {
+    each_packet<EpochPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
+      put(i, EpochPacket::seal(packet, numbered ? head.epoch + i : head.epoch));
+    });
   }
   return nullptr;
 }
