@@ -303,12 +303,11 @@ final class CallErrors {
 
   /** The exception that {@link #throwIfFailed} would throw; null if it would block. */
   @Nullable RuntimeException failure(NativeCommunicator comm) {
-    if (failure.awaitsMention()) {
-      return null; // it has failed since its calls were checked, and not because of them
-    }
-    CollectiveException known = failure.known();
-    if (known != null) {
-      return known;
+    // First, because the flight record is started before the failure is seen: without a failure
+    // nothing is known of the record, which known() would then leave out for ever.
+    if (hasFailed()) {
+      // Perhaps since its calls were checked, and not because of them.
+      return failure.awaitsMention() ? null : failure.known();
     }
     boolean isAfterEnd =
         running.isAsync() && monitor.locked(life::isEnded) && comm.failure() != null;
