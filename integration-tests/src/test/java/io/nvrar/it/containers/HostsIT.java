@@ -138,6 +138,40 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
+  /** As behind a firewall, the ranks of the worker find nobody at the addresses of the head's. */
+  @Test
+  void whatCannotBeAGroupOverHostsIsRefusedInASentenceWithinItsLimit(ContainerCluster cluster)
+      throws Exception {
+    Map<String, List<String>> facts =
+        facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.REFUSED, HEAD, WORKER));
+    assertThat(facts.remove("nowhere"))
+        .singleElement()
+        .asString()
+        .as("whichever end tells")
+        .containsPattern(
+            "rank [23].* (could not reach|has not reached) rank [01] at 127.0.0.1:[0-9]+")
+        .contains("a firewall between the hosts or an address of another network");
+    assertThat(facts.remove("absent"))
+        .singleElement()
+        .asString()
+        .containsPattern(
+            "linkInterface is '203.0.113.0/24', but this host has no such address; it");
+    assertThat(facts.remove("ports"))
+        .singleElement()
+        .asString()
+        .containsPattern("cannot listen for ranks on other hosts at [0-9.]+, ports 7000 to 7000: ");
+    assertThat(facts.remove("nodes"))
+        .singleElement()
+        .asString()
+        .contains("spans hosts head and worker1", "gpusPerNode is 2", "must be 0");
+    assertThat(facts.remove("millis"))
+        .allSatisfy(millis -> assertThat(Integer.parseInt(millis)).isLessThan(6_000));
+    assertThat(facts.remove("sum"))
+        .as("before, and encrypted")
+        .isEqualTo(Collections.nCopies(8, ""));
+    assertThat(facts).isEmpty();
+  }
+
   /**
    * On one node only the worker has room for the actors, and the driver is in the head; on two
    * nodes half of the shards are with the driver.

@@ -5,7 +5,9 @@ import static io.nvrar.it.containers.Facts.say;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
+import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
+import io.nvrar.LinkSecurity;
 import io.nvrar.PeerLostException;
 import io.nvrar.RankHealth;
 import io.nvrar.it.actors.Call;
@@ -19,6 +21,7 @@ import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -36,6 +39,7 @@ final class HostsProgram {
   static final String NODES = "nodes";
   static final String SIZES = "sizes";
   static final String DIVIDED = "divided";
+  static final String REFUSED = "refused";
 
   static final int MOST_RANKS = 8;
 
@@ -61,6 +65,7 @@ final class HostsProgram {
         case NODES -> nodes();
         case SIZES -> sizes(List.of(args).subList(1, args.length));
         case DIVIDED -> divided();
+        case REFUSED -> refused(args[1], args[2]);
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -197,6 +202,35 @@ final class HostsProgram {
     return members;
   }
 
+  /**
+   * Groups that cannot be on two hosts as their configuration says, and after each one that can.
+   */
+  private static void refused(String first, String second) {
+    try (RayActorGroup<Probe> here = actorsOn(first, 2);
+        RayActorGroup<Probe> there = actorsOn(second, 2)) {
+      List<ActorHandle<Probe>> all = inTurns(here, there, 2);
+      // So that what a first group loads takes nothing of the limit.
+      sum("refused", all);
+      GroupConfig.Builder soon = GroupConfig.builder().joinTimeout(Duration.ofSeconds(4));
+      refused("nowhere", all, soon.linkInterface("127.0.0.0/8").build());
+      refused("absent", all, soon.linkInterface("203.0.113.0/24").build());
+      refused("ports", all, soon.linkInterface("").linkPorts(7_000, 7_000).build());
+      refused("nodes", all, GroupConfig.builder().gpusPerNode(2).build());
+      GroupConfig.Builder good = GroupConfig.builder().linkPorts(7_000, 7_003);
+      sum("refused", all, good.linkSecurity(LinkSecurity.ENCRYPTED).build());
+    }
+  }
+
+  private static void refused(String why, List<ActorHandle<Probe>> actors, GroupConfig config) {
+    long begin = System.nanoTime();
+    try (RayCollectiveGroup group = RayCollectives.createGroup("refused", actors, config)) {
+      say("created", group.name());
+    } catch (CollectiveException e) {
+      say(why, String.valueOf(e.getMessage()));
+    }
+    say("millis", (System.nanoTime() - begin) / 1_000_000);
+  }
+
   /** On three hosts of 4 GPUs. */
   private static void divided() {
     Options options = options();
@@ -264,7 +298,11 @@ final class HostsProgram {
   }
 
   private static void sum(String name, List<ActorHandle<Probe>> actors) {
-    try (RayCollectiveGroup group = RayCollectives.createGroup(name, actors)) {
+    sum(name, actors, GroupConfig.builder().build());
+  }
+
+  private static void sum(String name, List<ActorHandle<Probe>> actors, GroupConfig config) {
+    try (RayCollectiveGroup group = RayCollectives.createGroup(name, actors, config)) {
       Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 9);
       Calls.wrong(actors, group.name(), sum).forEach(wrong -> say("sum", wrong));
     }
