@@ -418,6 +418,11 @@ void Communicator::throw_poisoned(const control::Poison& poison, const std::stri
     const bool was_in = own.state == NVRAR_CALL_RUNNING || own.state == NVRAR_CALL_FAILED;
     poison_sentence_ = describe_failure(poison, member_->rank(), running.empty() && was_in ? describe(own) : running,
                                         member_->waited_ns(), activities());
+    for (uint32_t rank = 0; poison.status == NVRAR_PEER_LOST && rank < member_->world(); ++rank) {
+      if (const char* const what = member_->refused(rank)) {
+        poison_sentence_ += "; rank " + std::to_string(rank) + " had sent " + what;
+      }
+    }
   }
   throw Error(poison.status, poison_sentence_);
 }

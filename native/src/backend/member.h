@@ -54,6 +54,9 @@ class Member {
   // The connection to a rank whose memory is not mapped.
   virtual nvrar_link link_of(uint32_t /*rank*/) const noexcept { return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", ""}; }
 
+  // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
+  virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }
+
   // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const control::Poison& poison) noexcept { segments_->poison(poison); }

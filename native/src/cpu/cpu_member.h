@@ -51,6 +51,10 @@ class CpuMember final : public Member {
   nvrar_link link_of(uint32_t rank) const noexcept override {
     return linked_ ? remote_->link_of(rank) : Member::link_of(rank);
   }
+  const char* refused(uint32_t rank) const noexcept override {
+    const link::Link* const link = linked_ ? remote_->links().to(rank) : nullptr;
+    return link == nullptr ? nullptr : link->refused();
+  }
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:

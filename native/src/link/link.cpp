@@ -177,9 +177,11 @@ bool Link::open() {
   while (unread_.size() >= sizeof(RecordHead)) {
     RecordHead bytes = 0;
     std::memcpy(&bytes, unread_.data(), sizeof bytes);
-    if (bytes == 0 || bytes > kMostRecordBytes) return false;
+    if (bytes == 0 || bytes > kMostRecordBytes) return refuse("an encrypted record of an impossible size");
     if (unread_.size() < bytes + kRecordExtraBytes) break;
-    if (!opens_->open(unread_.data() + sizeof bytes, bytes, in_.room(bytes))) return false;
+    if (!opens_->open(unread_.data() + sizeof bytes, bytes, in_.room(bytes))) {
+      return refuse("an encrypted record that is not the sender's next one");
+    }
     in_.added(bytes);
     unread_.taken(bytes + kRecordExtraBytes);
   }
@@ -190,9 +192,10 @@ bool Link::parse(FrameSink* sink, bool* took) noexcept {
   while (in_.size() >= sizeof(FrameHead)) {
     FrameHead head;
     std::memcpy(&head, in_.data(), sizeof head);
-    if (head.number != frames_received_ || head.bytes > kMostPayloadBytes || head.reserved != 0) return false;
+    if (head.number != frames_received_) return refuse("a frame out of its turn");
+    if (head.bytes > kMostPayloadBytes || head.reserved != 0) return refuse("a frame with an impossible head");
     if (in_.size() < sizeof head + head.bytes) break;
-    if (sink->take(*this, head, in_.data() + sizeof head) != nullptr) return false;
+    if (const char* const why = sink->take(*this, head, in_.data() + sizeof head)) return refuse(why);
     *took = true;
     ++frames_received_;
     in_.taken(sizeof head + head.bytes);

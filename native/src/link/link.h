@@ -46,6 +46,8 @@ class Link {
   // Nothing is sent or received any more.
   void end() noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  // What was wrong with what the peer sent, if the link has ended because of that; else null.
+  const char* refused() const noexcept { return refused_.load(std::memory_order_acquire); }
 
   // Gives what has arrived to the sink; one thread at a time. False: the link has ended, after which it is not called
   // again.
@@ -54,6 +56,10 @@ class Link {
  private:
   static constexpr size_t kNoFrame = ~size_t{0};
 
+  bool refuse(const char* what) noexcept {
+    refused_.store(what, std::memory_order_release);
+    return false;
+  }
   void append(const FrameHead& head, const void* payload) noexcept;
   void give_up() noexcept;
   void flush_locked() noexcept;
@@ -78,6 +84,7 @@ class Link {
   bool dead_ = false;
   std::atomic<bool> behind_{false};
   std::atomic<bool> ended_{false};
+  std::atomic<const char*> refused_{nullptr};
 
   const std::unique_ptr<Cipher> opens_;
   ByteQueue in_;      // frames

@@ -121,6 +121,9 @@ TEST_P(HostileFrame, EndsTheLinkBeforeAByteIsStored) {
   ASSERT_TRUE(fake.send(GetParam().make(fake.layout())));
   fake.expect_lost(before);
   EXPECT_TRUE(fake.socket().is_closed_there());
+  ASSERT_EQ(nvrar_async_error(fake.comm()), NVRAR_PEER_LOST);
+  const std::string sentence = nvrar_last_error();
+  EXPECT_NE(sentence.find("; rank " + std::to_string(kFake) + " had sent "), std::string::npos) << sentence;
 }
 
 INSTANTIATE_TEST_SUITE_P(Frames, HostileFrame, ::testing::ValuesIn(kBadFrames),
