@@ -2,20 +2,15 @@ package io.nvrar.tools.bench.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
-import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
-import io.nvrar.MemoryProvider;
-import io.nvrar.ReduceOp;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
-import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
-import io.nvrar.tools.bench.setup.TimedCollective;
+import io.nvrar.tools.bench.setup.TestSettings;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.List;
@@ -23,28 +18,7 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 class CpuMemberRunTest {
-  private static final Settings SETTINGS =
-      new Settings(
-          Backend.CPU,
-          List.of(Mode.CALLS),
-          0,
-          MemoryProvider.AUTO,
-          false,
-          false,
-          TimedCollective.ALL_REDUCE,
-          1,
-          0,
-          DataType.FLOAT32,
-          ReduceOp.SUM,
-          Algorithm.AUTO,
-          0,
-          64,
-          4096,
-          8,
-          2,
-          0,
-          3,
-          0);
+  private static final Settings SETTINGS = TestSettings.onHost(1, 64, 4096, 8, 2, 0, 3);
 
   /** Measures a group of one whose results the test may damage. */
   private static List<Batch> measure(Consumer<DeviceBuffer> damage) {

@@ -2,22 +2,18 @@ package io.nvrar.tools.bench.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
-import io.nvrar.MemoryProvider;
-import io.nvrar.ReduceOp;
 import io.nvrar.device.Devices;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
-import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
-import io.nvrar.tools.bench.setup.TimedCollective;
+import io.nvrar.tools.bench.setup.TestSettings;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -30,28 +26,7 @@ import org.junit.jupiter.api.Test;
 
 /** The measurement of GPUs with a group of one on the host, which has graphs and events, too. */
 class GpuMemberRunTest {
-  private static final Settings SETTINGS =
-      new Settings(
-          Backend.CUDA,
-          Mode.OF_GPUS,
-          0,
-          MemoryProvider.AUTO,
-          false,
-          false,
-          TimedCollective.ALL_REDUCE,
-          1,
-          0,
-          DataType.BFLOAT16,
-          ReduceOp.SUM,
-          Algorithm.AUTO,
-          0,
-          1024,
-          4096,
-          4,
-          3,
-          0,
-          4,
-          0);
+  private static final Settings SETTINGS = TestSettings.onGpus(1, 3, 0, 4);
 
   /** What a call does besides, submitted to its stream. */
   private interface Damage {

@@ -2,17 +2,12 @@ package io.nvrar.tools.bench.results;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.nvrar.Algorithm;
-import io.nvrar.Backend;
-import io.nvrar.DataType;
-import io.nvrar.MemoryProvider;
-import io.nvrar.ReduceOp;
 import io.nvrar.tools.bench.results.Results.Part;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
-import io.nvrar.tools.bench.setup.TimedCollective;
+import io.nvrar.tools.bench.setup.TestSettings;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -22,28 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class GpuReportTest {
-  private static final Settings SETTINGS =
-      new Settings(
-          Backend.CUDA,
-          Mode.OF_GPUS,
-          0,
-          MemoryProvider.AUTO,
-          false,
-          false,
-          TimedCollective.ALL_REDUCE,
-          4,
-          0,
-          DataType.BFLOAT16,
-          ReduceOp.SUM,
-          Algorithm.AUTO,
-          0,
-          1024,
-          4096,
-          4,
-          0,
-          -1,
-          30,
-          0);
+  private static final Settings SETTINGS = TestSettings.onGpus(4, 0, -1, 30);
 
   private static Row row(Implementation from, long bytes, Mode mode, double us) {
     return Row.of(

@@ -3,11 +3,6 @@ package io.nvrar.tools.bench.results;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import io.nvrar.Algorithm;
-import io.nvrar.Backend;
-import io.nvrar.DataType;
-import io.nvrar.MemoryProvider;
-import io.nvrar.ReduceOp;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.measure.JavaRun;
 import io.nvrar.tools.bench.results.Results.Part;
@@ -15,7 +10,7 @@ import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
-import io.nvrar.tools.bench.setup.TimedCollective;
+import io.nvrar.tools.bench.setup.TestSettings;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -25,28 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ResultsTest {
-  private static final Settings SETTINGS =
-      new Settings(
-          Backend.CPU,
-          List.of(Mode.CALLS),
-          0,
-          MemoryProvider.AUTO,
-          false,
-          false,
-          TimedCollective.ALL_REDUCE,
-          4,
-          0,
-          DataType.FLOAT32,
-          ReduceOp.SUM,
-          Algorithm.AUTO,
-          0,
-          1024,
-          4096,
-          4,
-          0,
-          -1,
-          3,
-          0);
+  private static final Settings SETTINGS = TestSettings.onHost(4, 1024, 4096, 4, 0, -1, 3);
 
   private static Row row(Implementation from, long bytes, double us, long wrong) {
     return Row.of(
