@@ -20,11 +20,17 @@ import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
+import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
+import io.ray.api.options.PlacementGroupCreationOptions;
+import io.ray.api.placementgroup.PlacementGroup;
+import io.ray.api.placementgroup.PlacementStrategy;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
+import java.util.UUID;
 
 /**
  * The driver in the head: does what a test asks for and says what came of it, a fact a line, which
@@ -42,6 +48,8 @@ final class HostsProgram {
   static final String REFUSED = "refused";
 
   static final int MOST_RANKS = 8;
+
+  private static final int EMPTY_SECONDS = 30;
 
   /** How often the same group is refused. */
   static final int REFUSALS = 8;
@@ -241,7 +249,32 @@ final class HostsProgram {
     runs(7, options.nodes(3));
   }
 
+  /**
+   * Waits until the actors before are gone: with {@code pack} and {@code spread} it depends on what
+   * is free where the next ones are.
+   */
+  private static void awaitEmpty() {
+    List<Map<String, Double>> all =
+        Ray.getRuntimeContext().getAllNodeInfo().stream()
+            .map(node -> node.resources.getOrDefault("GPU", 0.0))
+            .filter(gpus -> gpus > 0)
+            .map(gpus -> Map.of("GPU", gpus))
+            .toList();
+    PlacementGroup everything =
+        PlacementGroups.createPlacementGroup(
+            new PlacementGroupCreationOptions.Builder()
+                .setName("everything-" + UUID.randomUUID())
+                .setBundles(all)
+                .setStrategy(PlacementStrategy.STRICT_SPREAD)
+                .build());
+    if (!everything.wait(EMPTY_SECONDS)) {
+      throw new IllegalStateException("something still holds GPUs");
+    }
+    PlacementGroups.removePlacementGroup(everything.getId());
+  }
+
   private static void runs(int count, Options options) {
+    awaitEmpty();
     try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, count, options)) {
       say("runs", runs(Ray.get(actors.callAll(Probe::host))));
       sum("nodes", actors.handles());
