@@ -26,8 +26,9 @@ using protocol::PacketKind;
 constexpr uint32_t kWorld = 3;  // each on a host of its own
 constexpr uint64_t kRingBytes = 8192;
 constexpr uint64_t kGroupHash = 17;
-constexpr size_t kStateBytes = 2 * sizeof(uint64_t) + sizeof(nvrar_call);
-constexpr size_t kMostBytes = size_t{64} << 10;  // of one attempt: no socket is full
+constexpr size_t kPoisonBytes = sizeof(uint64_t) + sizeof(RankSet);
+constexpr size_t kStateBytes = sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call);
+constexpr size_t kMostBytes = size_t{64} << 10;  // of one attempt, or of one part of it: no socket is full
 
 struct Words {
   uint64_t low;
@@ -82,7 +83,8 @@ class Expected {
     while (!ended && waiting_.size() - at >= sizeof(FrameHead)) {
       FrameHead head;
       std::memcpy(&head, waiting_.data() + at, sizeof head);
-      ended = head.number != frames_ || head.reserved != 0 || head.bytes > link::kMostPayloadBytes;
+      ended = head.number != frames_ || (head.stride != 0 && static_cast<uint16_t>(head.kind) != 1) ||
+              head.bytes > link::kMostPayloadBytes;
       if (ended || waiting_.size() - at - sizeof head < head.bytes) break;
       ended = !does(head, waiting_.data() + at + sizeof head);
       ++frames_;
@@ -119,7 +121,9 @@ class Expected {
       case 4:
         return head.bytes == kStateBytes;
       case 5: {
-        const bool fails = head.bytes == 8 && std::any_of(payload, payload + 8, [](uint8_t byte) { return byte != 0; });
+        if (head.bytes != kPoisonBytes) return false;
+        const uint32_t origin = payload[1] | uint32_t{payload[2]} << 8;
+        const bool fails = origin < kWorld && std::any_of(payload, payload + 8, [](uint8_t byte) { return byte != 0; });
         poisoned = poisoned || fails;
         return fails;
       }
@@ -133,22 +137,33 @@ class Expected {
   bool packets(const FrameHead& head, const uint8_t* payload) {
     if (head.bytes == 0 || (head.epoch != epoch && head.epoch != epoch + 1)) return false;
     const auto parity = static_cast<uint32_t>(head.epoch % 2);
+    if (head.stride != 0 && head.stride < 32) return false;
     const uint64_t by_8 = (head.bytes + 7) / 8;
     const uint64_t by_16 = (head.bytes + 15) / 16;
+    const auto slot_of = [&](uint64_t packet) {
+      return head.slot + (head.stride == 0 ? packet : packet / 32 * head.stride + packet % 32);
+    };
+    const auto all_packets = [&](uint64_t packets, const Use& use) {
+      for (uint64_t i = 0; i < packets; ++i) {
+        if (!all(slot_of(i), 1, use)) return false;
+      }
+      return true;
+    };
     const bool header = by_8 == 1 && all(head.slot, 1, {Use::kHeader, parity, source_});
-    if (header || all(head.slot, by_8, {Use::kEpoch, parity})) {
+    if (header || all_packets(by_8, {Use::kEpoch, parity})) {
       for (uint64_t i = 0; i < by_8; ++i) {
-        rings_[head.slot + i] = {0, head.epoch};
-        std::memcpy(&rings_[head.slot + i].low, payload + 8 * i, std::min<uint64_t>(8, head.bytes - 8 * i));
+        Words& words = rings_[slot_of(i)];
+        words = {0, head.epoch};
+        std::memcpy(&words.low, payload + 8 * i, std::min<uint64_t>(8, head.bytes - 8 * i));
       }
       return true;
     }
-    if (!all(head.slot, by_16, {Use::kSentinel, parity})) return false;
+    if (!all_packets(by_16, {Use::kSentinel, parity})) return false;
     for (uint64_t i = 0; i < by_16; ++i) {
       Words words{0, 0};
       std::memcpy(&words, payload + 16 * i, std::min<uint64_t>(16, head.bytes - 16 * i));
       if (words.high >> 32 == 0xFFFFFFFF) words.high -= uint64_t{1} << 32;
-      rings_[head.slot + i] = words;
+      rings_[slot_of(i)] = words;
     }
     return true;
   }
@@ -176,17 +191,17 @@ struct Stage {
   protocol::RingLayout layout{kRingBytes, {kWorld, 1}};
   std::vector<Use> uses = uses_of(layout);
   control::GroupSegments segments{0, kWorld, kGroupHash, &layout};
-  cpu::RemoteRanks remote{"127.0.0.1", 0, 0, false};
+  cpu::RemoteRanks remote{kWorld, "127.0.0.1", 0, 0, false};
   std::vector<Words> pristine{layout.total_slots()};
 
   Stage() {
-    segments.map_peers(std::vector<control::SegmentAddress>(kWorld), 0b110);
+    segments.map_peers(std::vector<control::SegmentAddress>(kWorld), RankSet::of_first(0b110));
     std::memcpy(pristine.data(), segments.rings(0), layout.total_bytes());
   }
   void renew() {
     std::memcpy(static_cast<void*>(segments.rings(0)), pristine.data(), layout.total_bytes());
     for (uint32_t rank = 0; rank < kWorld; ++rank) {
-      segments.control(rank).poison.store(0);
+      new (&segments.control(rank).poison) control::SharedPoison;
       segments.control(rank).closed.store(0);
     }
     remote.open(&segments, layout);
@@ -196,8 +211,8 @@ struct Stage {
 // A frame that is right but for some fields.
 void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source, const Expected& now,
                   uint32_t frames_waiting, std::vector<uint8_t>* out) {
-  constexpr std::array kSizes{0u,  1u,   7u,   8u,    9u,    16u,
-                              24u, 256u, 512u, 4096u, 4097u, static_cast<uint32_t>(kStateBytes)};
+  constexpr std::array kSizes{0u,  1u,   7u,   8u,    9u,     16u,    static_cast<uint32_t>(kPoisonBytes),
+                              24u, 256u, 512u, 4096u, 16384u, 16385u, static_cast<uint32_t>(kStateBytes)};
   FrameHead head{};
   head.bytes = input.ConsumeBool() ? input.PickValueInArray(kSizes) : input.ConsumeIntegralInRange<uint32_t>(0, 4200);
   head.kind = static_cast<FrameKind>(input.ConsumeIntegralInRange<uint16_t>(0, 7));
@@ -213,13 +228,14 @@ void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source
                                        stage.layout.transfer_ring_begin(source),
                                        stage.layout.transfer_ring_begin(source) + stage.layout.transfer_ring_slots(),
                                        stage.layout.total_slots()};
+  if (head.kind == FrameKind::kPackets) head.stride = input.PickValueInArray<uint16_t>({0, 32, 64, 96, 31});
   head.slot = static_cast<uint32_t>(input.PickValueInArray(begins)) + input.ConsumeIntegral<uint32_t>() % 64 - 8;
   switch (input.ConsumeIntegralInRange(0, 15)) {
     case 0:
       head.number = input.ConsumeIntegral<uint32_t>();
       break;
     case 1:
-      head.reserved = input.ConsumeIntegral<uint16_t>();
+      head.stride = input.ConsumeIntegral<uint16_t>();
       break;
     case 2:
       head.epoch = input.ConsumeIntegral<uint64_t>();
@@ -240,7 +256,7 @@ void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source
   out->insert(out->end(), bytes, bytes + sizeof head);
   const auto first = input.ConsumeBytes<uint8_t>(input.ConsumeIntegralInRange<size_t>(0, 24));
   const auto rest = input.ConsumeIntegral<uint8_t>();
-  for (uint32_t i = 0; i < std::min<uint32_t>(head.bytes, 5000); ++i)
+  for (uint32_t i = 0; i < std::min<uint32_t>(head.bytes, 17000); ++i)
     out->push_back(i < first.size() ? first[i] : rest);
 }
 
@@ -294,11 +310,14 @@ class Attempt {
   void give(size_t count) {
     if (count == waiting_.size()) frames_waiting_ = 0;
     given_ += count;
-    if (!has_ended_ && count != 0) {
-      require(::send(far_.get(), waiting_.data(), count, MSG_NOSIGNAL) == static_cast<ssize_t>(count),
+    // In parts, because the frames that wait can be more than a socket holds.
+    for (size_t sent = 0; !has_ended_ && sent < count;) {
+      const size_t part = std::min(count - sent, kMostBytes);
+      require(::send(far_.get(), waiting_.data() + sent, part, MSG_NOSIGNAL) == static_cast<ssize_t>(part),
               "a socket takes an attempt");
-      expected_.take(waiting_.data(), count);
+      expected_.take(waiting_.data() + sent, part);
       receive();
+      sent += part;
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
     require_as_expected();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <list>
 #include <vector>
 
@@ -60,11 +61,14 @@ struct End {
   bool expects(uint32_t rank) const { return rank > self.rank && rank < kWorld; }
   size_t handshake_bytes() const { return dials ? sizeof(Reply) + sizeof link::kWelcome : sizeof(Hello) + kProofBytes; }
 
-  void hear(const Text& text) {
-    if (state != Candidate::State::kWaits || text.empty()) return;
-    require(::send(far.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()),
-            "a socket takes an attempt");
+  // False if this end has yet to read what it heard before: hundreds of small pieces fill a socket.
+  bool hear(const Text& text) {
+    if (state != Candidate::State::kWaits || text.empty()) return true;
+    const ssize_t sent = ::send(far.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) return false;
+    require(sent == static_cast<ssize_t>(text.size()), "a socket takes an attempt");
     heard.insert(heard.end(), text.begin(), text.end());
+    return true;
   }
   void go_on() {
     if (state != Candidate::State::kWaits) return;
@@ -116,7 +120,11 @@ class Stranger {
         go_on(ends_.back());
       } else {
         End& to = any(input);
-        to.hear(text(input, to));
+        const Text said = text(input, to);
+        if (!to.hear(said)) {
+          go_on(to);
+          require(to.hear(said), "an end that waits has read all that it heard");
+        }
         if (input.ConsumeBool()) go_on(to);
       }
     }

@@ -60,7 +60,9 @@ void try_memory(FlightRecord* record, const control::TickClock& clock, const uin
   }
   const auto own = input.ConsumeIntegralInRange<uint32_t>(0, static_cast<uint32_t>(ranks.size()) - 1);
   const auto word = input.ConsumeIntegral<uint64_t>();
-  const control::Poison poison = control::Poison::unpack(word);
+  RankSet::Words concerned{};
+  for (uint64_t& bits : concerned) bits = input.ConsumeIntegral<uint64_t>();
+  const control::Poison poison = control::Poison::of(word, RankSet(concerned));
   require((word == 0) == (poison.status == NVRAR_OK), "a poison word is a failure");
   const std::string running = input.ConsumeBool() ? describe(ranks[own].call) : "";
   const std::string sentence = describe_failure(poison, own, running, input.ConsumeIntegral<uint64_t>(), ranks);

@@ -50,7 +50,11 @@ extern "C" {
 
 #define NVRAR_UNIQUE_ID_BYTES 256
 #define NVRAR_DESCRIPTOR_BYTES 512
+/* A group on the CPU has at most so many ranks, in at most NVRAR_MAX_NODES nodes; a group on GPUs has at most
+ * NVRAR_MAX_RANKS_PER_NODE. */
 #define NVRAR_MAX_RANKS_PER_NODE 8
+#define NVRAR_MAX_NODES 64
+#define NVRAR_MAX_WORLD_SIZE (NVRAR_MAX_NODES * NVRAR_MAX_RANKS_PER_NODE)
 /* The largest number of rules in a tuning table. */
 #define NVRAR_MAX_TUNING_RULES 128
 /* The number of calls that a rank's flight record keeps. */
@@ -125,12 +129,14 @@ typedef struct nvrar_config {
   uint32_t size;          /* sizeof(nvrar_config) */
   int32_t backend;        /* NVRAR_BACKEND_* */
   int32_t rank;           /* 0 <= rank < world_size */
-  int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_RANKS_PER_NODE */
+  int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_WORLD_SIZE; on GPUs NVRAR_MAX_RANKS_PER_NODE */
   int32_t device;         /* device ordinal; ignored by the CPU backend */
-  int32_t ranks_per_node; /* each node has this many consecutive ranks, the last node may have fewer; 0 (or world_size
-                             and more): all ranks are in one node */
+  int32_t ranks_per_node; /* divides the ranks of one host into nodes: each has this many consecutive ranks, the last
+                             node may have fewer; 0 (or world_size and more): every host is a node. A node has at most
+                             NVRAR_MAX_RANKS_PER_NODE ranks */
   uint64_t ring_bytes;    /* size of one sentinel area, which is what a rank receives in one hop of one launch; 0: the
-                             backend's default */
+                             backend's default. At least 8 KiB, 32 KiB in several nodes; with more than
+                             NVRAR_MAX_RANKS_PER_NODE ranks 96 KiB, and 1 KiB for each rank */
   uint64_t timeout_ns;    /* the longest that a call may go without progress; restarts with each launch of a collective,
                              and in a batch whenever any of its transfers makes progress; > 0 */
   /* The CPU backend ignores the fields from here to `reserved`, except for join_timeout_ns. */
@@ -223,6 +229,7 @@ typedef struct nvrar_failure {
                           different call (NVRAR_MISMATCH), or is the one that was lost (NVRAR_PEER_LOST) */
   int32_t origin;      /* the rank that found the failure: the other end of the connection (NVRAR_PEER_LOST) */
   uint32_t reserved;   /* 0 */
+  uint64_t missing_from_128[6]; /* as missing, for the ranks from 128 on */
 } nvrar_failure;
 
 /* The connection to a rank on another host. */

@@ -1,16 +1,16 @@
 /* How the launches of one rank follow each other on a GPU with programmatic dependent launch (docs/protocol.md 4 to 6):
- * each block finds its launch's number, and proves that no other launch is in flight, although the launch may start
+ * each warp finds its launch's number, and proves that no other launch is in flight, although the launch may start
  * before the one before it has completed. README.md says what is modelled; ./check runs it, right and with its mistakes. */
 
 #ifndef LAUNCHES
 #define LAUNCHES 4
 #endif
-#define BLOCKS 2
-/* The blocks of a launch: two, or in every other launch one. */
+#define WARPS 2
+/* The warps of a launch, of one block or of two, which makes no difference here: two, or in every other launch one. */
 #if defined(UNEVEN)
 #define SIZE(l) (1 + (l) % 2)
 #else
-#define SIZE(l) BLOCKS
+#define SIZE(l) WARPS
 #endif
 /* Eager launches have tags of their own; replays of a graph of so many launches repeat them. */
 #if defined(GRAPH)
@@ -20,11 +20,12 @@
 #endif
 
 /* The rank's state in device memory. */
-byte claims[BLOCKS];
-byte exits[BLOCKS], own_epoch[BLOCKS];  /* written together */
+byte claims[WARPS];
+byte exits[WARPS], own_epoch[WARPS];  /* written together */
 byte latest_epoch, latest_tag;          /* written together */
 
-/* What the GPU counts of a launch. A block that has ended counts as one that lets the next launch start. */
+/* What the GPU counts of a launch. A warp that has ended counts as one that lets the next launch start. The first warp
+ * of a block to do so does it for the whole block, so it waits for the others. */
 byte let_next[LAUNCHES], ended[LAUNCHES];
 bit latest_stored[LAUNCHES];            /* a launch has completed when its stores are visible, too */
 #define COMPLETE(l) (ended[l] == SIZE(l) && latest_stored[l])
@@ -35,7 +36,12 @@ bit foreign_started[LAUNCHES], foreign_ended[LAUNCHES];
 #define MAY_START(l) (l == 0 || foreign_started[l - 1])
 #define BEFORE_IS_COMPLETE(l) (l == 0 || foreign_ended[l - 1])
 #else
-#define MAY_START(l) (l == 0 || let_next[l - 1] == SIZE(l - 1))
+#if defined(MISTAKE_FIRST_WARP_FOR_ALL)
+#define ENOUGH(l) 1
+#else
+#define ENOUGH(l) SIZE(l)
+#endif
+#define MAY_START(l) (l == 0 || let_next[l - 1] >= ENOUGH(l - 1))
 #define BEFORE_IS_COMPLETE(l) (l == 0 || COMPLETE(l - 1))
 #endif
 
@@ -44,12 +50,12 @@ bit wrong_number, false_overlap, sent_too_early, two_ahead;
 
 inline load() {
   if /* Two loads, which may be served in either order. */
-  :: seen_exits = exits[b]; seen_own = own_epoch[b]; atomic { seen_epoch = latest_epoch; seen_tag = latest_tag }
-  :: atomic { seen_epoch = latest_epoch; seen_tag = latest_tag }; atomic { seen_exits = exits[b]; seen_own = own_epoch[b] }
+  :: seen_exits = exits[w]; seen_own = own_epoch[w]; atomic { seen_epoch = latest_epoch; seen_tag = latest_tag }
+  :: atomic { seen_epoch = latest_epoch; seen_tag = latest_tag }; atomic { seen_exits = exits[w]; seen_own = own_epoch[w] }
   fi
 }
 
-proctype block(byte l; byte b) {
+proctype warp(byte l; byte w) {
   byte old, seen_exits, seen_own, seen_epoch, seen_tag, number;
   atomic {
     MAY_START(l) ->
@@ -58,7 +64,7 @@ proctype block(byte l; byte b) {
 #if defined(MISTAKE_EARLY_TRIGGER)
   let_next[l]++;
 #endif
-  atomic { old = claims[b]; claims[b]++ }
+  atomic { old = claims[w]; claims[w]++ }
 #if defined(MISTAKE_TRUSTED_GUESS)
   load();
 #endif
@@ -75,11 +81,11 @@ proctype block(byte l; byte b) {
 #if defined(EXCLUSIVE) && !defined(MISTAKE_EARLY_TRIGGER)
   let_next[l]++;
 #endif
-  if /* Whenever it becomes visible, also after the block has ended. */
-  :: b == 0 -> run store_latest(l)
+  if /* Whenever it becomes visible, also after the warp has ended. */
+  :: w == 0 -> run store_latest(l)
   :: else
   fi;
-  atomic { exits[b] = old + 1; own_epoch[b] = number }
+  atomic { exits[w] = old + 1; own_epoch[w] = number }
 #if !defined(EXCLUSIVE) && !defined(MISTAKE_EARLY_TRIGGER)
   let_next[l]++;
 #endif
@@ -101,10 +107,10 @@ proctype foreign(byte l) {
 #endif
 
 init {
-  byte l, b;
+  byte l, w;
   atomic {
     for (l : 0 .. LAUNCHES - 1) {
-      for (b : 0 .. SIZE(l) - 1) { run block(l, b) }
+      for (w : 0 .. SIZE(l) - 1) { run warp(l, w) }
 #if defined(FOREIGN)
       run foreign(l)
 #endif

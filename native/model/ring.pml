@@ -12,7 +12,15 @@
 #define NODE_SIZE 2
 #endif
 
+#if defined(NODES_2_1_1)
+#define NODE(r) ((r) < 2 -> 0 : (r) - 1)
+#define FIRST_OF(node) ((node) == 0 -> 0 : (node) + 1)
+#define SIZE_OF(node) ((node) == 0 -> 2 : 1)
+#else
 #define NODE(r) ((r) / NODE_SIZE)
+#define FIRST_OF(node) ((node) * NODE_SIZE)
+#define SIZE_OF(node) (N - FIRST_OF(node) < NODE_SIZE -> N - FIRST_OF(node) : NODE_SIZE)
+#endif
 #define SAME_NODE(a, b) (NODE(a) == NODE(b))
 #define THIRD (N > 2 -> 2 : 0)
 
@@ -59,9 +67,18 @@
 #define HEADER_PARITY(e) ((e) % 2)
 #endif
 
-/* Areas of a rank's memory. Those of sentinel packets come last. */
-#define HEADERS 0
-#define EPOCH_HOP(h) (h)    /* h is 1 or 2 */
+/* With BY_NODES, headers go up within the node, across between one rank of each two nodes, and down within the node: groups
+ * of more ranks than a node has. Each of these stages has an area. */
+#if defined(BY_NODES)
+#define STAGE stage
+#define HEADER_AREAS 3
+#else
+#define STAGE 0
+#define HEADER_AREAS 1
+#endif
+
+/* Areas of a rank's memory. Those of headers come first, those of sentinel packets last. */
+#define EPOCH_HOP(h) (HEADER_AREAS - 1 + (h))    /* h is 1 or 2 */
 #if defined(MISTAKE_SHARED_KINDS)
 #define SENTINEL_HOP(h) (h)
 #define SENTINEL_HOPS 1
@@ -71,17 +88,17 @@
 #define SENTINEL_HOPS 1
 #define AREAS 4
 #elif CALLS >= HIERARCHICAL
-#define SENTINEL_HOP(h) (2 + (h))
+#define SENTINEL_HOP(h) (HEADER_AREAS + 1 + (h))
 #define SENTINEL_HOPS 3
-#define AREAS 6
+#define AREAS (HEADER_AREAS + 5)
 #elif CALLS >= TWO_SHOT_EPOCH
-#define SENTINEL_HOP(h) (2 + (h))
+#define SENTINEL_HOP(h) (HEADER_AREAS + 1 + (h))
 #define SENTINEL_HOPS 2
-#define AREAS 5
+#define AREAS (HEADER_AREAS + 4)
 #else
-#define SENTINEL_HOP(h) 2
+#define SENTINEL_HOP(h) (HEADER_AREAS + 1)
 #define SENTINEL_HOPS 1
-#define AREAS 3
+#define AREAS (HEADER_AREAS + 2)
 #endif
 
 #define SLOT(area, owner, parity, source) ((((area) * N + (owner)) * 2 + (parity)) * N + (source))
@@ -264,13 +281,27 @@ inline leave(first) {
 #define PLACE(e, source) (source)
 #endif
 #define DATA_SLOT(call, hop, e, owner, source) SLOT(AREA(call, hop), owner, DATA_PARITY(e), PLACE(e, source))
-#define HEADER_SLOT(owner, e, source) SLOT(HEADERS, owner, HEADER_PARITY(e), source)
+#define HEADER_SLOT(owner, e, source) SLOT(STAGE, owner, HEADER_PARITY(e), source)
+#define EDGE(e, a, b) (SENDS(call, e, 1, a, b) || SENDS(call, e, 1, b, a))
+#define TELLS(a, b) ((a) == FIRST_OF(NODE(a)) + NODE(b) % SIZE_OF(NODE(a)))
 #if defined(MISTAKE_HEADERS_WITHIN_NODE)
 #define NEEDS_HEADER(a, b) ((a) != (b) && SAME_NODE(a, b))
+#elif defined(MISTAKE_EVIDENCE_ON_WRITTEN_EDGES)
+#define NEEDS_HEADER(a, b) ((a) != (b) && EDGE(e, a, b))
+#elif defined(BY_NODES)
+#define NEEDS_HEADER(a, b) \
+  ((a) != (b) && (stage == 1 -> !SAME_NODE(a, b) && TELLS(a, b) && TELLS(b, a) : SAME_NODE(a, b)))
 #else
 #define NEEDS_HEADER(a, b) ((a) != (b))
 #endif
-#define HEADER_IS_HERE(e, source) (!NEEDS_HEADER(source, me) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e))
+/* Hierarchical waits for the headers of its node, then for those of the others once it has sent them its node's sums. */
+#if CALLS >= HIERARCHICAL && !defined(BY_NODES)
+#define IN_TWO_PARTS
+#define WAITS_FOR_HEADER(a, b) (NEEDS_HEADER(a, b) && (call != HIERARCHICAL || (SAME_NODE(a, b) -> !exchanged : exchanged)))
+#else
+#define WAITS_FOR_HEADER(a, b) NEEDS_HEADER(a, b)
+#endif
+#define HEADER_IS_HERE(e, source) (!WAITS_FOR_HEADER(source, me) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e))
 #if defined(NO_HEADERS)
 #define HEADERS_ARE_HERE(e) true
 #elif N == 2
@@ -382,7 +413,7 @@ inline take_headers(e) {
 #if !defined(NO_HEADERS)
   for (source : 0 .. N - 1) {
     if
-    :: NEEDS_HEADER(source, me) ->
+    :: WAITS_FOR_HEADER(source, me) ->
       slot = HEADER_SLOT(me, e, source);
       PROPERTY(other_epoch_taken, memory[slot] % DIFFERS == e);
       unread[slot] = 0;
@@ -409,8 +440,16 @@ inline take_headers(e) {
   fi
 #elif defined(LINKS)
 #define FIRST_SENDS(e) send_hop(e); send_headers(e, differs)
+#elif defined(MISTAKE_EARLY_NODE_HEADER)    /* before the ranks of the node have entered */
+#define FIRST_SENDS(e) send_headers(e, differs); stage = 1; send_headers(e, differs); stage = 0; send_hop(e)
 #else
 #define FIRST_SENDS(e) send_headers(e, differs); send_hop(e)
+#endif
+
+#if defined(MISTAKE_NO_LAST_HEADER)
+#define LAST_STAGE 1
+#else
+#define LAST_STAGE 2
 #endif
 
 /* The end of a wait that found nothing. */
@@ -424,15 +463,36 @@ inline take_headers(e) {
   :: atomic { DEADLINE_MAY_PASS -> poison_all(me); goto failed }
 
 /* On to the next wait, or to the end of the call. */
+#if defined(IN_TWO_PARTS)
+#define NEXT_WAIT                                                                      \
+  next_packet(e);                                                                      \
+  if                                                                                   \
+  :: call == HIERARCHICAL && hop == 2 && !exchanged -> exchanged = 1; goto headers     \
+  :: hop != 0 && !(call == HIERARCHICAL && hop == 2 && !exchanged) -> goto take        \
+  :: else -> exchanged = 0; goto result                                                \
+  fi
+#else
 #define NEXT_WAIT                    \
   next_packet(e);                    \
   if                                 \
   :: hop != 0 -> goto take           \
   :: else -> goto result             \
   fi
+#endif
 
 active [N] proctype rank() {
-  byte e, peer, source, slot, call, differs;
+  byte e, peer, source, call, differs;
+#if SLOTS > 255
+  short slot;
+#else
+  byte slot;
+#endif
+#if defined(BY_NODES)
+  byte stage;
+#endif
+#if defined(IN_TWO_PARTS)
+  bit exchanged;
+#endif
   byte hop = 1;
 #if defined(MISTAKE_CALL_AFTER_FAILURE)
 #define MAY_CALL (e < EPOCHS)
@@ -474,9 +534,26 @@ enter:
     atomic { clear_epoch(e - 1) }
 #endif
 
+headers:
     if
     :: atomic { HEADERS_ARE_HERE(e) ->
         take_headers(e);
+#if defined(BY_NODES)
+        if
+        :: stage < LAST_STAGE ->
+          stage++;
+#if defined(MISTAKE_EARLY_NODE_HEADER)
+          if
+          :: stage == 2 -> send_headers(e, differs)
+          :: else
+          fi;
+#else
+          send_headers(e, differs);
+#endif
+          goto headers
+        :: else -> stage = 0
+        fi;
+#endif
 #if defined(MISTAKE_EARLY_HEADER)
         if
         :: e < EPOCHS -> send_headers(e + 1, 0)
@@ -529,6 +606,12 @@ result:
       hop = 1;
       goto enter;
 failed:
+#if defined(BY_NODES)
+      stage = 0;
+#endif
+#if defined(IN_TWO_PARTS)
+      exchanged = 0;
+#endif
       /* The caller tries again, as if it had not read the error. */
       source = 0;
       slot = 0;

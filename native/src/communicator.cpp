@@ -21,7 +21,8 @@
 namespace nvrar {
 namespace {
 
-static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE, "the rings have a place for every rank of the C ABI");
+static_assert(protocol::kMaxRanks == NVRAR_MAX_RANKS_PER_NODE && protocol::kMaxNodes == NVRAR_MAX_NODES,
+              "the rings have a place for every rank of the C ABI");
 
 // Far longer than a waiting call needs to see its poison; only a defect can reach this limit.
 constexpr uint64_t kLeaveLimitNs = 10'000'000'000;
@@ -38,10 +39,28 @@ protocol::Topology topology_of(const nvrar_config& config) noexcept {
   return {static_cast<uint32_t>(config.world_size), static_cast<uint32_t>(std::min(node, config.world_size))};
 }
 
+// Of nodes on several hosts, connecting checks this.
+void check_nodes(const nvrar_config& config) {
+  const protocol::Topology topology = topology_of(config);
+  if (topology.nodes() == 1 && config.link_address[0] != 0) return;
+  if (topology.largest > protocol::kMaxRanks) {
+    invalid("a node has at most " + std::to_string(protocol::kMaxRanks) + " ranks, and ranks_per_node " +
+            std::to_string(config.ranks_per_node) + " makes nodes of " + std::to_string(topology.largest) +
+            " for a world size of " + std::to_string(config.world_size));
+  }
+  if (topology.nodes() > protocol::kMaxNodes) {
+    invalid("a group has at most " + std::to_string(protocol::kMaxNodes) + " nodes, and ranks_per_node " +
+            std::to_string(config.ranks_per_node) + " makes " + std::to_string(topology.nodes()) +
+            " for a world size of " + std::to_string(config.world_size));
+  }
+}
+
 const nvrar_config& check_config(const nvrar_config& config) {
-  if (config.world_size < 1 || config.world_size > NVRAR_MAX_RANKS_PER_NODE) {
-    invalid("a world size of " + std::to_string(config.world_size) + " is not between 1 and " +
-            std::to_string(NVRAR_MAX_RANKS_PER_NODE));
+  const bool on_gpus = config.backend == NVRAR_BACKEND_CUDA;
+  const int32_t most = on_gpus ? NVRAR_MAX_RANKS_PER_NODE : NVRAR_MAX_WORLD_SIZE;
+  if (config.world_size < 1 || config.world_size > most) {
+    invalid("a world size of " + std::to_string(config.world_size) + " is not between 1 and " + std::to_string(most) +
+            (on_gpus ? ", the most that a group on GPUs has" : ""));
   }
   if (config.rank < 0 || config.rank >= config.world_size) {
     invalid("rank " + std::to_string(config.rank) + " is not in a group of " + std::to_string(config.world_size));
@@ -49,6 +68,7 @@ const nvrar_config& check_config(const nvrar_config& config) {
   if (config.ranks_per_node < 0) {
     invalid("ranks_per_node " + std::to_string(config.ranks_per_node) + " is negative");
   }
+  check_nodes(config);
   if (config.memory < NVRAR_MEMORY_AUTO || config.memory > NVRAR_MEMORY_LOCAL) {
     invalid("there is no symmetric memory " + std::to_string(config.memory));
   }
@@ -77,12 +97,16 @@ const nvrar_config& check_config(const nvrar_config& config) {
   }
   const uint64_t ring_bytes = config.ring_bytes;
   const bool nodes = topology_of(config).nodes() > 1;
-  const uint64_t ring_min = nodes ? protocol::kMinRingBytesOfNodes : protocol::kMinRingBytes;
+  const uint64_t ring_min = protocol::min_ring_bytes(static_cast<uint32_t>(config.world_size), nodes);
   if (ring_bytes != 0 && (ring_bytes < ring_min || ring_bytes > protocol::kMaxRingBytes ||
                           ring_bytes % protocol::kRingGranularityBytes != 0)) {
     invalid("ring_bytes " + std::to_string(ring_bytes) + " is not a multiple of " +
             std::to_string(protocol::kRingGranularityBytes) + " between " + std::to_string(ring_min) + " and " +
-            std::to_string(protocol::kMaxRingBytes) + (nodes ? " (for a group of several nodes)" : ""));
+            std::to_string(protocol::kMaxRingBytes) +
+            (config.world_size > NVRAR_MAX_RANKS_PER_NODE
+                 ? " (for a group of " + std::to_string(config.world_size) + " ranks)"
+             : nodes ? " (for a group of several nodes)"
+                     : ""));
   }
   probe(config.backend);
   return config;
@@ -333,9 +357,8 @@ void Communicator::require_ready() {
   if (!connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "this communicator is not connected: nvrar_connect comes first");
   }
-  const control::Poison before = member_->poisoned();
-  if (before.status != NVRAR_OK && !protocol::planted(protocol::Defect::kIgnoredPoison)) [[unlikely]]
-    throw_poisoned(before, "");
+  if (member_->has_failed() && !protocol::planted(protocol::Defect::kIgnoredPoison)) [[unlikely]]
+    throw_poisoned(member_->poisoned(), "");
 }
 
 void Communicator::run(const Call& call, uint64_t stream) {
@@ -353,9 +376,9 @@ void Communicator::run(const Call& call, uint64_t stream) {
   }
 
   running_.store(sequence_, std::memory_order_release);
-  control::Poison poison;
+  bool good = false;
   try {
-    poison = member_->run(call, plan, record, stream);
+    good = member_->run(call, plan, record, stream);
   } catch (const std::exception& error) {
     const control::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(record, error);
@@ -363,8 +386,8 @@ void Communicator::run(const Call& call, uint64_t stream) {
     running_.store(0, std::memory_order_release);
     throw;
   }
-  if (poison.status != NVRAR_OK) [[unlikely]]
-    throw_poisoned(poison, describe(record));
+  if (!good) [[unlikely]]
+    throw_poisoned(member_->poisoned(), describe(record));
   running_.store(0, std::memory_order_release);
 }
 
@@ -373,16 +396,17 @@ void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
   require_ready();
   check_batch(transfers, count, member_->rank(), member_->world());
   BatchResult result;
-  control::Poison poison;
+  bool good = false;
   try {
-    poison = member_->run_batch(transfers, count, sequence_, stream, &result);
+    good = member_->run_batch(transfers, count, sequence_, stream, &result);
   } catch (const std::exception& error) {
     const control::Poison after = member_->poisoned();
     if (after.status == NVRAR_SYSTEM && after.origin == member_->rank()) throw_half_enqueued(result.call, error);
     throw;
   }
-  if (poison.status == NVRAR_OK) [[likely]]
+  if (good) [[likely]]
     return;
+  const control::Poison poison = member_->poisoned();
   if (result.status == NVRAR_MISMATCH && poison.status == NVRAR_MISMATCH && poison.origin == member_->rank()) {
     const std::lock_guard lock(sentence_mutex_);
     poison_sentence_ = describe_meeting(result);
@@ -437,7 +461,7 @@ std::vector<RankActivity> Communicator::activities() const {
 }
 
 void Communicator::abort() noexcept {
-  member_->poison({NVRAR_ABORTED, member_->rank(), 0, running_.load(std::memory_order_acquire)});
+  member_->poison({NVRAR_ABORTED, member_->rank(), {}, running_.load(std::memory_order_acquire)});
 }
 
 nvrar_failure Communicator::failure() const noexcept {
@@ -446,7 +470,12 @@ nvrar_failure Communicator::failure() const noexcept {
   failure.size = sizeof failure;
   failure.status = poison.status;
   failure.sequence = poison.sequence;
-  failure.missing[0] = poison.is_of_leaving() ? 0 : poison.ranks;
+  if (!poison.is_of_leaving()) {
+    const RankSet::Words& words = poison.ranks.words();
+    std::copy_n(words.begin(), std::size(failure.missing), failure.missing);
+    std::copy_n(words.begin() + std::size(failure.missing), std::size(failure.missing_from_128),
+                failure.missing_from_128);
+  }
   failure.origin = static_cast<int32_t>(poison.origin);
   return failure;
 }

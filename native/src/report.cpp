@@ -15,17 +15,24 @@ struct Clause {
   std::vector<uint32_t> ranks;
 };
 
+// More ranks than this are named by ranges.
+constexpr size_t kMostNamed = 8;
+
+// "rank 3", "ranks 0, 1, 3", "ranks 0 to 62, 64, 66 to 127".
 std::string name_ranks(const std::vector<uint32_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    const size_t first = i;
+    while (ranks.size() > kMostNamed && i + 1 < ranks.size() && ranks[i + 1] == ranks[i] + 1) ++i;
+    if (i != first) text += (i == first + 1 ? ", " : " to ") + std::to_string(ranks[i]);
+  }
   return text;
 }
 
-std::vector<uint32_t> ranks_of(uint8_t bits) {
+std::vector<uint32_t> ranks_of(const RankSet& set) {
   std::vector<uint32_t> ranks;
-  for (uint32_t r = 0; r < protocol::kMaxRanks; ++r) {
-    if ((bits >> r & 1) != 0) ranks.push_back(r);
-  }
+  set.each([&](uint32_t rank) { ranks.push_back(rank); });
   return ranks;
 }
 
@@ -105,7 +112,7 @@ std::string describe_failure(const control::Poison& poison, uint32_t own, const 
   switch (poison.status) {
     case NVRAR_MISMATCH:
       // Without a rank, no rank differed from another.
-      if (poison.ranks == 0) {
+      if (poison.ranks.empty()) {
         return "launches of the group overlapped on " + origin + in_call +
                ": its calls need one order, by one stream or by events between streams";
       }

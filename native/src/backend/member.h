@@ -34,13 +34,13 @@ class Member {
   // Throws Error.
   virtual void map_peers(const std::vector<Descriptor>& descriptors) = 0;
 
-  // Runs the call to its end, or enqueues it on the stream. A failure poisons this member and its peers. Returns the
-  // poison.
-  virtual control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) = 0;
+  // Runs the call to its end, or enqueues it on the stream. A failure poisons this member and its peers. False: it is
+  // poisoned.
+  virtual bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) = 0;
   // Does the same for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc, nothing was
   // done.
-  virtual control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
-                                    uint64_t stream, BatchResult* result) = 0;
+  virtual bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                         BatchResult* result) = 0;
   // Records a call that has nothing to do.
   virtual void record_empty(const nvrar_call& record) noexcept {
     segments_->own().flight.begin(record, NVRAR_CALL_DONE);
@@ -57,6 +57,8 @@ class Member {
   // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
   virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }
 
+  // Whether this member is poisoned, also by a failure of enqueued work: what every call asks.
+  virtual bool has_failed() noexcept { return segments_->own().poison.is_set(std::memory_order_seq_cst); }
   // The poison; includes failures of enqueued work.
   virtual control::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const control::Poison& poison) noexcept { segments_->poison(poison); }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "common/rank_set.h"
 #include "protocol/point_to_point.h"
 
 namespace nvrar {
@@ -15,9 +16,9 @@ namespace nvrar {
 void check_batch(const nvrar_transfer* transfers, uint32_t count, uint32_t rank, uint32_t world);
 
 struct BatchResult {
-  nvrar_status status = NVRAR_OK;  // NVRAR_ABORTED: the poison says why
-  uint8_t ranks = 0;  // bit r: rank r was missing (NVRAR_TIMEOUT) or made a different transfer (NVRAR_MISMATCH)
-  nvrar_call call{};  // the transfer that failed, or the first that had not completed
+  nvrar_status status = NVRAR_OK;     // NVRAR_ABORTED: the poison says why
+  RankSet ranks{};                    // that were missing (NVRAR_TIMEOUT) or made a different transfer (NVRAR_MISMATCH)
+  nvrar_call call{};                  // the transfer that failed, or the first that had not completed
   protocol::TransferHeader theirs{};  // NVRAR_MISMATCH: the header that was received
 };
 

@@ -2,15 +2,21 @@
 #ifndef NVRAR_CALL_LAUNCH_SHAPE_H
 #define NVRAR_CALL_LAUNCH_SHAPE_H
 
+#include <array>
 #include <cstdint>
 
 namespace nvrar {
 
-// The sizes that a block of a kernel can have.
+// Measured: the largest launches, in tiles, in which a block processes 1, 2 and 4 tiles at once. Small blocks start and
+// end sooner, but many blocks take long to start.
+using TilesOfSmallBlocks = std::array<uint32_t, 3>;
+
+// The sizes that a launch of a kernel can have.
 struct KernelShape {
   uint32_t threads_per_tile = 1;
-  uint32_t more_threads = 0;  // of a block, independent of the number of its tiles
-  uint32_t max_tiles = 1;     // the most tiles that a block can process at once
+  uint32_t max_tiles = 1;    // the most tiles that a block can process at once
+  uint32_t more_blocks = 0;  // of a launch, that process no tiles
+  TilesOfSmallBlocks tiles_of_small_blocks{};
 };
 
 // On the CPU, the calling thread is the one block, with one tile.
@@ -21,14 +27,7 @@ struct LaunchShape {
   bool single = true;            // no block repeats
 };
 
-// Limits of a backend, measured.
-struct ShapeLimits {
-  uint32_t blocks_of_one_tile = 1;     // with at most this many tiles, each tile has a block of its own
-  uint32_t tiles_of_small_blocks = 1;  // small blocks start and end sooner, so larger ones are used only if there are
-                                       // not enough blocks
-};
-
-// How many blocks a launch may have.
+// How many blocks a launch may have, more than the kernel's more_blocks.
 struct BlockLimits {
   uint32_t resident = 1;  // all of them run at once
   // If no block repeats, and blocks start in the order of their indices. A block that repeats may wait for a tile that
@@ -37,8 +36,7 @@ struct BlockLimits {
 };
 
 // The shape of a launch with this many tiles.
-LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const BlockLimits& most,
-                     const ShapeLimits& limits) noexcept;
+LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const BlockLimits& most) noexcept;
 
 }  // namespace nvrar
 

@@ -14,8 +14,10 @@ using protocol::SentinelPacket;
 using protocol::Topology;
 
 int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
-  if (bytes <= limits.one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
-  return topology.nodes() == 1 ? NVRAR_ALGORITHM_TWO_SHOT : NVRAR_ALGORITHM_HIERARCHICAL;
+  if (!topology.is_large() && bytes <= limits.one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
+  // In nodes of one rank each, hierarchical would send a rank's whole message to every other one.
+  const bool in_nodes = topology.is_large() || (!topology.is_one_node() && topology.largest > 1);
+  return in_nodes ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT;
 }
 
 int32_t choice_of(const Call& call, uint64_t bytes, const Topology& topology, const TuningTable& tuning,
@@ -62,8 +64,9 @@ uint64_t run_bytes_of(PacketKind kind) noexcept {
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
                          const PlanLimits& limits) noexcept {
   const uint64_t area_runs = layout.area_runs(kind);
-  const uint64_t two_phase_runs =
-      std::min(area_runs, limits.two_phase_area_bytes / protocol::kPacketBytes / protocol::kRunPackets);
+  const uint64_t two_phase_runs = std::min(
+      area_runs, std::max<uint64_t>(limits.two_phase_area_bytes / protocol::kPacketBytes / protocol::kRunPackets,
+                                    layout.topology.world));
   switch (algorithm) {
     case Algorithm::kTwoShot:
       return protocol::TwoShotRuns{layout.topology}.runs_that_fit(two_phase_runs);
@@ -78,14 +81,14 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
 }  // namespace
 
 void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
-                 const BlockLimits& most, const PlanLimits& limits) noexcept {
+                 const BlockLimits& most) noexcept {
   const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
                                   : plan->algorithm == Algorithm::kHierarchical ? topology.largest
                                                                                 : 1;
   const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
   const auto shape = [&](uint64_t elements) {
     const uint64_t bytes = elements * element_bytes(call.data_type);
-    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most, limits.shape);
+    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most);
   };
   const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
   plan->shape = shape(plan->elements_per_launch);

@@ -28,12 +28,11 @@ struct PlanLimits {
   // A reduction of at most this size uses epoch packets: they need no clearing, and with so little data it does not
   // matter that they are twice as many.
   uint64_t epoch_reduction_bytes;
-  // By world size: an all-reduce of at most this size is one-shot.
+  // By world size: an all-reduce of at most this size is one-shot. In larger groups none is.
   uint64_t one_shot_bytes[protocol::kMaxRanks + 1];
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
-  // area.
+  // area, or one run of each rank.
   uint64_t two_phase_area_bytes;
-  ShapeLimits shape{};
 };
 
 // Measured with float32 and processes on two cores. Two-shot becomes faster than one-shot between 2 and 16 KB for up to
@@ -42,9 +41,11 @@ struct PlanLimits {
 constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
+// Two ranks send each other as much in two hops as in one.
 constexpr PlanLimits kLinkedPlanLimits = [] {
   PlanLimits limits = kCpuPlanLimits;
   limits.two_phase_area_bytes = 1 << 20;
+  limits.one_shot_bytes[2] = ~uint64_t{0};
   return limits;
 }();
 
@@ -53,7 +54,7 @@ Plan make_plan(const Call& call, const protocol::RingLayout& layout, const Tunin
                const PlanLimits& limits) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.
 void give_shapes(Plan* plan, const Call& call, const protocol::Topology& topology, const KernelShape& kernel,
-                 const BlockLimits& most, const PlanLimits& limits) noexcept;
+                 const BlockLimits& most) noexcept;
 
 }  // namespace nvrar
 

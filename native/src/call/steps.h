@@ -4,7 +4,7 @@
 #define NVRAR_CALL_STEPS_H
 
 #include "call/algorithm.h"
-#include "protocol/hierarchical.h"
+#include "protocol/doubling.h"
 #include "protocol/one_shot.h"
 #include "protocol/two_shot.h"
 
@@ -45,6 +45,9 @@ NVRAR_HD bool sum_steps(Port& port, Algorithm algorithm, const protocol::Launch&
       return protocol::two_shot<Packets>(port, launch);
     case Algorithm::kHierarchical:
       if constexpr (kNodes) {
+#if !defined(__CUDACC__)  // groups on GPUs have no more nodes than this
+        if (launch.topology().has_many_nodes()) return protocol::hierarchical_by_doubling<Packets>(port, launch);
+#endif
         protocol::DirectExchange exchange;
         return protocol::hierarchical<Packets>(port, exchange, launch);
       }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "common/rank_set.h"
 #include "control/flight_record.h"
 #include "protocol/ring_layout.h"
 
@@ -20,33 +21,68 @@ constexpr uint32_t kCacheLineBytes = 64;
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "atomics shared between processes must hold no lock");
 
-// A failure packed into one word, so that the first one wins as a whole: its status, the rank where it happened, the
-// ranks that it concerns, and its call.
+// A failure: its status, the rank where it happened, the ranks that it concerns, and its call.
 struct Poison {
   nvrar_status status = NVRAR_OK;
   uint32_t origin = 0;
-  // Bit r: rank r was missing (NVRAR_TIMEOUT), made a different call (NVRAR_MISMATCH), was lost (NVRAR_PEER_LOST), or
-  // left and so ended calls that waited for it (NVRAR_ABORTED).
-  uint8_t ranks = 0;
+  // Those that were missing (NVRAR_TIMEOUT), made a different call (NVRAR_MISMATCH), were lost (NVRAR_PEER_LOST), or
+  // left and so ended calls that waited for them (NVRAR_ABORTED).
+  RankSet ranks{};
   uint64_t sequence = 0;
 
-  static_assert(protocol::kMaxRanks <= 8, "ranks holds a bit per rank");
-
   static Poison of_leaving(uint32_t rank, uint64_t sequence) noexcept {
-    return {NVRAR_ABORTED, rank, static_cast<uint8_t>(1u << rank), sequence};
+    return {NVRAR_ABORTED, rank, RankSet::of(rank), sequence};
   }
-  bool is_of_leaving() const noexcept { return status == NVRAR_ABORTED && ranks != 0; }
+  bool is_of_leaving() const noexcept { return status == NVRAR_ABORTED && !ranks.empty(); }
 
-  uint64_t pack() const noexcept {
-    return static_cast<uint64_t>(status) | uint64_t{origin} << 8 | uint64_t{ranks} << 16 | sequence << 24;
-  }
+  // All but the ranks in one word, which is not 0 for a failure.
+  uint64_t word() const noexcept { return static_cast<uint64_t>(status) | uint64_t{origin} << 8 | sequence << 24; }
   // A word that this library cannot have written counts as a failure, too.
-  static Poison unpack(uint64_t word) noexcept {
+  static Poison of(uint64_t word, const RankSet& ranks) noexcept {
     const auto status = static_cast<uint32_t>(word & 0xFF);
     const bool is_failure = status != NVRAR_OK && status <= NVRAR_PEER_LOST;
     return {word == 0 || is_failure ? static_cast<nvrar_status>(status) : NVRAR_INTERNAL,
-            static_cast<uint32_t>(word >> 8 & 0xFF), static_cast<uint8_t>(word >> 16 & 0xFF), word >> 24};
+            static_cast<uint32_t>(word >> 8 & 0xFFFF), ranks, word >> 24};
   }
+};
+static_assert(protocol::kMaxWorld == NVRAR_MAX_WORLD_SIZE && protocol::kMaxWorld <= 0x10000,
+              "a word has room for every rank");
+
+// A set of ranks that other threads and processes read while it changes.
+class SharedRankSet {
+ public:
+  void store(const RankSet& ranks) noexcept {
+    for (uint32_t i = 0; i < RankSet::kWords; ++i) words_[i].store(ranks.words()[i], std::memory_order_release);
+  }
+  RankSet load() const noexcept {
+    RankSet::Words words;
+    for (uint32_t i = 0; i < RankSet::kWords; ++i) words[i] = words_[i].load(std::memory_order_acquire);
+    return RankSet(words);
+  }
+
+ private:
+  std::atomic<uint64_t> words_[RankSet::kWords] = {};
+};
+
+// The first failure. Its word is stored at once, so that the first one wins as a whole; its ranks follow.
+class SharedPoison {
+ public:
+  // False: there is one already.
+  bool set(const Poison& poison) noexcept {
+    uint64_t none = 0;
+    if (!word_.compare_exchange_strong(none, poison.word(), std::memory_order_seq_cst)) return false;
+    ranks_.store(poison.ranks);
+    has_ranks_.store(1, std::memory_order_release);
+    return true;
+  }
+  bool is_set(std::memory_order order = std::memory_order_acquire) const noexcept { return word_.load(order) != 0; }
+  // Waits a moment for the ranks; they are missing if whoever found the failure was killed just then.
+  Poison get() const noexcept;
+
+ private:
+  std::atomic<uint64_t> word_{0};
+  std::atomic<uint32_t> has_ranks_{0};
+  SharedRankSet ranks_;
 };
 
 struct ControlBlock {
@@ -57,16 +93,16 @@ struct ControlBlock {
   uint64_t group_hash = 0;  // hash of the group's unique id
   uint64_t owner_base = 0;  // where the owner mapped it; identifies these bytes to the thread sanitizer
 
-  alignas(kCacheLineBytes) std::atomic<uint64_t> poison{0};
+  alignas(kCacheLineBytes) SharedPoison poison;
   std::atomic<uint32_t> closed{0};  // set when the owner has destroyed its communicator
 
   // The futex word, and the flag that says whether the owner sleeps and a wake needs a system call.
   alignas(kCacheLineBytes) std::atomic<uint32_t> doorbell{0};
   std::atomic<uint32_t> sleeping{0};
 
-  // The ranks that the owner waits for, a bit per rank, and the time when it last polled. They keep their value if the
-  // wait ends without success. A peer whose deadline passes uses them to find out which rank is really missing.
-  alignas(kCacheLineBytes) std::atomic<uint32_t> waits_for{0};
+  // The ranks that the owner waits for, and the time when it last polled. They keep their value if the wait ends
+  // without success. A peer whose deadline passes uses them to find out which rank is really missing.
+  alignas(kCacheLineBytes) SharedRankSet waits_for;
   std::atomic<uint64_t> looked_ns{0};
 
   alignas(kCacheLineBytes) FlightRecord flight;

@@ -11,6 +11,11 @@ constexpr uint64_t byte_at(int32_t value, int place) noexcept {
   return uint64_t{static_cast<uint8_t>(value)} << (8 * place);
 }
 constexpr int32_t byte_of(uint64_t word, int place) noexcept { return static_cast<int8_t>(word >> (8 * place)); }
+// A rank, or -1, in the two bytes from this place on.
+constexpr uint64_t rank_at(int32_t rank, int place) noexcept {
+  return uint64_t{static_cast<uint16_t>(rank)} << (8 * place);
+}
+constexpr int32_t rank_of(uint64_t word, int place) noexcept { return static_cast<int16_t>(word >> (8 * place)); }
 
 nvrar_call empty_call() noexcept {
   nvrar_call call{};
@@ -27,8 +32,8 @@ void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noe
   const uint64_t now = ticks_now();
   version_.store(whole(lap) - 1, std::memory_order_relaxed);
   transfers_.store(call.transfers, std::memory_order_release);
-  what_.store(byte_at(call.collective, 0) | byte_at(call.data_type, 1) | byte_at(call.op, 2) | byte_at(call.root, 3) |
-                  byte_at(call.algorithm, 4),
+  what_.store(byte_at(call.collective, 0) | byte_at(call.data_type, 1) | byte_at(call.op, 2) |
+                  byte_at(call.algorithm, 3) | rank_at(call.root, 4),
               std::memory_order_release);
   sequence_.store(call.sequence, std::memory_order_release);
   count_.store(call.count, std::memory_order_release);
@@ -53,8 +58,8 @@ bool FlightEntry::read(const TickClock::Look& look, uint64_t lap, nvrar_call* ca
   call->collective = byte_of(what, 0);
   call->data_type = byte_of(what, 1);
   call->op = byte_of(what, 2);
-  call->root = byte_of(what, 3);
-  call->algorithm = byte_of(what, 4);
+  call->algorithm = byte_of(what, 3);
+  call->root = rank_of(what, 4);
   call->state = static_cast<int32_t>(end & kStateMask);
   call->begin_ns = look.to_ns(begin);
   const bool ended = call->state != NVRAR_CALL_RUNNING && call->state != NVRAR_CALL_QUEUED;

@@ -9,17 +9,23 @@ namespace nvrar::control {
 
 GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings,
                              uint64_t ring_bytes)
-    : rank_(rank), world_(world) {
-  segments_[rank_] = SharedSegment::create(rings, rank_, world_, group_hash, ring_bytes);
+    : rank_(rank), world_(world), segments_(world), pids_(world) {
+  // Of a group that is larger than a node and not divided on this host, no more ranks can be here.
+  const bool spans = rings != nullptr && rings->topology.is_large() && rings->topology.is_one_node();
+  segments_[rank_] = SharedSegment::create(rings, rank_, spans ? protocol::kMaxRanks : world_, group_hash, ring_bytes);
+  own_ = &control(rank_);
 }
 
-void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, uint32_t remote) {
+void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, const RankSet& remote) {
+  // A page fault in a call would cost more than the call. In a large group on one host, the tables of all pages of all
+  // ranks would take more memory than the rings, and a rank uses few of them often.
+  const bool populated = world_ <= protocol::kMaxRanks;
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    const bool is_remote = (remote >> rank & 1) != 0;
+    const bool is_remote = remote.has(rank);
     pids_[rank] = is_remote ? 0 : addresses[rank].pid;
     if (rank == rank_) continue;
     segments_[rank] = is_remote ? SharedSegment::of_remote(rank, own().group_hash)
-                                : SharedSegment::map_peer(addresses[rank], rank, own().group_hash);
+                                : SharedSegment::map_peer(addresses[rank], rank, own().group_hash, populated);
   }
   // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
   // abort sees the peers, or the check of the poison after this store sees the abort.
@@ -31,16 +37,13 @@ bool GroupSegments::gone(uint32_t rank) const noexcept {
 }
 
 void GroupSegments::poison(const Poison& poison) noexcept {
-  uint64_t none = 0;
-  const bool first = own().poison.compare_exchange_strong(none, poison.pack(), std::memory_order_seq_cst);
-  const uint64_t word = first ? poison.pack() : none;
+  const Poison first = own().poison.set(poison) ? poison : own().poison.get();
   wake(own());
   if (!peers_mapped_.load(std::memory_order_seq_cst)) return;
   for (uint32_t rank = 0; rank < world_; ++rank) {
     if (rank == rank_) continue;
     ControlBlock& peer = control(rank);
-    none = 0;
-    if (peer.poison.compare_exchange_strong(none, word)) wake(peer);
+    if (peer.poison.set(first)) wake(peer);
   }
 }
 

@@ -3,7 +3,6 @@
 #ifndef NVRAR_CONTROL_GROUP_SEGMENTS_H
 #define NVRAR_CONTROL_GROUP_SEGMENTS_H
 
-#include <array>
 #include <atomic>
 #include <vector>
 
@@ -27,11 +26,11 @@ class GroupSegments {
   uint32_t rank() const noexcept { return rank_; }
   uint32_t world() const noexcept { return world_; }
   SegmentAddress address() const noexcept { return segments_[rank_].address(); }
-  // remote: the ranks on other hosts, one bit each, whose segments cannot be mapped. Throws NVRAR_SYSTEM.
-  void map_peers(const std::vector<SegmentAddress>& addresses, uint32_t remote = 0);
+  // remote: the ranks on other hosts, whose segments cannot be mapped. Throws NVRAR_SYSTEM.
+  void map_peers(const std::vector<SegmentAddress>& addresses, const RankSet& remote = {});
   // Valid for the own rank, and after map_peers for every rank.
   ControlBlock& control(uint32_t rank) const noexcept { return segments_[rank].control(); }
-  ControlBlock& own() const noexcept { return control(rank_); }
+  ControlBlock& own() const noexcept { return *own_; }
   protocol::Packet* rings(uint32_t rank) const noexcept { return segments_[rank].rings(); }
 
   // Empties the own rings, before any peer stores to them.
@@ -40,7 +39,7 @@ class GroupSegments {
   // Stores the failure unless there is one already, and gives the peers the same word. Never blocks. Any thread may
   // call.
   void poison(const Poison& poison) noexcept;
-  Poison poisoned() const noexcept { return Poison::unpack(own().poison.load(std::memory_order_seq_cst)); }
+  Poison poisoned() const noexcept { return own().poison.get(); }
 
   bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped_.load(std::memory_order_acquire); }
   bool closed(uint32_t rank) const noexcept { return control(rank).closed.load() != 0; }
@@ -54,8 +53,9 @@ class GroupSegments {
  private:
   uint32_t rank_;
   uint32_t world_;
-  std::array<SharedSegment, protocol::kMaxRanks> segments_;
-  std::array<int32_t, protocol::kMaxRanks> pids_{};  // 0 for ranks on other hosts
+  std::vector<SharedSegment> segments_;
+  ControlBlock* own_ = nullptr;
+  std::vector<int32_t> pids_;  // 0 for ranks on other hosts
   std::atomic<bool> peers_mapped_{false};
   TickClock clock_;
 };

@@ -21,15 +21,15 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
 
-Mapping map_shared(const FileDescriptor& file, uint64_t bytes) {
-  // MAP_POPULATE, because a page fault in a call would cost more than the call.
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+Mapping map_shared(const FileDescriptor& file, uint64_t bytes, bool populated) {
+  const int flags = MAP_SHARED | (populated ? MAP_POPULATE : 0);
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
   return base == MAP_FAILED ? Mapping() : Mapping(base, bytes);
 }
 
 }  // namespace
 
-SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world,
+SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t rank, uint32_t sharers,
                                     uint64_t group_hash, uint64_t ring_bytes) {
   const uint64_t bytes = kControlBytes + (rings == nullptr ? 0 : std::max(rings->total_bytes(), ring_bytes));
   SharedSegment segment;
@@ -37,7 +37,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
   // The memory is reserved before use, so that a full tmpfs or a quota is an error here and not a SIGBUS later.
   reserve_in_steps(
-      bytes, world, [] { return memory_room(); },
+      bytes, sharers, [] { return memory_room(); },
       [&](uint64_t offset, uint64_t step) {
         int failed = 0;
         do {
@@ -54,7 +54,7 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   if (::fcntl(segment.file_.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     throw Error(NVRAR_SYSTEM, "cannot fix the size of a shared memory segment: " + reason(errno));
   }
-  segment.mapping_ = map_shared(segment.file_, bytes);
+  segment.mapping_ = map_shared(segment.file_, bytes, true);
   if (!segment.mapping_) {
     throw Error(NVRAR_SYSTEM,
                 "cannot map a shared memory segment of " + std::to_string(bytes) + " bytes: " + reason(errno));
@@ -101,7 +101,8 @@ SegmentAddress SharedSegment::address() const noexcept {
   return address;
 }
 
-SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash) {
+SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash,
+                                      bool populated) {
   const auto unreachable = [&](const std::string& why) {
     return Error(NVRAR_SYSTEM, "rank " + std::to_string(rank) + " (pid " + std::to_string(address.pid) +
                                    ") is not on this host or not visible from this process: " + why);
@@ -122,7 +123,7 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
 
   SharedSegment segment;
-  segment.mapping_ = map_shared(file, address.bytes);
+  segment.mapping_ = map_shared(file, address.bytes, populated);
   if (!segment.mapping_) {
     throw Error(NVRAR_SYSTEM, "cannot map the segment of rank " + std::to_string(rank) + " (" +
                                   std::to_string(address.bytes) + " bytes): " + reason(errno));

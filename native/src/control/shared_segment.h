@@ -22,12 +22,14 @@ class SharedSegment {
  public:
   SharedSegment() = default;
   // Checks for room, reserves the memory, and fills the rings, if there are any, with empty slots. Throws NVRAR_SYSTEM.
-  // ring_bytes: room for another layout that the rings may get later; 0: what `rings` needs.
-  static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t world, uint64_t group_hash,
+  // sharers: the ranks that reserve memory of this host at the same time. ring_bytes: room for another layout that the
+  // rings may get later; 0: what `rings` needs.
+  static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t sharers, uint64_t group_hash,
                               uint64_t ring_bytes = 0);
-  // Throws NVRAR_SYSTEM if this process cannot map the segment: the peer is on another host, or is not visible, or the
-  // file at that address is not this group's.
-  static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);
+  // populated: whether its pages are mapped at once, so that no call meets a page fault. Throws NVRAR_SYSTEM if this
+  // process cannot map the segment: the peer is on another host, or is not visible, or the file at that address is not
+  // this group's.
+  static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash, bool populated);
 
   // Stands for the segment of a rank on another host: memory of this process alone, without rings, that holds what is
   // known of that rank. Throws NVRAR_SYSTEM.

@@ -48,13 +48,14 @@ CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& 
       join_timeout_ns_(config.join_timeout_ns),
       secret_(config.secret),
       link_mode_(config.links),
-      link_security_(config.link_security) {
+      link_security_(config.link_security),
+      ranks_(layout.topology.world) {
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
   if (!config.link_address.empty() && layout.topology.world > 1) {
-    remote_ = std::make_unique<RemoteRanks>(config.link_address, config.first_port, config.last_port,
-                                            link_security_ == NVRAR_LINK_ENCRYPTED);
+    remote_ = std::make_unique<RemoteRanks>(layout.topology.world, config.link_address, config.first_port,
+                                            config.last_port, link_security_ == NVRAR_LINK_ENCRYPTED);
   }
 }
 
@@ -88,12 +89,13 @@ void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
 void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   const protocol::Topology prepared = layout_.topology;
   const Reach reach = reach_of(descriptors, rank(), link_mode_, layout_);
-  layout_.topology = reach.topology;
-  if (reach.topology.nodes() != prepared.nodes()) segments_->fill_rings(layout_);
+  nodes_ = reach.nodes;
+  layout_.topology = protocol::Topology(nodes_);
+  if (nodes_.count != prepared.nodes()) segments_->fill_rings(layout_);
   segments_->map_peers(segments_of(descriptors), reach.remote);
   uint32_t here = 0;
   for (uint32_t peer = 0; peer < world(); ++peer) {
-    if ((reach.remote >> peer & 1) != 0) continue;
+    if (reach.remote.has(peer)) continue;
     ++here;
     if (peer == rank()) continue;
     control::ControlBlock& control = segments_->control(peer);
@@ -101,7 +103,7 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
     ranks_[peer] = {&control, segments_->rings(peer), base + control::kControlBytes, nullptr};
   }
-  if (reach.remote != 0) {
+  if (!reach.remote.empty()) {
     link(descriptors, reach.remote);
   } else {
     remote_.reset();  // nobody has to listen
@@ -110,11 +112,9 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   point_to_point_ = PointToPoint(layout_, rank());
 }
 
-void CpuMember::link(const std::vector<Descriptor>& descriptors, uint32_t remote) {
+void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
   std::vector<link::Remote> remotes;
-  for (uint32_t peer = 0; peer < world(); ++peer) {
-    if ((remote >> peer & 1) != 0) remotes.push_back({peer, descriptors[peer].link});
-  }
+  remote.each([&](uint32_t peer) { remotes.push_back({peer, descriptors[peer].link}); });
   remote_->open(segments_.get(), layout_);
   remote_->connect(secret_, remotes, control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {
@@ -132,22 +132,20 @@ void CpuMember::update_remote(bool wait) noexcept {
   if (linked_) remote_->learn(wait);
 }
 
-control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record,
-                               uint64_t /*stream*/) noexcept {
+bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t /*stream*/) noexcept {
   const FloatControl same_on_all_ranks;
   const CallOfLinks taking(links());
   control::FlightRecord& flight = segments_->own().flight;
   const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
-  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links());
+  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links(), &notes_);
   Launches launches(call, plan, layout_, rank(), sequence);
   for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must detect an abort, too.
-    if (segments_->own().poison.load(std::memory_order_acquire) != 0 &&
-        !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+    if (segments_->own().poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
       flight.end(number, NVRAR_CALL_FAILED);
-      return poisoned();
+      return false;
     }
     ++epoch_;
     waiter_.restart();
@@ -159,70 +157,78 @@ control::Poison CpuMember::run(const Call& call, const Plan& plan, const nvrar_c
       const control::Poison first_failure = failure_of(port, sequence);
       poison(first_failure);
       flight.end(number, NVRAR_CALL_FAILED);
-      return poisoned();
+      return false;
     }
   }
   flight.end(number, NVRAR_CALL_DONE);
-  return {};
+  return true;
 }
 
-control::Poison CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
-                                     uint64_t /*stream*/, BatchResult* result) {
+bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t /*stream*/,
+                          BatchResult* result) {
   const CallOfLinks taking(links());
   point_to_point_.begin(transfers, count, group_sequence);
   waiter_.restart();
   TransferPort port(ranks_.data(), rank());
   *result = point_to_point_.run(port, waiter_, segments_->own());
   if (linked_) remote_->links().flush();  // lets their thread go on with what a socket did not take
-  if (result->status == NVRAR_OK) return {};
+  if (result->status == NVRAR_OK) return true;
   if (result->status == NVRAR_TIMEOUT) {
     update_remote(true);
     result->ranks = really_missing(result->ranks);
   }
   if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
-  return poisoned();
+  return false;
 }
 
 control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
-  if (port.differing() != 0) return {NVRAR_MISMATCH, rank(), port.differing(), sequence};
+  if (!notes_.differing.empty()) return {NVRAR_MISMATCH, rank(), notes_.differing, sequence};
   if (port.result() == WaitResult::kPoisoned) return segments_->poisoned();
   update_remote(true);
-  const auto waited = static_cast<uint8_t>(1u << port.waiting_for());
-  const auto late = static_cast<uint8_t>(ranks_not_entered() | waited);
+  const RankSet late = ranks_not_entered(sequence) | RankSet::of(port.waiting_for());
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }
 
 // A late rank may itself be waiting, for an owner's result, another node's sum or a peer's transfer. Then the ranks
 // that it waits for are missing instead, and so on, down to ranks that do not wait.
-uint8_t CpuMember::really_missing(uint8_t late) const noexcept {
+RankSet CpuMember::really_missing(const RankSet& late) const noexcept {
   const uint64_t now_ns = control::monotonic_ns();
-  uint8_t missing = 0;
-  auto seen = static_cast<uint8_t>(late | 1u << this->rank());
-  for (uint8_t open = late; open != 0;) {
-    const auto rank = static_cast<uint32_t>(__builtin_ctz(open));
-    open = static_cast<uint8_t>(open & (open - 1));
-    const control::ControlBlock& control = segments_->control(rank);
-    const uint32_t waits_for = control.waits_for.load(std::memory_order_acquire) & ((1u << world()) - 1);
-    const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
-    if (waits_for == 0 || looked_ns + Waiter::fresh_ns(timeout_ns_) <= now_ns) {
-      missing |= static_cast<uint8_t>(1u << rank);
-    } else {
-      open |= static_cast<uint8_t>(waits_for & ~uint32_t{seen});
-      seen |= static_cast<uint8_t>(waits_for);
-    }
+  const RankSet all = RankSet::all(world());
+  RankSet missing;
+  RankSet seen = late | RankSet::of(rank());
+  for (RankSet open = late; !open.empty();) {
+    RankSet next;
+    open.each([&](uint32_t rank) {
+      const control::ControlBlock& control = segments_->control(rank);
+      const RankSet waits_for = control.waits_for.load() & all;
+      const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
+      if (waits_for.empty() || looked_ns + Waiter::fresh_ns(timeout_ns_) <= now_ns) {
+        missing.add(rank);
+      } else {
+        next |= waits_for;
+      }
+    });
+    open = next - seen;
+    seen |= next;
   }
-  return missing != 0 ? missing : late;
+  return !missing.empty() ? missing : late;
 }
 
-uint8_t CpuMember::ranks_not_entered() const noexcept {
-  uint8_t missing = 0;
+// In a large group only the headers of the own node come from the ranks themselves. There the flight records tell,
+// which count calls and not their launches.
+RankSet CpuMember::ranks_not_entered(uint64_t sequence) const noexcept {
+  RankSet missing;
   for (uint32_t source = 0; source < world(); ++source) {
     if (source == rank()) continue;
+    if (layout_.topology.is_large()) {
+      if (segments_->call_of(source).group_sequence < sequence) missing.add(source);
+      continue;
+    }
     const protocol::Packet header =
         load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source));
-    if (!EpochPacket::arrived(header, epoch_)) missing |= static_cast<uint8_t>(1u << source);
+    if (!EpochPacket::arrived(header, epoch_)) missing.add(source);
   }
   return missing;
 }

@@ -2,7 +2,6 @@
 #ifndef NVRAR_CPU_CPU_MEMBER_H
 #define NVRAR_CPU_CPU_MEMBER_H
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -43,9 +42,9 @@ class CpuMember final : public Member {
   }
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
-  control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) noexcept override;
-  control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
-                            BatchResult* result) override;
+  bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) noexcept override;
+  bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                 BatchResult* result) override;
   void poison(const control::Poison& poison) noexcept override;
   void update_remote(bool wait) noexcept override;
   nvrar_link link_of(uint32_t rank) const noexcept override {
@@ -60,11 +59,11 @@ class CpuMember final : public Member {
  private:
   CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout);
   void map(const std::vector<Descriptor>& descriptors);
-  void link(const std::vector<Descriptor>& descriptors, uint32_t remote);
+  void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
   control::Poison failure_of(const CpuPort& port, uint64_t sequence) noexcept;
-  uint8_t ranks_not_entered() const noexcept;
-  uint8_t really_missing(uint8_t late) const noexcept;
+  RankSet ranks_not_entered(uint64_t sequence) const noexcept;
+  RankSet really_missing(const RankSet& late) const noexcept;
 
   const uint64_t timeout_ns_;
   const uint64_t join_timeout_ns_;
@@ -72,7 +71,9 @@ class CpuMember final : public Member {
   const int32_t link_mode_;
   const uint32_t link_security_;
   uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
-  std::array<MappedRank, protocol::kMaxRanks> ranks_;
+  protocol::NodeList nodes_;                      // of layout_, once the peers are mapped
+  std::vector<MappedRank> ranks_;
+  RankNotes notes_;
   std::unique_ptr<RemoteRanks> remote_;  // null without an address
   std::atomic<bool> told_{false};        // whether remote ranks were told that the group has failed
   std::atomic<bool> linked_{false};      // whether there are remote ranks

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/rank_set.h"
 #include "control/control_block.h"
 #include "control/doorbell.h"
 #include "cpu/packet_access.h"
@@ -23,6 +24,12 @@ struct MappedRank {
   link::Link* link = nullptr;  // to a rank on another host, whose rings are not mapped
 };
 
+// What a member's ports note of ranks; of the member, because clearing it would cost a small call a few percent.
+struct RankNotes {
+  RankSet differing;  // by their headers: the group has failed
+  RankSet sent_to;    // in a large group, in this phase
+};
+
 class CpuPort {
  public:
   using Packet = protocol::Packet;
@@ -33,20 +40,22 @@ class CpuPort {
 
   // reduction: null for calls that do not reduce. links: null if all ranks are on this host.
   CpuPort(const MappedRank* ranks, uint32_t rank, const protocol::Topology& topology, Waiter* waiter,
-          const Reduction* reduction, link::Links* links) noexcept
+          const Reduction* reduction, link::Links* links, RankNotes* notes) noexcept
       : ranks_(ranks),
         rank_(rank),
         topology_(topology),
         own_rings_(ranks[rank].rings),
         waiter_(waiter),
         reduction_(reduction),
-        links_(links) {}
+        links_(links),
+        notes_(notes) {}
 
   // The caller's thread is the only worker.
   static NVRAR_HD constexpr uint64_t worker() { return 0; }
   static NVRAR_HD constexpr uint64_t workers() { return 1; }
 
   NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) {
+    note_sent(peer);
     if (ranks_[peer].link != nullptr) [[unlikely]] {
       put_remote(*ranks_[peer].link, slot, packet);
     } else {
@@ -92,7 +101,13 @@ class CpuPort {
                             reinterpret_cast<uint8_t*>(partial->packets) + first, run_bytes, epoch);
     });
   }
-  void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result);
+  void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
+    finish(of_nodes, topology_.nodes(), to, bytes, result);
+  }
+  void combine(Partial* sum, const Partial& upper, uint32_t bytes) {
+    reduction_->combine(sum, upper, (bytes + kVectorBytes - 1) / kVectorBytes);
+  }
+  void round(const Partial& sum, uint8_t* to, uint32_t bytes, Run* result) { finish(&sum, 1, to, bytes, result); }
 
   void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
     for (uint32_t i = 0; i < peers.count(); ++i) {
@@ -108,21 +123,36 @@ class CpuPort {
     if (to != from && bytes != 0) std::memcpy(to, from, bytes);
   }
   void sent() {
-    full_fence();
-    for (uint32_t hop = 1; hop < topology_.world; ++hop) {
-      control::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
-    }
+    sent_within_node();
     if (links_ != nullptr) links_->flush();
   }
-  void differ(uint32_t source) { differing_ |= static_cast<uint8_t>(1u << source); }
+  // A waiting rank sends what is for other nodes (waiter.h).
+  void sent_within_node() {
+    full_fence();
+    if (topology_.is_large()) {
+      notes_->sent_to.each([&](uint32_t peer) { control::wake_if_asleep(*ranks_[peer].control); });
+      notes_->sent_to = {};
+    } else {
+      for (uint32_t hop = 1; hop < topology_.world; ++hop) {
+        control::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
+      }
+    }
+  }
+  void differ(uint32_t source) { notes_->differing.add(source); }
 
-  uint8_t differing() const noexcept { return differing_; }
   WaitResult result() const noexcept { return result_; }
   uint32_t waiting_for() const noexcept { return waiting_for_; }
 
  private:
   static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
   static constexpr uint32_t kLinePackets = control::kCacheLineBytes / protocol::kPacketBytes;
+
+  // In a large group, a phase wakes only the ranks that it has sent to.
+  NVRAR_HD void note_sent(uint32_t peer) {
+    if (topology_.is_large()) [[unlikely]]
+      add_sent(peer);
+  }
+  [[gnu::noinline, gnu::cold]] void add_sent(uint32_t peer) { notes_->sent_to.add(peer); }
 
   // By value: a reference would be reloaded for each packet, because the store of a packet may have changed it.
   NVRAR_HD void put(MappedRank peer, uint64_t slot, Packet packet) {
@@ -170,8 +200,9 @@ class CpuPort {
   void push_bytes(uint32_t peer, uint64_t slot, const uint8_t* from, uint32_t bytes, uint64_t epoch) {
     constexpr uint32_t kBytes = Packets::kPayloadBytes;
     const MappedRank to = ranks_[peer];
+    note_sent(peer);
     if (to.link != nullptr) [[unlikely]] {
-      to.link->put(link::FrameKind::kPackets, slot, epoch, from, bytes);
+      to.link->put_run(slot, epoch, from, bytes);
       return;
     }
     const uint32_t whole = bytes / kBytes;
@@ -257,8 +288,8 @@ class CpuPort {
   }
 
   // Calls whole(vectors). If part of a vector remains, lets runs_ point to that last vector and calls
-  // rest(first_vector, bytes). This rank's own part of it is first copied to a buffer, where a whole vector may be
-  // read.
+  // rest(first_vector, bytes). This rank's own part of it, if it is one of the sources, is first copied to a buffer,
+  // where a whole vector may be read.
   template <class Whole, class Rest>
   void by_vectors(const protocol::Sources& sources, uint32_t bytes, Whole whole, Rest rest) {
     const uint32_t vectors = bytes / kVectorBytes;
@@ -267,26 +298,35 @@ class CpuPort {
     if (rest_bytes == 0) return;
     alignas(kVectorBytes) uint8_t own[kVectorBytes] = {};
     for (uint32_t i = 0; i < sources.count; ++i) runs_[i] += vectors * kVectorBytes;
-    std::memcpy(own, runs_[sources.own], rest_bytes);
-    runs_[sources.own] = own;
+    if (sources.own < sources.count) {
+      std::memcpy(own, runs_[sources.own], rest_bytes);
+      runs_[sources.own] = own;
+    }
     rest(vectors, rest_bytes);
   }
 
   // Sums node by node in rank order, then over the nodes; for algorithms in which one rank has the runs of all ranks.
   void sum_over_nodes(uint8_t* to, uint32_t vectors) {
-    for (uint32_t node = 0; node < topology_.nodes(); ++node) {
-      reduction_->partial_sum(runs_ + topology_.first_of(node), topology_.size_of(node), &partials_[node], vectors);
+    const protocol::Topology topology = topology_;  // which the calls cannot change
+    const uint32_t nodes = topology.nodes();
+    for (uint32_t node = 0; node < nodes; ++node) {
+      reduction_->partial_sum(runs_ + topology.first_of(node), topology.size_of(node), &blocks_[node], vectors);
     }
-    reduction_->finish(partials_, topology_.nodes(), topology_.world, to, vectors);
+    reduction_->finish(blocks_, nodes, topology.world, to, vectors);
   }
   void sum(const protocol::Sources& sources, uint8_t* to, uint32_t vectors) {
     if (protocol::planted(protocol::Defect::kOwnFirst)) std::swap(runs_[0], runs_[sources.own]);
-    if (topology_.nodes() == 1) {
+    if (topology_.sums_in_rank_order()) {
       reduction_->sum(runs_, sources.count, topology_.world, to, vectors);
     } else {
       sum_over_nodes(to, vectors);
     }
   }
+  // The same for more runs than this port has places for: node by node.
+  template <class Packets>
+  [[gnu::noinline, gnu::cold]] bool reduce_large(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes,
+                                                 uint64_t epoch, Run* result);
+  void finish(const Partial* sums, uint32_t count, uint8_t* to, uint32_t bytes, Run* result);
 
   // Divides the partial sums of `bytes` bytes of elements into runs of packets: visit(first byte, bytes).
   template <class Packets, class Visit>
@@ -302,7 +342,7 @@ class CpuPort {
   template <class Packets>
   __attribute__((noinline)) bool wait(const Packet* slot, uint32_t source, uint64_t epoch) {
     result_ =
-        waiter_->wait(static_cast<uint8_t>(1u << source), [&] { return Packets::arrived(load_packet(slot), epoch); });
+        waiter_->wait([&] { return RankSet::of(source); }, [&] { return Packets::arrived(load_packet(slot), epoch); });
     waiting_for_ = source;
     return result_ == WaitResult::kArrived;
   }
@@ -314,17 +354,20 @@ class CpuPort {
   Waiter* waiter_;
   const Reduction* reduction_;
   link::Links* links_;
-  uint8_t differing_ = 0;
+  RankNotes* notes_;
   WaitResult result_ = WaitResult::kArrived;
   uint32_t waiting_for_ = 0;
 #if defined(NVRAR_TEST_ADVERSE)
   uint32_t test_puts_ = 0;
 #endif
+  // Of one node; in a group of up to kMaxRanks ranks of all.
   const uint8_t* runs_[protocol::kMaxRanks];
   // Not initialised, because clearing them would cost more than a small call.
   alignas(64) uint8_t room_[protocol::kMaxRanks][protocol::EpochPacket::kRunBytes];
-  Partial partials_[protocol::kMaxRanks];
+  // The sums of nodes; in a large group of blocks of nodes, each of fewer nodes than the one before it.
+  Partial blocks_[protocol::kMaxRanks];
 };
+static_assert(1u << (protocol::kMaxRanks - 2) >= protocol::kMaxNodes, "a node and a block of each power of two");
 
 template <class Packets>
 bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
@@ -350,6 +393,8 @@ bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes,
 template <class Packets>
 bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
                      Run* result) {
+  if (topology_.is_large()) [[unlikely]]
+    return reduce_large<Packets>(sources, own, to, bytes, epoch, result);
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
   by_vectors(
       sources, bytes, [&](uint32_t vectors) { sum(sources, to, vectors); },
@@ -377,14 +422,37 @@ bool CpuPort::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes
   return true;
 }
 
-inline void CpuPort::finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
+// Adds the nodes in turn, and with each combines all pairs of blocks that it completes: the order of protocol.md 10.
+template <class Packets>
+bool CpuPort::reduce_large(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
+                           Run* result) {
+  uint32_t blocks = 0;
+  const auto combine_last = [&] {
+    --blocks;
+    combine(&blocks_[blocks - 1], blocks_[blocks], bytes);
+  };
+  for (uint32_t node = 0; node < topology_.nodes(); ++node) {
+    const uint32_t first = topology_.first_of(node);
+    const uint32_t size = topology_.size_of(node);
+    const bool is_own = sources.own >= first && sources.own - first < size;
+    const protocol::Sources of_node{sources.slot_of(first), first, size, is_own ? sources.own - first : size};
+    if (!node_sum<Packets>(of_node, own, bytes, epoch, &blocks_[blocks])) return false;
+    ++blocks;
+    for (uint32_t nodes = node + 1; nodes % 2 == 0; nodes /= 2) combine_last();
+  }
+  while (blocks > 1) combine_last();
+  finish(blocks_, 1, to, bytes, result);
+  return true;
+}
+
+inline void CpuPort::finish(const Partial* sums, uint32_t count, uint8_t* to, uint32_t bytes, Run* result) {
   const uint32_t vectors = bytes / kVectorBytes;
   const uint32_t rest_bytes = bytes % kVectorBytes;
   if (rest_bytes == 0) {
-    reduction_->finish(of_nodes, topology_.nodes(), topology_.world, to, vectors);
+    reduction_->finish(sums, count, topology_.world, to, vectors);
   } else {
     alignas(64) uint8_t whole[protocol::kRunPackets * kVectorBytes];
-    reduction_->finish(of_nodes, topology_.nodes(), topology_.world, whole, vectors + 1);
+    reduction_->finish(sums, count, topology_.world, whole, vectors + 1);
     std::memcpy(to, whole, bytes);
   }
   *result = {to};

@@ -9,7 +9,9 @@ namespace nvrar::cpu {
 
 using protocol::Step;
 
-PointToPoint::PointToPoint(const protocol::RingLayout& layout, uint32_t rank) noexcept : rank_(rank) {
+PointToPoint::PointToPoint(const protocol::RingLayout& layout, uint32_t rank) : rank_(rank) {
+  for (auto& queues : queues_) queues.resize(layout.topology.world);
+  active_.resize(2 * size_t{layout.topology.world});
   for (uint32_t peer = 0; peer < layout.topology.world; ++peer) {
     for (const bool sends : {true, false}) {
       Queue& queue = queues_[sends ? 0 : 1][peer];
@@ -100,24 +102,26 @@ Step PointToPoint::step(TransferPort& port, Queue& queue, control::FlightRecord&
 }
 
 bool PointToPoint::any_can_move(TransferPort& port) noexcept {
-  return std::any_of(active_.begin(), active_.begin() + active_count_, [&](Queue* queue) {
+  return std::any_of(active_.data(), active_.data() + active_count_, [&](Queue* queue) {
     return queue->sends ? protocol::can_push(port, queue->end) : protocol::can_pull(port, queue->end);
   });
 }
 
-uint8_t PointToPoint::active_peers() const noexcept {
-  uint32_t peers = 0;
-  for (uint32_t i = 0; i < active_count_; ++i) peers |= 1u << active_[i]->end.peer;
-  return static_cast<uint8_t>(peers);
+RankSet PointToPoint::active_peers() const noexcept {
+  RankSet peers;
+  for (uint32_t i = 0; i < active_count_; ++i) peers.add(active_[i]->end.peer);
+  return peers;
 }
 
 BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::ControlBlock& own) noexcept {
   control::FlightRecord& flight = own.flight;
   copy_own(flight);
   active_count_ = 0;
-  for (uint32_t hop = 1; hop < protocol::kMaxRanks; ++hop) {  // so that not all ranks start with the same peer
+  const auto world = static_cast<uint32_t>(queues_[0].size());
+  for (uint32_t hop = 1; hop < world; ++hop) {  // so that not all ranks start with the same peer
+    const uint32_t peer = rank_ + hop < world ? rank_ + hop : rank_ + hop - world;
     for (auto& queues : queues_) {
-      Queue& queue = queues[(rank_ + hop) % protocol::kMaxRanks];
+      Queue& queue = queues[peer];
       if (begin_first(queue, flight)) active_[active_count_++] = &queue;
     }
   }
@@ -139,13 +143,13 @@ BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::Contr
     }
     if (active_count_ == 0) break;
     // A batch that never waits must detect an abort, too.
-    if (own.poison.load(std::memory_order_acquire) != 0) return fail(flight, NVRAR_ABORTED, nullptr);
+    if (own.poison.is_set()) return fail(flight, NVRAR_ABORTED, nullptr);
     if (moved) {
       waiter.look();
       waiter.restart();
       continue;
     }
-    switch (waiter.wait(active_peers(), [&] { return any_can_move(port); })) {
+    switch (waiter.wait([&] { return active_peers(); }, [&] { return any_can_move(port); })) {
       case WaitResult::kArrived:
         break;
       case WaitResult::kPoisoned:
@@ -169,7 +173,7 @@ BatchResult PointToPoint::fail(control::FlightRecord& flight, nvrar_status statu
   if (queue == nullptr) {
     result.ranks = active_peers();
   } else {
-    result.ranks = static_cast<uint8_t>(1u << queue->end.peer);
+    result.ranks = RankSet::of(queue->end.peer);
     failed = queue->first;
   }
   if (failed != kNone) {

@@ -19,7 +19,7 @@ namespace nvrar::cpu {
 class PointToPoint {
  public:
   PointToPoint() = default;
-  PointToPoint(const protocol::RingLayout& layout, uint32_t rank) noexcept;
+  PointToPoint(const protocol::RingLayout& layout, uint32_t rank);
 
   // Queues a batch that has passed check_batch. If it throws std::bad_alloc, nothing has changed.
   void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
@@ -49,13 +49,13 @@ class PointToPoint {
   bool begin_first(Queue& queue, control::FlightRecord& flight) noexcept;
   protocol::Step step(TransferPort& port, Queue& queue, control::FlightRecord& flight) noexcept;
   bool any_can_move(TransferPort& port) noexcept;
-  uint8_t active_peers() const noexcept;  // one bit per rank
+  RankSet active_peers() const noexcept;
   BatchResult fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
 
   uint32_t rank_ = 0;
-  std::array<std::array<Queue, protocol::kMaxRanks>, 2> queues_;  // sends, recvs
+  std::array<std::vector<Queue>, 2> queues_;  // sends, recvs; by peer
   std::vector<Item> items_;
-  std::array<Queue*, 2 * protocol::kMaxRanks> active_{};
+  std::vector<Queue*> active_;  // the first active_count_
   uint32_t active_count_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Which ranks of a group share memory, and the topology that follows: a pure function of the descriptors, so that all
-// ranks agree.
+// Which ranks of a group share memory, and the nodes that follow: a pure function of the descriptors, so that all ranks
+// agree.
 #ifndef NVRAR_CPU_REACH_H
 #define NVRAR_CPU_REACH_H
 
@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "backend/descriptor.h"
+#include "common/rank_set.h"
 #include "protocol/ring_layout.h"
 
 namespace nvrar::cpu {
 
 struct Reach {
-  protocol::Topology topology;
-  uint32_t remote;  // the ranks that `rank` reaches by links only, one bit each
+  protocol::NodeList nodes;
+  RankSet remote;  // the ranks that `rank` reaches by links only
 };
 
 // prepared: with the topology of the configuration. Throws NVRAR_UNAVAILABLE or NVRAR_INVALID_ARGUMENT with a sentence

@@ -73,6 +73,17 @@ void partial_sum(const uint8_t* const* runs, uint32_t count, Partial* to, uint32
       });
 }
 
+template <class Element, class Op>
+void combine(Partial* lower, const Partial& upper, uint32_t vectors) {
+  using Accumulator = VectorAccumulator<Element, Op>;
+  constexpr uint32_t kParts = Accumulator::kPartialPackets;
+  for (uint32_t v = 0; v < vectors; ++v) {
+    Accumulator both = Accumulator::of_partials(lower->packets + v * kParts);
+    both.combine(Accumulator::of_partials(upper.packets + v * kParts));
+    for (uint32_t i = 0; i < kParts; ++i) lower->packets[v * kParts + i] = both.partial(static_cast<int>(i));
+  }
+}
+
 // Level by level: sums 2i and 2i + 1 are combined, an odd last one passes up unchanged (protocol.md 10).
 template <class Element, class Op>
 void finish(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to, uint32_t vectors) {
@@ -97,7 +108,7 @@ void finish(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to
 
 template <class Element, class Op>
 constexpr Reduction kReduction = {VectorAccumulator<Element, Op>::kPartialPackets, sum<Element, Op>,
-                                  partial_sum<Element, Op>, finish<Element, Op>};
+                                  partial_sum<Element, Op>, combine<Element, Op>, finish<Element, Op>};
 
 }  // namespace
 

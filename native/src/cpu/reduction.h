@@ -23,7 +23,9 @@ struct Reduction {
   // Writes the combination of the runs, in their order and rounded, to `to`; AVG divides by world.
   void (*sum)(const uint8_t* const* runs, uint32_t count, uint32_t world, uint8_t* to, uint32_t vectors);
   void (*partial_sum)(const uint8_t* const* runs, uint32_t count, Partial* to, uint32_t vectors);
-  // Writes the combination of the nodes' sums, level by level and rounded, to `to`.
+  // Combines two sums of nodes into the lower one.
+  void (*combine)(Partial* lower, const Partial& upper, uint32_t vectors);
+  // Writes the combination of up to kMaxRanks sums of nodes, level by level and rounded, to `to`.
   void (*finish)(const Partial* of_nodes, uint32_t nodes, uint32_t world, uint8_t* to, uint32_t vectors);
 };
 

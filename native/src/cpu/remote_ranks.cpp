@@ -7,6 +7,7 @@
 
 #include "control/doorbell.h"
 #include "cpu/packet_access.h"
+#include "protocol/call_header.h"
 
 namespace nvrar::cpu {
 namespace {
@@ -21,22 +22,26 @@ using protocol::SentinelPacket;
 
 constexpr uint64_t kLearnNs = 100'000'000;
 constexpr useconds_t kLearnPollUs = 100;
+constexpr uint64_t kNoSlot = uint64_t{1} << 40;  // more than a frame can name
 
-// The slots that a frame writes.
+// The slots that a frame writes, from the first to the last.
 struct Place {
   uint64_t slot;
-  uint64_t packets;
-  bool is_in(uint64_t begin, uint64_t slots) const noexcept { return slot >= begin && slot + packets <= begin + slots; }
+  uint64_t slots;
+  bool is_in(uint64_t begin, uint64_t size) const noexcept { return slot >= begin && slot + slots <= begin + size; }
 };
 
 template <class Packets>
-uint64_t packets_of(const FrameHead& head) noexcept {
-  return (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
+Place place_of(const FrameHead& head) noexcept {
+  const uint64_t packets = (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
+  if (head.stride == 0 || packets == 0) return {head.slot, packets};
+  const uint64_t runs_before = (packets - 1) / protocol::kRunPackets;
+  return {head.slot, runs_before * head.stride + (packets - 1) % protocol::kRunPackets + 1};
 }
 
 // Calls visit(number, packet) for the packets of a payload. Nearly all are whole, and copied without a call of memcpy.
 template <class Packets, class Visit>
-void each_packet(const uint8_t* payload, uint32_t bytes, Visit visit) noexcept {
+__attribute__((always_inline)) inline void each_packet(const uint8_t* payload, uint32_t bytes, Visit visit) noexcept {
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
   const uint32_t whole = bytes / kBytes;
   for (uint32_t i = 0; i < whole; ++i) {
@@ -48,6 +53,18 @@ void each_packet(const uint8_t* payload, uint32_t bytes, Visit visit) noexcept {
     protocol::Packet packet{};
     std::memcpy(&packet, payload + uint64_t{whole} * kBytes, rest);
     visit(whole, packet);
+  }
+}
+
+// Calls visit(slot, packet) for the packets of a frame of one epoch, with slots counted from the frame's first.
+template <class Packets, class Visit>
+void each_run(const FrameHead& head, const uint8_t* payload, Visit visit) noexcept {
+  const uint32_t run_bytes = head.stride == 0 ? head.bytes : Packets::kRunBytes;
+  uint64_t slot = 0;
+  for (uint32_t at = 0; at < head.bytes; at += run_bytes, slot += head.stride) {
+    each_packet<Packets>(payload + at, std::min(run_bytes, head.bytes - at), [&](uint64_t i, protocol::Packet packet) {
+      visit(slot + i, Packets::seal(packet, head.epoch));
+    });
   }
 }
 
@@ -67,9 +84,9 @@ void RemoteRanks::connect(const Digest& secret, const std::vector<link::Remote>&
 
 void RemoteRanks::tell(const control::Poison& poison) noexcept {
   const State state = own_state();
-  const uint64_t word = poison.pack();
+  const Failure failure{poison.word(), poison.ranks};
   links_.tell_all(FrameKind::kState, &state, sizeof state);
-  links_.tell_all(FrameKind::kPoison, &word, sizeof word);
+  links_.tell_all(FrameKind::kPoison, &failure, sizeof failure);
 }
 
 void RemoteRanks::tell_last() noexcept {
@@ -78,7 +95,7 @@ void RemoteRanks::tell_last() noexcept {
 }
 
 void RemoteRanks::learn(bool wait) noexcept {
-  std::array<uint32_t, protocol::kMaxRanks> before;
+  std::array<uint32_t, protocol::kMaxWorld> before;
   for (uint32_t rank = 0; rank < segments_->world(); ++rank) before[rank] = answers_[rank].load();
   links_.tell_all(FrameKind::kAsk, nullptr, 0);
   if (!wait) return;
@@ -108,7 +125,7 @@ nvrar_link RemoteRanks::link_of(uint32_t rank) const noexcept {
 RemoteRanks::State RemoteRanks::own_state() const noexcept {
   const control::ControlBlock& own = segments_->own();
   State state{};
-  state.waits_for = own.waits_for.load(std::memory_order_acquire);
+  state.waits_for = own.waits_for.load();
   const uint64_t looked_ns = own.looked_ns.load(std::memory_order_acquire);  // first: the other is then not before it
   state.looked_ago_ns = control::monotonic_ns() - looked_ns;
   state.call = segments_->call_of(segments_->rank());
@@ -117,10 +134,11 @@ RemoteRanks::State RemoteRanks::own_state() const noexcept {
 
 void RemoteRanks::note(uint32_t source, const State& state) noexcept {
   control::ControlBlock& theirs = segments_->control(source);
-  theirs.waits_for.store(static_cast<uint32_t>(state.waits_for), std::memory_order_release);
+  theirs.waits_for.store(state.waits_for);
   const uint64_t now_ns = control::monotonic_ns();
   theirs.looked_ns.store(state.looked_ago_ns < now_ns ? now_ns - state.looked_ago_ns : 0, std::memory_order_release);
   nvrar_call call = state.call;
+  if (call.state < NVRAR_CALL_NONE || call.state > NVRAR_CALL_QUEUED) call.state = NVRAR_CALL_NONE;
   call.begin_ns = call.end_ns = 0;  // by another host's clock
   Known& known = known_[source];
   nvrar_call as_before = call;
@@ -159,11 +177,13 @@ const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uin
       return nullptr;
     }
     case FrameKind::kPoison: {
-      uint64_t word = 0;
-      if (head.bytes != sizeof word) return "a poison word of another size";
-      std::memcpy(&word, payload, sizeof word);
-      if (word == 0) return "a poison word without a failure";
-      segments_->poison(control::Poison::unpack(word));
+      Failure failure;
+      if (head.bytes != sizeof failure) return "a poison word of another size";
+      std::memcpy(&failure, payload, sizeof failure);
+      if (failure.word == 0) return "a poison word without a failure";
+      const auto poison = control::Poison::of(failure.word, failure.ranks & RankSet::all(segments_->world()));
+      if (poison.origin >= segments_->world()) return "a poison word of a rank that is not in the group";
+      segments_->poison(poison);
       return nullptr;
     }
     case FrameKind::kGoodbye:
@@ -174,10 +194,21 @@ const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uin
   return "a frame of no kind";
 }
 
+// Of a large group's headers only those between nodes cross links, from one rank of each node.
+uint64_t RemoteRanks::header_slot_of(uint32_t source, uint64_t epoch) const noexcept {
+  const protocol::Topology& topology = layout_.topology;
+  if (!topology.is_large()) return RingLayout::header_slot(epoch, source);
+  const uint32_t own = topology.node_of(segments_->rank());
+  const uint32_t theirs = topology.node_of(source);
+  const bool is_teller = source == protocol::teller_of(topology, theirs, own) &&
+                         segments_->rank() == protocol::teller_of(topology, own, theirs);
+  return is_teller ? RingLayout::node_header_slot(epoch, theirs) : kNoSlot;
+}
+
 const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
   if (head.bytes == 0) return "packets without a payload";
   const bool numbered = head.kind == FrameKind::kNumbered;
-  Place place{head.slot, packets_of<EpochPacket>(head)};
+  Place place = place_of<EpochPacket>(head);
   bool sentinel = false;
   if (numbered) {
     const bool whole = head.bytes % EpochPacket::kPayloadBytes == 0;
@@ -189,9 +220,10 @@ const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uin
     if (head.epoch != epoch && head.epoch != epoch + 1) return "packets of an epoch that is not near";
     const auto area = [&](PacketKind kind) { return layout_.area_begin(kind, head.epoch, Hop::kData); };
     const auto slots = [&](PacketKind kind) { return layout_.hops() * layout_.area_slots(kind); };
-    if (!place.is_in(RingLayout::header_slot(head.epoch, source), 1) &&
+    if (head.stride != 0 && head.stride < protocol::kRunPackets) return "runs that overlap";
+    if (!place.is_in(header_slot_of(source, head.epoch), 1) &&
         !place.is_in(area(PacketKind::kEpoch), slots(PacketKind::kEpoch))) {
-      place.packets = packets_of<SentinelPacket>(head);
+      place = place_of<SentinelPacket>(head);
       sentinel = place.is_in(area(PacketKind::kSentinel), slots(PacketKind::kSentinel));
       if (!sentinel) return "packets for slots that are not of their epoch";
     }
@@ -202,21 +234,21 @@ const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uin
     announce_packet_sent(rings_name + (place.slot + i) * protocol::kPacketBytes);
     store_packet(rings + place.slot + i, packet);
   };
-  if (sentinel) {
-    each_packet<SentinelPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
-      put(i, SentinelPacket::seal(packet, head.epoch));
-    });
-  } else {
+  if (numbered) {
     each_packet<EpochPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
-      put(i, EpochPacket::seal(packet, numbered ? head.epoch + i : head.epoch));
+      put(i, EpochPacket::seal(packet, head.epoch + i));
     });
+  } else if (sentinel) {
+    each_run<SentinelPacket>(head, payload, put);
+  } else {
+    each_run<EpochPacket>(head, payload, put);
   }
   return nullptr;
 }
 
 void RemoteRanks::broke(uint32_t source) noexcept {
   if (segments_->closed(source)) return;
-  const control::Poison lost{NVRAR_PEER_LOST, segments_->rank(), static_cast<uint8_t>(1u << source), 0};
+  const control::Poison lost{NVRAR_PEER_LOST, segments_->rank(), RankSet::of(source), 0};
   segments_->poison(lost);
   tell(segments_->poisoned());
 }

@@ -3,7 +3,6 @@
 #ifndef NVRAR_CPU_REMOTE_RANKS_H
 #define NVRAR_CPU_REMOTE_RANKS_H
 
-#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -18,8 +17,9 @@ namespace nvrar::cpu {
 class RemoteRanks final : public link::FrameSink {
  public:
   // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
-  RemoteRanks(const std::string& numeric_address, uint16_t first_port, uint16_t last_port, bool encrypted)
-      : encrypted_(encrypted), links_(numeric_address, first_port, last_port) {}
+  RemoteRanks(uint32_t world, const std::string& numeric_address, uint16_t first_port, uint16_t last_port,
+              bool encrypted)
+      : encrypted_(encrypted), known_(world), answers_(world), links_(numeric_address, first_port, last_port) {}
 
   const link::LinkAddress& address() const noexcept { return links_.address(); }
   // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
@@ -45,14 +45,20 @@ class RemoteRanks final : public link::FrameSink {
   void settled() noexcept override;
 
  private:
+  // The payload of FrameKind::kPoison.
+  struct Failure {
+    uint64_t word;
+    RankSet ranks;
+  };
   // What a rank tells of itself.
   struct State {
-    uint64_t waits_for;
+    RankSet waits_for;
     uint64_t looked_ago_ns;
     nvrar_call call;
   };
 
   const char* store(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept;
+  uint64_t header_slot_of(uint32_t source, uint64_t epoch) const noexcept;
   State own_state() const noexcept;
   void note(uint32_t source, const State& state) noexcept;
 
@@ -64,8 +70,8 @@ class RemoteRanks final : public link::FrameSink {
     nvrar_call call;
     uint64_t number;  // in the flight record that stands for the rank's
   };
-  std::array<Known, protocol::kMaxRanks> known_{};
-  std::array<std::atomic<uint32_t>, protocol::kMaxRanks> answers_{};
+  std::vector<Known> known_;  // by rank
+  std::vector<std::atomic<uint32_t>> answers_;
   link::Links links_;  // the last member: its thread ends before the others
 };
 

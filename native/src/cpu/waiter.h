@@ -27,8 +27,12 @@ class Waiter {
   Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, link::Links* links = nullptr) noexcept;
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
-  void restart() noexcept { first_miss_ns_ = 0; }
-  uint64_t waited_ns() const noexcept { return first_miss_ns_ == 0 ? 0 : control::monotonic_ns() - first_miss_ns_; }
+  void restart() noexcept { __atomic_store_n(&first_miss_ns_, uint64_t{0}, __ATOMIC_RELAXED); }
+  // Any thread may ask.
+  uint64_t waited_ns() const noexcept {
+    const uint64_t since_ns = __atomic_load_n(&first_miss_ns_, __ATOMIC_RELAXED);
+    return since_ns == 0 ? 0 : control::monotonic_ns() - since_ns;
+  }
 
   // Takes what has come over links, for a caller that does not wait.
   void look() noexcept {
@@ -39,9 +43,12 @@ class Waiter {
   // A waiting rank has polled within this time; a rank that has not is dead or stopped.
   static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
 
-  // The awaited packet may come from any of these ranks, one bit each.
-  template <class Arrived>
-  WaitResult wait(uint8_t sources, Arrived arrived) noexcept {
+  // What a phase leaves to the next one to send to other hosts is sent once a rank has waited for so long.
+  static constexpr uint32_t kLooksBeforeSending = 3;  // fewer than there are looks before it yields
+
+  // The awaited packet may come from any of the ranks sources().
+  template <class Sources, class Arrived>
+  WaitResult wait(Sources sources, Arrived arrived) noexcept {
     if (links_ == nullptr) [[likely]] {
       for (uint32_t i = 0; i < spins_; ++i) {
         if (arrived()) return WaitResult::kArrived;
@@ -51,13 +58,14 @@ class Waiter {
       for (uint32_t i = 0; i < looks_; ++i) {
         if (arrived()) return WaitResult::kArrived;
         links_->look();
+        if (i == kLooksBeforeSending) links_->flush();
       }
     }
     const uint64_t begin_ns = control::monotonic_ns();
-    if (first_miss_ns_ == 0) first_miss_ns_ = begin_ns;
-    own_->waits_for.store(sources, std::memory_order_release);
+    if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
+    own_->waits_for.store(sources());
     const WaitResult result = wait_on(arrived, begin_ns);
-    if (result == WaitResult::kArrived) own_->waits_for.store(0, std::memory_order_release);
+    if (result == WaitResult::kArrived) own_->waits_for.store({});
     return result;
   }
 
@@ -67,7 +75,7 @@ class Waiter {
     for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
       own_->looked_ns.store(now_ns, std::memory_order_release);
       if (arrived()) return WaitResult::kArrived;
-      if (own_->poison.load(std::memory_order_acquire) != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
+      if (own_->poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
         return WaitResult::kPoisoned;
       }
       const uint64_t gone_ns = now_ns - first_miss_ns_;
@@ -76,7 +84,7 @@ class Waiter {
         // meanwhile, the failure of the group perhaps, is still to be taken.
         if (links_ != nullptr) links_->catch_up();
         if (arrived()) return WaitResult::kArrived;
-        const bool poisoned = links_ != nullptr && own_->poison.load(std::memory_order_acquire) != 0;
+        const bool poisoned = links_ != nullptr && own_->poison.is_set();
         return poisoned ? WaitResult::kPoisoned : WaitResult::kExpired;
       }
       if (links_ != nullptr) ask(now_ns - begin_ns);
@@ -97,7 +105,7 @@ class Waiter {
     own_->sleeping.store(1, std::memory_order_relaxed);
     full_fence();
     if (links_ != nullptr) links_->hand_over();
-    if (!arrived() && own_->poison.load(std::memory_order_acquire) == 0) sleep_on_doorbell(seen, at_most_ns);
+    if (!arrived() && !own_->poison.is_set()) sleep_on_doorbell(seen, at_most_ns);
     if (links_ != nullptr) links_->take_back();
     own_->sleeping.store(0, std::memory_order_relaxed);
   }

@@ -8,7 +8,7 @@
 namespace nvrar::link {
 
 enum class FrameKind : uint16_t {
-  kPackets = 1,   // the payload of packets of one epoch, for the slots from `slot` on
+  kPackets = 1,   // the payload of packets of one epoch, for the slots from `slot` on, `stride` apart run by run
   kNumbered = 2,  // the same for packets whose epochs are `epoch`, `epoch` + 1 and so on
   kAsk = 3,       // asks for kState
   kState = 4,     // what the sender is doing
@@ -19,15 +19,15 @@ enum class FrameKind : uint16_t {
 struct FrameHead {
   uint32_t bytes;  // of the payload
   FrameKind kind;
-  uint16_t reserved;
+  uint16_t stride;  // from a run's first slot to the next run's; 0: all packets lie side by side
   uint32_t number;  // of this frame on its link: the first is 0
   uint32_t slot;
   uint64_t epoch;
 };
 static_assert(sizeof(FrameHead) == 24);
 
-// No frame has more payload; a run has 512 bytes.
-constexpr uint32_t kMostPayloadBytes = 4096;
+// No frame has more payload; a run has up to 512 bytes.
+constexpr uint32_t kMostPayloadBytes = 16384;
 
 class Link;
 

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kReceiveBytes = size_t{256} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
+constexpr uint64_t kMostStride = 0xFFFF;  // that a head can name
 constexpr size_t kStuffedBytes = size_t{256} << 10;
 constexpr int kReceivesAtOnce = 4;  // so that no link keeps a thread from the others
 
@@ -40,37 +41,69 @@ Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, 
 
 void Link::put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
   const std::lock_guard lock(send_mutex_);
-  open_frame_ = kNoFrame;
-  append({bytes, kind, 0, frames_sent_, static_cast<uint32_t>(slot), epoch}, payload);
+  open_frame(kind, slot, epoch, payload, bytes);
+  open_frame_ = kNoFrame;  // it never grows
   if (out_.size() > kFullBytes && !is_behind()) flush_locked();
+}
+
+void Link::put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
+  const std::lock_guard lock(send_mutex_);
+  if (open_frame_ != kNoFrame) {
+    FrameHead head;
+    std::memcpy(&head, out_.at(open_frame_), sizeof head);
+    const bool is_second = head.kind == FrameKind::kPackets && head.stride == 0;
+    if (is_second && slot > head.slot && slot - head.slot <= kMostStride) {
+      next_slot_ = slot;
+      head.stride = static_cast<uint16_t>(slot - head.slot);
+    }
+    const bool fits = head.kind == FrameKind::kPackets && head.stride != 0 && slot == next_slot_ &&
+                      epoch == head.epoch && bytes <= run_bytes_;
+    if (fits && grow(&head, payload, bytes)) {
+      next_slot_ += head.stride;
+      if (bytes < run_bytes_) run_bytes_ = 0;
+      return;
+    }
+  }
+  if (out_.size() > kFullBytes && !is_behind()) flush_locked();
+  open_frame(FrameKind::kPackets, slot, epoch, payload, bytes);
+  run_bytes_ = bytes;
 }
 
 void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept {
   const std::lock_guard lock(send_mutex_);
-  if (open_frame_ != kNoFrame && slot == next_slot_ && epoch == next_epoch_) {
+  if (open_frame_ != kNoFrame) {
     FrameHead head;
     std::memcpy(&head, out_.at(open_frame_), sizeof head);
-    if (head.bytes + sizeof payload <= kMostPayloadBytes) {
-      head.bytes += static_cast<uint32_t>(sizeof payload);
-      try {
-        std::memcpy(out_.room(sizeof payload), &payload, sizeof payload);
-        out_.added(sizeof payload);
-        std::memcpy(out_.at(open_frame_), &head, sizeof head);
-        ++next_slot_;
-        ++next_epoch_;
-      } catch (const std::bad_alloc&) {
-        give_up();
-      }
+    const bool fits = head.kind == FrameKind::kNumbered && slot == next_slot_ && epoch == next_epoch_;
+    if (fits && grow(&head, &payload, sizeof payload)) {
+      ++next_slot_;
+      ++next_epoch_;
       return;
     }
   }
-  const size_t begin = out_.size();
-  append({static_cast<uint32_t>(sizeof payload), FrameKind::kNumbered, 0, frames_sent_, static_cast<uint32_t>(slot),
-          epoch},
-         &payload);
-  open_frame_ = dead_ ? kNoFrame : begin;
+  open_frame(FrameKind::kNumbered, slot, epoch, &payload, sizeof payload);
   next_slot_ = slot + 1;
   next_epoch_ = epoch + 1;
+}
+
+void Link::open_frame(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
+  const size_t begin = out_.size();
+  append({bytes, kind, 0, frames_sent_, static_cast<uint32_t>(slot), epoch}, payload);
+  open_frame_ = dead_ ? kNoFrame : begin;
+}
+
+// Adds to the open frame, whose new head this is. Returns whether it had room.
+bool Link::grow(FrameHead* head, const void* payload, uint32_t bytes) noexcept {
+  if (head->bytes + bytes > kMostPayloadBytes) return false;
+  head->bytes += bytes;
+  try {
+    std::memcpy(out_.room(bytes), payload, bytes);
+    out_.added(bytes);
+    std::memcpy(out_.at(open_frame_), head, sizeof *head);
+  } catch (const std::bad_alloc&) {
+    give_up();
+  }
+  return true;
 }
 
 void Link::append(const FrameHead& head, const void* payload) noexcept {
@@ -193,7 +226,8 @@ bool Link::parse(FrameSink* sink, bool* took) noexcept {
     FrameHead head;
     std::memcpy(&head, in_.data(), sizeof head);
     if (head.number != frames_received_) return refuse("a frame out of its turn");
-    if (head.bytes > kMostPayloadBytes || head.reserved != 0) return refuse("a frame with an impossible head");
+    const bool has_stride = head.stride != 0 && head.kind != FrameKind::kPackets;
+    if (head.bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
     if (in_.size() < sizeof head + head.bytes) break;
     if (const char* const why = sink->take(*this, head, in_.data() + sizeof head)) return refuse(why);
     *took = true;

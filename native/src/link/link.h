@@ -32,6 +32,9 @@ class Link {
 
   // Queues a frame; flush() sends it. After the link has broken they do nothing.
   void put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
+  // Queues a run of packets of one epoch. Runs of one size whose slots are equally far apart share a frame; only the
+  // last run of a message may be shorter than a whole one.
+  void put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
   // Queues one more packet of a stream of numbered ones; adjacent slots with consecutive epochs share a frame.
   void put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept;
   // Sends as much as the socket takes.
@@ -61,6 +64,8 @@ class Link {
     return false;
   }
   void append(const FrameHead& head, const void* payload) noexcept;
+  void open_frame(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
+  bool grow(FrameHead* head, const void* payload, uint32_t bytes) noexcept;
   void give_up() noexcept;
   void flush_locked() noexcept;
   void seal() noexcept;
@@ -77,9 +82,10 @@ class Link {
   const std::unique_ptr<Cipher> seals_;
   ByteQueue out_;                 // frames
   ByteQueue sealed_;              // encrypted records of frames
-  size_t open_frame_ = kNoFrame;  // where the numbered frame that may grow begins in out_
+  size_t open_frame_ = kNoFrame;  // where the frame that may grow begins in out_
   uint64_t next_slot_ = 0;
-  uint64_t next_epoch_ = 0;
+  uint64_t next_epoch_ = 0;  // of a numbered frame
+  uint32_t run_bytes_ = 0;   // of a frame of runs; 0 once it had a shorter one
   uint32_t frames_sent_ = 0;
   bool dead_ = false;
   std::atomic<bool> behind_{false};

@@ -1,6 +1,11 @@
-// The header packet. Every launch sends one to each peer and consumes data only after it has received one from each
-// peer. It is the evidence that protocol.md 3 requires (every rank has entered this epoch, so no rank runs ahead) and
-// the check of protocol.md 13.
+// The header packet: the evidence that protocol.md 3 requires (every rank has entered this epoch, so no rank runs
+// ahead) and the check of protocol.md 13. A launch consumes data only after it has both.
+//
+// In a group of up to kMaxRanks ranks every rank sends a header to every other one. In a larger group evidence passes
+// through the nodes, in three hops. Each rank sends a header to its node. A rank that has the headers of its whole node
+// tells its share of the other nodes: of two nodes, one rank of each tells one rank of the other. A rank that has the
+// headers of its share of the nodes tells its node. So a rank has, from itself or a rank of its node, the header of
+// every node, which that node sent after all of its ranks had entered.
 #ifndef NVRAR_PROTOCOL_CALL_HEADER_H
 #define NVRAR_PROTOCOL_CALL_HEADER_H
 
@@ -68,27 +73,92 @@ constexpr bool kHeadersFirst = true;
 constexpr bool kHeadersFirst = false;
 #endif
 
+// The ranks to which a rank sends a header at once.
+NVRAR_HD Peers header_peers(const Launch& launch) {
+  return launch.topology().is_large() ? Peers::of_node(launch) : Peers::all(launch);
+}
+
 template <class Port>
 NVRAR_HD void send_headers(Port& port, const Launch& launch) {
   if (port.worker() != 0) return;
-  const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank);
+  const Peers peers = header_peers(launch);
+  const uint64_t slot = RingLayout::header_slot(launch.epoch, peers.self);
   const Packet packet = header_packet(launch.header_hash, launch.epoch);
-  const Peers peers = Peers::all(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) port.put(peers[i], slot, packet);
 }
 
+// The rank of a node that tells one rank of the other node, and hears from it.
+NVRAR_HD uint32_t teller_of(const Topology& topology, uint32_t node, uint32_t other) {
+  return topology.first_of(node) + other % topology.size_of(node);
+}
+
+// The other nodes that this rank tells and hears from, and which rank of each.
+template <class Visit>
+NVRAR_HD bool each_node_told(const Launch& launch, Visit visit) {
+  const Topology& topology = launch.topology();
+  const uint32_t own = topology.node_of(launch.rank);
+  const uint32_t step = topology.size_of(own);
+  for (uint32_t node = launch.rank - topology.first_of(own); node < topology.nodes(); node += step) {
+    if (node != own && !visit(node, teller_of(topology, node, own))) return false;
+  }
+  return true;
+}
+
+// The second and third hop of the evidence in a group of more than kMaxRanks ranks. Headers of a node that differ tell
+// of all its ranks.
+template <class Port>
+NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
+  const Topology& topology = launch.topology();
+  const uint32_t own = topology.node_of(launch.rank);
+  const Packet packet = header_packet(launch.header_hash, launch.epoch);
+  each_node_told(launch, [&](uint32_t, uint32_t peer) {
+    port.put(peer, RingLayout::node_header_slot(launch.epoch, own), packet);
+    return true;
+  });
+  port.sent();
+  bool same = true;
+  const bool came = each_node_told(launch, [&](uint32_t node, uint32_t peer) {
+    Packet theirs;
+    if (!port.template take<EpochPacket>(RingLayout::node_header_slot(launch.epoch, node), peer, launch.epoch,
+                                         &theirs)) {
+      return false;
+    }
+    if (is_same_call(theirs, launch.header_hash)) return true;
+    for (uint32_t i = 0; i < topology.size_of(node); ++i) port.differ(topology.first_of(node) + i);
+    same = false;
+    return true;
+  });
+  if (!came || !same) return false;
+  const Peers peers = Peers::of_node(launch);
+  for (uint32_t i = 0; i < peers.count(); ++i) {
+    port.put(peers[i], RingLayout::last_header_slot(launch.epoch, peers.self), packet);
+  }
+  port.sent();
+  for (uint32_t i = 0; i < peers.count(); ++i) {
+    const uint64_t slot = RingLayout::last_header_slot(launch.epoch, peers[i] - peers.first);
+    Packet theirs;
+    if (!port.template take<EpochPacket>(slot, peers[i], launch.epoch, &theirs)) return false;
+  }
+  return true;
+}
+
+enum class HeadersOf { kAll, kNode, kOtherNodes };
+
 // One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
 // headers even if one differs, so that every rank is told of every difference.
-template <class Port>
+template <HeadersOf kOf = HeadersOf::kAll, class Port>
 NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
   if (planted(Defect::kNoHeaderWait) || port.worker() != 0) return true;
   bool same = true;
-  const Peers peers = Peers::all(launch);
+  const Peers peers = header_peers(launch);
+  const Peers node = Peers::of_node(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     const uint32_t source = peers[i];
+    const bool in_node = source >= node.first && source - node.first < node.size;
+    if (kOf != HeadersOf::kAll && in_node != (kOf == HeadersOf::kNode)) continue;
     Packet packet;
-    if (!port.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source), source, launch.epoch,
-                                         &packet)) {
+    if (!port.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source - peers.first), source,
+                                         launch.epoch, &packet)) {
       return false;
     }
     if (!is_same_call(packet, launch.header_hash)) {
@@ -96,18 +166,23 @@ NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
       same = false;
     }
   }
-  return same;
+  if (!launch.topology().is_large() || !same || planted(Defect::kNodeEvidence)) return same;
+  return kOf == HeadersOf::kNode || relay_headers(port, launch);
 }
 
 // The sending half of a launch: `send_data`, which pushes this rank's data, and the headers. It completes before the
-// caller's first poll (protocol.md 11).
-template <class Port, class SendData>
+// caller's first poll (protocol.md 11). kWithinNode: the data is for this node, and more for other nodes follows.
+template <bool kWithinNode = false, class Port, class SendData>
 NVRAR_HD void send_phase(Port& port, const Launch& launch, SendData send_data) {
   if (planted(Defect::kPollsFirst)) (void)check_headers(port, launch);
   if (kHeadersFirst) send_headers(port, launch);
   send_data();
   if (!kHeadersFirst) send_headers(port, launch);
-  port.sent();
+  if (kWithinNode) {
+    port.sent_within_node();
+  } else {
+    port.sent();
+  }
 }
 
 }  // namespace nvrar::protocol

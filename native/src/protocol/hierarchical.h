@@ -28,7 +28,7 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
   const MessageRuns<Packets> runs{launch.bytes};
   typename Port::Partial of_nodes[kMaxRanks];
 
-  send_phase(port, launch, [&] {
+  send_phase<true>(port, launch, [&] {
     each_run_of(port, runs.count(), slices.slices(), [&](uint64_t j) {
       const uint32_t owner = slices.owner(j, node);
       if (owner == launch.rank) return true;
@@ -40,7 +40,9 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
       return true;
     });
   });
-  if (!check_headers(port, launch)) return false;
+  // What the node's ranks have sent needs only their headers, and waiting for the others first would cost a way between
+  // nodes. Nothing is stored to recv before all of them are there.
+  if (!check_headers<HeadersOf::kNode>(port, launch)) return false;
 
   const bool summed = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint64_t run = slices.data_run(j, node, topology.first_of(node));
@@ -54,6 +56,7 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
   });
   if (!summed) return false;
   exchange.given(port);
+  if (!check_headers<HeadersOf::kOtherNodes>(port, launch)) return false;
 
   const bool finished = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint32_t bytes = runs.length(j);

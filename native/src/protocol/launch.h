@@ -20,6 +20,10 @@
 //   bool take_partial<Packets>(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch, Partial*)
 //   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result)
 //                                                  combines the nodes' sums and rounds
+//   void combine(Partial* sum, const Partial& upper, uint32_t bytes)
+//                                                  adds the sum of the nodes behind those of *sum
+//   void round(const Partial& sum, uint8_t* to, uint32_t bytes, Run* result)
+//                                                  rounds the sum of all nodes
 //   void soon_pushed(Peers, uint64_t slot), void soon_taken<Packets>(uint64_t slot)
 //                                                  hints: a run will be pushed there, or taken from there, kAhead
 //                                                  iterations later
@@ -27,6 +31,8 @@
 //   Packet*)                                       one packet
 //   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes)
 //   void sent()                                    all packets of a phase have been sent: wakes sleeping peers
+//   void sent_within_node()                        the same, but packets to other nodes may travel with those of the
+//                                                  next phase, unless this rank has to wait before it
 //   void differ(uint32_t source)                   the header of that rank belongs to another call
 //   uint64_t worker(), uint64_t workers()          several workers may run a rank's launch at once, each with a port
 //                                                  of its own; worker w does run j of a message if j mod workers is w

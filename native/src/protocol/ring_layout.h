@@ -14,11 +14,23 @@ constexpr uint64_t kMinRingBytes = 8192;
 // Partial sums take more room: a rank that is alone in its node owns every slice, and 16-bit floats are sent as
 // float32.
 constexpr uint64_t kMinRingBytesOfNodes = 32768;
+// In a larger group, a rank that is alone in its node owns eight slices, each with the sums of six levels (doubling.h);
+// and an epoch area holds a run of every rank.
+constexpr uint64_t kMinRingBytesOfManyNodes = 98304;
+constexpr uint64_t kMinRingBytesPerRank = 1024;
 constexpr uint64_t kMaxRingBytes = uint64_t{1} << 30;
 constexpr uint64_t kRingGranularityBytes = kPageBytes;
 
-static_assert(kMinRingBytes / 2 >= uint64_t{kMaxRanks} * kRunPackets * kPacketBytes,
+static_assert(kMinRingBytes / 2 >= uint64_t{kMaxRanks} * kRunPackets * kPacketBytes &&
+                  kMinRingBytesPerRank / 2 >= kRunPackets * kPacketBytes,
               "the smallest epoch area holds one run of every rank");
+
+// The smallest ring_bytes of a group; nodes: whether it has several nodes.
+constexpr uint64_t min_ring_bytes(uint32_t world, bool nodes) {
+  if (world <= kMaxRanks) return nodes ? kMinRingBytesOfNodes : kMinRingBytes;
+  const uint64_t of_ranks = (world * kMinRingBytesPerRank + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return of_ranks < kMinRingBytesOfManyNodes ? kMinRingBytesOfManyNodes : of_ranks;
+}
 
 // What the packet in a slot is for. Each hop has areas of its own, so every slot is written only once in an epoch.
 enum class Hop : uint32_t {
@@ -27,23 +39,35 @@ enum class Hop : uint32_t {
   kExchange = 2,  // partial sums, between nodes
 };
 
-// The fraction of ring_bytes that a ring of point-to-point has.
+// The fraction of ring_bytes that a ring of point-to-point has in a group of up to kMaxRanks ranks. In a larger group
+// the rings of all pairs have together what they have in one of kMaxRanks, but each at least kMinTransferRingBytes.
 constexpr uint64_t kTransferRingShare = 16;
+constexpr uint64_t kMinTransferRingBytes = 8192;
 constexpr uint64_t kCacheLineSlots = 64 / kPacketBytes;
 
-// The rings of one rank: [headers][epoch areas][sentinel areas][credits of each peer][transfers from each peer], with
+// The rings of one rank: [headers][epoch areas][sentinel areas][credits of each rank][transfers from each rank], with
 // one area for each hop and parity. The packet kinds never share memory, because the payload of an epoch packet could
 // look like an empty sentinel slot, or the other way round.
 struct RingLayout {
   uint64_t ring_bytes;
   Topology topology;
 
-  // Padded to a page, so that the areas start at a page boundary.
+  // Padded to a page, so that the areas start at a page boundary. They are [parity][source], then, for groups of more
+  // than kMaxRanks ranks, [parity][node] and once more [parity][source] (call_header.h).
   static constexpr uint64_t kHeaderSlots = kPageBytes / kPacketBytes;
-  static_assert(kHeaderSlots >= uint64_t{kParities} * kMaxRanks, "a header slot per (epoch parity, source)");
+  static constexpr uint64_t kNodeHeaders = uint64_t{kParities} * kMaxRanks;
+  static constexpr uint64_t kLastHeaders = kNodeHeaders + uint64_t{kParities} * kMaxNodes;
+  static_assert(kHeaderSlots >= kLastHeaders + uint64_t{kParities} * kMaxRanks, "a page holds all headers");
 
+  // source: its index among the ranks that send each other headers, all or those of a node.
   static NVRAR_HD uint64_t header_slot(uint64_t epoch, uint32_t source) {
     return (epoch % kParities) * kMaxRanks + source;
+  }
+  static NVRAR_HD uint64_t node_header_slot(uint64_t epoch, uint32_t node) {
+    return kNodeHeaders + (epoch % kParities) * kMaxNodes + node;
+  }
+  static NVRAR_HD uint64_t last_header_slot(uint64_t epoch, uint32_t source) {
+    return kLastHeaders + (epoch % kParities) * kMaxRanks + source;
   }
 
   // Only groups of several nodes have the exchange hop.
@@ -70,12 +94,22 @@ struct RingLayout {
   }
   // Written by `reader`, in the memory of the rank that sends to it.
   NVRAR_HD uint64_t credit_slot(uint32_t reader) const { return sentinel_end() + reader * kCacheLineSlots; }
-  NVRAR_HD uint64_t transfer_ring_slots() const { return ring_bytes / kTransferRingShare / kPacketBytes; }
+  NVRAR_HD uint64_t credit_slots() const {
+    constexpr uint64_t kPageSlots = kPageBytes / kPacketBytes;
+    if (!topology.is_large()) return kPageSlots;
+    return (topology.world * kCacheLineSlots + kPageSlots - 1) / kPageSlots * kPageSlots;
+  }
+  NVRAR_HD uint64_t transfer_ring_slots() const {
+    const uint64_t most = ring_bytes / kTransferRingShare;
+    if (!topology.is_large()) return most / kPacketBytes;
+    const uint64_t shared = most * kMaxRanks / topology.world;
+    const uint64_t least = shared < kMinTransferRingBytes ? kMinTransferRingBytes : shared;
+    return (least < most ? least : most) / kPacketBytes;
+  }
   // Written by `source`, in the memory of the rank that it sends to.
   NVRAR_HD uint64_t transfer_ring_begin(uint32_t source) const {
-    return sentinel_end() + kPageBytes / kPacketBytes + source * transfer_ring_slots();
+    return sentinel_end() + credit_slots() + source * transfer_ring_slots();
   }
-  static_assert(kPageBytes / kPacketBytes >= kMaxRanks * kCacheLineSlots, "a page holds a credit of every rank");
   NVRAR_HD uint64_t total_slots() const { return transfer_ring_begin(topology.world); }
   NVRAR_HD uint64_t total_bytes() const { return total_slots() * kPacketBytes; }
 };

@@ -45,6 +45,13 @@ struct TwoShotRuns {
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const { return area_runs / topology.world * topology.world; }
 };
 
+// How often pairs are combined until the sum of that many nodes is complete.
+NVRAR_HD uint32_t levels_of(uint32_t nodes) {
+  uint32_t levels = 0;
+  while (1u << levels < nodes) ++levels;
+  return levels;
+}
+
 // Hierarchical: there are as many slices as the largest node has ranks. In a node of g ranks, slice s belongs to its
 // rank s mod g.
 struct HierarchicalRuns {
@@ -64,9 +71,14 @@ struct HierarchicalRuns {
   NVRAR_HD uint64_t data_run(uint64_t j, uint32_t node, uint32_t source) const {
     return owned_run(j, node) * topology.size_of(node) + (source - topology.first_of(node));
   }
+  // How many sums the exchange has for each owned run: of all nodes or, if these are many, of two blocks at each level
+  // (doubling.h).
+  NVRAR_HD uint32_t exchange_places() const {
+    return topology.has_many_nodes() ? 2 * levels_of(topology.nodes()) : topology.nodes();
+  }
   // The first of `parts` runs.
-  NVRAR_HD uint64_t exchange_run(uint64_t j, uint32_t node, uint32_t source_node) const {
-    return (owned_run(j, node) * topology.nodes() + source_node) * parts;
+  NVRAR_HD uint64_t exchange_run(uint64_t j, uint32_t node, uint32_t place) const {
+    return (owned_run(j, node) * exchange_places() + place) * parts;
   }
   NVRAR_HD uint64_t result_run(uint64_t j) const { return j; }
   NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const {
@@ -82,7 +94,7 @@ struct HierarchicalRuns {
   NVRAR_HD uint32_t slices_per_owner(uint32_t node_size) const { return (slices() + node_size - 1) / node_size; }
   // For one run of each slice: the number of runs that the fullest area of one owner needs.
   NVRAR_HD uint32_t needs(uint32_t node_size) const {
-    const uint32_t exchanged = topology.nodes() * parts;
+    const uint32_t exchanged = exchange_places() * parts;
     const uint32_t summed = slices_per_owner(node_size) * (node_size > exchanged ? node_size : exchanged);
     return summed > slices() ? summed : slices();
   }

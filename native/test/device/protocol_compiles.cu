@@ -1,5 +1,6 @@
 // Checks that every header of src/protocol, and every template in it, compiles for a GPU, with the simplest possible
 // Port: one thread without waiting. It is compiled and never run.
+#include "protocol/doubling.h"
 #include "protocol/element.h"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
@@ -72,6 +73,11 @@ struct PlainPort {
     to[0] = static_cast<uint8_t>(of_nodes[0].packets[0][0]);
     *result = {to};
   }
+  __device__ void combine(Partial* sum, const Partial& upper, uint32_t) { sum->packets[0][0] += upper.packets[0][0]; }
+  __device__ void round(const Partial& sum, uint8_t* to, uint32_t, Run* result) {
+    to[0] = static_cast<uint8_t>(sum.packets[0][0]);
+    *result = {to};
+  }
   __device__ void soon_pushed(const Peers&, uint64_t) {}
   template <class Packets>
   __device__ void soon_taken(uint64_t) {}
@@ -86,6 +92,7 @@ struct PlainPort {
     for (uint64_t i = 0; i < bytes; ++i) to[i] = from[i];
   }
   __device__ void sent() {}
+  __device__ void sent_within_node() {}
   __device__ void differ(uint32_t) {}
 };
 
@@ -156,7 +163,8 @@ template <class Packets>
 __device__ bool all_sums(PlainPort& port, const Launch& launch) {
   DirectExchange exchange;
   return one_shot<Packets>(port, launch) && two_shot<Packets>(port, launch) && reduce<Packets>(port, launch) &&
-         reduce_scatter<Packets>(port, launch) && hierarchical<Packets>(port, exchange, launch);
+         reduce_scatter<Packets>(port, launch) && hierarchical<Packets>(port, exchange, launch) &&
+         hierarchical_by_doubling<Packets>(port, launch);
 }
 
 template <class Element, class Op>

@@ -218,9 +218,9 @@ TEST_F(WholeGroup, RefusesMoreGroupsThanAGpuHoldsBlocks) {
     const auto groups = [](uint32_t count) {
       return [count](nvrar_config& config) { config.concurrent_groups = count; };
     };
-    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(8)).error(), "");
-    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(9)).error(),
-              "1 GPU 0 holds 8 blocks of kernels at once, too few for calls of 9 groups (concurrent_groups) with 1 "
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(4)).error(), "");
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, groups(5)).error(),
+              "1 GPU 0 holds 8 blocks of kernels at once, too few for calls of 5 groups (concurrent_groups) with 1 "
               "ranks on a GPU");
     EXPECT_EQ(stub_cuda_living(), 0U);
   });
@@ -229,16 +229,17 @@ TEST_F(WholeGroup, RefusesMoreGroupsThanAGpuHoldsBlocks) {
 // The blocks of a batch wait for different peers, so a block that is not resident could block all of them.
 TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
   in_a_process([] {
-    set("STUB_CUDA_DEVICES", "2");
+    set("STUB_CUDA_DEVICES", "3");
     set("STUB_CUDA_MULTIPROCESSORS", "2");
-    const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 8; });
+    const Ranks group(3, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.concurrent_groups = 4; });
     ASSERT_EQ(group.error(), "");
-    const nvrar_transfer transfers[] = {send_to(1, 64, 1, NVRAR_INT32), recv_from(1, 128, 1, NVRAR_INT32)};
-    std::string error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
+    const nvrar_transfer transfers[] = {send_to(1, 64, 1, NVRAR_INT32), recv_from(1, 128, 1, NVRAR_INT32),
+                                        recv_from(2, 192, 1, NVRAR_INT32)};
+    std::string error = last(nvrar_batch(group.comm(0), transfers, 3, 1));
     EXPECT_EQ(error,
-              "1 a batch that sends to 1 ranks and receives from 1 needs 2 blocks of a GPU at once, and with "
-              "concurrent_groups 8 a call has 1");
-    error = last(nvrar_batch(group.comm(0), transfers, 1, 1));
+              "1 a batch that sends to 1 ranks and receives from 2 needs 3 blocks of a GPU at once, and with "
+              "concurrent_groups 4 a call has 2");
+    error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
     EXPECT_TRUE(contains(error, "stream is not a stream of this process")) << error;
   });
 }

@@ -37,7 +37,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The behaviour of the stub's kernels, like that of all kernels of the library: they publish their launch, and a block
+// The behaviour of the stub's kernels, like that of all kernels of the library: they publish their launch, and a warp
 // counts itself when it ends.
 enum class Kernels { kEnd, kWaitForAPeer, kAreHeld };
 std::atomic<Kernels> kernels{Kernels::kEnd};
@@ -47,7 +47,7 @@ std::atomic<const char*> slow_function{""};
 std::atomic<bool> is_slow{false};
 
 // Uses copies by the stub, which are ordered with those of the library.
-void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t blocks) {
+void count_ended(cuda::Context context, const cuda::KernelArgs& args, const cuda::LaunchConfig& launch) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const cuda::CurrentContext current(context);
@@ -57,16 +57,16 @@ void count_ended(cuda::Context context, const cuda::KernelArgs& args, uint32_t b
   ++latest.epoch;
   latest.tag = args.tag;
   cuda::check(cuda::copy_to_gpu(place, &latest, sizeof latest), "writing which launch is the latest");
-  count_blocks_ended(args, blocks);
+  count_warps_ended(args, launch);
 }
 
-void run_kernel(cuda::Context context, const cuda::KernelArgs& args, uint32_t blocks) {
+void run_kernel(cuda::Context context, const cuda::KernelArgs& args, const cuda::LaunchConfig& launch) {
   const auto is_aborted = [&] { return __atomic_load_n(&args.page->abort, __ATOMIC_RELAXED) != 0; };
   while (kernels == Kernels::kAreHeld || (kernels == Kernels::kWaitForAPeer && !is_aborted())) {
     std::this_thread::sleep_for(1ms);
   }
   --running;
-  count_ended(context, args, blocks);
+  count_ended(context, args, launch);
 }
 
 std::mutex launched_mutex;
@@ -85,7 +85,7 @@ cuda::Result launch_kernel(const void* config, void** arguments) {
   cuda::Context context = nullptr;
   cuda::check(cuda::driver().cuCtxGetCurrent(&context), "asking for the context");
   ++running;
-  std::thread([context, args, blocks = launch.grid[0]] { run_kernel(context, args, blocks); }).detach();
+  std::thread([context, args, launch] { run_kernel(context, args, launch); }).detach();
   return cuda::kSuccess;
 }
 
@@ -288,12 +288,13 @@ TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
     EXPECT_EQ(failure.status, NVRAR_ABORTED);
     EXPECT_EQ(failure.missing[0], 0U);
   });
-  const auto of_leaving = control::Poison::unpack(control::Poison::of_leaving(3, 7).pack());
+  const auto leaving = control::Poison::of_leaving(3, 7);
+  const auto of_leaving = control::Poison::of(leaving.word(), leaving.ranks);
   EXPECT_TRUE(of_leaving.is_of_leaving());
   EXPECT_EQ(of_leaving.origin, 3U);
   EXPECT_EQ(of_leaving.sequence, 7U);
-  EXPECT_FALSE((control::Poison{NVRAR_ABORTED, 3, 0, 7}).is_of_leaving());
-  EXPECT_FALSE((control::Poison{NVRAR_TIMEOUT, 3, 1, 7}).is_of_leaving());
+  EXPECT_FALSE((control::Poison{NVRAR_ABORTED, 3, {}, 7}).is_of_leaving());
+  EXPECT_FALSE((control::Poison{NVRAR_TIMEOUT, 3, RankSet::of(0), 7}).is_of_leaving());
 }
 
 // The host cannot know how often a graph runs.

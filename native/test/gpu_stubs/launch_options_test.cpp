@@ -37,7 +37,7 @@ cuda::Result note_launch(const void* config, void** arguments) {
     if (attribute.id == cuda::kProgrammaticStreamSerialization) programmatic = attribute.value == 1;
   }
   launched.push_back({launch.grid[0], programmatic, args.next});
-  count_blocks_ended(args, launch.grid[0]);
+  count_warps_ended(args, launch);
   return cuda::kSuccess;
 }
 
@@ -114,7 +114,7 @@ TEST_F(LaunchOptions, AnExclusiveGroupHasABlockForEveryTile) {
     ASSERT_EQ(seen.size(), 3U);
     // A caller's kernel that starts early would otherwise have to wait for a launch that is not programmatic.
     EXPECT_EQ(seen[0].next, cuda::NextLaunch::kAfterThis);
-    EXPECT_EQ(seen[0].blocks, kLarge / 512 / 8);  // tiles of 512 bytes, 8 to a block
+    EXPECT_EQ(seen[0].blocks, kLarge / 512 / 8 + 1);  // tiles of 512 bytes, 8 to a block; and the headers
   });
 }
 

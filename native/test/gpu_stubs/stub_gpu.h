@@ -22,14 +22,14 @@ class WithKernels : public ::testing::Test {
   }
 };
 
-// The last that every block of a launch does on a GPU: it counts itself. By copies of the stub, which are ordered with
+// The last that every warp of a launch does on a GPU: it counts itself. By copies of the stub, which are ordered with
 // those of the library.
-inline void count_blocks_ended(const cuda::KernelArgs& args, uint32_t blocks) {
-  for (uint32_t i = 0; i < blocks; ++i) {
-    const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.state->blocks[i].ended);
+inline void count_warps_ended(const cuda::KernelArgs& args, const cuda::LaunchConfig& launch) {
+  for (uint32_t i = 0; i < launch.grid[0]; ++i) {
+    const auto address = reinterpret_cast<cuda::DeviceAddress>(&args.lines[i % cuda::kLaunchLines].ended);
     uint64_t ended = 0;
     cuda::check(cuda::copy_from_gpu(&ended, address, sizeof ended), "reading a count");
-    ++ended;
+    ended += launch.block[0] / cuda::kWarpThreads;
     cuda::check(cuda::copy_to_gpu(address, &ended, sizeof ended), "writing a count");
   }
 }

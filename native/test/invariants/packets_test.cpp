@@ -8,7 +8,7 @@
 #include <iterator>
 #include <set>
 #include <thread>
-#include <tuple>
+#include <unordered_set>
 #include <vector>
 
 #include "call/call.h"
@@ -130,15 +130,18 @@ TEST(Invariant01_PacketsValidateThemselves, AnEpochPacketArrivesForItsOwnEpochOn
 TEST(Invariant02_Rings, NoTwoPacketsShareASlotAndAllAreInside) {
   for (const Topology& topology : kTopologies) {
     const RingLayout layout{small_ring(topology), topology};
-    std::set<uint64_t> used;
-    uint64_t packets = 0;
+    std::vector<bool> used(layout.total_slots());
     const auto use = [&](uint64_t slot) {
       ASSERT_LT(slot, layout.total_slots());
-      used.insert(slot);
-      ++packets;
+      ASSERT_FALSE(used[slot]) << slot;
+      used[slot] = true;
     };
     for (uint64_t epoch : {7u, 8u}) {
-      for (uint32_t source = 0; source < topology.world; ++source) use(RingLayout::header_slot(epoch, source));
+      for (uint32_t source = 0; source < std::min(topology.world, protocol::kMaxRanks); ++source) {
+        use(RingLayout::header_slot(epoch, source));
+        use(RingLayout::last_header_slot(epoch, source));
+      }
+      for (uint32_t node = 0; node < topology.nodes(); ++node) use(RingLayout::node_header_slot(epoch, node));
       for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
         for (uint32_t hop = 0; hop < layout.hops(); ++hop) {
           for (uint64_t run = 0; run < layout.area_runs(kind); ++run) {
@@ -149,7 +152,10 @@ TEST(Invariant02_Rings, NoTwoPacketsShareASlotAndAllAreInside) {
         }
       }
     }
-    EXPECT_EQ(used.size(), packets);
+    for (uint32_t rank = 0; rank < topology.world; ++rank) {
+      use(layout.credit_slot(rank));
+      for (uint64_t i = 0; i < layout.transfer_ring_slots(); ++i) use(layout.transfer_ring_begin(rank) + i);
+    }
   }
 }
 
@@ -160,13 +166,14 @@ class Areas {
   void receive(uint32_t rank, protocol::Hop hop, uint64_t run, uint64_t length = 1) {
     for (uint64_t i = run; i < run + length; ++i) {
       ASSERT_LT(i, area_runs_) << "outside of the area";
-      ASSERT_TRUE(taken_.insert({rank, static_cast<uint32_t>(hop), i}).second) << "two sources write one run";
+      const uint64_t place = (uint64_t{rank} * 4 + static_cast<uint32_t>(hop)) * area_runs_ + i;
+      ASSERT_TRUE(taken_.insert(place).second) << "two sources write one run";
     }
   }
 
  private:
   uint64_t area_runs_;
-  std::set<std::tuple<uint32_t, uint32_t, uint64_t>> taken_;
+  std::unordered_set<uint64_t> taken_;
 };
 
 TEST(Invariant02_Rings, SlicesOfFlatAlgorithmsShareNoRun) {
@@ -219,8 +226,8 @@ TEST(Invariant02_Rings, SlicesOfHierarchicalShareNoRunAndHaveOneOwnerPerNode) {
                ++source) {
             areas.receive(owner, protocol::Hop::kData, slices.data_run(j, node, source));
           }
-          for (uint32_t other = 0; other < topology.nodes(); ++other) {
-            areas.receive(owner, protocol::Hop::kExchange, slices.exchange_run(j, node, other), parts);
+          for (uint32_t place = 0; place < slices.exchange_places(); ++place) {
+            areas.receive(owner, protocol::Hop::kExchange, slices.exchange_run(j, node, place), parts);
           }
         }
         areas.receive(0, protocol::Hop::kResult, slices.result_run(j));

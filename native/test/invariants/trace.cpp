@@ -32,8 +32,7 @@ std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
 }  // namespace
 
 Trace::Trace(const Topology& topology)
-    : layout_{topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes, topology},
-      ranks_(topology.world) {}
+    : layout_{protocol::min_ring_bytes(topology.world, topology.nodes() > 1), topology}, ranks_(topology.world) {}
 
 std::string Trace::run(const std::vector<TracedLaunch>& launches) {
   for (Rank& rank : ranks_) rank.left = false;
@@ -79,20 +78,29 @@ void Trace::enter(uint32_t rank, uint64_t epoch) {
   Rank& own = ranks_[rank];
   entered_[{rank, epoch}] = ++own.clock[rank];
   own.has_sent = false;
-  own.headers = 0;
+  own.epoch = epoch;
   own.output.clear();
 }
 
 void Trace::leave(uint32_t rank, const TracedLaunch& launch, uint64_t epoch) {
   const std::lock_guard lock(mutex_);
-  for (uint32_t other = 0; other < layout_.topology.world; ++other) {
-    const auto entry = entered_.find({other, epoch});
-    if (entry == entered_.end() || ranks_[rank].clock[other] < entry->second) {
-      fault(rank_name(rank) + " may leave launch " + std::to_string(epoch) + " before " + rank_name(other) +
-            " has entered it");
-    }
+  const uint32_t other = not_known_to_have_entered(rank, epoch);
+  if (other != layout_.topology.world) {
+    fault(rank_name(rank) + " may leave launch " + std::to_string(epoch) + " before " + rank_name(other) +
+          " has entered it");
   }
   check_output(rank, launch);
+}
+
+bool Trace::knows_entry(uint32_t rank, uint32_t other, uint64_t epoch) const {
+  const auto entry = entered_.find({other, epoch});
+  return entry != entered_.end() && ranks_[rank].clock[other] >= entry->second;
+}
+
+uint32_t Trace::not_known_to_have_entered(uint32_t rank, uint64_t epoch) const {
+  uint32_t other = 0;
+  while (other < layout_.topology.world && knows_entry(rank, other, epoch)) ++other;
+  return other;
 }
 
 void Trace::send(uint32_t rank, uint32_t peer, uint64_t slot, uint32_t packets, uint64_t epoch,
@@ -131,10 +139,8 @@ bool Trace::take(uint32_t rank, uint64_t slot, uint32_t source, uint32_t packets
   Rank& own = ranks_[rank];
   const bool header = slot < protocol::RingLayout::kHeaderSlots;
   if (!own.has_sent) fault(rank_name(rank) + " waits in launch " + std::to_string(epoch) + " before it has sent");
-  if (header) {
-    ++own.headers;
-  } else if (own.headers + 1 < layout_.topology.world) {
-    fault(rank_name(rank) + " uses data before it has the headers of all ranks");
+  if (!header && !knows_entry(rank, source, epoch)) {
+    fault(rank_name(rank) + " uses data of " + rank_name(source) + " before it has its header");
   }
   own.awaited = {slot, epoch};
   own.waits = true;
@@ -174,6 +180,9 @@ void Trace::clear(uint32_t rank, uint64_t slot) {
 void Trace::store(uint32_t rank, uint64_t at, uint64_t bytes, const std::string& value) {
   const std::lock_guard lock(mutex_);
   if (bytes == 0) return;
+  if (not_known_to_have_entered(rank, ranks_[rank].epoch) != layout_.topology.world) {
+    fault(rank_name(rank) + " writes a result before it has the headers of all ranks");
+  }
   if (!ranks_[rank].output.insert({at, {bytes, value}}).second) fault(rank_name(rank) + " writes a result twice");
 }
 
@@ -194,13 +203,24 @@ void Trace::fault(const std::string& sentence) {
 }
 
 std::string Trace::sum_of(uint32_t first, uint32_t count, const std::vector<std::string>& values) const {
-  std::string text;
+  std::vector<std::string> nodes;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t rank = first + i;
-    if (i == 0 || layout_.topology.is_first(rank)) text += text.empty() ? "(" : " )(";
-    text += " " + values[i];
+    if (i == 0 || layout_.topology.is_first(first + i)) nodes.emplace_back();
+    nodes.back() += " " + values[i];
   }
-  return text + " )";
+  return tree_of(nodes);
+}
+
+// Level by level: 2i and 2i + 1 are combined, an odd last one passes up unchanged.
+std::string Trace::tree_of(std::vector<std::string> nodes) {
+  while (nodes.size() > 1) {
+    std::vector<std::string> level;
+    for (size_t i = 0; i < nodes.size(); i += 2) {
+      level.push_back(i + 1 < nodes.size() ? pair_of(nodes[i], nodes[i + 1]) : nodes[i]);
+    }
+    nodes = level;
+  }
+  return nodes[0];
 }
 
 void Trace::check_output(uint32_t rank, const TracedLaunch& launch) {

@@ -37,7 +37,8 @@ class Trace {
   friend class TracePort;
   template <bool kTwoShot>
   friend class TraceTeam;
-  using Clock = std::array<uint64_t, protocol::kMaxRanks>;
+  static constexpr uint32_t kMostRanks = 24;
+  using Clock = std::array<uint64_t, kMostRanks>;
 
   // The state of a run of packets in a rank's memory after its last send.
   struct Place {
@@ -57,7 +58,7 @@ class Trace {
   struct Rank {
     Clock clock{};
     bool has_sent = false;
-    uint32_t headers = 0;  // number of headers read in this launch
+    uint64_t epoch = 0;  // of this launch
     bool waits = false;
     std::pair<uint64_t, uint64_t> awaited{0, 0};  // slot and epoch
     bool left = false;
@@ -78,11 +79,18 @@ class Trace {
   bool there(uint32_t rank, const std::pair<uint64_t, uint64_t>& awaited);
   void fault(const std::string& sentence);
   std::string sum_of(uint32_t first, uint32_t count, const std::vector<std::string>& values) const;
+  static std::string tree_of(std::vector<std::string> nodes);
+  static std::string pair_of(const std::string& lower, const std::string& upper) {
+    return "(" + lower + " )(" + upper + " )";
+  }
+  // A rank that may not have entered the launch yet, for all that this rank knows; the number of ranks: there is none.
+  bool knows_entry(uint32_t rank, uint32_t other, uint64_t epoch) const;
+  uint32_t not_known_to_have_entered(uint32_t rank, uint64_t epoch) const;
 
   protocol::RingLayout layout_;
   std::mutex mutex_;
   // One per rank, so that a rank is woken only for the packet that it waits for.
-  std::array<std::condition_variable, protocol::kMaxRanks> arrived_;
+  std::array<std::condition_variable, kMostRanks> arrived_;
   std::map<std::pair<uint32_t, uint64_t>, Place> memory_;
   std::vector<Rank> ranks_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> entered_;  // the clock of a rank at its entry into an epoch

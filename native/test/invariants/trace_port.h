@@ -72,8 +72,12 @@ class TracePort {
     });
   }
   void finish(const Partial* of_nodes, uint8_t* to, uint32_t bytes, Run* result) {
-    result->clear();
-    for (uint32_t node = 0; node < launch_.topology().nodes(); ++node) *result += of_nodes[node];
+    *result = Trace::tree_of({of_nodes, of_nodes + launch_.topology().nodes()});
+    store(to, bytes, *result);
+  }
+  void combine(Partial* sum, const Partial& upper, uint32_t) { *sum = Trace::pair_of(*sum, upper); }
+  void round(const Partial& sum, uint8_t* to, uint32_t bytes, Run* result) {
+    *result = sum;
     store(to, bytes, *result);
   }
   void soon_pushed(const protocol::Peers&, uint64_t) {}
@@ -93,6 +97,7 @@ class TracePort {
     store(to, bytes, value_name(rank_, reinterpret_cast<uint64_t>(from) - kTraceSend));
   }
   void sent() { trace_->sent(rank_); }
+  void sent_within_node() { sent(); }
   void differ(uint32_t) {}
 
  private:

@@ -28,9 +28,15 @@ constexpr Topology kTopologies[] = {{2, 2},
                                     {8, 2},
                                     {8, 4},
                                     {4, 1},
-                                    nodes_of({2, 3}),
-                                    nodes_of({1, 3, 2}),
-                                    nodes_of({1, 1, 1, 5})};
+                                    nodes_of<2, 3>(),
+                                    nodes_of<1, 3, 2>(),
+                                    nodes_of<1, 1, 1, 5>(),
+                                    {9, 8},
+                                    {9, 1},
+                                    {12, 4},
+                                    {20, 2},
+                                    nodes_of<1, 3, 8>(),
+                                    nodes_of<2, 1, 1, 4, 1, 1, 1, 1, 3, 1, 1>()};
 
 std::string name_of(const Topology& topology) {
   std::string sizes;
@@ -40,13 +46,12 @@ std::string name_of(const Topology& topology) {
 
 // Every algorithm that a group has, with packets of both kinds, at sizes from one element to a full launch.
 std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vector<Algorithm>& algorithms) {
-  const uint64_t ring = topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
   std::vector<TracedLaunch> launches;
   for (Algorithm algorithm : algorithms) {
     if (algorithm == Algorithm::kHierarchical && topology.nodes() == 1) continue;
     for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
       if (kind == PacketKind::kSentinel && !sums(algorithm)) continue;
-      const protocol::RingLayout layout{ring, topology};
+      const protocol::RingLayout layout{small_ring(topology), topology};
       const uint64_t run_bytes = kind == PacketKind::kEpoch ? 256 : 512;
       const uint32_t parts = kind == PacketKind::kSentinel ? 2 : 1;
       uint64_t full = protocol::FlatRuns{topology}.runs_that_fit(layout.area_runs(kind));

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <cstddef>
 #include <cstring>
 #include <random>
 
+#include "common/rank_set.h"
 #include "common/sha256.h"
 #include "links/fake_rank.h"
 #include "protocol/slices.h"
@@ -21,6 +23,7 @@ using protocol::RingLayout;
 constexpr uint32_t kReal = FakeRank::kReal;
 constexpr uint32_t kFake = FakeRank::kFake;
 constexpr uint64_t kEpoch = 1;  // that of the first launch
+constexpr size_t kPoisonBytes = sizeof(uint64_t) + sizeof(RankSet);
 
 std::vector<uint8_t> payload(size_t bytes) { return std::vector<uint8_t>(bytes, 0xA5); }
 
@@ -35,14 +38,35 @@ Frame packets(uint64_t slot, uint64_t epoch, size_t bytes) {
 }
 Frame numbered(uint64_t slot, size_t bytes) { return FakeRank::frame(FrameKind::kNumbered, slot, 1, payload(bytes)); }
 
+Frame apart(Frame frame, uint32_t stride) {
+  frame.head.stride = static_cast<uint16_t>(stride);
+  return frame;
+}
+
 const BadFrame kBadFrames[] = {
     {"AnotherKind", [](const RingLayout&) { return FakeRank::frame(static_cast<FrameKind>(0)); }},
     {"AKindFarAway", [](const RingLayout&) { return FakeRank::frame(static_cast<FrameKind>(0xFFFF), 0, 0, {1}); }},
-    {"AReservedField",
+    {"AStrideOfAQuestion", [](const RingLayout&) { return apart(FakeRank::frame(FrameKind::kAsk), 1); }},
+    {"AStrideOfNumbers",
+     [](const RingLayout& l) { return apart(numbered(l.transfer_ring_begin(kFake), 8), protocol::kRunPackets); }},
+    {"RunsThatOverlap",
+     [](const RingLayout& l) {
+       return apart(packets(l.area_begin(PacketKind::kEpoch, kEpoch, Hop::kData), kEpoch, 512),
+                    protocol::kRunPackets - 1);
+     }},
+    {"RunsBeyondAnArea",
+     [](const RingLayout& l) {
+       const uint64_t end =
+           l.area_begin(PacketKind::kEpoch, kEpoch, Hop::kData) + l.hops() * l.area_slots(PacketKind::kEpoch);
+       return apart(packets(end - 2 * protocol::kRunPackets, kEpoch, 264), 2 * protocol::kRunPackets);
+     }},
+    {"RunsFarBeyondTheRings",
+     [](const RingLayout& l) {
+       return apart(packets(l.area_begin(PacketKind::kSentinel, kEpoch, Hop::kData), kEpoch, 16384), 0xFFFF);
+     }},
+    {"AHeaderAndARun",
      [](const RingLayout&) {
-       Frame frame = FakeRank::frame(FrameKind::kAsk);
-       frame.head.reserved = 1;
-       return frame;
+       return apart(packets(RingLayout::header_slot(kEpoch, kFake), kEpoch, 264), protocol::kRunPackets);
      }},
     {"MoreBytesThanAFrameHas",
      [](const RingLayout& l) {
@@ -108,7 +132,16 @@ const BadFrame kBadFrames[] = {
     {"AStateOfAnotherSize", [](const RingLayout&) { return FakeRank::frame(FrameKind::kState, 0, 0, payload(8)); }},
     {"AnEmptyState", [](const RingLayout&) { return FakeRank::frame(FrameKind::kState); }},
     {"APoisonOfNothing",
-     [](const RingLayout&) { return FakeRank::frame(FrameKind::kPoison, 0, 0, std::vector<uint8_t>(8, 0)); }},
+     [](const RingLayout&) {
+       return FakeRank::frame(FrameKind::kPoison, 0, 0, std::vector<uint8_t>(kPoisonBytes, 0));
+     }},
+    {"APoisonOfARankThatThereIsNot",
+     [](const RingLayout&) {
+       std::vector<uint8_t> bytes(kPoisonBytes, 0);
+       const uint64_t word = NVRAR_PEER_LOST | uint64_t{2} << 8;  // of rank 2, in a group of 2
+       std::memcpy(bytes.data(), &word, sizeof word);
+       return FakeRank::frame(FrameKind::kPoison, 0, 0, bytes);
+     }},
     {"APoisonOfAnotherSize", [](const RingLayout&) { return FakeRank::frame(FrameKind::kPoison, 0, 0, {1}); }},
     {"AGoodbyeWithAPayload", [](const RingLayout&) { return FakeRank::frame(FrameKind::kGoodbye, 0, 0, {1}); }},
 };
@@ -222,8 +255,11 @@ TEST_F(HostileRank, APoisonWordOfAnyBitsFailsTheGroup) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 24; ++i) {
     FakeRank fake(small_);
-    const uint64_t word = i < 12 ? random() : (random() & ~0xFFull) | static_cast<uint64_t>(i - 12);
-    std::vector<uint8_t> bytes(sizeof word);
+    // Half of them name a rank of the group and a status that there is or is not.
+    const auto low = static_cast<uint64_t>(i % 2) << 8 | static_cast<uint64_t>(i - 12);
+    const uint64_t word = i < 12 ? random() : (random() & ~0xFFFFFFull) | low;
+    std::vector<uint8_t> bytes(kPoisonBytes);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     std::memcpy(bytes.data(), &word, sizeof word);
     ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kPoison, 0, 0, bytes)));
     const nvrar_status status = fake.wait_for_failure();
@@ -233,23 +269,29 @@ TEST_F(HostileRank, APoisonWordOfAnyBitsFailsTheGroup) {
   }
 }
 
-// What a rank tells of itself is only told on, so it may say anything.
+// What a rank tells of itself is only told on, so it may say anything. But Java knows the states of a call by name.
 TEST_F(HostileRank, AStateOfAnyBitsIsHarmless) {
+  constexpr size_t kStateOfCall = sizeof(RankSet) + sizeof(uint64_t) + offsetof(nvrar_call, state);
+  const auto is_known = [](int32_t state) { return state >= NVRAR_CALL_NONE && state <= NVRAR_CALL_QUEUED; };
   std::mt19937_64 random(6);
   FakeRank fake(small_);
   for (int i = 0; i < 200; ++i) {
-    std::vector<uint8_t> state(2 * sizeof(uint64_t) + sizeof(nvrar_call));
+    std::vector<uint8_t> state(sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call));
     for (uint8_t& byte : state) byte = i == 0 ? 0xFF : static_cast<uint8_t>(random());
+    const int32_t state_of_call = i / 20 - 4;
+    std::memcpy(state.data() + kStateOfCall, &state_of_call, sizeof state_of_call);
     ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kState, 0, 0, state)));
     if (i % 20 != 0) continue;
     nvrar_call call{};
     call.size = sizeof call;
     EXPECT_EQ(nvrar_refresh(fake.comm(), 1), NVRAR_OK);
     EXPECT_EQ(nvrar_call_of(fake.comm(), kFake, &call), NVRAR_OK);
+    EXPECT_TRUE(is_known(call.state)) << call.state;
     std::vector<nvrar_call> calls(NVRAR_FLIGHT_RECORDS);
     calls[0].size = sizeof calls[0];
     uint32_t count = 0;
     EXPECT_EQ(nvrar_flight_record(fake.comm(), kFake, calls.data(), NVRAR_FLIGHT_RECORDS, &count), NVRAR_OK);
+    for (uint32_t at = 0; at < count; ++at) EXPECT_TRUE(is_known(calls[at].state)) << calls[at].state;
   }
   EXPECT_EQ(nvrar_async_error(fake.comm()), NVRAR_OK);
   fake.socket().close();
@@ -259,7 +301,7 @@ TEST_F(HostileRank, AStateOfAnyBitsIsHarmless) {
 
 TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 200 * kMs});
-  std::vector<uint8_t> state(2 * sizeof(uint64_t) + sizeof(nvrar_call), 0);
+  std::vector<uint8_t> state(sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call), 0);
   state[0] = 0xFF;  // it waits for all ranks, and has looked just now
   std::thread answering([&] {
     for (Frame got; fake.receive(&got, 2);) {

@@ -13,6 +13,7 @@ namespace nvrar::test {
 namespace {
 
 using link::FrameKind;
+using protocol::RingLayout;
 
 constexpr uint32_t kFake = FakeRank::kFake;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -37,6 +38,34 @@ Frame answer_to_broadcast(std::vector<uint8_t>& data) {
   EXPECT_EQ(broadcast(fake.comm(), data), NVRAR_OK) << nvrar_last_error();
   joining.join();
   return fake.last_answer();
+}
+
+// A launch broadcasts in epoch packets, of which a run has 256 bytes; the runs of another rank lie between those of
+// this.
+TEST(LinkQueue, RunsThatLieEquallyFarApartShareFrames) {
+  FakeRank fake({.ring_bytes = kLargeRing});
+  std::vector<uint8_t> data(40'000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 7);
+  std::thread joining([&] { EXPECT_EQ(broadcast(fake.comm(), data), NVRAR_OK) << nvrar_last_error(); });
+  std::vector<Frame> frames;
+  Frame got;
+  while (fake.receive(&got, 2)) {
+    if (got.head.kind != FrameKind::kPackets) continue;
+    if (got.head.slot == RingLayout::header_slot(got.head.epoch, FakeRank::kReal)) break;
+    frames.push_back(got);
+  }
+  got.head.slot = static_cast<uint32_t>(RingLayout::header_slot(got.head.epoch, kFake));
+  EXPECT_TRUE(fake.send(got));
+  joining.join();
+  ASSERT_EQ(frames.size(), (data.size() + link::kMostPayloadBytes - 1) / link::kMostPayloadBytes);
+  std::vector<uint8_t> sent;
+  for (const Frame& frame : frames) {
+    EXPECT_EQ(frame.head.stride, 2 * protocol::kRunPackets);
+    const uint64_t runs = sent.size() / protocol::EpochPacket::kRunBytes;
+    EXPECT_EQ(frame.head.slot, frames[0].head.slot + runs * frame.head.stride);
+    sent.insert(sent.end(), frame.payload.begin(), frame.payload.end());
+  }
+  EXPECT_EQ(sent, data);
 }
 
 TEST(LinkQueue, ATransferThatTheSocketDidNotTakeIsSentAfterItsCall) {

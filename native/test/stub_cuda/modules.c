@@ -4,13 +4,12 @@
 
 typedef struct Module {
   Object object;
-  int carveout;  // of its functions: the part of a multiprocessor's memory that is to be shared memory, in percent
   int is_bench;  // its functions are the benchmark's, beside which no other group waits
 } Module;
 
 enum { kSharedOfABlock = 32256, kOwnShared = 6152 };
 
-enum { kSharedBytes = 1, kRegisters = 4, kPreferredSharedMemoryCarveout = 9, kCarveoutMaxShared = 100 };
+enum { kSharedBytes = 1, kRegisters = 4 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -34,14 +33,6 @@ CUresult cuModuleGetFunction(Module** function, Module* module, const char* name
   REQUIRE(setting("STUB_CUDA_OLD_PTX", 0) == 0 || strstr(name, "_programmatic") == NULL, kNotFound);
   module->is_bench = strncmp(name, "nvrar_bench_", strlen("nvrar_bench_")) == 0;
   *function = module;
-  return leave(kSuccess);
-}
-
-CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
-  ENTER(1);
-  REQUIRE(lives(function, kModule), kInvalidHandle);
-  REQUIRE(attribute == kPreferredSharedMemoryCarveout && value <= kCarveoutMaxShared, kInvalidValue);
-  function->carveout = value;
   return leave(kSuccess);
 }
 
@@ -75,9 +66,7 @@ CUresult cuLaunchKernelEx(const LaunchConfig* config, Module* function, void** a
   REQUIRE(stub_cuda_kernel != NULL, kNotSupported);
   REQUIRE(lives(function, kModule) && lives(config->stream, kStream), kInvalidHandle);
   // On a GPU it would wait beside blocks of other kernels that divide a multiprocessor's memory in another way.
-  REQUIRE(function->is_bench ||
-              (function->carveout == kCarveoutMaxShared && config->shared_bytes == kSharedOfABlock - kOwnShared),
-          kNotSupported);
+  REQUIRE(function->is_bench || config->shared_bytes == kSharedOfABlock - kOwnShared, kNotSupported);
   if (config->stream->capture != NULL) return leave(kSuccess);
   leave(kSuccess);
   return stub_cuda_kernel(config, arguments);

@@ -67,7 +67,7 @@ struct Board {
   char text[8][2048];         // for the test's use
   uint8_t unique_id[NVRAR_UNIQUE_ID_BYTES];
   std::atomic<int> has_id;
-  uint8_t descriptors[8 * NVRAR_DESCRIPTOR_BYTES];
+  uint8_t descriptors[NVRAR_MAX_WORLD_SIZE * NVRAR_DESCRIPTOR_BYTES];
 };
 
 using ProcessBody = std::function<void(int rank, nvrar_comm* comm, Board* board)>;

@@ -29,7 +29,7 @@ inline bool launch_fits(const Plan& plan, const Call& call, const protocol::Ring
     const uint64_t first = last + 1 < slices.slices() ? 0 : last + 1 - slices.slices();
     for (uint64_t j = first; j <= last; ++j) {
       const bool fits = slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&
-                        slices.exchange_run(j, node, topology.nodes() - 1) + slices.parts <= room;
+                        slices.exchange_run(j, node, slices.exchange_places() - 1) + slices.parts <= room;
       if (!fits) return false;
     }
   }

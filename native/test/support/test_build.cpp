@@ -21,6 +21,7 @@ constexpr Named kDefects[] = {
     {"kept_slots", Defect::kKeptSlots},
     {"shared_hops", Defect::kSharedHops},
     {"no_header_wait", Defect::kNoHeaderWait},
+    {"node_evidence", Defect::kNodeEvidence},
     {"short_epochs", Defect::kShortEpochs},
     {"no_busy_guard", Defect::kNoBusyGuard},
     {"uncaught_overlap", Defect::kUncaughtOverlap},

@@ -2,21 +2,20 @@
 #ifndef NVRAR_TEST_SUPPORT_TOPOLOGIES_H
 #define NVRAR_TEST_SUPPORT_TOPOLOGIES_H
 
-#include <initializer_list>
-
 #include "protocol/ring_layout.h"
 
 namespace nvrar::test {
 
+template <uint32_t... kSizes>
+constexpr protocol::NodeList kNodeList = [] {
+  protocol::NodeList nodes;
+  (nodes.add(kSizes), ...);
+  return nodes;
+}();
 // Nodes of these sizes, as hosts may have them.
-constexpr protocol::Topology nodes_of(std::initializer_list<uint32_t> sizes) {
-  protocol::Topology topology;
-  for (const uint32_t size : sizes) {
-    topology.firsts |= 1u << topology.world;
-    topology.world += size;
-    topology.largest = size > topology.largest ? size : topology.largest;
-  }
-  return topology;
+template <uint32_t... kSizes>
+constexpr protocol::Topology nodes_of() {
+  return protocol::Topology(kNodeList<kSizes...>);
 }
 
 constexpr protocol::Topology kTopologies[] = {{1, 1},
@@ -41,15 +40,27 @@ constexpr protocol::Topology kTopologies[] = {{1, 1},
                                               {8, 4},
                                               {8, 5},
                                               {8, 7},
-                                              nodes_of({2, 3}),
-                                              nodes_of({1, 7}),
-                                              nodes_of({1, 3, 2}),
-                                              nodes_of({1, 1, 1, 5}),
-                                              nodes_of({1, 1, 1, 1, 4}),
-                                              nodes_of({3, 1, 4})};
+                                              nodes_of<2, 3>(),
+                                              nodes_of<1, 7>(),
+                                              nodes_of<1, 3, 2>(),
+                                              nodes_of<1, 1, 1, 5>(),
+                                              nodes_of<1, 1, 1, 1, 4>(),
+                                              nodes_of<3, 1, 4>(),
+                                              {9, 8},
+                                              {9, 1},
+                                              {16, 8},
+                                              {24, 3},
+                                              {61, 7},
+                                              {64, 8},
+                                              {64, 1},
+                                              {512, 8},
+                                              nodes_of<8, 1>(),
+                                              nodes_of<1, 8>(),
+                                              nodes_of<2, 8, 1, 1, 3, 1, 1, 4, 1>(),
+                                              nodes_of<1, 1, 1, 1, 1, 1, 1, 1, 8, 8, 8>()};
 
 inline uint64_t small_ring(const protocol::Topology& topology) {
-  return topology.nodes() == 1 ? protocol::kMinRingBytes : protocol::kMinRingBytesOfNodes;
+  return protocol::min_ring_bytes(topology.world, topology.nodes() > 1);
 }
 
 }  // namespace nvrar::test

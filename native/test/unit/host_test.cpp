@@ -348,12 +348,17 @@ TEST_F(Flight, AReaderNeverSeesHalfACall) {
   writer.join();
 }
 
-TEST(Poison, SurvivesItsWord) {
-  const control::Poison poison{NVRAR_TIMEOUT, 7, 0x81, 123456789};
-  const control::Poison back = control::Poison::unpack(poison.pack());
+TEST(Poison, TheFirstOneIsKeptWhole) {
+  control::SharedPoison shared;
+  EXPECT_FALSE(shared.is_set());
+  EXPECT_EQ(shared.get().status, NVRAR_OK);
+  const RankSet ranks = RankSet::of(0) | RankSet::of(63) | RankSet::of(64) | RankSet::of(NVRAR_MAX_WORLD_SIZE - 1);
+  EXPECT_TRUE(shared.set({NVRAR_TIMEOUT, NVRAR_MAX_WORLD_SIZE - 1, ranks, 123456789}));
+  EXPECT_FALSE(shared.set({NVRAR_ABORTED, 3, {}, 7}));
+  const control::Poison back = shared.get();
   EXPECT_EQ(back.status, NVRAR_TIMEOUT);
-  EXPECT_EQ(back.origin, 7u);
-  EXPECT_EQ(back.ranks, 0x81);
+  EXPECT_EQ(back.origin, static_cast<uint32_t>(NVRAR_MAX_WORLD_SIZE - 1));
+  EXPECT_EQ(back.ranks, ranks);
   EXPECT_EQ(back.sequence, 123456789u);
 }
 

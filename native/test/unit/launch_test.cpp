@@ -60,11 +60,12 @@ struct Compiled {
 };
 
 Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t barriers, uint32_t threads_per_tile,
-                  uint32_t tiles, uint32_t more = 0) {
+                  uint32_t tiles, uint32_t more_blocks = 0) {
   Kernel kernel;
   kernel.threads_per_tile = threads_per_tile;
   kernel.max_tiles = tiles;
-  kernel.more_threads = more;
+  kernel.more_blocks = more_blocks;
+  kernel.tiles_of_small_blocks = cuda::kTilesOfSmallBlocks;
   kernel.registers = registers;
   return {name, divisible, registers, barriers, kernel};
 }
@@ -103,7 +104,7 @@ std::vector<Library> libraries() {
                                  compiled("two_shot_5", false, two_shot_any, 16, 160, 1),
                                  compiled("two_shot_3", false, two_shot_any, 16, 96, 2),
                                  compiled("one_shot_4", false, one_shot, 16, 128, 2),
-                                 compiled("one_shot_2", false, pair, 1, 32, 11, 32),
+                                 compiled("one_shot_2", false, pair, 1, 32, 10),
                                  compiled("move", false, 40, 1, 32, 12),
                                  compiled("transfer", false, 48, 1, 256, 1),
                                  compiled("sum_nodes_bfloat16", true, nodes_16, 1, 32, 8),
@@ -256,7 +257,7 @@ LaunchShape shape(const Kernel& kernel, Plan plan, const protocol::Topology& top
   Call call;
   call.data_type = NVRAR_INT8;
   call.count = bytes;
-  give_shapes(&plan, call, topology, kernel, {most, most}, cuda::limits_of(90));
+  give_shapes(&plan, call, topology, kernel, {most, most});
   return plan.last_shape;
 }
 
@@ -312,6 +313,22 @@ TEST(Grid, OfASmallCallIsOneBlockATileAndOneWaveIsSaidToBeOne) {
   EXPECT_EQ(grid(1000 * 512, 100).threads, 11 * 32u);
 }
 
+TEST(Grid, HasABlockMoreForTheHeadersWhereTheKernelAsksForIt) {
+  const Kernel kernel = compiled("one_shot_2", false, 40, 1, 32, 10, 1).kernel;
+  const protocol::Topology topology{2, 2};
+  const auto grid = [&](uint64_t bytes, uint32_t most) {
+    return shape(kernel, plan_of(Algorithm::kOneShot), topology, bytes, most);
+  };
+  EXPECT_EQ(grid(0, 100).blocks, 2u);
+  EXPECT_EQ(grid(512, 100).blocks, 2u);
+  EXPECT_EQ(grid(513, 100).blocks, 3u);
+  EXPECT_EQ(grid(9 * 10 * 512, 10).blocks, 10u);
+  EXPECT_TRUE(grid(9 * 10 * 512, 10).single);
+  EXPECT_EQ(grid(9 * 10 * 512 + 1, 10).blocks, 10u);
+  EXPECT_FALSE(grid(9 * 10 * 512 + 1, 10).single);
+  EXPECT_EQ(grid(64 << 20, 2).blocks, 2u) << "the fewest that there are";
+}
+
 TEST(Shapes, OfTheLastLaunchAreItsOwn) {
   const protocol::Topology topology{4, 4};
   Call call;
@@ -325,11 +342,11 @@ TEST(Shapes, OfTheLastLaunchAreItsOwn) {
   call.count = 2 * per_launch + 1;
   Plan plan = make_plan(call, layout, {}, cuda::limits_of(90));
   ASSERT_EQ(plan.launches, 3u);
-  give_shapes(&plan, call, topology, {128, 0, 2}, {1000, 1000}, cuda::limits_of(90));
-  EXPECT_EQ(plan.shape.blocks, per_launch * 4 / (4 * 512)) << "a block for each tile";
+  give_shapes(&plan, call, topology, {128, 2, 1, cuda::kTilesOfSmallTeamBlocks}, {1000, 1000});
+  EXPECT_EQ(plan.shape.blocks, per_launch * 4 / (4 * 512) + 1) << "a block for each tile, and that of the headers";
   EXPECT_EQ(plan.shape.threads, 128u);
-  EXPECT_EQ(plan.last_shape.blocks, 1u);
-  give_shapes(&plan, call, topology, {128, 0, 2}, {1, 1}, cuda::limits_of(90));
+  EXPECT_EQ(plan.last_shape.blocks, 2u);
+  give_shapes(&plan, call, topology, {128, 2, 1, cuda::kTilesOfSmallTeamBlocks}, {2, 2});
   EXPECT_FALSE(plan.shape.single) << "one block takes turns";
   EXPECT_EQ(plan.shape.tiles_per_block, 2u);
   EXPECT_TRUE(plan.last_shape.single);
@@ -339,12 +356,11 @@ TEST(Shapes, OfTheLastLaunchAreItsOwn) {
 // not started: with 3 ranks of which one was unaligned, every block that could run waited so.
 TEST(Shapes, WhoseBlocksRepeatHaveNoMoreOfThemThanAreResident) {
   constexpr BlockLimits kMost{264, 1000};
-  constexpr ShapeLimits kLimits{64, 8};
-  constexpr KernelShape kKernel{96, 0, 2};
-  const LaunchShape large = shape_of(2000, kKernel, kMost, kLimits);
+  constexpr KernelShape kKernel{96, 2, 0, {64, 128, 256}};
+  const LaunchShape large = shape_of(2000, kKernel, kMost);
   EXPECT_EQ(large.blocks, 1000u);
   EXPECT_TRUE(large.single);
-  const LaunchShape larger = shape_of(2001, kKernel, kMost, kLimits);
+  const LaunchShape larger = shape_of(2001, kKernel, kMost);
   EXPECT_EQ(larger.blocks, 264u);
   EXPECT_FALSE(larger.single);
   EXPECT_EQ(larger.tiles_per_block, 2u);

@@ -135,13 +135,11 @@ std::string reach_text(const std::string& hosts, uint32_t rank, int32_t links = 
     const cpu::Reach reach =
         reach_of(on_hosts(hosts), rank, links, prepared(static_cast<uint32_t>(hosts.size()), ranks_per_node));
     text = "nodes of";
-    for (uint32_t node = 0; node < reach.topology.nodes(); ++node) {
-      text += " " + std::to_string(reach.topology.size_of(node));
+    for (uint32_t node = 0; node < reach.nodes.count; ++node) {
+      text += " " + std::to_string(reach.nodes.first[node + 1] - reach.nodes.first[node]);
     }
     text += ", remote:";
-    for (uint32_t peer = 0; peer < 32; ++peer) {
-      if ((reach.remote >> peer & 1) != 0) text += " " + std::to_string(peer);
-    }
+    reach.remote.each([&](uint32_t peer) { text += " " + std::to_string(peer); });
   });
   return text + error;
 }
@@ -184,6 +182,25 @@ TEST(ReachOf, HostsMayDifferInSize) {
   EXPECT_EQ(reach_text("aabbb", 0), "nodes of 2 3, remote: 2 3 4");
   EXPECT_EQ(reach_text("aaabccc", 3), "nodes of 3 1 3, remote: 0 1 2 4 5 6");
   EXPECT_EQ(reach_text("abb", 1), "nodes of 1 2, remote: 0");
+}
+
+TEST(ReachOf, ManyHostsAreAsManyNodes) {
+  EXPECT_EQ(reach_text("aaaaaaaabccccccccd", 8), "nodes of 8 1 8 1, remote: 0 1 2 3 4 5 6 7 9 10 11 12 13 14 15 16 17");
+  std::string hosts;
+  for (char host = '!'; hosts.size() < 64; ++host) hosts += host;
+  EXPECT_EQ(reach_text(hosts, 63).substr(0, 17), "nodes of 1 1 1 1 ");
+}
+
+TEST(ReachOf, RefusesNodesThatAreTooLargeOrTooMany) {
+  const std::string invalid = std::to_string(NVRAR_INVALID_ARGUMENT);
+  for (uint32_t rank : {0u, 9u}) {
+    EXPECT_EQ(reach_text("abbbbbbbbbc", rank),
+              invalid + " 9 ranks from rank 1 on are in one node, which has at most 8");
+  }
+  EXPECT_EQ(reach_text("aaaaaaaaa", 0), invalid + " 9 ranks from rank 0 on are in one node, which has at most 8");
+  std::string hosts;
+  for (char host = '!'; hosts.size() < 65; ++host) hosts += host;
+  EXPECT_EQ(reach_text(hosts, 0), invalid + " rank 64 is in node 65 of the group, which has at most 64");
 }
 
 TEST(ReachOf, RefusesNodesWithinSeveralHosts) {

@@ -48,10 +48,7 @@ enum FunctionAttribute : int {
   kSharedBytes = 1,
   kLocalBytes = 3,
   kRegisters = 4,
-  kPreferredSharedMemoryCarveout = 9,
 };
-// CUshared_carveout
-constexpr int kCarveoutMaxShared = 100;
 // CUpointer_attribute
 enum PointerAttribute : int { kPointerContext = 1, kPointerMemoryType = 2, kPointerDeviceOrdinal = 9 };
 constexpr unsigned kMemoryTypeHost = 1;
@@ -130,7 +127,6 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuModuleUnload, (Module))                                                                               \
   X(cuModuleGetFunction, (Function*, Module, const char* name))                                             \
   X(cuFuncGetAttribute, (int* value, int attribute, Function))                                              \
-  X(cuFuncSetAttribute, (Function, int attribute, int value))                                               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, Function, int threads, size_t shared_bytes)) \
   X(cuLaunchKernelEx, (const LaunchConfig*, Function, void** arguments, void** extra))                      \
   X(cuStreamCreate, (Stream*, unsigned flags))                                                              \

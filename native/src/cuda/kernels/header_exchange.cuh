@@ -1,36 +1,55 @@
-// Exchanges the headers of a launch (protocol/call_header.h), with one thread for each peer.
+// Exchanges the headers of a launch (protocol/call_header.h), with one thread for each peer, in a block of its own.
 #pragma once
 
 #include "kernels/entry.cuh"
+#include "kernels/packet_area.cuh"
 #include "protocol/call_header.h"
 
 namespace nvrar::cuda {
 
-// The addresses are computed before the launch's number is known; the number only selects one of two slots.
+// Of this thread with its peer, by threads 1 to world - 1 of a block, which does nothing else: a body (entry.cuh).
 class HeaderExchange {
  public:
-  HeaderExchange() = default;
-  __device__ __forceinline__ HeaderExchange(const KernelArgs& args, uint32_t peer)
-      : to_(args.rings[peer] + protocol::RingLayout::header_slot(0, args.launch.rank)),
-        from_(args.rings[args.launch.rank] + protocol::RingLayout::header_slot(0, peer)) {}
-  __device__ __forceinline__ void send(const KernelArgs& args, uint64_t epoch) const {
-    send_packet(args, to_ + of(epoch), protocol::header_packet(args.launch.header_hash, epoch));
+  static constexpr bool kChecks = true;
+
+  __device__ __forceinline__ explicit HeaderExchange(const KernelArgs& args)
+      : args_(args), takes_part_(threadIdx.x != 0 && threadIdx.x < args.launch.topology().world) {
+    peer_ = args.launch.rank + threadIdx.x % protocol::kMaxRanks;
+    if (peer_ >= args.launch.topology().world) peer_ -= args.launch.topology().world;
+    to_ = args.rings[takes_part_ ? peer_ : 0] + protocol::RingLayout::header_slot(0, args.launch.rank);
+    from_ = args.rings[args.launch.rank] + protocol::RingLayout::header_slot(0, peer_);
   }
-  __device__ __forceinline__ bool check(const KernelArgs& args, uint32_t peer, uint64_t epoch) const {
-    if (protocol::planted(protocol::Defect::kNoHeaderWait)) return true;
+  // Always true. The number of the launch selects only one of two slots.
+  __device__ __forceinline__ bool prepare() { return pins_addresses(0, 0, to_, from_); }
+  __device__ __forceinline__ void load() {}
+  __device__ __forceinline__ void send(uint64_t epoch) const {
+    if (!takes_part_ || epoch == 0) return;
+    send_packet(args_, to_ + of(epoch), protocol::header_packet(args_.launch.header_hash, epoch));
+  }
+  __device__ __forceinline__ void finish(uint64_t epoch) const {
+    if (!takes_part_ || epoch == 0 || protocol::planted(protocol::Defect::kNoHeaderWait)) return;
     Packet packet;
-    if (!await<protocol::EpochPacket>(args, from_ + of(epoch), peer, epoch, &packet)) return false;
-    if (protocol::is_same_call(packet, args.launch.header_hash)) return true;
-    fail(args, FailureKind::kMismatch, 1u << peer);
-    return false;
+    if (!await<protocol::EpochPacket>(args_, from_ + of(epoch), peer_, epoch, &packet)) return;
+    if (!protocol::is_same_call(packet, args_.launch.header_hash)) fail(args_, FailureKind::kMismatch, 1u << peer_);
   }
 
  private:
   static __device__ __forceinline__ uint32_t of(uint64_t epoch) {
     return static_cast<uint32_t>(protocol::RingLayout::header_slot(epoch, 0));
   }
+  const KernelArgs& args_;
+  bool takes_part_;
+  uint32_t peer_;
   Packet* to_;
   Packet* from_;
 };
+
+// The kernel of a launch whose block 0 exchanges the headers, and whose other blocks have this body.
+template <class Body, bool kProgrammatic, class... More>
+__device__ __forceinline__ void run_beside_headers(const KernelArgs& args, More... more) {
+  static_assert(kHeaderBlocks == 1);
+  if (block_index() == 0) return run_in_launch<HeaderExchange, kProgrammatic>(args);
+  run_in_launch<Body, kProgrammatic>(args, more...);
+}
 
 }  // namespace nvrar::cuda

@@ -17,19 +17,27 @@ constexpr uint32_t kPlaces = 4;
 constexpr uint32_t kMoveWarps = 12;
 // Warps of a block in kernels that work in teams; the block has as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;
-// Warps of a block in kernels for two ranks: those that process data, and one for the header.
-constexpr uint32_t kPairWarps = 11 + 1;
+// Warps of a block in kernels for two ranks, where a warp is a team.
+constexpr uint32_t kPairWarps = 10;
+// Blocks of a launch of teams that process no tiles: block 0 does what a launch needs once, off the path of the data.
+constexpr uint32_t kHeaderBlocks = 1;
 static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane");
 
-// The last launch in which a block of this index was, whatever the size of the launch (protocol.md 4, 5).
-struct alignas(16) BlockState {
+// The most warps of a block of any kernel.
+constexpr uint32_t kMostWarps = 12;
+static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kMoveWarps && kMostWarps >= kTeamWarps &&
+              kMostWarps >= kPairWarps);
+
+// The last launch in which a warp of this index in a block of this index was, whatever the size of the launch
+// (protocol.md 4, 5). A warp has a state of its own so that it need not wait for the others of its block.
+struct alignas(16) WarpState {
   struct alignas(16) Last {
     uint64_t exits;  // launches that it has exited
     uint64_t epoch;  // of the last of them
   };
   Last last;        // written together
   uint64_t claims;  // launches that it has entered
-  uint64_t ended;   // eager launches that have ended for this index, whether it entered them or not
+  uint64_t reserved;
 };
 // Set in the tags of captured launches, which are not counted because the host cannot know how often they run.
 constexpr uint32_t kCapturedTag = uint32_t{1} << 31;
@@ -39,12 +47,22 @@ struct alignas(16) LatestLaunch {
   uint64_t tag;  // KernelArgs::tag
 };
 
-// Copies of what each warp of a launch loads first, each in a line of its own: a block uses the one of its index modulo
-// kLaunchLines. All warps loading from one line took 0.6 us of a launch with 256 blocks.
+// A count of all launches so far, modulo 2^32, separately for those of even and of odd epochs.
+struct alignas(8) CountByParity {
+  uint32_t of[2];
+};
+
+// Copies of what each warp of a launch loads first, and parts of what each adds to at its end, in lines of their own: a
+// block uses the one of its index modulo kLaunchLines. All warps loading from one line took 0.6 us of a launch with 256
+// blocks.
 constexpr uint32_t kLaunchLines = kWarpThreads;
 struct alignas(128) LaunchLine {
   LatestLaunch latest;
   uint64_t poison;
+  uint64_t ended;  // warps of eager launches that have ended, whether they entered the launch or not
+  // Warps that have exited. By parity, because warps of a launch may have exited before its block 0 checks those of the
+  // previous launch.
+  CountByParity exited;
 };
 
 // In device memory.
@@ -54,11 +72,8 @@ struct DeviceState {
   uint64_t poison;
   uint64_t reserved;  // padding
   LatestLaunch latest;
-  // Totals over all launches up to the latest, separately for even and odd epochs, because blocks of a launch may have
-  // exited before its block 0 checks those of the previous launch.
-  uint64_t blocks_launched[2];
-  uint64_t blocks_exited[2];
-  BlockState blocks[1];  // as many as a launch can have
+  CountByParity launched;  // the warps of all launches up to the latest, to compare with LaunchLine::exited
+  WarpState warps[1];      // kMostWarps for each block that a launch can have
 };
 
 // The header of a transfer (protocol/point_to_point.h), as the device reports it to the host.

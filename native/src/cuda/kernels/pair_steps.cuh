@@ -1,6 +1,5 @@
 // One-shot between two ranks, by the steps of protocol/team.h. There is only one packet to wait for, so the thread that
-// receives it has both summands, and a warp is a team. The last warp of a block processes no runs; in block 0 it
-// exchanges the headers.
+// receives it has both summands, and a warp is a team.
 #pragma once
 
 #include "kernels/header_exchange.cuh"
@@ -13,6 +12,7 @@ namespace nvrar::cuda {
 template <class Element, bool kSingle, class Epilogue>
 class PairAllReduce {
  public:
+  static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
   static constexpr uint32_t kNone = ~0u / kRunBytes;  // a run that no message has
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
@@ -24,20 +24,15 @@ class PairAllReduce {
         rank_(args.launch.rank),
         peer_(1 - rank_),
         lane_(threadIdx.x % kWarpThreads) {
-    const uint32_t warp = threadIdx.x / kWarpThreads;
-    const uint32_t warps = blockDim.x / kWarpThreads - 1;
-    for_header_ = warp == warps;
-    first_ = for_header_ ? kNone : block_index() * warps + warp;
-    step_ = grid_blocks() * warps;
+    const uint32_t warps = blockDim.x / kWarpThreads;
+    first_ = (block_index() - kHeaderBlocks) * warps + threadIdx.x / kWarpThreads;
+    step_ = (grid_blocks() - kHeaderBlocks) * warps;
     own_ = args.rings[rank_];
     theirs_ = args.rings[peer_];
     from_ = args.launch.send + offset(first_);
   }
 
-  __device__ __forceinline__ bool prepare() {
-    header_ = HeaderExchange(args_, peer_);
-    return area_.prepare(args_.launch.layout, theirs_, own_, from_);
-  }
+  __device__ __forceinline__ bool prepare() { return area_.prepare(args_.launch.layout, theirs_, own_, from_); }
   __device__ __forceinline__ void load() { input_ = load_input(from_, offset(first_) < bytes_); }
 
   __device__ __forceinline__ void send(uint64_t epoch) {
@@ -45,12 +40,9 @@ class PairAllReduce {
     epoch_ = epoch;
     data_ = area_.of(epoch) + lane_;
     protocol::send_tiles(*this, tiles());
-    has_header_ = for_header_ && block_index() == 0 && lane_ == 0 && epoch != 0;
-    if (has_header_) header_.send(args_, epoch);
   }
 
   __device__ __forceinline__ void finish(uint64_t) {
-    if (has_header_) (void)header_.check(args_, peer_, epoch_);
     (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, true);
   }
 
@@ -113,8 +105,6 @@ class PairAllReduce {
   uint32_t rank_;
   uint32_t peer_;
   uint32_t lane_;
-  bool for_header_;  // whether this is the last warp of its block
-  bool has_header_ = false;
   uint32_t first_;  // the first run
   uint32_t step_;
   Packet* own_;
@@ -126,7 +116,6 @@ class PairAllReduce {
   PacketArea area_;
   uint64_t epoch_ = 0;
   uint32_t data_ = 0;  // this lane's first data slot
-  HeaderExchange header_;
 };
 
 }  // namespace nvrar::cuda

@@ -15,6 +15,7 @@ namespace nvrar::cuda {
 template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, class Epilogue>
 class TeamAllReduce {
  public:
+  static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
   static constexpr uint32_t kWordsPerRun = kRunBytes / sizeof(uint32_t);
@@ -30,7 +31,7 @@ class TeamAllReduce {
         warp_(threadIdx.x / kWarpThreads % world_),
         team_(threadIdx.x / kWarpThreads / world_),
         thread_(threadIdx.x - team_ * world_ * kWarpThreads),
-        first_(block_index() * teams() + team_),
+        first_((block_index() - kHeaderBlocks) * teams() + team_),
         bytes_(static_cast<uint32_t>(args.launch.bytes)) {
     peer_ = rank_ + warp_;
     if (peer_ >= world_) peer_ -= world_;
@@ -47,13 +48,10 @@ class TeamAllReduce {
     data_ = area_.of(epoch);
     if (epoch == 0) return;
     protocol::send_tiles(*this, tiles());
-    header_ = HeaderExchange(args_, header_peer());
-    if (is_for_header()) header_.send(args_, epoch_);
   }
 
   __device__ __forceinline__ void finish(uint64_t epoch) {
-    const bool good = epoch != 0 && (!is_for_header() || header_.check(args_, header_peer(), epoch_));
-    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, good);
+    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, epoch != 0);
   }
 
   // The interface of protocol/team.h.
@@ -140,7 +138,7 @@ class TeamAllReduce {
   __device__ __forceinline__ protocol::Tiles<kTwoShot> tiles() const { return {{{world_, world_}}}; }
   __device__ __forceinline__ bool is_first(uint32_t tile) const { return kSingle || tile == first_; }
   __device__ __forceinline__ uint32_t teams() const { return blockDim.x / (kWarpThreads * world_); }
-  __device__ __forceinline__ uint32_t step() const { return grid_blocks() * teams(); }
+  __device__ __forceinline__ uint32_t step() const { return (grid_blocks() - kHeaderBlocks) * teams(); }
 
   // The slots of this lane.
   __device__ __forceinline__ Packet* own(uint32_t slot) const { return own_ + data_ + (slot + lane_); }
@@ -167,15 +165,6 @@ class TeamAllReduce {
     asm volatile("bar.sync %0, %1;" ::"r"(team_ + 1), "r"(world_ * kWarpThreads) : "memory");
   }
 
-  // One team does this for all: its warp 0 has no peer, and uses one lane for each peer.
-  __device__ __forceinline__ bool is_for_header() const {
-    return block_index() == 0 && team_ == 0 && warp_ == 0 && lane_ != 0 && lane_ < world_;
-  }
-  __device__ __forceinline__ uint32_t header_peer() const {
-    const uint32_t peer = rank_ + lane_ % protocol::kMaxRanks;
-    return peer < world_ ? peer : peer - world_;
-  }
-
   const KernelArgs& args_;
   const Epilogue epilogue_;
   Packet* const gathered_;  // in shared memory
@@ -197,19 +186,19 @@ class TeamAllReduce {
   PacketArea area_;
   uint64_t epoch_ = 0;
   uint32_t data_ = 0;  // the first data slot
-  HeaderExchange header_;
 };
 
 template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, bool kProgrammatic>
 __device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
   __shared__ Packet results[kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  run_in_launch<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>, kProgrammatic>(args, gathered, results);
+  run_beside_headers<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>, kProgrammatic>(args, gathered,
+                                                                                                    results);
 }
 
 template <class Element, bool kSingle, bool kProgrammatic>
 __device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
-  run_in_launch<PairAllReduce<Element, kSingle, StoreResult>, kProgrammatic>(args);
+  run_beside_headers<PairAllReduce<Element, kSingle, StoreResult>, kProgrammatic>(args);
 }
 
 }  // namespace nvrar::cuda

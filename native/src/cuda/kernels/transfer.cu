@@ -240,7 +240,7 @@ __device__ __forceinline__ void run_queue(const TransferArgs& args) {
   for (uint16_t i = queue.first; good && i != kNoTransfer; i = args.items[i].next) good = end.run(args.items[i]);
   if (good) end.leave();
   __syncthreads();
-  if (threadIdx.x == 0) count_ended(args.member);
+  if (threadIdx.x == 0) count_ended(args.member, blockDim.x / kWarpThreads);
 }
 
 }  // namespace

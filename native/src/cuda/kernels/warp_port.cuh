@@ -146,6 +146,7 @@ class WarpPort {
     }
   }
   __device__ void sent() {}
+  __device__ void sent_within_node() {}
   __device__ void differ(uint32_t source) {
     if (lane_ == 0) fail(args_, FailureKind::kMismatch, 1u << source);
   }

@@ -24,9 +24,13 @@ constexpr Architecture kArchitectures[] = {
     {80,
      {.epoch_reduction_bytes = 0,
       .one_shot_bytes = {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
-      .two_phase_area_bytes = ~uint64_t{0},
-      .shape = {.blocks_of_one_tile = 64, .tiles_of_small_blocks = 8}}},
+      .two_phase_area_bytes = ~uint64_t{0}}},
 };
+
+// Of the kernels for two ranks, of those that work in teams, and of the others.
+constexpr TilesOfSmallBlocks kTilesOfSmallPairBlocks = {8, 128, 1024};
+constexpr TilesOfSmallBlocks kTilesOfSmallTeamBlocks = {512, 1024, 2048};
+constexpr TilesOfSmallBlocks kTilesOfSmallBlocks = {64, 128, 256};
 
 static_assert(std::is_sorted(std::begin(kArchitectures), std::end(kArchitectures),
                              [](const Architecture& a, const Architecture& b) {

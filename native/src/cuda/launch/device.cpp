@@ -94,19 +94,20 @@ void Device::load_kernels() {
     }
     check(loaded, "loading the GPU kernels");
   }
-  move_ = find("move", "nvrar_move", {kWarpThreads, 0, kMoveWarps});
-  transfer_ = find("transfer", "nvrar_transfer", {kTransferThreads, 0, 1});
+  move_ = find("move", "nvrar_move", {kWarpThreads, kMoveWarps, 0, kTilesOfSmallBlocks});
+  transfer_ = find("transfer", "nvrar_transfer", {kTransferThreads});
   // The kernels in `whole` must be fast and keep their block size; the blocks of the others must fit into the places
   // that these leave.
   std::vector<Kernel*> whole = {&move_, &transfer_};
   std::vector<Kernel*> divisible;
+  const KernelShape steps_shape = {kWarpThreads, kWorkerWarps, 0, kTilesOfSmallBlocks};
   for (size_t code = 0; code < kElementTypes.size(); ++code) {
     const ElementType& type = kElementTypes[code];
     if (type.name == nullptr) continue;
     Kernel& steps = sums_[code];
-    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, {kWarpThreads, 0, kWorkerWarps});
+    steps = find(type.sum_source, std::string("nvrar_sum_") + type.name, steps_shape);
     Kernel& node_steps = node_sums_[code];
-    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, {kWarpThreads, 0, kWorkerWarps});
+    node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, steps_shape);
     divisible.insert(divisible.end(), {&steps, &node_steps});
     for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
       const uint32_t teams = kTeamWarps / world;
@@ -116,8 +117,9 @@ void Device::load_kernels() {
         const std::string source = std::string("team_") + type.name;
         const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
                                  std::to_string(often ? world : 0);
-        const KernelShape shape = pair ? KernelShape{kWarpThreads, kWarpThreads, kPairWarps - 1}
-                                       : KernelShape{world * kWarpThreads, 0, teams};
+        const KernelShape shape =
+            pair ? KernelShape{kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks}
+                 : KernelShape{world * kWarpThreads, teams, kHeaderBlocks, kTilesOfSmallTeamBlocks};
         Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
         kernel = find(source, name, shape, true, often);
         has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
@@ -155,11 +157,6 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
     const Result found = driver().cuModuleGetFunction(function, module->second, of_name.c_str());
     if (may_lack && found == kErrorNotFound) return false;
     check(found, "finding a GPU kernel");
-    // A multiprocessor changes its division into cache and shared memory only when no block is on it. So a block of a
-    // kernel that prefers another division would wait for resident blocks, which may be waiting for it. All kernels
-    // therefore prefer the most shared memory, which is enough for each of them.
-    check(driver().cuFuncSetAttribute(*function, kPreferredSharedMemoryCarveout, kCarveoutMaxShared),
-          "dividing the memory of a multiprocessor");
     const auto attribute_of = [&](FunctionAttribute attribute) {
       int value = 0;
       check(driver().cuFuncGetAttribute(&value, attribute, *function), "asking what a kernel takes");

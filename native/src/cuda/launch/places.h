@@ -32,7 +32,7 @@ struct Kernel : KernelShape {
   uint32_t registers = 0;                  // of a thread
   uint32_t added_shared_bytes = 0;         // added to a block's own, up to kSharedBytesOfABlock
 
-  uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles + more_threads; }
+  uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles; }
   Function form(bool is_single, bool is_programmatic) const noexcept {
     const Forms& of = is_programmatic && programmatic.any != nullptr ? programmatic : forms;
     return is_single && of.single != nullptr ? of.single : of.any;

@@ -28,12 +28,12 @@ uint64_t memory_bytes(const RingLayout& layout) {
   return (layout.total_bytes() + kGranularity - 1) / kGranularity * kGranularity;
 }
 
-// More than the blocks that process a tile each in the largest launch of the default ring memory, for any world size.
+// More than the blocks of the largest launch of the default ring memory if each processes a tile, for any world size.
 constexpr uint32_t kMostBlocksInOrder = 8192;
 
 uint64_t state_bytes(const Device& device, bool exclusive) {
   const uint32_t blocks = std::max({device.places(), kLeastBlocks, exclusive ? kMostBlocksInOrder : 0});
-  return sizeof(DeviceState) + (blocks - 1) * sizeof(BlockState);
+  return sizeof(DeviceState) + (blocks * kMostWarps - 1) * sizeof(WarpState);
 }
 
 std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
@@ -190,7 +190,7 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   const bool starts_early = exclusive_ && programmatic_launch_ && most_on_a_device > 1;
   most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device * (starts_early ? 2 : 1));
   most_blocks_in_order_ = exclusive_ && most_on_a_device == 1 ? kMostBlocksInOrder : most_blocks_;
-  if (most_blocks_ == 0) {
+  if (most_blocks_ < 2) {  // that of the headers, and one for tiles
     throw Error(NVRAR_INVALID_ARGUMENT,
                 "GPU " + std::to_string(device_->ordinal()) + " holds " + std::to_string(device_->places()) +
                     " blocks of kernels at once, too few for calls of " + std::to_string(concurrent_groups_) +
@@ -236,7 +236,7 @@ Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
   give_shapes(&plan, call, layout_.topology, kernel,
-              {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_}, limits);
+              {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_});
   return plan;
 }
 
@@ -262,11 +262,10 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* ar
     has_captured_ = true;
     return;
   }
-  blocks_launched_ += shape.blocks;
-  largest_launch_ = std::max<uint32_t>(largest_launch_, shape.blocks);
+  warps_launched_ += uint64_t{shape.blocks} * (shape.threads / kWarpThreads);
 }
 
-Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
+bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
   require_device_memory("send", call.send);
@@ -292,7 +291,7 @@ Poison CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& rec
     give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
     throw;
   }
-  return poisoned();
+  return !has_failed();
 }
 
 // The blocks of a batch wait for blocks of the peers, so all of them must be resident at once.
@@ -311,9 +310,9 @@ void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) c
                   " a call has " + std::to_string(most_blocks_));
 }
 
-Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
-                             uint64_t stream_handle, BatchResult* result) {
-  if (count == 0) return poisoned();
+bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
+                           uint64_t stream_handle, BatchResult* result) {
+  if (count == 0) return !has_failed();
   if (count > kMaxTransfers) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a batch of " + std::to_string(count) +
                                             " transfers: on a GPU one has at most " + std::to_string(kMaxTransfers));
@@ -383,7 +382,7 @@ Poison CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, ui
     throw;
   }
   note_queued(queued);
-  return poisoned();
+  return !has_failed();
 }
 
 // Called when the driver has refused the rest of a call. If a part was enqueued (sequence is not 0), the group fails:
@@ -393,7 +392,7 @@ void CudaMember::give_up(uint64_t first_record, uint32_t records, uint64_t seque
     const std::lock_guard lock(record_mutex_);
     for (uint32_t i = 0; i < records; ++i) segments_->own().flight.end(first_record + i, NVRAR_CALL_FAILED);
   }
-  if (sequence != 0) poison({NVRAR_SYSTEM, rank(), 0, sequence});
+  if (sequence != 0) poison({NVRAR_SYSTEM, rank(), {}, sequence});
 }
 
 nvrar_call CudaMember::record_of(const nvrar_transfer& transfer, uint64_t sequence, uint32_t transfers,

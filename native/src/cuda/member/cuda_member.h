@@ -45,11 +45,12 @@ class CudaMember final : public Member {
   Plan plan(const Call& call, const TuningTable& tuning) const override;
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
-  control::Poison run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
-  control::Poison run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
-                            BatchResult* result) override;
+  bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
+  bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                 BatchResult* result) override;
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
   void update_record() noexcept override;
+  bool has_failed() noexcept override;
   control::Poison poisoned() noexcept override;
   BatchResult failed_transfer() noexcept override;
   void poison(const control::Poison& poison) noexcept override;
@@ -79,7 +80,7 @@ class CudaMember final : public Member {
   void take_up_failure() noexcept;
   Result read(void* to, DeviceAddress from, size_t bytes) noexcept;
   bool peek(void* to, DeviceAddress from, size_t bytes) noexcept { return read(to, from, bytes) == kSuccess; }
-  uint8_t ranks_not_entered() noexcept;
+  RankSet ranks_not_entered() noexcept;
   void record_progress(bool ended) noexcept;
   void note_queued(const std::vector<QueuedTransfer>& transfers) noexcept;
   void record_transfers_done() noexcept;
@@ -118,8 +119,7 @@ class CudaMember final : public Member {
   std::mutex peek_mutex_;
   std::mutex failure_mutex_;
   // Counts of launches, except for captured ones; read while no launch is being made.
-  std::atomic<uint64_t> blocks_launched_{0};
-  std::atomic<uint32_t> largest_launch_{0};
+  std::atomic<uint64_t> warps_launched_{0};
   std::atomic<bool> has_captured_{false};
 
   std::mutex watch_mutex_;  // guards the next four

@@ -22,7 +22,7 @@ constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
 // Offset in the host page, behind the fields that kernels write, to which the watcher copies device memory.
 constexpr uint64_t kScratchOffset = 1024;
-constexpr uint32_t kBlocksPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(BlockState);
+constexpr uint32_t kLinesPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(LaunchLine);
 
 // Errors after which a context never works again, such as CUDA_ERROR_ILLEGAL_ADDRESS. All kernels of the context have
 // ended then.
@@ -33,6 +33,11 @@ bool is_dead(Result result) {
 }
 
 }  // namespace
+
+bool CudaMember::has_failed() noexcept {
+  take_up_failure();
+  return Member::has_failed();
+}
 
 Poison CudaMember::poisoned() noexcept {
   take_up_failure();
@@ -48,19 +53,19 @@ void CudaMember::poison(const Poison& poison) noexcept {
 // Turns the failure that the first failed block has written into the group's poison.
 void CudaMember::take_up_failure() noexcept {
   const uint64_t word = *const_cast<const volatile uint64_t*>(&page().failure);
-  if (word == 0 || segments_->poisoned().status != NVRAR_OK) [[likely]]
+  if (word == 0 || Member::has_failed()) [[likely]]
     return;
   const std::lock_guard lock(failure_mutex_);
   if (segments_->poisoned().status != NVRAR_OK) return;
   const DeviceFailure failure = DeviceFailure::unpack(word);
   const LoggedLaunch launch = log_.find(failure.tag);
-  Poison poison{NVRAR_MISMATCH, rank(), static_cast<uint8_t>(failure.ranks), launch.call.sequence};
+  Poison poison{NVRAR_MISMATCH, rank(), RankSet::of_first(failure.ranks), launch.call.sequence};
   if (failure.kind == FailureKind::kTimeout) {
     poison.status = NVRAR_TIMEOUT;
     // If headers are missing, their ranks have not entered the call; otherwise the missing rank is the one that was
     // waited for.
     const bool transfers = launch.call.collective == NVRAR_SEND || launch.call.collective == NVRAR_RECV;
-    if (const uint8_t late = transfers ? 0 : ranks_not_entered(); late != 0) poison.ranks = late;
+    if (const RankSet late = transfers ? RankSet() : ranks_not_entered(); !late.empty()) poison.ranks = late;
   }
   if (failure.kind == FailureKind::kOverrun) poison.status = NVRAR_INTERNAL;
   record_progress(true);
@@ -83,7 +88,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
   result.theirs = seen(page().came);
   if (page().came.type_and_one == 0) return {};
   result.status = NVRAR_MISMATCH;
-  result.ranks = static_cast<uint8_t>(failure.ranks);
+  result.ranks = RankSet::of_first(failure.ranks);
   result.call = first;
   result.call.collective = NVRAR_RECV;
   result.call.root = __builtin_ctz(failure.ranks);
@@ -91,6 +96,36 @@ BatchResult CudaMember::failed_transfer() noexcept {
   result.call.count = expected.count;
   result.call.data_type = expected.data_type;
   return result;
+}
+
+// The device's counts of the launches.
+struct CudaMember::Seen {
+  Result result = kSuccess;
+  DeviceState state{};
+  uint64_t ended = 0;                // warps of launches that the host counts, too
+  std::array<uint32_t, 2> exited{};  // LaunchLine::exited, of all lines
+
+  // Whether a launch was entered and has not been left. A launch that has only just begun is not yet counted.
+  bool within() const noexcept {
+    const uint64_t parity = state.latest.epoch % 2;
+    return state.launched.of[parity] != exited[parity];
+  }
+};
+
+CudaMember::Seen CudaMember::look_at_launches() noexcept {
+  Seen seen;
+  seen.result = read(&seen.state, state_->get(), sizeof seen.state);
+  std::array<LaunchLine, kLinesPerRead> lines;
+  for (uint32_t first = 0; seen.result == kSuccess && first < kLaunchLines; first += kLinesPerRead) {
+    const uint32_t count = std::min(kLaunchLines - first, kLinesPerRead);
+    seen.result = read(lines.data(), lines_->get() + first * sizeof(LaunchLine), count * sizeof(LaunchLine));
+    if (seen.result != kSuccess) break;
+    for (uint32_t i = 0; i < count; ++i) {
+      seen.ended += lines[i].ended;
+      for (const size_t parity : {size_t{0}, size_t{1}}) seen.exited[parity] += lines[i].exited.of[parity];
+    }
+  }
+  return seen;
 }
 
 // Reads device memory while kernels run.
@@ -107,18 +142,18 @@ Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   return result;
 }
 
-uint8_t CudaMember::ranks_not_entered() noexcept {
+RankSet CudaMember::ranks_not_entered() noexcept {
   LatestLaunch latest;
   Packet headers[protocol::kMaxRanks];
   if (!peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest) ||
       !peek(headers, memory_->of(rank()) + RingLayout::header_slot(latest.epoch, 0) * protocol::kPacketBytes,
             world() * sizeof(Packet))) {
-    return 0;
+    return {};
   }
-  uint8_t missing = 0;
+  RankSet missing;
   for (uint32_t source = 0; source < world(); ++source) {
     if (source != rank() && !protocol::EpochPacket::arrived(headers[source], latest.epoch)) {
-      missing |= static_cast<uint8_t>(1u << source);
+      missing.add(source);
     }
   }
   return missing;
@@ -129,22 +164,18 @@ void CudaMember::update_record() noexcept { record_progress(segments_->poisoned(
 // Updates the records of queued calls from the device state, so that other ranks see where this rank is. ended: calls
 // that have not ended by now never will.
 void CudaMember::record_progress(bool ended) noexcept {
-  const auto look = [&](DeviceState* state) { return peek(state, state_->get(), sizeof *state); };
-  const auto left = [](const DeviceState& state) {
-    const uint64_t parity = state.latest.epoch % 2;
-    return state.blocks_launched[parity] == state.blocks_exited[parity];
-  };
   const std::lock_guard lock(record_mutex_);
   if (end_recorded_) return;
-  // Read twice, because a launch that has only just begun is not yet counted by its blocks.
-  DeviceState before;
-  DeviceState state;
-  if (!look(&before) || !look(&state)) return;
+  const Seen before = look_at_launches();
+  const Seen seen = look_at_launches();
+  if (before.result != kSuccess || seen.result != kSuccess) return;
+  const DeviceState& state = seen.state;
   end_recorded_ = ended;
   record_transfers_done();
   const auto given_up = static_cast<uint32_t>(state.poison >> 32);
   const auto tag = given_up != 0 ? given_up : static_cast<uint32_t>(state.latest.tag);
-  const bool done = given_up == 0 && left(before) && left(state) && before.latest.epoch == state.latest.epoch;
+  const bool done =
+      given_up == 0 && !before.within() && !seen.within() && before.state.latest.epoch == state.latest.epoch;
   auto& flight = segments_->own().flight;
   const auto all_done_up_to = [&](uint64_t number) {
     for (; known_done_ < number; ++known_done_) flight.end_unless_failed(known_done_, NVRAR_CALL_DONE);
@@ -205,7 +236,7 @@ void CudaMember::watch() noexcept {
     const bool looks = ending_ && !all_over_;
     // Not under the lock: the driver may be busy for long, and threads that wait for the watcher have a time limit.
     lock.unlock();
-    if (poisoned().status != NVRAR_OK && !stopped_.load(std::memory_order_acquire)) stop_kernels();
+    if (has_failed() && !stopped_.load(std::memory_order_acquire)) stop_kernels();
     if (looks) look_whether_all_is_over();
     lock.lock();
   }
@@ -233,44 +264,15 @@ void CudaMember::stop_kernels() noexcept {
   if (tell_kernels()) stopped_.store(true, std::memory_order_release);
 }
 
-// The device's counts of the launches.
-struct CudaMember::Seen {
-  Result result = kSuccess;
-  uint64_t ended = 0;   // blocks of launches that the host counts, too
-  uint64_t left = 0;    // blocks of all launches
-  bool within = false;  // a launch was entered and has not left
-  uint64_t epoch = 0;
-};
-
-CudaMember::Seen CudaMember::look_at_launches() noexcept {
-  Seen seen;
-  DeviceState state;
-  seen.result = read(&state, state_->get(), sizeof state);
-  if (seen.result != kSuccess) return seen;
-  const uint64_t parity = state.latest.epoch % 2;
-  seen.epoch = state.latest.epoch;
-  seen.left = state.blocks_exited[0] + state.blocks_exited[1];
-  seen.within = state.blocks_launched[parity] != state.blocks_exited[parity];
-  std::array<BlockState, kBlocksPerRead> blocks;
-  for (uint32_t first = 0; first < largest_launch_; first += kBlocksPerRead) {
-    const uint32_t count = std::min(largest_launch_ - first, kBlocksPerRead);
-    const uint64_t offset = offsetof(DeviceState, blocks) + first * sizeof(BlockState);
-    seen.result = read(blocks.data(), state_->get() + offset, count * sizeof(BlockState));
-    if (seen.result != kSuccess) return seen;
-    for (uint32_t i = 0; i < count; ++i) seen.ended += blocks[i].ended;
-  }
-  return seen;
-}
-
 // Uses the counts instead of waiting with the driver. The driver can wait for a stream, which the caller may have
 // destroyed, or for the whole context, which is refused while any stream of it captures, breaks that capture, and may
 // take as long as the caller's own work.
 void CudaMember::look_whether_all_is_over() noexcept {
-  const uint64_t launched = blocks_launched_;
+  const uint64_t launched = warps_launched_;
   const bool captured = has_captured_;
   Seen before;
   bool dead = false;
-  // A block ends shortly after its last store. The number of launches of graphs is unknown: they count as over when
+  // A warp ends shortly after its last store. The number of launches of graphs is unknown: they count as over when
   // nothing has changed for a while.
   const int looks = captured ? kLooksAtGraphs : kLooks;
   for (int i = 0; i < looks && (launched != 0 || captured); ++i) {
@@ -279,9 +281,10 @@ void CudaMember::look_whether_all_is_over() noexcept {
     if (dead) break;  // then nothing in the context runs any more
     if (seen.result != kSuccess || seen.ended != launched) return;
     if (captured) {
-      if (i != 0 && (seen.epoch != before.epoch || seen.left != before.left)) return;
-      // In a failed group, only some blocks of a launch may have entered.
-      if (seen.within && !stopped_.load(std::memory_order_acquire)) return;
+      const bool changed = seen.state.latest.epoch != before.state.latest.epoch || seen.exited != before.exited;
+      if (i != 0 && changed) return;
+      // In a failed group, only some warps of a launch may have entered.
+      if (seen.within() && !stopped_.load(std::memory_order_acquire)) return;
     }
     before = seen;
     if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
