@@ -285,10 +285,11 @@ public interface CollectiveGroup extends AutoCloseable {
    * exceeds 128 characters, its middle is replaced by {@code ...}. The new group has this one's
    * configuration, except for {@link GroupConfig#gpusPerNode}. That is the number of members per
    * node if the new group spans several nodes, the members of each node have consecutive ranks in
-   * it, and all nodes have the same number of members (the last may have fewer); else 0. The new
-   * group has to be closed separately, and it survives the close or the failure of this one. It
-   * ends together with this group in three cases only: the driver aborts or destroys this group,
-   * the driver is lost, or this group's rank 0 is lost.
+   * it, and all nodes have the same number of members (the last may have fewer); else 0, or this
+   * group's if the members are too many for one node. The new group has to be closed separately,
+   * and it survives the close or the failure of this one. It ends together with this group in three
+   * cases only: the driver aborts or destroys this group, the driver is lost, or this group's rank
+   * 0 is lost.
    *
    * <p>This group fails if a member does not call within the join timeout, or if members call at
    * different points of their order of calls. An error after that, while the new group is created,

@@ -119,7 +119,7 @@ public final class GroupConfig {
   /**
    * The size in bytes of one receive area of a member; 0 for the backend's default (CPU: 1 MiB,
    * CUDA: 16 MiB). At least 32 KiB if {@link #gpusPerNode} divides the group into several nodes,
-   * and if its members are on several hosts.
+   * and if its members are on several hosts; with more than 8 members 96 KiB, and 1 KiB for each.
    */
   public long ringBytes() {
     return ringBytes;
@@ -133,7 +133,8 @@ public final class GroupConfig {
   /**
    * The number of members in one node. Nodes are filled in rank order: ranks 0 to {@code
    * gpusPerNode - 1} are the first node, and so on; the last node may have fewer. 0 if all members
-   * are in one node, and in a group that spans hosts, where each host is a node.
+   * are in one node, and in a group that spans hosts, where each host is a node. A group has at
+   * most 64 nodes of at most 8 members.
    */
   public int gpusPerNode() {
     return gpusPerNode;

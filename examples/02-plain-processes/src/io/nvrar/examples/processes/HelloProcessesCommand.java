@@ -55,10 +55,9 @@ public final class HelloProcessesCommand implements NvrarCommand {
   @Override
   public Integer call() throws IOException, InterruptedException {
     int worldSize = ranks != null ? ranks : defaultRanks();
-    if (worldSize < 1 || worldSize > Groups.MAX_WORLD_SIZE) {
+    if (worldSize < 1 || worldSize > Groups.MAX_NODE_SIZE) {
       throw new ParameterException(
-          spec.commandLine(),
-          "--ranks is " + worldSize + ", must be 1 to " + Groups.MAX_WORLD_SIZE);
+          spec.commandLine(), "--ranks is " + worldSize + ", must be 1 to " + Groups.MAX_NODE_SIZE);
     }
     PrintWriter out = spec.commandLine().getOut();
     if (rank != null) {

@@ -122,12 +122,12 @@ final class DecodeOptions {
 
   /** Checks what can be checked without the model; fills in the seed. */
   void check() {
-    if (ranks < 1 || ranks > Groups.MAX_WORLD_SIZE) {
+    if (ranks < 1 || ranks > Groups.MAX_NODE_SIZE) {
       throw new ModelException(
           "There were to be "
               + ranks
               + " ranks, and a group has 1 to "
-              + Groups.MAX_WORLD_SIZE
+              + Groups.MAX_NODE_SIZE
               + ".");
     }
     if (nodes < 1 || nodes > ranks) {

@@ -62,11 +62,11 @@ class GroupCreationIT {
         .hasMessage("the group's name is empty");
     assertThatThrownBy(() -> RayCollectives.createGroup("none", List.<ActorHandle<Probe>>of()))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("a group has 1 to 8 members, 'none' was given 0 actors");
+        .hasMessage("a group has 1 to 512 members, 'none' was given 0 actors");
     assertThatThrownBy(
-            () -> RayCollectives.createGroup("nine", Collections.nCopies(9, actors.get(0))))
+            () -> RayCollectives.createGroup("many", Collections.nCopies(513, actors.get(0))))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("a group has 1 to 8 members, 'nine' was given 9 actors");
+        .hasMessage("a group has 1 to 512 members, 'many' was given 513 actors");
     assertThatThrownBy(
             () ->
                 RayCollectives.createGroup(

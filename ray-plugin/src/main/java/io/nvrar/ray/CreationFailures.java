@@ -20,6 +20,8 @@ import java.util.Set;
  */
 final class CreationFailures {
 
+  private static final String DRIVER = "driver";
+
   private final String name;
   private final List<Failure> failures = new ArrayList<>();
 
@@ -33,7 +35,7 @@ final class CreationFailures {
 
   /** Adds a failure of the driver itself. */
   void add(RuntimeException cause) {
-    failures.add(new Failure("driver", cause));
+    failures.add(new Failure(DRIVER, cause));
   }
 
   /**
@@ -49,7 +51,10 @@ final class CreationFailures {
    */
   RuntimeException mostTelling() {
     List<Failure> sorted = new ArrayList<>(failures);
-    sorted.sort(Comparator.comparingInt(failure -> severity(failure.cause)));
+    // Of equals the driver's comes last: it may not have reached a group that had failed already.
+    sorted.sort(
+        Comparator.<Failure>comparingInt(failure -> severity(failure.cause))
+            .thenComparing(failure -> failure.where.equals(DRIVER)));
     RuntimeException first = sorted.get(0).cause;
     Set<String> told = new HashSet<>();
     told.add(first.toString());

@@ -53,6 +53,9 @@ final class Placement {
         if (group != null) {
           return new Room(group, division);
         }
+        if (System.nanoTime() - deadline >= 0) {
+          break;
+        }
       }
     } while (System.nanoTime() < deadline);
     throw taken(actors, each, nodes, timeout);
@@ -107,6 +110,9 @@ final class Placement {
         if (group != null) {
           PlacementGroups.removePlacementGroup(group.getId());
           return there;
+        }
+        if (System.nanoTime() - deadline >= 0) {
+          break;
         }
       }
     } while (System.nanoTime() < deadline);

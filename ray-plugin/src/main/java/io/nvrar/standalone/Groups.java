@@ -33,12 +33,16 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Groups {
 
-  /**
-   * The largest number of members of a group. In this version all members share one host's memory.
-   */
+  /** The largest number of members of a group: 64 nodes of {@link #MAX_NODE_SIZE}. */
   public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
 
-  /** The smallest nonzero {@code ringBytes} of a group of several nodes. */
+  /** The largest number of members of a node, and of a group on GPUs. */
+  public static final int MAX_NODE_SIZE = Ticket.MAX_NODE_SIZE;
+
+  /**
+   * The smallest nonzero {@code ringBytes} of a group of several nodes with up to {@link
+   * #MAX_NODE_SIZE} members.
+   */
   public static final int MIN_RING_BYTES_OF_NODES = Rendezvous.MIN_RING_BYTES_OF_NODES;
 
   /**

@@ -61,6 +61,17 @@ class CreationFailuresTest {
   }
 
   @Test
+  void theDriverThatComesTooLateSaysLessThanTheMemberThatEndedTheGroup() {
+    CollectiveException cause = new CollectiveException("linkInterface is 'eth9', but ...");
+    failures.add(new CollectiveException("group 'tp' has no rendezvous at 10.0.0.1:7 any more"));
+    failures.add(2, task(cause));
+    assertThat(failures.mostTelling()).isSameAs(cause);
+    assertThat(cause.getSuppressed())
+        .extracting(Throwable::getMessage)
+        .containsExactly("driver: group 'tp' has no rendezvous at 10.0.0.1:7 any more");
+  }
+
+  @Test
   void aDeadActorIsNamedByRankAndGroup() {
     failures.add(3, new RayActorException());
     assertThat(failures.mostTelling())

@@ -3,11 +3,14 @@ package io.nvrar.ray;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
 import io.ray.api.id.ActorId;
+import io.ray.api.id.PlacementGroupId;
 import io.ray.api.id.UniqueId;
+import io.ray.api.placementgroup.PlacementGroup;
 import io.ray.api.runtime.RayRuntime;
 import io.ray.api.runtimecontext.ActorInfo;
 import io.ray.api.runtimecontext.ActorState;
 import io.ray.api.runtimecontext.Address;
+import io.ray.api.runtimecontext.NodeInfo;
 import io.ray.api.runtimecontext.RuntimeContext;
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
@@ -17,6 +20,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
@@ -43,6 +47,11 @@ final class StubRay implements AutoCloseable {
   /** The handles that were found. */
   final List<WeakReference<ActorHandle<?>>> found = new ArrayList<>();
 
+  /** How many placement groups there are, none of which ever has room. */
+  int placementGroups;
+
+  private final List<NodeInfo> nodes = new ArrayList<>();
+
   StubRay() {
     RuntimeContext context =
         stub(
@@ -52,6 +61,7 @@ final class StubRay implements AutoCloseable {
                   case "getCurrentJobId" -> named.getJobId();
                   case "getAllActorInfo" -> List.of(info());
                   case "getNamespace" -> "stub";
+                  case "getAllNodeInfo" -> nodes;
                   default -> false;
                 });
     initialise(
@@ -61,8 +71,39 @@ final class StubRay implements AutoCloseable {
                 switch (method.getName()) {
                   case "getRuntimeContext" -> context;
                   case "getActor" -> find();
+                  case "createPlacementGroup" -> createPlacementGroup();
+                  case "removePlacementGroup" -> placementGroups--;
                   default -> kill((ActorHandle<?>) arguments[0]);
                 }));
+  }
+
+  void addNodes(int count, Map<String, Double> resources) {
+    for (int i = 0; i < count; i++) {
+      nodes.add(
+          new NodeInfo(
+              UniqueId.randomId(), "10.0.0." + i, "n" + i, 1, "", "", true, resources, Map.of()));
+    }
+  }
+
+  private PlacementGroup createPlacementGroup() {
+    placementGroups++;
+    return stub(
+        PlacementGroup.class,
+        (method, arguments) ->
+            switch (method.getName()) {
+              case "getId" -> PlacementGroupId.fromRandom();
+              case "wait" -> waitInVain((int) arguments[0]);
+              default -> throw new AssertionError(method + " was called");
+            });
+  }
+
+  private static boolean waitInVain(int seconds) {
+    try {
+      Thread.sleep(1000L * seconds);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    return false;
   }
 
   private ActorInfo info() {

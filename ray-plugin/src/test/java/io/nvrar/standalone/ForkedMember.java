@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.function.Consumer;
 
 /** A {@link MemberMain} in a JVM of its own, and what it says. */
 public final class ForkedMember implements AutoCloseable {
@@ -13,7 +14,7 @@ public final class ForkedMember implements AutoCloseable {
 
   private final ChildJvm jvm;
 
-  private ForkedMember(List<String> jvmOptions, String... arguments) throws IOException {
+  private ForkedMember(Consumer<ChildJvm.Builder> how, String... arguments) throws IOException {
     List<String> properties = new ArrayList<>(TestBackend.PROPERTIES);
     properties.addAll(List.of("nvrar.native.dir", "nvrar.flight.dir"));
     ChildJvm.Builder builder =
@@ -26,14 +27,15 @@ public final class ForkedMember implements AutoCloseable {
         builder.options("-D" + property + "=" + value);
       }
     }
-    jvm = builder.options(jvmOptions).start();
+    how.accept(builder);
+    jvm = builder.start();
   }
 
   /** Rank 0, with the rendezvous. */
   public static ForkedMember create(String name, int worldSize, long heartbeatMillis, String mode)
       throws IOException {
     return new ForkedMember(
-        List.of(),
+        how -> {},
         "create",
         name,
         Integer.toString(worldSize),
@@ -44,8 +46,13 @@ public final class ForkedMember implements AutoCloseable {
 
   public static ForkedMember join(byte[] ticket, int rank, String mode, String... jvmOptions)
       throws IOException {
-    ForkedMember member =
-        new ForkedMember(List.of(jvmOptions), "ticket", Integer.toString(rank), mode);
+    return join(ticket, rank, mode, how -> how.options(jvmOptions));
+  }
+
+  /** One whose JVM is started in another way. */
+  static ForkedMember join(byte[] ticket, int rank, String mode, Consumer<ChildJvm.Builder> how)
+      throws IOException {
+    ForkedMember member = new ForkedMember(how, "ticket", Integer.toString(rank), mode);
     // Not as an argument, which every user of the host can read.
     member.jvm.say(Base64.getEncoder().encodeToString(ticket));
     return member;

@@ -46,7 +46,7 @@ public final class NativeLibraries {
 
   /** Whether the native library is loaded or can be. */
   public static boolean isAvailable() {
-    return Loaded.OUTCOME.problem() == null;
+    return Loaded.outcome().problem() == null;
   }
 
   /**
@@ -63,10 +63,9 @@ public final class NativeLibraries {
 
   /** Why the native library cannot be loaded; null if it can. */
   public static @Nullable BackendUnavailableException unavailabilityCause() {
-    String problem = Loaded.OUTCOME.problem();
-    return problem == null
-        ? null
-        : new BackendUnavailableException(problem, Loaded.OUTCOME.cause());
+    Outcome outcome = Loaded.outcome();
+    String problem = outcome.problem();
+    return problem == null ? null : new BackendUnavailableException(problem, outcome.cause());
   }
 
   /** Opens the library according to the settings and checks that it is ours. */
@@ -125,7 +124,7 @@ public final class NativeLibraries {
     try {
       files.extractTo(root);
     } catch (IOException | UnsupportedOperationException e) {
-      attempts.failed(file.toString(), "it cannot be extracted there", e);
+      attempts.notExtracted(file.toString(), e);
       return null;
     }
     return openFile(file, attempts);
@@ -166,13 +165,32 @@ public final class NativeLibraries {
     static Outcome of(BackendUnavailableException e) {
       return new Outcome(e.getMessage(), e.getCause());
     }
+
+    /** Whether another attempt may succeed, as after something was deleted from a full disk. */
+    boolean mayPass() {
+      return cause instanceof IOException;
+    }
   }
 
-  /** Loads on first use, once. */
+  /** Loads on first use, once it can be. */
   private static final class Loaded {
-    static final Outcome OUTCOME = load();
+    private static volatile @Nullable Outcome outcome;
 
     private Loaded() {}
+
+    static Outcome outcome() {
+      Outcome known = outcome;
+      return known == null || known.mayPass() ? again() : known;
+    }
+
+    private static synchronized Outcome again() {
+      Outcome known = outcome;
+      if (known == null || known.mayPass()) {
+        known = load();
+        outcome = known;
+      }
+      return known;
+    }
 
     private static Outcome load() {
       try {

@@ -7,13 +7,14 @@ import io.nvrar.ReduceOp;
 import io.nvrar.TuningTable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Locale;
-import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,9 +23,8 @@ import org.jspecify.annotations.Nullable;
  */
 final class NativeStructs {
   static final int CALL_BYTES = 80;
-  static final int FAILURE_BYTES = 40;
+  static final int FAILURE_BYTES = 88;
   static final int LINK_BYTES = 136;
-
   static final int TRANSFER_BYTES = 32;
   static final int CPU = 1;
   static final int CUDA = 2;
@@ -33,6 +33,13 @@ final class NativeStructs {
   static final int RECV = 9;
 
   private static final int ORIGIN_OFFSET = 32;
+
+  /** Where the words of the missing ranks are: the first two, and the others. */
+  private static final int MISSING_OFFSET = 16;
+
+  private static final int MORE_MISSING_OFFSET = 40;
+  private static final int MISSING_WORDS =
+      (ORIGIN_OFFSET - MISSING_OFFSET + FAILURE_BYTES - MORE_MISSING_OFFSET) / Long.BYTES;
   private static final int CONFIG_BYTES = 176;
   private static final int LINK_ADDRESS_BYTES = 48;
   private static final int LINK_END_BYTES = 64;
@@ -236,12 +243,14 @@ final class NativeStructs {
   /** The ranks in an {@code nvrar_failure}, ascending. */
   static int[] missingRanks(byte[] struct) {
     ByteBuffer in = read(struct);
-    in.getInt();
-    in.getLong();
-    long[] words = {in.getLong(), in.getLong()};
-    return IntStream.range(0, Long.SIZE * words.length)
-        .filter(rank -> (words[rank / Long.SIZE] >>> rank & 1) != 0)
-        .toArray();
+    LongBuffer words = LongBuffer.allocate(MISSING_WORDS);
+    for (int at = MISSING_OFFSET; at < ORIGIN_OFFSET; at += Long.BYTES) {
+      words.put(in.getLong(at));
+    }
+    for (int at = MORE_MISSING_OFFSET; at < FAILURE_BYTES; at += Long.BYTES) {
+      words.put(in.getLong(at));
+    }
+    return BitSet.valueOf(words.flip()).stream().toArray();
   }
 
   /** The rank that found the failure in an {@code nvrar_failure}. */
@@ -300,7 +309,8 @@ final class NativeStructs {
       case 2 -> CallRecord.State.DONE;
       case 3 -> CallRecord.State.FAILED;
       case 4 -> CallRecord.State.QUEUED;
-      default -> throw new IllegalStateException("the native library has no call state " + code);
+      // Others may write the memory it is read from, and a member must be able to end nevertheless.
+      default -> CallRecord.State.NONE;
     };
   }
 

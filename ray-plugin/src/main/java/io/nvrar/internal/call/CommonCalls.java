@@ -27,7 +27,7 @@ public final class CommonCalls {
    * because it is too short or on another host. It is longer, because the transfer's thread may get
    * no CPU for a while.
    */
-  private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(3);
+  private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   /**
    * How long a collective in which a closed rank takes no part may run while ranks on other hosts

@@ -76,7 +76,11 @@ public final class FlightFile {
 
   private static String safe(String text) {
     String safe = text.replaceAll("[^A-Za-z0-9_-]", "_");
-    return safe.length() > MAX_NAME_CHARS ? safe.substring(0, MAX_NAME_CHARS) : safe;
+    if (safe.length() <= MAX_NAME_CHARS) {
+      return safe;
+    }
+    String digest = "-%08x".formatted(text.hashCode()); // the end may be what tells two apart
+    return safe.substring(0, MAX_NAME_CHARS - digest.length()) + digest;
   }
 
   /** The path of the file, which may not exist yet. */

@@ -25,8 +25,8 @@ final class FlightJson {
   private static final String MAGIC = "nvrarFlight";
   private static final int VERSION = 1;
 
-  /** A group has 72 ranks at most, by design. */
-  private static final int MAX_RANKS = 72;
+  /** The largest number of ranks of a group. */
+  private static final int MAX_RANKS = 512;
 
   private static final int MAX_LINE_CHARS = 1 << 16;
   private static final int MAX_CALLS = 1 << 16;

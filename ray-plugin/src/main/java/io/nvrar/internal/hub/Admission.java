@@ -4,7 +4,6 @@ import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.Wire;
 import java.io.IOException;
 import java.net.StandardSocketOptions;
 import java.nio.channels.SelectionKey;
@@ -26,9 +25,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A stranger costs a socket and {@link PendingPeer}'s few bytes for at most {@link
  * #HANDSHAKE_NANOS}; there are at most {@link #MAX_PENDING} of them, and the oldest is dropped for
- * a new one. A member that is dropped this way tries again. A peer costs at least a buffer of
- * {@link Wire#MAX_BYTES}; there are at most {@link #maxPeers}, and the oldest without a place in
- * the group is dropped for a new one.
+ * a new one. A member that is dropped this way tries again. A peer costs at least a buffer of 64
+ * KiB; there are at most {@link #maxPeers}, and the oldest without a place in the group is dropped
+ * for a new one.
  */
 final class Admission {
   static final int MAX_PENDING = 64;

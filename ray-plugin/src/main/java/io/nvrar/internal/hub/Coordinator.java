@@ -374,14 +374,39 @@ final class Coordinator {
             .toArray();
     fail(
         Failure.timeout(
-            "%s of %s did not %s within %s"
+            "%s of %s did not %s within %s%s"
                 .formatted(
                     Phrases.ranks(missing),
                     ticket.label(),
                     phase == Phase.GATHERING ? "join" : "connect to the others",
-                    Phrases.seconds(config.joinTimeout())),
+                    Phrases.seconds(config.joinTimeout()),
+                    whoHasCome(missing)),
             missing),
         nowNanos);
+  }
+
+  /** Of some ranks, those that have connected to the hub: who they are and from where. */
+  private String whoHasCome(int... ranks) {
+    StringBuilder known = new StringBuilder();
+    for (int rank : ranks) {
+      Peer peer = members[rank];
+      if (peer == null) {
+        peer =
+            coming.stream()
+                .filter(other -> other.claim.role() == Handshake.Role.MEMBER)
+                .filter(other -> other.claim.rank() == rank)
+                .findFirst()
+                .orElse(null);
+      }
+      if (peer != null) {
+        known.append(known.isEmpty() ? "; of these, " : ", ").append("rank ").append(rank);
+        if (peer.greeting != null) {
+          known.append(" (").append(peer.greeting.process()).append(')');
+        }
+        known.append(" has come from ").append(peer.channel.remoteHost());
+      }
+    }
+    return known.toString();
   }
 
   /**

@@ -43,6 +43,10 @@ public final class Rendezvous {
    */
   public static final int MIN_RING_BYTES_OF_NODES = 32768;
 
+  private static final long MIN_RING_BYTES_OF_MANY_NODES = 98304;
+  private static final long MIN_RING_BYTES_PER_RANK = 1024;
+  private static final long RING_GRANULARITY = 4096;
+
   static final long TICK_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
   /**
@@ -90,6 +94,7 @@ public final class Rendezvous {
     Ticket.checkWorldSize(worldSize);
     checkRing(worldSize, config);
     Backend backend = Devices.resolve(config.backend());
+    checkNodes(worldSize, config, backend);
     BackendUnavailableException unavailable = Devices.unavailabilityCause(backend);
     if (unavailable != null) {
       throw unavailable;
@@ -104,14 +109,49 @@ public final class Rendezvous {
         port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
   }
 
+  /**
+   * The minimum of {@code ringBytes} with several nodes, {@code min_ring_bytes} of the native
+   * library.
+   */
+  public static long minRingBytes(int worldSize) {
+    if (worldSize <= Ticket.MAX_NODE_SIZE) {
+      return MIN_RING_BYTES_OF_NODES;
+    }
+    long ofRanks = worldSize * MIN_RING_BYTES_PER_RANK;
+    long pages = (ofRanks + RING_GRANULARITY - 1) / RING_GRANULARITY;
+    return Math.max(MIN_RING_BYTES_OF_MANY_NODES, pages * RING_GRANULARITY);
+  }
+
+  private static boolean hasSeveralNodes(int worldSize, GroupConfig config) {
+    return config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
+  }
+
   /** Checks ringBytes against the world size, which the configuration alone does not know. */
   private static void checkRing(int worldSize, GroupConfig config) {
-    boolean severalNodes = config.gpusPerNode() > 0 && config.gpusPerNode() < worldSize;
-    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < MIN_RING_BYTES_OF_NODES) {
+    boolean severalNodes = worldSize > Ticket.MAX_NODE_SIZE || hasSeveralNodes(worldSize, config);
+    long least = minRingBytes(worldSize);
+    if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < least) {
       throw new IllegalArgumentException(
           "ringBytes is %d, must be 0 or at least %d for several nodes (%d members, %d per node)"
-              .formatted(
-                  config.ringBytes(), MIN_RING_BYTES_OF_NODES, worldSize, config.gpusPerNode()));
+              .formatted(config.ringBytes(), least, worldSize, config.gpusPerNode()));
+    }
+  }
+
+  /** Of members on several hosts, the native library checks this when they connect. */
+  private static void checkNodes(int worldSize, GroupConfig config, Backend backend) {
+    if (backend == Backend.CUDA && worldSize > Ticket.MAX_NODE_SIZE) {
+      throw new IllegalArgumentException(
+          "world size is %d, must be 1 to %d on GPUs".formatted(worldSize, Ticket.MAX_NODE_SIZE));
+    }
+    if (!hasSeveralNodes(worldSize, config)) {
+      return;
+    }
+    int perNode = config.gpusPerNode();
+    int nodes = (worldSize + perNode - 1) / perNode;
+    if (perNode > Ticket.MAX_NODE_SIZE || nodes > Ticket.MAX_NODES) {
+      throw new IllegalArgumentException(
+          "gpusPerNode is %d, which makes %d nodes of %d members; a group has at most %d nodes of at most %d"
+              .formatted(perNode, nodes, worldSize, Ticket.MAX_NODES, Ticket.MAX_NODE_SIZE));
     }
   }
 

@@ -100,9 +100,10 @@ final class SplitBoard {
       }
     }
     groups = new ArrayList<>();
+    Hosts where = hosts.get();
     for (List<Integer> ranks : byColor.values()) {
       ranks.sort(Comparator.comparingInt(r -> at(r).key())); // stable: equal keys keep their order
-      int[] inOrder = hosts.get().together(ranks.stream().mapToInt(Integer::intValue).toArray());
+      int[] inOrder = where.together(ranks.stream().mapToInt(Integer::intValue).toArray());
       groups.add(inOrder);
       Message.SplitPlaces places = new Message.SplitPlaces(number, inOrder);
       ranks.forEach(r -> send.accept(r, places));

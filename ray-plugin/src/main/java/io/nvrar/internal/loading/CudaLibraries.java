@@ -66,7 +66,7 @@ public final class CudaLibraries {
         DynamicLinker.open(file.toString());
         return directory;
       } catch (IOException | UnsupportedOperationException e) {
-        attempts.failed(file.toString(), "it cannot be extracted there", e);
+        attempts.notExtracted(file.toString(), e);
       } catch (UnsatisfiedLinkError e) {
         requireAllFunctions(e);
         attempts.failed(file.toString(), LoadAttempts.reason(e), e);

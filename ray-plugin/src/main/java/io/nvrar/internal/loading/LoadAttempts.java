@@ -2,6 +2,7 @@ package io.nvrar.internal.loading;
 
 import io.nvrar.BackendUnavailableException;
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -35,6 +36,13 @@ public final class LoadAttempts {
     for (String text : texts) {
       lines.add("    " + text);
     }
+  }
+
+  /** Adds a file that could not be written, as on a full disk. */
+  public void notExtracted(String path, Exception cause) {
+    String why =
+        cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage();
+    failed(path, "it cannot be extracted there" + (why == null ? "" : " (" + why + ")"), cause);
   }
 
   /**

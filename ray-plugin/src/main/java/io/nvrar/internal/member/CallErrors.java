@@ -162,7 +162,9 @@ final class CallErrors {
    * at once, and all members are to see the same failure.
    */
   private void linkBroke(BrokenLinkException e) {
-    awaitReason(explanationNanos(e), () -> false);
+    awaitReason(LINK_NANOS, () -> false);
+    // The ends of a link say nothing of it once one of them closes.
+    awaitReason(explanationNanos(e) - LINK_NANOS, () -> hasAnEndClosed(e));
     Failure lost = lossBy(e);
     if (!hasFailed() && !monitor.locked(life::isEnded)) {
       failure.report(lost);
@@ -196,8 +198,11 @@ final class CallErrors {
 
   /** Whether the link ended because a rank closes the group, which is no failure. */
   private boolean isLeaving(BrokenLinkException e) {
-    return life.isClosing()
-        || (e.missing() >= 0 && common.hasClosed(e.missing()))
+    return life.isClosing() || hasAnEndClosed(e);
+  }
+
+  private boolean hasAnEndClosed(BrokenLinkException e) {
+    return (e.missing() >= 0 && common.hasClosed(e.missing()))
         || (e.origin() >= 0 && common.hasClosed(e.origin()));
   }
 

@@ -1,12 +1,13 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -40,6 +41,9 @@ final class FlightRecorder {
 
   private static final int ID_BYTES = 4;
 
+  /** How many calls of a rank on another host are kept: the record of that host has the others. */
+  private static final int MAX_CALLS_ELSEWHERE = 64;
+
   private final Ticket ticket;
   private final int rank;
   private final CountDownLatch done = new CountDownLatch(1);
@@ -67,13 +71,9 @@ final class FlightRecorder {
     if (disabled) {
       return;
     }
-    ProcessIdentity self = members.inRankOrder()[rank].process();
-    FlightFile target =
-        new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), self.host());
     Thread thread =
         new Thread(
-            () -> write(target, comm, members, reason),
-            "nvrar-" + ticket.name() + "-" + rank + "-flight");
+            () -> write(comm, members, reason), "nvrar-" + ticket.name() + "-" + rank + "-flight");
     thread.setDaemon(true);
     startNanos = System.nanoTime();
     started = true;
@@ -85,10 +85,12 @@ final class FlightRecorder {
     }
   }
 
-  private void write(
-      FlightFile target, NativeCommunicator comm, Message.Members members, Failure reason) {
+  private void write(NativeCommunicator comm, Message.Members members, Failure reason) {
     try {
-      target.write(() -> record(comm, members, reason));
+      Hosts hosts = Hosts.of(members);
+      FlightFile target =
+          new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
+      target.write(() -> record(comm, members, hosts, reason));
       written = target.path();
     } catch (IOException | RuntimeException | Error e) {
       LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
@@ -97,11 +99,12 @@ final class FlightRecorder {
     }
   }
 
-  private FlightRecord record(NativeCommunicator comm, Message.Members members, Failure reason) {
+  private FlightRecord record(
+      NativeCommunicator comm, Message.Members members, Hosts hosts, Failure reason) {
     List<FlightRecord.Rank> ranks = new ArrayList<>();
     for (int r = 0; r < ticket.worldSize(); r++) {
-      ProcessIdentity process = members.inRankOrder()[r].process();
-      ranks.add(new FlightRecord.Rank(r, process.host(), process.pid(), comm.flightRecord(r)));
+      long pid = members.inRankOrder()[r].process().pid();
+      ranks.add(new FlightRecord.Rank(r, hosts.label(r), pid, calls(comm, r)));
     }
     FlightRecord.Header header =
         new FlightRecord.Header(
@@ -112,13 +115,20 @@ final class FlightRecorder {
             NativeCommunicator.buildId(),
             Instant.now().truncatedTo(ChronoUnit.MILLIS).toString(),
             System.nanoTime(),
-            members.inRankOrder()[rank].process().host(),
+            hosts.label(rank),
             rank,
             reason.kind().name(),
             reason.message(),
             reason.rank(),
             Arrays.stream(reason.missing()).boxed().toList());
     return new FlightRecord(header, ranks);
+  }
+
+  private static List<CallRecord> calls(NativeCommunicator comm, int rank) {
+    List<CallRecord> calls = comm.flightRecord(rank);
+    return comm.isElsewhere(rank)
+        ? calls.subList(Math.max(0, calls.size() - MAX_CALLS_ELSEWHERE), calls.size())
+        : calls;
   }
 
   // The file can be read outside the group, so it contains a digest and not the unique id itself.

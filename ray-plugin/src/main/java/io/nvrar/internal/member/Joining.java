@@ -230,11 +230,14 @@ public final class Joining {
     if (isCpu
         && hosts.areSeveral()
         && ringBytes != 0
-        && ringBytes < Rendezvous.MIN_RING_BYTES_OF_NODES) {
+        && ringBytes < Rendezvous.minRingBytes(ticket.worldSize())) {
       throw refused(
           "%s spans hosts %s; ringBytes is %d, and must be 0 or at least %d for members on several hosts"
               .formatted(
-                  ticket.label(), hosts.names(), ringBytes, Rendezvous.MIN_RING_BYTES_OF_NODES),
+                  ticket.label(),
+                  hosts.names(),
+                  ringBytes,
+                  Rendezvous.minRingBytes(ticket.worldSize())),
           null);
     }
     try {

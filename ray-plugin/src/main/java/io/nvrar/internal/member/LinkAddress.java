@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.net.Inet6Address;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
+import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -29,15 +30,31 @@ public final class LinkAddress {
   private LinkAddress() {}
 
   /**
-   * The address by {@link io.nvrar.GroupConfig#linkInterface}, as a number.
+   * The address by {@link io.nvrar.GroupConfig#linkInterface}, as a number; "" if that is empty and
+   * {@code automatic} is of no use without its zone, which a group on one host does not need.
    *
-   * @param automatic the address from which the member reached the rendezvous
+   * @param automatic the address from which the member reached the rendezvous, as a number
    * @throws CollectiveException if this host has no such address, with those that it has
    */
   static String of(String linkInterface, String automatic) {
-    return linkInterface.isEmpty()
-        ? withoutZone(automatic)
-        : choose(linkInterface, automatic, ofThisHost()).text();
+    if (!linkInterface.isEmpty()) {
+      return choose(linkInterface, automatic, ofThisHost()).text();
+    }
+    String number = withoutZone(automatic);
+    return needsZone(numeric(number)) ? "" : number;
+  }
+
+  private static InetAddress numeric(String number) {
+    try {
+      return InetAddress.getByName(number);
+    } catch (UnknownHostException e) {
+      throw new IllegalArgumentException(number + " is no numeric address", e);
+    }
+  }
+
+  /** Whether an address leads nowhere without a zone, which differs between hosts. */
+  private static boolean needsZone(InetAddress address) {
+    return address instanceof Inet6Address && address.isLinkLocalAddress();
   }
 
   /**
@@ -53,7 +70,7 @@ public final class LinkAddress {
   /** The addresses of this host by which others may reach it. */
   public static List<Own> all() {
     return ofThisHost().stream()
-        .filter(own -> !own.address.isLoopbackAddress() && !own.address.isLinkLocalAddress())
+        .filter(own -> !own.address.isLoopbackAddress() && !needsZone(own.address))
         .toList();
   }
 
@@ -62,8 +79,7 @@ public final class LinkAddress {
     List<Own> wanted =
         all.stream()
             .filter(own -> isWanted(own, linkInterface, range))
-            // Without a zone, which differs between hosts, it leads nowhere.
-            .filter(own -> !own.address.isLinkLocalAddress())
+            .filter(own -> !needsZone(own.address))
             .toList();
     boolean isIpv6 = automatic.contains(":");
     return wanted.stream()

@@ -1,5 +1,6 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.internal.wire.Ticket;
 import java.util.BitSet;
 
 /**
@@ -14,10 +15,15 @@ final class NodeShape {
    *
    * @param ranks the new group's members by their old rank, in the order of their new ranks
    * @param gpusPerNode that of the old group; 0 if it is one node
-   * @return 0, for one node, if the members are in one node, or are in several nodes but not in
-   *     such runs
+   * @return if the members are in one node, or are in several nodes but not in such runs: 0, for
+   *     one node, or {@code gpusPerNode} if they are too many for one
    */
   static int of(int[] ranks, int gpusPerNode) {
+    int runs = runs(ranks, gpusPerNode);
+    return runs == 0 && ranks.length > Ticket.MAX_NODE_SIZE ? gpusPerNode : runs;
+  }
+
+  private static int runs(int[] ranks, int gpusPerNode) {
     if (gpusPerNode == 0) {
       return 0;
     }

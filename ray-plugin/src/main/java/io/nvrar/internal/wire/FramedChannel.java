@@ -20,7 +20,10 @@ public final class FramedChannel implements Closeable {
   private static final int FRAME_OVERHEAD = 4 + FRAME_MAC_BYTES;
 
   /** A peer that leaves this much data unread counts as gone. */
-  private static final int MAX_UNSENT_BYTES = 1 << 20;
+  private static final int MAX_UNSENT_BYTES = Wire.MAX_BYTES + (1 << 20);
+
+  /** The buffer for what arrives; it grows for a message that does not fit, and only for that. */
+  private static final int FIRST_BYTES = 64 * 1024;
 
   /**
    * How many bytes are read per turn, unless the first message is longer. The smallest message has
@@ -34,7 +37,7 @@ public final class FramedChannel implements Closeable {
   private final Wire wire = new Wire();
   private final Mac sendMac;
   private final Mac receiveMac;
-  private final ByteBuffer in = ByteBuffer.allocate(Wire.MAX_BYTES + FRAME_OVERHEAD);
+  private ByteBuffer in = ByteBuffer.allocate(FIRST_BYTES);
   private final ArrayDeque<ByteBuffer> unsent = new ArrayDeque<>();
   private int unsentBytes;
   private long sent;
@@ -148,12 +151,27 @@ public final class FramedChannel implements Closeable {
           return true;
         }
       }
-      in.compact();
+      makeRoom();
       if (count <= 0) {
         return count == 0;
       }
     }
     return true;
+  }
+
+  /**
+   * Keeps the rest of the data, the begin of a message. The buffer grows with what has come and not
+   * with the length that the message claims, which nothing has proven yet.
+   */
+  private void makeRoom() {
+    int frameBytes = in.remaining() < 4 ? 0 : in.getInt(in.position()) + FRAME_OVERHEAD;
+    if (in.remaining() == in.capacity()) {
+      in = ByteBuffer.allocate(Math.min(frameBytes, 2 * in.capacity())).put(in);
+    } else if (frameBytes <= FIRST_BYTES && in.capacity() > FIRST_BYTES) {
+      in = ByteBuffer.allocate(FIRST_BYTES).put(in);
+    } else {
+      in.compact();
+    }
   }
 
   private @org.jspecify.annotations.Nullable Message next() throws IOException {

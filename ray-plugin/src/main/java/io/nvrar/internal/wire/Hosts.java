@@ -92,11 +92,23 @@ public final class Hosts {
         .collect(Collectors.joining(", "));
   }
 
+  /**
+   * A short name of a rank's host, which no other host of the group has: its own, or, if another
+   * host has the same, {@code A (of rank 2)} by its first rank.
+   */
+  public String label(int rank) {
+    int first = firstOf[rank];
+    return processes[first].host() + (isAmbiguous(first) ? " (of rank " + first + ")" : "");
+  }
+
   private String name(int first) {
     ProcessIdentity process = processes[first];
-    boolean isAmbiguous =
-        Arrays.stream(processes)
-            .anyMatch(other -> other.host().equals(process.host()) && !other.sameHost(process));
-    return process.host() + (isAmbiguous ? " (machine " + process.machine() + ")" : "");
+    return process.host() + (isAmbiguous(first) ? " (machine " + process.machine() + ")" : "");
+  }
+
+  private boolean isAmbiguous(int first) {
+    ProcessIdentity process = processes[first];
+    return Arrays.stream(processes)
+        .anyMatch(other -> other.host().equals(process.host()) && !other.sameHost(process));
   }
 }

@@ -29,10 +29,16 @@ public record Ticket(
     byte[] secret,
     GroupConfig config) {
   /**
-   * The largest number of members of a group: in this version all share one host's memory ({@code
+   * The largest number of members of a node, and of a group on GPUs ({@code
    * NVRAR_MAX_RANKS_PER_NODE} of the native library).
    */
-  public static final int MAX_WORLD_SIZE = 8;
+  public static final int MAX_NODE_SIZE = 8;
+
+  /** The largest number of nodes ({@code NVRAR_MAX_NODES} of the native library). */
+  public static final int MAX_NODES = 64;
+
+  /** The largest number of members of a group. */
+  public static final int MAX_WORLD_SIZE = MAX_NODES * MAX_NODE_SIZE;
 
   public static final int MAX_NAME_CHARS = 128;
 

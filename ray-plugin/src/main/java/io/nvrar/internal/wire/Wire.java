@@ -20,13 +20,21 @@ import java.nio.charset.StandardCharsets;
  * the remaining bytes.
  */
 public final class Wire {
-  /** The largest size of one object; a member's share of the largest message is under 1 KiB. */
-  public static final int MAX_BYTES = 64 * 1024;
+  /**
+   * The largest size of one object: the introduction of all members, of which each has a share of
+   * less than 4 KiB.
+   */
+  public static final int MAX_BYTES = Ticket.MAX_WORLD_SIZE * 4096;
 
   private static final int MAX_REASON_CHARS = 200;
 
+  /** The buffer for what is written; it grows for a long object, and only for that. */
+  private static final int FIRST_BYTES = 512;
+
+  private static final int MAX_KEPT_BYTES = 64 * 1024;
+
   private final Kryo kryo = new Kryo(new NumbersOnly(), null);
-  private final Output output = new Output(512, MAX_BYTES);
+  private final Output output = new Output(FIRST_BYTES, MAX_BYTES);
 
   public Wire() {
     kryo.setRegistrationRequired(true);
@@ -75,7 +83,11 @@ public final class Wire {
               .formatted(value.getClass().getSimpleName(), MAX_BYTES),
           e);
     }
-    return output.toBytes();
+    byte[] bytes = output.toBytes();
+    if (output.getBuffer().length > MAX_KEPT_BYTES) {
+      output.setBuffer(new byte[FIRST_BYTES], MAX_BYTES);
+    }
+    return bytes;
   }
 
   /**

@@ -13,6 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,6 +24,12 @@ import org.jspecify.annotations.Nullable;
 final class LoaderProcess {
   static final int UNAVAILABLE = 3;
 
+  /**
+   * Before a directory, on a full volume of this process: says first why the library cannot be
+   * loaded and which files there are, and gives the volume room.
+   */
+  static final String FULL = "full";
+
   private LoaderProcess() {}
 
   public static void main(String[] args) throws Exception {
@@ -30,7 +37,9 @@ final class LoaderProcess {
       loadExhausted(args);
       return;
     }
-    if (args.length > 0) {
+    if (args.length > 0 && args[0].equals(FULL)) {
+      failForWantOfRoom(Path.of(args[1]));
+    } else if (args.length > 0) {
       Thread.sleep(Math.max(0, Long.parseLong(args[0]) - System.currentTimeMillis()));
     }
     try {
@@ -50,6 +59,22 @@ final class LoaderProcess {
     System.out.println("from " + loadedFrom());
   }
 
+  private static void failForWantOfRoom(Path volume) throws Exception {
+    BackendUnavailableException cause = NativeLibraries.unavailabilityCause();
+    System.out.println(cause == null ? "loaded" : firstLine(cause));
+    try (Stream<Path> all = Files.walk(volume)) {
+      System.out.println("left " + all.filter(Files::isRegularFile).toList());
+    }
+    new ProcessBuilder("mount", "-o", "remount,size=256m", volume.toString())
+        .inheritIO()
+        .start()
+        .waitFor();
+  }
+
+  private static String firstLine(Exception e) {
+    return String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+  }
+
   private static void loadExhausted(String[] args) throws Exception {
     List<URLClassLoader> loaders = new ArrayList<>();
     loaders.add(new URLClassLoader(new URL[0], null));
@@ -61,7 +86,7 @@ final class LoaderProcess {
       try {
         NativeLibraries.open(LoaderSettings.ofProcess(), loader);
       } catch (BackendUnavailableException e) {
-        System.out.println(String.valueOf(e.getMessage()).lines().findFirst().orElse(""));
+        System.out.println(firstLine(e));
       }
       // From the second on, when all classes that it takes have been loaded. Again after a while,
       // for the JVM itself opens and closes a file now and then.

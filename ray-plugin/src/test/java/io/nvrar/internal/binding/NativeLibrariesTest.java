@@ -4,17 +4,16 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.internal.loading.LoaderSettings;
+import io.nvrar.standalone.OtherHost;
 import io.nvrar.support.ChildJvm;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
@@ -93,6 +92,33 @@ class NativeLibrariesTest {
   @Test
   void aVolumeWithoutExecutionFallsBackToTheTemporaryDirectory() throws Exception {
     assertThat(loadWithCacheMounted("noexec")).contains("from " + scratch.resolve("tmp/nvrar-"));
+  }
+
+  @Test
+  void aFullDiskIsWhatTheMessageNamesAndTheSameProcessLoadsOnceThereIsRoom() throws Exception {
+    Path volume = Files.createDirectory(scratch.resolve("volume"));
+    List<String> said =
+        loadWithMounted(
+                "size=1m",
+                volume,
+                "HOME=" + scratch,
+                List.of(
+                    "-Dnvrar.native.cache=" + volume.resolve("cache"),
+                    "-Djava.io.tmpdir=" + volume),
+                LoaderProcess.FULL,
+                volume.toString())
+            .lines()
+            .filter(line -> !line.startsWith("[main] WARN "))
+            .toList();
+    assertThat(said.get(0))
+        .matches(
+            SENTENCE
+                + "it cannot be extracted there \\(No space left on device\\): "
+                + volume
+                + "/nvrar-.*/libnvrar.so");
+    assertThat(said.get(1)).as("files left").isEqualTo("left []");
+    assertThat(said.get(2)).startsWith("build ");
+    assertThat(said.get(said.size() - 1)).startsWith("from " + volume.resolve("cache"));
   }
 
   @Test
@@ -292,17 +318,21 @@ class NativeLibrariesTest {
   /** In a mount namespace of its own, so that nothing of it is seen outside or stays. */
   private String loadWithMounted(String option, Path volume, String variable, String property)
       throws Exception {
-    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
     Path temp = Files.createDirectory(scratch.resolve("tmp"));
+    return loadWithMounted(option, volume, variable, List.of(property, "-Djava.io.tmpdir=" + temp));
+  }
+
+  private String loadWithMounted(
+      String option, Path volume, String variable, List<String> properties, String... arguments)
+      throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
     String mount = "mount -t tmpfs -o mode=700," + option + " none '" + volume + "'";
-    Process probe = new ProcessBuilder("unshare", "-rm", "sh", "-c", mount).start();
-    assumeTrue(
-        probe.waitFor(30, TimeUnit.SECONDS) && probe.exitValue() == 0,
-        "this machine gives no mount namespace to mount a volume in");
+    OtherHost.require("unshare", "-rm", "sh", "-c", mount);
     return LoaderJvm.start(
             List.of("env", variable, "unshare", "-rm", "sh", "-c", mount + " && exec \"$@\"", "sh"),
             classPath,
-            List.of(property, "-Djava.io.tmpdir=" + temp))
+            properties,
+            arguments)
         .end(0);
   }
 }

@@ -54,7 +54,7 @@ public final class TestLibrary {
   }
 
   /** Compiles C to a shared library, or skips the test where there is no compiler. */
-  static byte[] compile(Path scratch, String source) throws Exception {
+  public static byte[] compile(Path scratch, String source) throws Exception {
     Path c = Files.writeString(scratch.resolve("library.c"), source);
     Path so = scratch.resolve("library.so");
     Process cc;

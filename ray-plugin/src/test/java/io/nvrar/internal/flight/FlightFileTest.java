@@ -108,6 +108,14 @@ class FlightFileTest {
   }
 
   @Test
+  void hostsWhoseLongNamesDifferAtTheirEndsWriteAFileEach() throws IOException {
+    for (String end : List.of("a", "b")) {
+      new FlightFile(directory, "tp", "0a1b2c3d", "h".repeat(200) + end).write(() -> RECORD);
+    }
+    assertThat(names()).hasSize(2).allMatch(name -> name.length() < 100);
+  }
+
+  @Test
   void aMemberThatWasKilledAsItWroteIsReplaced() throws IOException {
     file("other").write(() -> RECORD);
     Files.createFile(directory.resolve(".tp-0a1b2c3d-node_example.jsonl.claim"));
@@ -214,7 +222,7 @@ class FlightFileTest {
     Files.writeString(bad, lines.get(0).replace("\"nvrarFlight\":1", "\"nvrarFlight\":2"));
     assertRefused(bad, "it has version 2, this program reads version 1");
     Files.writeString(bad, lines.get(0).replace("\"worldSize\":3", "\"worldSize\":2000000000"));
-    assertRefused(bad, "its world size is 2000000000, must be 1 to 72");
+    assertRefused(bad, "its world size is 2000000000, must be 1 to 512");
     Files.writeString(bad, lines.get(0).replace("\"missing\":[1]", "\"missing\":[3]"));
     assertRefused(bad, "it names rank 3 of a world of size 3");
     Files.writeString(bad, lines.get(0).replace("\"writer\":0", "\"writer\":{}"));

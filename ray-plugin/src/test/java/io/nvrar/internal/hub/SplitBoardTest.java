@@ -15,15 +15,20 @@ import org.junit.jupiter.api.Test;
 /** Members on hosts A and B: ranks 0 and 1 on A, ranks 2 and 3 on B. */
 class SplitBoardTest {
   private final Map<Integer, int[]> places = new HashMap<>();
+
+  /** How often it was asked who is on which host. */
+  private int questions;
+
   private final SplitBoard board =
       new SplitBoard(
           new Ticket(
               "tp", 4, new byte[0], "A", 1, new byte[Ticket.SECRET_BYTES], GroupConfig.defaults()),
           (rank, message) -> places.put(rank, ((Message.SplitPlaces) message).ranks()),
-          () ->
-              Hosts.of(
-                  new Message.Members(
-                      new Message.MemberInfo[] {on("A"), on("A"), on("B"), on("B")})));
+          () -> {
+            questions++;
+            return Hosts.of(
+                new Message.Members(new Message.MemberInfo[] {on("A"), on("A"), on("B"), on("B")}));
+          });
 
   private static Message.MemberInfo on(String host) {
     return new Message.MemberInfo(new ProcessIdentity(host, 7, host), new byte[0]);
@@ -50,6 +55,13 @@ class SplitBoardTest {
   void keysThatDivideNoHostDecideAlone() {
     split(new int[] {0, 0, 0, 0}, new int[] {4, 3, 1, 2});
     allAreToldOf(2, 3, 1, 0);
+  }
+
+  @Test
+  void whoIsOnWhichHostIsFoundOnceForAllNewGroups() {
+    split(new int[] {0, 1, 2, 3}, new int[4]);
+    assertThat(places).hasSize(4);
+    assertThat(questions).isEqualTo(1);
   }
 
   @Test

@@ -130,6 +130,22 @@ class BrokenLinkTest {
   }
 
   @Test
+  void aThirdRankDoesNotWaitForEndsThatClose() throws Exception {
+    Duration limit = groups.get(0).config().heartbeatLimit();
+    List<Future<?>> closing = new ArrayList<>();
+    for (int end : List.of(1, 2)) {
+      closing.add(threads.submit(groups.get(end)::close));
+    }
+    Thread.sleep(100);
+    long start = System.nanoTime();
+    assertThat(callOf(0, 2, 1).get()).hasMessageStartingWith(sentence(2, 1));
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(limit);
+    for (Future<?> close : closing) {
+      close.get();
+    }
+  }
+
+  @Test
   void aLinkThatBreaksBetweenCallsFailsTheGroupOnAllMembersAndTheDriver() {
     CallErrors errors = gate(1).errors();
     BrokenLinkException broke = new BrokenLinkException(BROKE, 2, 1);

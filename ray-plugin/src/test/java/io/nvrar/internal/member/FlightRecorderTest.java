@@ -3,11 +3,24 @@ package io.nvrar.internal.member;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.internal.binding.Links;
+import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.flight.FlightFile;
+import io.nvrar.internal.flight.FlightRecord;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Ticket;
 import io.nvrar.standalone.Members;
 import java.nio.file.Path;
+import java.util.BitSet;
 import java.util.Objects;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Tag;
@@ -43,6 +56,84 @@ class FlightRecorderTest {
       Matcher file = FILE.matcher(String.valueOf(thrown.getMessage()));
       assertThat(file.find()).as(thrown.getMessage()).isTrue();
       assertThat(Path.of(file.group(1))).exists();
+    }
+  }
+
+  private static Ticket ticket(String name) {
+    return new Ticket(
+        name,
+        2,
+        NativeCommunicator.uniqueId(Backend.CPU),
+        Members.HOST,
+        1,
+        new byte[Ticket.SECRET_BYTES],
+        Members.config().backend(Backend.CPU).gpusPerNode(1).build());
+  }
+
+  private static NativeCommunicator prepare(Ticket ticket, int rank) {
+    return NativeCommunicator.prepare(
+        ticket.label(),
+        Backend.CPU,
+        0,
+        rank,
+        2,
+        ticket.uniqueId(),
+        new Links(Members.HOST, true, new byte[Links.SECRET_BYTES]),
+        ticket.config());
+  }
+
+  private static Message.MemberInfo on(String host, String machine) {
+    return new Message.MemberInfo(new ProcessIdentity(host, 7, machine), new byte[0]);
+  }
+
+  private static FlightRecord recordOf(
+      Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
+    FlightRecorder recorder = new FlightRecorder(ticket, 0);
+    recorder.start(
+        member, new Message.Members(members), Failure.of(Failure.Kind.ABORTED, "enough"));
+    recorder.await();
+    Matcher file = FILE.matcher(recorder.clause());
+    assertThat(file.find()).isTrue();
+    return FlightFile.read(Path.of(file.group(1)));
+  }
+
+  @Test
+  void hostsOfOneNameAreToldApart() {
+    Ticket ticket = ticket("namesakes");
+    NativeCommunicator member = prepare(ticket, 0);
+    FlightRecord record = recordOf(ticket, member, on("localhost", "x 1"), on("localhost", "x 2"));
+    member.close();
+    assertThat(record.isComplete(0)).isTrue();
+    assertThat(record.isComplete(1)).as("the host of rank 1 is another one").isFalse();
+  }
+
+  @Test
+  void ofRanksOnOtherHostsOnlyTheLastCallsAreKept() throws Exception {
+    Ticket ticket = ticket("elsewhere");
+    NativeCommunicator here = prepare(ticket, 0);
+    NativeCommunicator there = prepare(ticket, 1);
+    byte[][] descriptors = {here.descriptor(), there.descriptor()};
+    BitSet second = BitSet.valueOf(new long[] {0b10});
+    BitSet first = BitSet.valueOf(new long[] {0b01});
+    ExecutorService thread = Executors.newSingleThreadExecutor();
+    try {
+      Future<?> connecting = thread.submit(() -> there.connect(descriptors, first));
+      here.connect(descriptors, second);
+      connecting.get();
+      for (int call = 0; call < 100; call++) {
+        Future<?> barrier = thread.submit(() -> there.barrier(0));
+        here.barrier(0);
+        barrier.get();
+        here.refresh(true);
+      }
+      FlightRecord record = recordOf(ticket, here, on("A", "x 1"), on("B", "x 2"));
+      assertThat(record.ranks().get(0).calls()).hasSize(100);
+      assertThat(record.ranks().get(1).calls()).hasSize(64);
+      assertThat(record.ranks().get(1).last().sequence()).isEqualTo(100);
+    } finally {
+      here.close();
+      there.close();
+      thread.shutdown();
     }
   }
 }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
@@ -102,9 +103,9 @@ class JoinTest {
   @Test
   void badArgumentsOfATicketAreNamed() {
     GroupConfig config = Members.config().build();
-    assertThatThrownBy(() -> Groups.createTicket("x", 9, config, Members.HOST))
+    assertThatThrownBy(() -> Groups.createTicket("x", 513, config, Members.HOST))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("world size is 9, must be 1 to 8");
+        .hasMessage("world size is 513, must be 1 to 512");
     assertThatThrownBy(() -> Groups.createTicket("", 1, config, Members.HOST))
         .isInstanceOf(IllegalArgumentException.class);
     assertThatThrownBy(() -> Groups.createTicket("x", 1, config, "0.0.0.0"))
@@ -133,6 +134,29 @@ class JoinTest {
     try (Members twoNodes = Members.join("two nodes", 3, least)) {
       twoNodes.onAll(CollectiveGroup::barrier);
     }
+  }
+
+  @Test
+  void nodesThatAreTooLargeOrTooManyAreRefusedBeforeAnythingExists() {
+    GroupConfig.Builder config = Members.config().backend(Backend.CPU);
+    // Nor is the address looked up, which is no machine's.
+    assertThatThrownBy(() -> Groups.createTicket("x", 18, config.gpusPerNode(9).build(), "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "gpusPerNode is 9, which makes 2 nodes of 18 members; a group has at most 64 nodes of at most 8");
+    assertThatThrownBy(() -> Groups.createTicket("x", 65, config.gpusPerNode(1).build(), "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "gpusPerNode is 1, which makes 65 nodes of 65 members; a group has at most 64 nodes of at most 8");
+    GroupConfig small = config.gpusPerNode(8).ringBytes(98304).build();
+    assertThatThrownBy(() -> Groups.createTicket("x", 128, small, "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "ringBytes is 98304, must be 0 or at least 131072 for several nodes (128 members, 8 per node)");
+    GroupConfig onGpus = config.gpusPerNode(0).ringBytes(0).backend(Backend.CUDA).build();
+    assertThatThrownBy(() -> Groups.createTicket("x", 9, onGpus, "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("world size is 9, must be 1 to 8 on GPUs");
   }
 
   @Test
@@ -179,6 +203,26 @@ class JoinTest {
               CollectiveTimeoutException.class,
               e -> assertThat(e.missingRanks()).containsExactly(1, 3))
           .hasMessage("ranks 1, 3 of group 'join' did not join within 1 s");
+    }
+  }
+
+  @Test
+  void ofMissingMembersThoseThatHaveComeAreNamedWithTheirAddresses() throws Exception {
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
+    byte[] bytes = Groups.createTicket("join", 4, config, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket));
+        FramedChannel two =
+            new Dialer(ticket, Handshake.Role.MEMBER, 2).dial(Duration.ofSeconds(5))) {
+      two.send(new Message.Heartbeat());
+      assertThat(Members.failureOf(zero))
+          .isInstanceOfSatisfying(
+              CollectiveTimeoutException.class,
+              e -> assertThat(e.missingRanks()).containsExactly(1, 2, 3))
+          .hasMessage(
+              "ranks 1, 2, 3 of group 'join' did not join within 1 s; of these, rank 1 (pid 99 on host faraway) has come from 127.0.0.1, rank 2 has come from 127.0.0.1");
+      assertThat(one.channel().isOpen()).isTrue();
     }
   }
 

@@ -21,7 +21,8 @@ class LinkAddressTest {
           own("eth0", "10.1.0.7"),
           own("ib0", "10.2.0.7"),
           own("ib0", "10.2.0.8"),
-          own("tap0", "fe80::2"));
+          own("tap0", "fe80::2"),
+          own("usb0", "169.254.3.7"));
 
   private static LinkAddress.Own own(String nic, String address) {
     try {
@@ -42,7 +43,9 @@ class LinkAddressTest {
     "10.2.0.8, 10.1.0.7, 10.2.0.8",
     "fd00:1::7, 10.1.0.7, fd00:1:0:0:0:0:0:7",
     "fd00::/8, 10.1.0.7, fd00:1:0:0:0:0:0:7",
-    "127.0.0.0/8, 10.1.0.7, 127.0.0.1"
+    "127.0.0.0/8, 10.1.0.7, 127.0.0.1",
+    "usb0, 10.1.0.7, 169.254.3.7",
+    "169.254.0.0/16, 10.1.0.7, 169.254.3.7"
   })
   void theFirstAddressThatIsWantedIsTakenOfTheRendezvousesFamilyIfThereIsOne(
       String wanted, String automatic, String chosen) {
@@ -55,14 +58,20 @@ class LinkAddressTest {
     assertThatThrownBy(() -> LinkAddress.choose(wanted, "10.1.0.7", ADDRESSES))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessage(
-            "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2"
+            "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2, usb0 169.254.3.7"
                 .formatted(wanted));
   }
 
   @Test
-  void withoutAWishItIsTheAddressThatReachedTheRendezvousWithoutItsZone() {
+  void withoutAWishItIsTheAddressThatReachedTheRendezvous() {
     assertThat(LinkAddress.of("", "10.1.0.7")).isEqualTo("10.1.0.7");
-    assertThat(LinkAddress.of("", "fe80:0:0:0:0:0:0:1%eth0")).isEqualTo("fe80:0:0:0:0:0:0:1");
+    assertThat(LinkAddress.of("", "169.254.3.7")).isEqualTo("169.254.3.7");
+    assertThat(LinkAddress.of("", "fd00:1:0:0:0:0:0:7%eth0")).isEqualTo("fd00:1:0:0:0:0:0:7");
+  }
+
+  @Test
+  void whereThatLeadsNowhereWithoutAZoneThereIsNone() {
+    assertThat(LinkAddress.of("", "fe80:0:0:0:0:0:0:1%eth0")).isEmpty();
   }
 
   @Test

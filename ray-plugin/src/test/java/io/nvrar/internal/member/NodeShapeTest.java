@@ -20,6 +20,8 @@ class NodeShapeTest {
     "0 4 1 5, 4, 0", // no runs
     "1 0 5 4, 4, 2", // the order within a node does not matter
     "0 1 4 6 7, 2, 0", // uneven nodes
+    "4 5 6 7 8 9 10 11 12 13 14 15, 8, 8", // no runs, but too many for a node
+    "0 1 2 3 4 5 6 7 8, 0, 0", // every host is a node
   })
   void aGroupHasTheNodesThatItsMembersForm(String ranks, int gpusPerNode, int expected) {
     int[] inOrder = Arrays.stream(ranks.split(" ")).mapToInt(Integer::parseInt).toArray();

@@ -87,6 +87,32 @@ class FramedChannelTest {
   }
 
   @Test
+  void aLongMessageLeavesNoLongBuffersBehind() throws IOException {
+    Message[] members = {
+      new Message.MemberInfo(new ProcessIdentity("host", 1, ""), new byte[1 << 20])
+    };
+    List<byte[]> stream = frames(members);
+    List<FramedChannel> channels = new ArrayList<>();
+    long before = usedBytes();
+    for (int i = 0; i < 64; i++) {
+      FramedChannel channel = server(socket(1 << 20, stream));
+      channel.send(members[0]);
+      channel.receive(heard::add);
+      heard.clear();
+      channels.add(channel);
+    }
+    assertThat((usedBytes() - before) / channels.size())
+        .as("bytes of a connection, beside the stream that it has read")
+        .isLessThan((1 << 20) + 512 * 1024);
+  }
+
+  private static long usedBytes() {
+    System.gc();
+    Runtime heap = Runtime.getRuntime();
+    return heap.totalMemory() - heap.freeMemory();
+  }
+
+  @Test
   void theLongestFrameIsHeardInOneTurn() throws IOException {
     Message.MemberInfo member =
         new Message.MemberInfo(new ProcessIdentity("host", 1, ""), new byte[60_000]);
