@@ -398,7 +398,7 @@ public final class BenchCommand implements NvrarCommand {
     if (hosts != null) {
       return List.of(hosts);
     }
-    return onGpu() ? List.of(Math.min(CudaDevices.count(), Groups.MAX_WORLD_SIZE)) : List.of(2, 4);
+    return onGpu() ? List.of(Math.min(CudaDevices.count(), Groups.MAX_NODE_SIZE)) : List.of(2, 4);
   }
 
   private DataType type() {
@@ -464,7 +464,7 @@ public final class BenchCommand implements NvrarCommand {
   private void check() throws IOException {
     if (processes != null) {
       for (int count : processes) {
-        require(count, "--processes", 1, Groups.MAX_WORLD_SIZE);
+        require(count, "--processes", 1, Groups.MAX_NODE_SIZE);
       }
     }
     if (least() > most()) {
@@ -480,7 +480,7 @@ public final class BenchCommand implements NvrarCommand {
             || programmaticLaunch != 0)) {
       throw wrong("--gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda");
     }
-    require(gpus, "--gpus", 0, Groups.MAX_WORLD_SIZE);
+    require(gpus, "--gpus", 0, Groups.MAX_NODE_SIZE);
     require(exclusive, "--exclusive", 0, 1);
     require(programmaticLaunch, "--programmatic-launch", 0, 1);
     require(factor, "--factor", 2, 1024);
@@ -488,9 +488,9 @@ public final class BenchCommand implements NvrarCommand {
     require(warmup, "--warmup", -1, 1_000_000);
     require(repeats == null ? 1 : repeats, "--repeats", 1, 1000);
     require(rounds, "--rounds", 1, 1000);
-    require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_WORLD_SIZE);
+    require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_NODE_SIZE);
     if (hosts != null) {
-      require(hosts, "--hosts", 2, Groups.MAX_WORLD_SIZE);
+      require(hosts, "--hosts", 2, Groups.MAX_NODE_SIZE);
       if (onGpu()) {
         throw wrong("--hosts is for --backend cpu");
       }

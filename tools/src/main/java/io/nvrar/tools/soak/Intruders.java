@@ -1,12 +1,11 @@
 package io.nvrar.tools.soak;
 
 import io.nvrar.tools.soak.call.Dice;
-import io.nvrar.tools.soak.worker.Descriptors;
+import io.nvrar.tools.soak.worker.TcpTable;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,7 +17,6 @@ final class Intruders {
   private static final int CONNECT_MILLIS = 2000;
   private static final int STORM = 200;
   private static final long STAY_NANOS = TimeUnit.MILLISECONDS.toNanos(700);
-  private static final String LISTENING = "0A";
 
   private Intruders() {}
 
@@ -76,23 +74,9 @@ final class Intruders {
   }
 
   private static List<Integer> listeningPorts(long pid) throws IOException {
-    Path process = Path.of("/proc", Long.toString(pid));
-    List<String> descriptors = Descriptors.of(process);
-    List<Integer> ports = new ArrayList<>();
-    for (String table : List.of("net/tcp", "net/tcp6")) {
-      if (!Files.exists(process.resolve(table))) {
-        continue;
-      }
-      for (String line : Files.readAllLines(process.resolve(table))) {
-        // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
-        String[] fields = line.strip().split(" +", -1);
-        if (fields.length > 9
-            && fields[3].equals(LISTENING)
-            && descriptors.contains("socket:[" + fields[9] + "]")) {
-          ports.add(Integer.parseInt(fields[1].substring(fields[1].indexOf(':') + 1), 16));
-        }
-      }
-    }
-    return ports;
+    return TcpTable.of(Path.of("/proc", Long.toString(pid))).stream()
+        .filter(TcpTable.Entry::isListening)
+        .map(TcpTable.Entry::localPort)
+        .toList();
   }
 }

@@ -1,12 +1,13 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.LinkSecurity;
 import io.nvrar.tools.soak.call.Collective;
 import io.nvrar.tools.soak.call.Tally;
 import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.GroupPlan;
 import io.nvrar.tools.soak.plan.Round;
 import io.nvrar.tools.soak.worker.Outcome;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
@@ -23,7 +24,10 @@ final class Report {
 
   private final Tally tally = new Tally();
   private final Map<Fault.Kind, FaultCount> faults = new EnumMap<>(Fault.Kind.class);
-  private final long[] worlds = new long[9];
+  private final Map<Integer, Integer> worlds = new TreeMap<>();
+  private int linkedGroups;
+  private int encryptedGroups;
+  private long linkedCalls;
   private final List<String> complaints = new ArrayList<>();
   private final List<String> explanation = new ArrayList<>();
   private int rounds;
@@ -39,14 +43,15 @@ final class Report {
     private final Map<String, Integer> outcomes = new TreeMap<>();
   }
 
-  void verified(Tally more) {
+  void verified(GroupPlan group, Tally more) {
     tally.add(more);
+    linkedCalls += group.isLinked() ? more.calls() : 0;
   }
 
   void ran(Round round, boolean faultHappened) {
     rounds++;
     groups += round.groups().size();
-    round.groups().forEach(group -> worlds[group.worldSize()]++);
+    round.groups().forEach(this::count);
     FaultCount count = count(round.fault());
     count.drawn++;
     count.happened += faultHappened ? 1 : 0;
@@ -64,6 +69,14 @@ final class Report {
       count.slowestSeconds = Math.max(count.slowestSeconds, (outcome.atNanos() - faultNanos) / 1e9);
     }
     wrongResults += outcome.end() == Outcome.End.WRONG_RESULT ? 1 : 0;
+  }
+
+  private void count(GroupPlan group) {
+    worlds.merge(group.worldSize(), 1, Integer::sum);
+    if (group.isLinked()) {
+      linkedGroups++;
+      encryptedGroups += group.config().linkSecurity() == LinkSecurity.ENCRYPTED ? 1 : 0;
+    }
   }
 
   private FaultCount count(Fault fault) {
@@ -135,7 +148,10 @@ final class Report {
       lines.add("  %-16s %10d".formatted(collective, tally.calls(collective)));
     }
     lines.add("  %-16s %10d  %.1f MiB".formatted("all", tally.calls(), tally.bytes() / 0x1p20));
-    lines.add("groups by world size 1 to 8: " + Arrays.toString(Arrays.copyOfRange(worlds, 1, 9)));
+    lines.add("groups by world size: " + worlds);
+    lines.add(
+        "groups on several hosts: %d, of them with encrypted links %d; calls in them: %d"
+            .formatted(linkedGroups, encryptedGroups, linkedCalls));
     lines.add("rounds by fault: drawn, happened, slowest exception after it, how ranks ended");
     faults.forEach(
         (kind, count) ->

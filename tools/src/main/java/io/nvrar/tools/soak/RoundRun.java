@@ -42,7 +42,7 @@ final class RoundRun {
   List<String> run(Dice dice) throws IOException, InterruptedException {
     List<String> complaints = new ArrayList<>();
     WorkerProcess.Task observer = null;
-    WorkerProcess victim = pool.members().get(round.first().faultyWorker());
+    List<Long> pids = pool.members().stream().map(WorkerProcess::pid).toList();
     Long faultNanos = null;
     try {
       List<String> tickets = createTickets();
@@ -57,14 +57,14 @@ final class RoundRun {
     } catch (ExecutionException | TimeoutException e) {
       complaints.add("the round cannot begin: " + e);
     }
-    Verdict verdict = new Verdict(round, faultNanos, victim.pid(), slack);
+    Verdict verdict = new Verdict(round, faultNanos, pids, slack);
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(HANG_SECONDS);
     boolean hangs = false;
     List<String> ends = new ArrayList<>();
     for (int g = 0; g < members.size(); g++) {
       GroupPlan group = round.groups().get(g);
       for (int rank = 0; rank < members.get(g).size(); rank++) {
-        Outcome outcome = await(members.get(g).get(rank), deadline);
+        Outcome outcome = await(group, members.get(g).get(rank), deadline);
         hangs |= outcome.end() == Outcome.End.HANGS;
         report.ended(round.fault(), outcome, faultNanos);
         ends.add(
@@ -126,13 +126,14 @@ final class RoundRun {
     }
   }
 
-  private Outcome await(WorkerProcess.Task task, long deadlineNanos) throws InterruptedException {
+  private Outcome await(GroupPlan group, WorkerProcess.Task task, long deadlineNanos)
+      throws InterruptedException {
     try {
       Outcome outcome =
           task.ended.get(Math.max(0, deadlineNanos - System.nanoTime()), TimeUnit.NANOSECONDS);
       CompletableFuture<Tally> verified = task.verified;
       if (verified.isDone() && !verified.isCompletedExceptionally()) {
-        report.verified(verified.join());
+        report.verified(group, verified.join());
       }
       return outcome;
     } catch (ExecutionException e) {

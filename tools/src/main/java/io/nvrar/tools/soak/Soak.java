@@ -2,6 +2,7 @@ package io.nvrar.tools.soak;
 
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.plan.Round;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
@@ -29,7 +30,7 @@ final class Soak {
    * @param maxRounds the largest number of rounds
    * @param time for how long new rounds are started
    * @param roundsPerCheck the number of rounds between two leak checks
-   * @param members the number of worker processes for members
+   * @param fleet the worker processes for members
    * @param slack what a busy machine may add to every limit
    * @param workerClass {@link WorkerMain}, except in tests
    * @param directory the directory of the workers' logs
@@ -40,7 +41,7 @@ final class Soak {
       int maxRounds,
       Duration time,
       int roundsPerCheck,
-      int members,
+      Fleet fleet,
       Duration slack,
       String workerClass,
       Path directory) {}
@@ -62,7 +63,7 @@ final class Soak {
   Report run() throws IOException, InterruptedException {
     WorkerPool pool =
         new WorkerPool(
-            settings.workerClass(), settings.seed(), settings.members(), settings.directory());
+            settings.workerClass(), settings.seed(), settings.fleet(), settings.directory());
     Thread hook = new Thread(pool::killAll, "soak-end");
     Runtime.getRuntime().addShutdownHook(hook);
     try {
@@ -81,8 +82,13 @@ final class Soak {
     report.complaints().forEach(complaint -> out.accept("FOUND " + complaint));
     if (!report.isClean()) {
       out.accept(
-          "to repeat: bin/nvrar soak --seed %d --workers %d --from-round %d; logs are in %s"
-              .formatted(settings.seed(), settings.members(), repeatFrom, settings.directory()));
+          "to repeat: bin/nvrar soak --seed %d --workers %d --hosts %d --from-round %d; logs are in %s"
+              .formatted(
+                  settings.seed(),
+                  settings.fleet().onFirstHost(),
+                  settings.fleet().hosts(),
+                  repeatFrom,
+                  settings.directory()));
     }
     return report;
   }
@@ -97,7 +103,7 @@ final class Soak {
     while (report.isClean()
         && next - first < settings.maxRounds()
         && System.nanoTime() - start < settings.time().toNanos()) {
-      Round round = Round.draw(settings.seed(), next, settings.members());
+      Round round = Round.draw(settings.seed(), next, settings.fleet());
       List<String> complaints = runOne(pool, round);
       next++;
       if (!complaints.isEmpty()) {

@@ -1,6 +1,7 @@
 package io.nvrar.tools.soak;
 
 import io.nvrar.tools.NvrarCommand;
+import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -32,6 +33,8 @@ public final class SoakCommand implements NvrarCommand {
   private static final int ROUNDS_PER_CHECK = 10;
   private static final int MIN_WORKERS = 2;
   private static final int MAX_WORKERS = 64;
+  private static final int MAX_HOSTS = 8;
+  private static final int DEFAULT_HOSTS = 3;
 
   @Option(
       names = "--minutes",
@@ -55,8 +58,16 @@ public final class SoakCommand implements NvrarCommand {
       names = "--workers",
       defaultValue = "8",
       description =
-          "Processes that hold members; the rounds depend on it, too. Default: ${DEFAULT-VALUE}.")
+          "Processes that hold members on this host; the rounds depend on it, too. Default: ${DEFAULT-VALUE}.")
   private int workers;
+
+  @Option(
+      names = "--hosts",
+      description = {
+        "Hosts, of which all but one are simulated and have a quarter as many processes each; links over loopback connect them. The rounds depend on it, too.",
+        "Default: 3 where this user may mount, else 1."
+      })
+  private @Nullable Integer hosts;
 
   @Option(
       names = "--slack",
@@ -79,12 +90,16 @@ public final class SoakCommand implements NvrarCommand {
     check(
         workers >= MIN_WORKERS && workers <= MAX_WORKERS,
         "--workers is %d, must be %d to %d".formatted(workers, MIN_WORKERS, MAX_WORKERS));
+    check(
+        hosts == null || (hosts >= 1 && hosts <= MAX_HOSTS),
+        "--hosts is %d, must be 1 to %d".formatted(hosts, MAX_HOSTS));
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    Fleet fleet = new Fleet(workers, hosts(out));
     long drawnFrom = seed == null ? new SecureRandom().nextInt(1_000_000_000) : seed;
     Path directory = directory(drawnFrom);
     out.printf(
-        "soak: seed %d, from round %d, %.1f minutes, %d workers, logs in %s%n",
-        drawnFrom, fromRound, minutes, workers, directory);
+        "soak: seed %d, from round %d, %.1f minutes, %d workers, %d hosts, logs in %s%n",
+        drawnFrom, fromRound, minutes, workers, fleet.hosts(), directory);
     Report report =
         new Soak(
                 new Soak.Settings(
@@ -93,7 +108,7 @@ public final class SoakCommand implements NvrarCommand {
                     rounds == null ? Integer.MAX_VALUE : rounds,
                     Duration.ofMillis((long) (minutes * 60_000)),
                     ROUNDS_PER_CHECK,
-                    workers,
+                    fleet,
                     Duration.ofMillis((long) (slackSeconds * 1000)),
                     WorkerMain.class.getName(),
                     directory),
@@ -104,6 +119,23 @@ public final class SoakCommand implements NvrarCommand {
       return 0;
     }
     return FAILED;
+  }
+
+  private int hosts(PrintWriter out) throws IOException, InterruptedException {
+    if (hosts != null && hosts == 1) {
+      return 1;
+    }
+    String obstacle = SimulatedHosts.obstacle();
+    check(
+        hosts == null || obstacle == null,
+        "--hosts is %d, but hosts cannot be simulated here: %s".formatted(hosts, obstacle));
+    if (obstacle != null) {
+      out.printf(
+          "soak: one host only, because others cannot be simulated here: %s; where user namespaces are allowed, unshare --map-root-user bin/nvrar soak can%n",
+          obstacle);
+      return 1;
+    }
+    return hosts == null ? DEFAULT_HOSTS : hosts;
   }
 
   private void check(boolean fine, String complaint) {

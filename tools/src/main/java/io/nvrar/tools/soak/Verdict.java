@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** The expected outcome of a fault for every rank: how it may end, and how soon. */
@@ -35,6 +36,7 @@ final class Verdict {
       Set.of(
           Fault.Kind.ABORT,
           Fault.Kind.CLOSE_IN_CALL,
+          Fault.Kind.CUT_LINK,
           Fault.Kind.KILL,
           Fault.Kind.LONG_STOP,
           Fault.Kind.OBSERVER_KILL,
@@ -44,19 +46,19 @@ final class Verdict {
   private final Round round;
   private final Fault fault;
   private final @Nullable Long faultNanos;
-  private final long victimPid;
+  private final List<Long> pids;
   private final Duration slack;
 
   /**
    * @param faultNanos when the fault happened; null if it did not
-   * @param victimPid the process that it happened to
+   * @param pids the process of each worker
    * @param slack what a busy machine may add to every limit
    */
-  Verdict(Round round, @Nullable Long faultNanos, long victimPid, Duration slack) {
+  Verdict(Round round, @Nullable Long faultNanos, List<Long> pids, Duration slack) {
     this.round = round;
     this.fault = round.fault();
     this.faultNanos = faultNanos;
-    this.victimPid = victimPid;
+    this.pids = pids;
     this.slack = slack;
   }
 
@@ -110,6 +112,7 @@ final class Verdict {
               || (atFault
                   ? outcome.is(IllegalStateException.class)
                   : concerned && ends(outcome, "rank " + fault.rank()));
+      case CUT_LINK -> complete || (concerned && (namesAnEnd(outcome) || hearsOfAClose(outcome)));
       case KILL -> afterLoss(group, rank, outcome);
       case LONG_STOP -> afterLongStop(group, rank, outcome);
       case OBSERVER_KILL, OBSERVER_ABORT -> complete || (concerned && ends(outcome, "driver"));
@@ -171,12 +174,27 @@ final class Verdict {
   }
 
   private boolean namesLost(Outcome outcome, List<Integer> victims) {
-    boolean knowsPid = outcome.lostPid() == victimPid;
+    boolean knowsPid = outcome.lostPid() == pidOf(fault.rank());
     // The identity of rank 0 is not known before the members have been introduced to each other.
     boolean cannotKnowPid = outcome.phase() != Phase.CALL && outcome.lostPid() == 0;
     // In a group created by a split the ranks are different.
     boolean isVictim = victims.contains(outcome.lostRank()) || outcome.phase() == Phase.SPLIT;
     return outcome.is(PeerLostException.class) && isVictim && (knowsPid || cannotKnowPid);
+  }
+
+  /** After a cut no process is lost; for each end of the link the other one is. */
+  private boolean namesAnEnd(Outcome outcome) {
+    return outcome.is(PeerLostException.class)
+        && Stream.of(fault.rank(), fault.peer())
+            .anyMatch(
+                end ->
+                    outcome.lostPid() == pidOf(end)
+                        // In a group created by a split the ranks are different.
+                        && (outcome.lostRank() == end || outcome.phase() == Phase.SPLIT));
+  }
+
+  private long pidOf(int rank) {
+    return pids.get(round.first().workers().get(rank));
   }
 
   /**

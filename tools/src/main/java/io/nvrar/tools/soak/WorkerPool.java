@@ -1,6 +1,8 @@
 package io.nvrar.tools.soak;
 
 import io.nvrar.internal.flight.FlightFile;
+import io.nvrar.tools.AnswerPipe;
+import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.File;
 import java.io.IOException;
@@ -19,6 +21,8 @@ final class WorkerPool {
   private static final String NATIVE_DIR = "nvrar.native.dir";
 
   private final List<String> command;
+  private final Fleet fleet;
+  private final SimulatedHosts hosts;
   private final Path directory;
   private final List<WorkerProcess> workers = new ArrayList<>();
   private final List<WorkerProcess> all = new CopyOnWriteArrayList<>();
@@ -28,15 +32,17 @@ final class WorkerPool {
    *
    * @param mainClass {@link WorkerMain}, except in tests
    * @param seed the seed from which the workers draw the rounds
-   * @param members how many of them hold members; one more is the observer
+   * @param fleet those of them that hold members; one more, on the first host, is the observer
    * @param directory the directory of their logs
    */
-  WorkerPool(String mainClass, long seed, int members, Path directory)
+  WorkerPool(String mainClass, long seed, Fleet fleet, Path directory)
       throws IOException, InterruptedException {
     this.directory = directory;
-    command = command(mainClass, seed, members, Files.createDirectories(temporary(directory)));
+    this.fleet = fleet;
+    hosts = new SimulatedHosts(directory.resolve("hosts"));
+    command = command(mainClass, seed, fleet, Files.createDirectories(temporary(directory)));
     try {
-      for (int i = 0; i <= members; i++) {
+      for (int i = 0; i <= fleet.size(); i++) {
         workers.add(startOne(i));
       }
       for (WorkerProcess worker : workers) {
@@ -48,7 +54,7 @@ final class WorkerPool {
     }
   }
 
-  private static List<String> command(String mainClass, long seed, int members, Path temporary) {
+  private static List<String> command(String mainClass, long seed, Fleet fleet, Path temporary) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     // These options keep the memory of a JVM without leaks flat: the heap is allocated from the
@@ -72,7 +78,9 @@ final class WorkerPool {
       command.add("-D" + NATIVE_DIR + "=" + nativeDir);
     }
     command.addAll(List.of("-cp", absolute(System.getProperty("java.class.path")), mainClass));
-    command.addAll(List.of(Long.toString(seed), Integer.toString(members)));
+    command.add(Long.toString(seed));
+    command.add(Integer.toString(fleet.onFirstHost()));
+    command.add(Integer.toString(fleet.hosts()));
     return command;
   }
 
@@ -90,8 +98,11 @@ final class WorkerPool {
   }
 
   private WorkerProcess startOne(int index) throws IOException {
+    int host = index < fleet.size() ? fleet.hostOf(index) : 0;
+    ProcessBuilder start = AnswerPipe.starting(command);
+    start.command(hosts.on(host, start.command()));
     WorkerProcess worker =
-        WorkerProcess.start(command, directory.resolve("worker-" + index + ".log"));
+        WorkerProcess.start(start, directory.resolve("worker-" + index + ".log"));
     all.add(worker);
     return worker;
   }

@@ -72,15 +72,12 @@ final class WorkerProcess {
   /**
    * Starts one.
    *
-   * @param command the whole command line
+   * @param start its command line, with an {@link AnswerPipe}
    * @param log where its standard output and standard error are appended
    */
-  static WorkerProcess start(List<String> command, Path log) throws IOException {
+  static WorkerProcess start(ProcessBuilder start, Path log) throws IOException {
     return new WorkerProcess(
-        AnswerPipe.starting(command)
-            .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile()))
-            .start(),
-        log);
+        start.redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())).start(), log);
   }
 
   long pid() {

@@ -7,7 +7,8 @@
  * <p>{@link io.nvrar.tools.soak.Soak} is the controller: it draws {@link
  * io.nvrar.tools.soak.plan.Round}s from the seed, lets {@link
  * io.nvrar.tools.soak.worker.WorkerMain} processes run them, and injects faults into these
- * processes.
+ * processes. Some of the processes are on {@link io.nvrar.tools.soak.SimulatedHosts}, so that
+ * groups have links.
  */
 @NullMarked
 package io.nvrar.tools.soak;

@@ -3,6 +3,7 @@ package io.nvrar.tools.soak;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.plan.Phase;
 import io.nvrar.tools.soak.plan.Round;
 import io.nvrar.tools.soak.worker.Outcome;
@@ -22,7 +23,7 @@ class ReportTest {
       Report report, Fault.Kind kind, int rounds, boolean happened, Outcome outcome) {
     Round round =
         IntStream.iterate(0, number -> number + 1)
-            .mapToObj(number -> Round.draw(1, number, 4))
+            .mapToObj(number -> Round.draw(1, number, new Fleet(4, 2)))
             .filter(drawn -> drawn.fault().kind() == kind)
             .findFirst()
             .orElseThrow();
@@ -43,6 +44,7 @@ class ReportTest {
       names = {
         "ABORT",
         "CLOSE_IN_CALL",
+        "CUT_LINK",
         "KILL",
         "LONG_STOP",
         "OBSERVER_KILL",

@@ -2,6 +2,11 @@ package io.nvrar.tools.soak;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.tools.soak.plan.Fault;
+import io.nvrar.tools.soak.plan.Fleet;
+import io.nvrar.tools.soak.plan.GroupPlan;
+import io.nvrar.tools.soak.plan.Phase;
+import io.nvrar.tools.soak.plan.Round;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -9,6 +14,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
@@ -21,14 +28,18 @@ class SoakTest {
   @TempDir private Path directory;
 
   private Report soak(Class<?> worker, int rounds) throws Exception {
+    return soak(worker, 0, rounds, new Fleet(2, 1));
+  }
+
+  private Report soak(Class<?> worker, int firstRound, int rounds, Fleet fleet) throws Exception {
     return new Soak(
             new Soak.Settings(
                 SEED,
-                0,
+                firstRound,
                 rounds,
                 Duration.ofMinutes(2),
                 2,
-                2,
+                fleet,
                 Duration.ofSeconds(10),
                 worker.getName(),
                 directory),
@@ -42,6 +53,46 @@ class SoakTest {
     assertThat(report.complaints()).isEmpty();
     assertThat(report.rounds()).isEqualTo(8);
     assertThat(said).last().asString().contains("0 wrong results, 0 leaks, 0 complaints");
+  }
+
+  @Test
+  void roundsOverLinksPass() throws Exception {
+    assumeHosts();
+    Report report = soak(WorkerMain.class, 0, 8, new Fleet(2, 3));
+    assertThat(report.complaints()).isEmpty();
+    assertThat(said)
+        .anySatisfy(line -> assertThat(line).matches("groups on several hosts: [1-9].*"));
+  }
+
+  @Test
+  void aLinkThatIsCutDuringCallsFailsAllRanksWithTheLossOfAnEnd() throws Exception {
+    assumeHosts();
+    Fleet fleet = new Fleet(4, 2);
+    // Early in many calls, so that it comes in time.
+    int round =
+        IntStream.iterate(0, number -> number + 1)
+            .filter(number -> isCutEarly(Round.draw(SEED, number, fleet).first()))
+            .findFirst()
+            .orElseThrow();
+    int ranks = Round.draw(SEED, round, fleet).first().worldSize();
+    Report report = soak(WorkerMain.class, round, 1, fleet);
+    assertThat(report.complaints()).isEmpty();
+    assertThat(said)
+        .anySatisfy(
+            line -> assertThat(line).contains("CUT_LINK", "PeerLostException=" + ranks + "}"));
+  }
+
+  private static boolean isCutEarly(GroupPlan group) {
+    Fault fault = group.fault();
+    return fault.kind() == Fault.Kind.CUT_LINK
+        && fault.phase() == Phase.CALL
+        && fault.step() < group.calls().size() / 3
+        && fault.delayMicros() < 100;
+  }
+
+  private static void assumeHosts() throws Exception {
+    String obstacle = SimulatedHosts.obstacle();
+    Assumptions.assumeTrue(obstacle == null, "hosts cannot be simulated here: " + obstacle);
   }
 
   @Test
@@ -63,7 +114,7 @@ class SoakTest {
         .last()
         .asString()
         .isEqualTo(
-            "to repeat: bin/nvrar soak --seed 4 --workers 2 --from-round %d; logs are in %s",
+            "to repeat: bin/nvrar soak --seed 4 --workers 2 --hosts 1 --from-round %d; logs are in %s",
             report.rounds() - 1, directory);
   }
 

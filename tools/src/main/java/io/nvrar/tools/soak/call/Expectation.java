@@ -8,7 +8,7 @@ final class Expectation {
 
   Expectation(CallSpec call, Shape shape) {
     this.call = call;
-    reference = new Reference(call.type(), call.op(), shape.worldSize(), shape.ranksPerNode());
+    reference = new Reference(call.type(), call.op(), shape);
     ofRank = new long[shape.worldSize()];
   }
 

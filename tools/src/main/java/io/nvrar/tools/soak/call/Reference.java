@@ -3,7 +3,6 @@ package io.nvrar.tools.soak.call;
 import io.nvrar.DataType;
 import io.nvrar.HalfPrecision;
 import io.nvrar.ReduceOp;
-import java.util.Arrays;
 
 /**
  * Computes the exact result of a reduction: an independent implementation of docs/protocol.md 10,
@@ -29,10 +28,7 @@ final class Reference {
   private final Kind kind;
   private final int[] nodeSizes;
 
-  /**
-   * @param ranksPerNode ranks of a node, of which the last may have fewer; 0 = all in one
-   */
-  Reference(DataType type, ReduceOp op, int worldSize, int ranksPerNode) {
+  Reference(DataType type, ReduceOp op, Shape shape) {
     this.type = type.code();
     this.op = op.code();
     kind =
@@ -42,10 +38,7 @@ final class Reference {
           case 8 -> Kind.DOUBLE;
           default -> throw new IllegalArgumentException("no reference for the type " + type);
         };
-    int perNode = ranksPerNode == 0 ? worldSize : ranksPerNode;
-    nodeSizes = new int[(worldSize + perNode - 1) / perNode];
-    Arrays.fill(nodeSizes, perNode);
-    nodeSizes[nodeSizes.length - 1] = worldSize - perNode * (nodeSizes.length - 1);
+    nodeSizes = shape.nodes().stream().mapToInt(Integer::intValue).toArray();
   }
 
   /** The bits of one element of the result, from that element of every rank. */

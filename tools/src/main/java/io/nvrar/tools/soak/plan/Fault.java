@@ -11,11 +11,19 @@ package io.nvrar.tools.soak.plan;
  * @param delayMicros the delay after that
  * @param variant the variant, for kinds that have several
  * @param pauseMillis how long a stop or a delay lasts
+ * @param peer the rank at the other end of a link that is cut; -1 for all other kinds
  */
 public record Fault(
-    Kind kind, int rank, Phase phase, int step, int delayMicros, int variant, int pauseMillis) {
+    Kind kind,
+    int rank,
+    Phase phase,
+    int step,
+    int delayMicros,
+    int variant,
+    int pauseMillis,
+    int peer) {
 
-  public static final Fault NONE = new Fault(Kind.NONE, 0, Phase.CALL, 0, 0, 0, 0);
+  public static final Fault NONE = new Fault(Kind.NONE, 0, Phase.CALL, 0, 0, 0, 0, -1);
 
   /**
    * The kinds of faults. Some are caused by the member itself, others by the controller from
@@ -39,6 +47,8 @@ public record Fault(
     EARLY_CLOSE(false, 2),
     /** A rank closes from another thread while its own call runs. */
     CLOSE_IN_CALL(false, 2),
+    /** A rank's process breaks the connection of one of its links to another host. */
+    CUT_LINK(false, 2),
     /** SIGKILL to a rank's process. */
     KILL(true, 2),
     /** SIGSTOP, and SIGCONT well within the limits. */
@@ -65,6 +75,16 @@ public record Fault(
       this.leastWorldSize = leastWorldSize;
     }
 
+    /** Whether it happens only to groups on several hosts. */
+    boolean needsLinks() {
+      return this == CUT_LINK;
+    }
+
+    /** Whether it comes at any moment, and not with a call of one rank. */
+    boolean comesAnytime() {
+      return external || this == CUT_LINK;
+    }
+
     public boolean needsObserver() {
       return this == OBSERVER_KILL || this == OBSERVER_ABORT || this == OBSERVER_DESTROY;
     }
@@ -83,10 +103,11 @@ public record Fault(
   public String toString() {
     return kind == Kind.NONE
         ? "no fault"
-        : "%s at rank %d in %s%s + %d us%s"
+        : "%s at rank %d%s in %s%s + %d us%s"
             .formatted(
                 kind,
                 rank,
+                peer < 0 ? "" : " to rank " + peer + ", way " + variant,
                 phase,
                 phase == Phase.CALL ? " " + step : "",
                 delayMicros,

@@ -1,21 +1,39 @@
 package io.nvrar.tools.soak.plan;
 
 import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.LinkSecurity;
 import io.nvrar.TuningTable;
+import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.call.Shape;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /** Draws one group: its shape, limits, processes, calls, and the moment of its fault. */
 final class GroupDraw {
   private static final double SPLITS = 0.3;
+  private static final double LINKED = 0.5;
+
+  /** More than a node has, because groups on several hosts may have more. */
+  private static final int MAX_LINKED_RANKS = 12;
+
   private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
+
+  /** All of them mean loopback, by which the simulated hosts reach each other. */
+  private static final List<String> INTERFACES = List.of("", "lo", "127.0.0.0/8");
+
+  // Below the ports that the kernel gives to connections.
+  private static final int FIRST_PORT = 20_000;
+  private static final int LAST_PORT = 29_999;
 
   private static final List<Algorithm> ALGORITHMS =
       List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT, Algorithm.HIERARCHICAL);
@@ -36,23 +54,55 @@ final class GroupDraw {
   private static final int SHORT_STOP_MILLIS = 1000;
 
   private final Dice dice;
-  private final int workers;
+  private final Fleet fleet;
   private final Fault.Kind kind;
   private final Fault.Kind ofRound;
   private final int worldSize;
+
+  /** The host of each rank. */
+  private final List<Integer> hosts;
+
+  private final int gpusPerNode;
   private final Shape shape;
 
   /**
    * @param kind the kind of fault in this group
    * @param ofRound the kind of fault in any group of the round, which may affect shared processes
    */
-  GroupDraw(Dice dice, int workers, Fault.Kind kind, Fault.Kind ofRound) {
+  GroupDraw(Dice dice, Fleet fleet, Fault.Kind kind, Fault.Kind ofRound) {
     this.dice = dice;
-    this.workers = workers;
+    this.fleet = fleet;
     this.kind = kind;
     this.ofRound = ofRound;
-    worldSize = dice.between(kind.leastWorldSize, Groups.MAX_WORLD_SIZE);
-    shape = new Shape(worldSize, dice.chance(0.5) ? 0 : dice.between(1, worldSize));
+    if (kind.needsLinks() || (fleet.hosts() > 1 && dice.chance(LINKED))) {
+      worldSize = dice.between(2, MAX_LINKED_RANKS);
+      hosts = drawHosts();
+      gpusPerNode = 0; // each host is a node
+      shape = Shape.ofHosts(hosts);
+    } else {
+      worldSize = dice.between(kind.leastWorldSize, Groups.MAX_NODE_SIZE);
+      hosts = Collections.nCopies(worldSize, 0);
+      gpusPerNode = dice.chance(0.5) ? 0 : dice.between(1, worldSize);
+      shape = Shape.divided(worldSize, gpusPerNode);
+    }
+  }
+
+  /** Several hosts in any order, each with any number of ranks, so mostly uneven. */
+  private List<Integer> drawHosts() {
+    int[] order = dice.permutation(fleet.hosts());
+    int least = (worldSize + Groups.MAX_NODE_SIZE - 1) / Groups.MAX_NODE_SIZE;
+    int nodes = dice.between(Math.max(2, least), Math.min(fleet.hosts(), worldSize));
+    List<Integer> drawn = new ArrayList<>();
+    for (int node = 0; node < nodes; node++) {
+      int left = worldSize - drawn.size();
+      int after = nodes - 1 - node;
+      int ranks =
+          dice.between(
+              Math.max(1, left - Groups.MAX_NODE_SIZE * after),
+              Math.min(Groups.MAX_NODE_SIZE, left - after));
+      drawn.addAll(Collections.nCopies(after == 0 ? left : ranks, order[node]));
+    }
+    return List.copyOf(drawn);
   }
 
   GroupPlan draw(int round, int index) {
@@ -66,14 +116,15 @@ final class GroupDraw {
         shape,
         drawConfig(fault),
         place(victim),
+        hosts,
         List.copyOf(calls),
         split,
         fault);
   }
 
   private List<CallSpec> drawCalls() {
-    // More calls if the controller has to inject the fault while they run.
-    int count = kind.external ? dice.between(15, 50) : dice.between(2, 20);
+    // More calls if the fault has to come while they run.
+    int count = kind.comesAnytime() ? dice.between(15, 50) : dice.between(2, 20);
     List<CallSpec> calls = new ArrayList<>();
     for (int i = 0; i < count; i++) {
       calls.add(CallSpec.draw(dice, shape));
@@ -90,12 +141,7 @@ final class GroupDraw {
   }
 
   private Fault drawFault(int rank, List<CallSpec> calls, boolean splits) {
-    Phase phase = Phase.CALL;
-    if (kind.external) {
-      int when = dice.between(1, 100);
-      phase = when <= 25 ? Phase.CREATE : when <= 85 ? Phase.CALL : Phase.CLOSE;
-      phase = splits && dice.chance(0.5) ? Phase.SPLIT : phase;
-    }
+    Phase phase = kind.comesAnytime() ? drawPhase(splits) : Phase.CALL;
     int step = phase == Phase.CALL ? dice.between(0, calls.size() - 1) : 0;
     int delayMicros =
         dice.magnitude(phase == Phase.CREATE || phase == Phase.SPLIT ? 150_000 : 5_000) - 1;
@@ -114,7 +160,25 @@ final class GroupDraw {
       }
       default -> {}
     }
-    return new Fault(kind, rank, phase, step, delayMicros, variant, pauseMillis);
+    int peer = kind.needsLinks() ? drawPeer(rank) : -1;
+    return new Fault(kind, rank, phase, step, delayMicros, variant, pauseMillis, peer);
+  }
+
+  private Phase drawPhase(boolean splits) {
+    int when = dice.between(1, 100);
+    // A link can be cut only when it is there.
+    boolean isBefore = when <= 25 && !kind.needsLinks();
+    Phase phase = isBefore ? Phase.CREATE : when <= 85 ? Phase.CALL : Phase.CLOSE;
+    return splits && dice.chance(0.5) ? Phase.SPLIT : phase;
+  }
+
+  /** A rank on another host. */
+  private int drawPeer(int rank) {
+    return dice.pick(
+        IntStream.range(0, worldSize)
+            .filter(r -> !hosts.get(r).equals(hosts.get(rank)))
+            .boxed()
+            .toList());
   }
 
   /**
@@ -127,7 +191,7 @@ final class GroupDraw {
     CallSpec second = calls.get(step + 1).joiningAll();
     calls.set(step, first);
     calls.set(
-        step + 1, first.looksLike(second) ? second.differing(0, Groups.MAX_WORLD_SIZE) : second);
+        step + 1, first.looksLike(second) ? second.differing(0, Groups.MAX_NODE_SIZE) : second);
     return step;
   }
 
@@ -143,14 +207,28 @@ final class GroupDraw {
     if (ofRound == Fault.Kind.KILL || kind == Fault.Kind.LONG_STOP) {
       joinTimeout = SHORT_JOIN_TIMEOUT;
     }
-    return GroupConfig.builder()
+    GroupConfig.Builder config = GroupConfig.builder();
+    if (hosts.stream().distinct().count() > 1) {
+      drawLinks(config);
+    }
+    return config
         .timeout(timeout)
         .joinTimeout(joinTimeout)
         .heartbeatLimit(heartbeatLimit)
         .ringBytes(drawRingBytes(timeout))
-        .gpusPerNode(shape.ranksPerNode())
+        .gpusPerNode(gpusPerNode)
         .tuning(drawTuning())
         .build();
+  }
+
+  private void drawLinks(GroupConfig.Builder config) {
+    config
+        .backend(Backend.CPU) // groups on GPUs have no links
+        .linkSecurity(dice.pick(List.of(LinkSecurity.values())))
+        .linkInterface(dice.pick(INTERFACES));
+    if (dice.chance(0.5)) {
+      config.linkPorts(FIRST_PORT, LAST_PORT);
+    }
   }
 
   private int drawRingBytes(Duration timeout) {
@@ -161,7 +239,7 @@ final class GroupDraw {
     }
     return bytes == 0 || shape.isOneNode()
         ? bytes
-        : Math.max(bytes, Groups.MIN_RING_BYTES_OF_NODES);
+        : Math.max(bytes, (int) Rendezvous.minRingBytes(worldSize));
   }
 
   private TuningTable drawTuning() {
@@ -180,27 +258,41 @@ final class GroupDraw {
 
   /** A process for each rank; sometimes a process holds several. */
   private List<Integer> place(int victim) {
-    int[] order = dice.permutation(workers);
-    int processes = Math.min(worldSize, workers);
-    if (dice.chance(0.3)) {
-      processes = dice.between(1, processes);
-    }
-    if (kind == Fault.Kind.KILL) {
-      makeExpendable(order, victim % processes);
-    }
     List<Integer> placed = new ArrayList<>();
-    for (int r = 0; r < worldSize; r++) {
-      placed.add(order[r % processes]);
+    while (placed.size() < worldSize) {
+      int first = placed.size();
+      int host = hosts.get(first);
+      placed.addAll(placeOn(host, Collections.frequency(hosts, host), victim - first));
     }
     return List.copyOf(placed);
   }
 
-  private void makeExpendable(int[] order, int at) {
-    for (int i = 0; order[at] < workers / 2; i++) {
-      if (order[i] >= workers / 2) {
-        int other = order[i];
-        order[i] = order[at];
-        order[at] = other;
+  /**
+   * @param victim the fault's rank, counted from the first of the host's ranks
+   */
+  private List<Integer> placeOn(int host, int ranks, int victim) {
+    List<Integer> workers = fleet.workersOf(host);
+    List<Integer> order =
+        new ArrayList<>(
+            Arrays.stream(dice.permutation(workers.size())).mapToObj(workers::get).toList());
+    int processes = Math.min(ranks, workers.size());
+    if (dice.chance(0.3)) {
+      processes = dice.between(1, processes);
+    }
+    if (kind == Fault.Kind.KILL && victim >= 0 && victim < ranks) {
+      makeExpendable(order, victim % processes);
+    }
+    List<Integer> placed = new ArrayList<>();
+    for (int r = 0; r < ranks; r++) {
+      placed.add(order.get(r % processes));
+    }
+    return placed;
+  }
+
+  private void makeExpendable(List<Integer> order, int at) {
+    for (int i = 0; !fleet.isExpendable(order.get(at)); i++) {
+      if (fleet.isExpendable(order.get(i))) {
+        Collections.swap(order, i, at);
       }
     }
   }

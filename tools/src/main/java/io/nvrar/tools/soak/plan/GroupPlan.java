@@ -14,6 +14,7 @@ import org.jspecify.annotations.Nullable;
  * @param shape its ranks and nodes
  * @param config its configuration
  * @param workers the worker process of each rank
+ * @param hosts the host of each rank
  * @param calls the calls of every rank, in order
  * @param split how it is split, if it is
  * @param fault its fault
@@ -23,12 +24,25 @@ public record GroupPlan(
     Shape shape,
     GroupConfig config,
     List<Integer> workers,
+    List<Integer> hosts,
     List<CallSpec> calls,
     @Nullable SplitPlan split,
     Fault fault) {
 
   public int worldSize() {
     return shape.worldSize();
+  }
+
+  /** Whether its members are on several hosts, so that there are links between them. */
+  public boolean isLinked() {
+    return hosts.stream().distinct().count() > 1;
+  }
+
+  /** The shape of the group that a rank joins by the split, of the given old ranks. */
+  public Shape shapeOfSplit(List<Integer> oldRanks, int ranksPerNode) {
+    return isLinked()
+        ? Shape.ofHosts(oldRanks.stream().map(hosts::get).toList())
+        : Shape.divided(oldRanks.size(), ranksPerNode);
   }
 
   /** The ranks that a worker process holds. */
@@ -43,8 +57,14 @@ public record GroupPlan(
 
   @Override
   public String toString() {
-    return "%s: %d ranks on workers %s, %d calls, %s, %s"
+    return "%s: %d ranks on workers %s of hosts %s, %d calls, %s, %s"
         .formatted(
-            name, worldSize(), workers, calls.size(), split == null ? "no split" : split, config);
+            name,
+            worldSize(),
+            workers,
+            hosts,
+            calls.size(),
+            split == null ? "no split" : split,
+            config);
   }
 }

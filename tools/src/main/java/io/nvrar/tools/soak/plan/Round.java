@@ -6,7 +6,7 @@ import java.util.List;
 
 /**
  * Groups that live at the same time in the same processes, and one fault in the first. It is a pure
- * function of (seed, number, workers), so the controller and every worker draw it independently.
+ * function of (seed, number, fleet), so the controller and every worker draw it independently.
  *
  * @param number the number of the round; the first is 0
  * @param groups the groups, at least one; only the first has a fault
@@ -20,19 +20,22 @@ public record Round(int number, List<GroupPlan> groups) {
   /**
    * Draws a round.
    *
-   * @param workers the worker processes for members; the first half of them is never killed, so
-   *     that leaks become visible over time
+   * @param fleet the worker processes for members
    */
-  public static Round draw(long seed, int number, int workers) {
+  public static Round draw(long seed, int number, Fleet fleet) {
     Dice dice = Dice.of(seed, number);
-    Fault.Kind kind = dice.chance(QUIET) ? Fault.Kind.NONE : dice.pick(KINDS);
+    Fault.Kind kind = dice.chance(QUIET) ? Fault.Kind.NONE : dice.pick(kindsFor(fleet));
     int count = dice.chance(0.5) ? 1 : dice.between(2, 3);
     List<GroupPlan> groups = new ArrayList<>();
     for (int g = 0; g < count; g++) {
       Fault.Kind ofGroup = g == 0 ? kind : Fault.Kind.NONE;
-      groups.add(new GroupDraw(Dice.of(seed, number, g), workers, ofGroup, kind).draw(number, g));
+      groups.add(new GroupDraw(Dice.of(seed, number, g), fleet, ofGroup, kind).draw(number, g));
     }
     return new Round(number, groups);
+  }
+
+  private static List<Fault.Kind> kindsFor(Fleet fleet) {
+    return KINDS.stream().filter(kind -> fleet.hosts() > 1 || !kind.needsLinks()).toList();
   }
 
   /** The group that has the fault, if any has. */

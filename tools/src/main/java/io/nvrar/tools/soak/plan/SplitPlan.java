@@ -33,12 +33,23 @@ public record SplitPlan(int step, List<Integer> colors, List<Integer> keys, int 
         step, List.copyOf(colors), List.copyOf(keys), dice.between(0, MAX_CALLS), dice.next());
   }
 
-  /** The old ranks of the new group that a rank joins, in the order of the new ranks. */
-  public List<Integer> groupOf(int rank) {
-    return IntStream.range(0, colors.size())
-        .filter(r -> colors.get(r).equals(colors.get(rank)))
-        .boxed()
-        .sorted(Comparator.<Integer>comparingInt(keys::get).thenComparing(r -> r))
+  /**
+   * The old ranks of the new group that a rank joins, in the order of the new ranks: that of the
+   * keys, but with the ranks of a host together, in the place of the first of them.
+   *
+   * @param hosts the host of each old rank
+   */
+  public List<Integer> groupOf(int rank, List<Integer> hosts) {
+    List<Integer> byKey =
+        IntStream.range(0, colors.size())
+            .filter(r -> colors.get(r).equals(colors.get(rank)))
+            .boxed()
+            .sorted(Comparator.<Integer>comparingInt(keys::get).thenComparing(r -> r))
+            .toList();
+    return byKey.stream()
+        .map(hosts::get)
+        .distinct()
+        .flatMap(host -> byKey.stream().filter(r -> hosts.get(r).equals(host)))
         .toList();
   }
 

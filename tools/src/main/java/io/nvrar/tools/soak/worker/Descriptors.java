@@ -4,8 +4,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 
 /** The open file descriptors of a process. */
@@ -17,14 +18,29 @@ public final class Descriptors {
    * are left out.
    */
   public static List<String> of(Path process) throws IOException {
+    return List.copyOf(byNumber(process).values());
+  }
+
+  /** The number of a descriptor with the given target; -1 if there is none. */
+  static int find(Path process, String target) throws IOException {
+    return byNumber(process).entrySet().stream()
+        .filter(entry -> entry.getValue().equals(target))
+        .map(Map.Entry::getKey)
+        .findFirst()
+        .orElse(-1);
+  }
+
+  private static Map<Integer, String> byNumber(Path process) throws IOException {
     List<Path> links;
     try (Stream<Path> entries = Files.list(process.resolve("fd"))) {
       links = entries.toList();
     }
-    List<String> targets = new ArrayList<>();
+    Map<Integer, String> targets = new HashMap<>();
     for (Path link : links) {
       try {
-        targets.add(Files.readSymbolicLink(link).toString());
+        targets.put(
+            Integer.valueOf(link.getFileName().toString()),
+            Files.readSymbolicLink(link).toString());
       } catch (NoSuchFileException e) {
         // Closed meanwhile, like the descriptor by which this process reads the directory.
       }

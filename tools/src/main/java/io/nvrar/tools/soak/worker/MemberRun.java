@@ -34,6 +34,7 @@ final class MemberRun {
   private Phase phase = Phase.CREATE;
   private int step;
   private @Nullable Thread accomplice;
+  private @Nullable LinkCut cut;
 
   /** Joins a group; tests may pass a faulty one. */
   public interface Joiner {
@@ -73,6 +74,7 @@ final class MemberRun {
     Outcome outcome;
     try {
       phase = Phase.CALL;
+      cut = fault.kind() == Fault.Kind.CUT_LINK ? cutOf(group) : null;
       callAll(group);
       phase = Phase.CLOSE;
       step = 0;
@@ -144,7 +146,7 @@ final class MemberRun {
     announce();
     int color = how.colors().get(rank);
     try (CollectiveGroup child = group.split(color, how.keys().get(rank))) {
-      List<Integer> members = color < 0 ? List.of() : how.groupOf(rank);
+      List<Integer> members = color < 0 ? List.of() : how.groupOf(rank, plan.hosts());
       if (child == null
           ? !members.isEmpty()
           : child.rank() != members.indexOf(rank) || child.worldSize() != members.size()) {
@@ -153,7 +155,7 @@ final class MemberRun {
                 .formatted(rank, child, members));
       }
       for (; child != null && step < how.calls(); step++) {
-        Shape shape = new Shape(child.worldSize(), child.config().gpusPerNode());
+        Shape shape = plan.shapeOfSplit(members, child.config().gpusPerNode());
         call(child, how.call(color, step, shape), shape);
       }
     }
@@ -162,8 +164,26 @@ final class MemberRun {
   }
 
   private void announce() {
-    if (fault.kind() != Fault.Kind.NONE && fault.isBefore(phase, step)) {
+    if (fault.kind() == Fault.Kind.NONE || !fault.isBefore(phase, step)) {
+      return;
+    }
+    if (fault.kind() == Fault.Kind.CUT_LINK) {
+      accompany(this::cutLink);
+    } else {
       listener.reached(System.nanoTime());
+    }
+  }
+
+  private LinkCut cutOf(CollectiveGroup group) {
+    String link = group.health().ranks().get(fault.peer()).link();
+    return LinkCut.of(String.valueOf(link), fault.variant());
+  }
+
+  /** The moment of this fault is when the link breaks; there is none if it is closed already. */
+  private void cutLink() {
+    long now = System.nanoTime();
+    if (cut != null && cut.cut()) {
+      listener.reached(now);
     }
   }
 

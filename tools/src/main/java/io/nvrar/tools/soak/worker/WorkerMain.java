@@ -12,6 +12,7 @@ import io.nvrar.tools.soak.call.CheckedCall;
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.call.Shape;
 import io.nvrar.tools.soak.call.Tally;
+import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.plan.GroupPlan;
 import io.nvrar.tools.soak.plan.Round;
 import java.io.BufferedReader;
@@ -33,26 +34,27 @@ public final class WorkerMain {
   private static final int WARM_UP_CALLS = 100;
 
   private final long seed;
-  private final int workers;
+  private final Fleet fleet;
   private final MemberRun.Joiner joiner;
   private final PrintWriter out;
   private final Map<String, GroupObserver> observers = new ConcurrentHashMap<>();
 
-  private WorkerMain(long seed, int workers, MemberRun.Joiner joiner, PrintWriter out) {
+  private WorkerMain(long seed, Fleet fleet, MemberRun.Joiner joiner, PrintWriter out) {
     this.seed = seed;
-    this.workers = workers;
+    this.fleet = fleet;
     this.joiner = joiner;
     this.out = out;
   }
 
-  /** Arguments: the seed and the number of workers, from which the rounds are drawn. */
+  /** Arguments: the seed and the {@link Fleet}'s numbers, from which the rounds are drawn. */
   public static void main(String[] args) throws IOException {
     serve(args, Groups::join);
   }
 
   public static void serve(String[] args, MemberRun.Joiner joiner) throws IOException {
     PrintWriter out = AnswerPipe.open();
-    new WorkerMain(Long.parseLong(args[0]), Integer.parseInt(args[1]), joiner, out).serve();
+    Fleet fleet = new Fleet(Integer.parseInt(args[1]), Integer.parseInt(args[2]));
+    new WorkerMain(Long.parseLong(args[0]), fleet, joiner, out).serve();
     System.exit(0); // members may still be in calls that will never end
   }
 
@@ -71,7 +73,7 @@ public final class WorkerMain {
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup group = joiner.join(ticket, 0)) {
       Dice dice = Dice.of(seed);
-      Shape alone = new Shape(1, 0);
+      Shape alone = Shape.divided(1, 0);
       for (int i = 0; i < WARM_UP_CALLS; i++) {
         CheckedCall.run(group, CallSpec.draw(dice, alone), alone);
       }
@@ -96,7 +98,7 @@ public final class WorkerMain {
   }
 
   private GroupPlan group(Line command) {
-    return Round.draw(seed, command.number(2), workers).groups().get(command.number(3));
+    return Round.draw(seed, command.number(2), fleet).groups().get(command.number(3));
   }
 
   private static String createTicket(GroupPlan group) {

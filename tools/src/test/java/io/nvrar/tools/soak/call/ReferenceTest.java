@@ -5,16 +5,20 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import java.util.Arrays;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /** The order of sums and the special values, by hand. */
 class ReferenceTest {
 
   private static float sum(int ranksPerNode, float... values) {
+    return sum(Shape.divided(values.length, ranksPerNode), values);
+  }
+
+  private static float sum(Shape shape, float... values) {
     long[] bits = new long[values.length];
     Arrays.setAll(bits, i -> Float.floatToRawIntBits(values[i]));
-    Reference reference =
-        new Reference(DataType.FLOAT32, ReduceOp.SUM, values.length, ranksPerNode);
+    Reference reference = new Reference(DataType.FLOAT32, ReduceOp.SUM, shape);
     return Float.intBitsToFloat((int) reference.reduce(bits));
   }
 
@@ -32,6 +36,14 @@ class ReferenceTest {
   }
 
   @Test
+  void unevenHostsAddTheirOwnFirst() {
+    Shape uneven = Shape.ofHosts(List.of(2, 0, 0, 0, 1, 1));
+    assertThat(uneven).isEqualTo(new Shape(List.of(1, 3, 2)));
+    float first = 5 + ((1 + 1e8f) + -1e8f);
+    assertThat(sum(uneven, 5, 1, 1e8f, -1e8f, 1e8f, -1e8f)).isEqualTo(first);
+  }
+
+  @Test
   void nodesAreAddedLevelByLevelAndAnOddOnePassesUp() {
     // ((a + b) + (c + d)) + e, where rank order would give (((a + b) + c) + d) + e.
     assertThat(sum(1, 0, 1e8f, 1, -1e8f, 5)).isEqualTo((1e8f + (1 + -1e8f)) + 5);
@@ -40,7 +52,7 @@ class ReferenceTest {
   }
 
   private static long reduce(DataType type, ReduceOp op, long... bits) {
-    return new Reference(type, op, bits.length, 0).reduce(bits);
+    return new Reference(type, op, Shape.divided(bits.length, 0)).reduce(bits);
   }
 
   @Test

@@ -2,25 +2,28 @@ package io.nvrar.tools.soak.plan;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.LinkSecurity;
+import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Collective;
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.call.Shape;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class RoundTest {
   private static final int ROUNDS = 600;
-  private static final int WORKERS = 8;
+  private static final Fleet FLEET = new Fleet(8, 3);
 
   @Test
   void everyProcessDrawsTheSameRound() {
     for (int number = 0; number < 50; number++) {
-      assertThat(Round.draw(7, number, WORKERS)).isEqualTo(Round.draw(7, number, WORKERS));
+      assertThat(Round.draw(7, number, FLEET)).isEqualTo(Round.draw(7, number, FLEET));
     }
-    assertThat(Round.draw(7, 1, WORKERS)).isNotEqualTo(Round.draw(8, 1, WORKERS));
+    assertThat(Round.draw(7, 1, FLEET)).isNotEqualTo(Round.draw(8, 1, FLEET));
   }
 
   @Test
@@ -29,7 +32,7 @@ class RoundTest {
     Set<Phase> phases = EnumSet.noneOf(Phase.class);
     Set<Collective> collectives = EnumSet.noneOf(Collective.class);
     for (int number = 0; number < ROUNDS; number++) {
-      Round round = Round.draw(1, number, WORKERS);
+      Round round = Round.draw(1, number, FLEET);
       kinds.add(round.fault().kind());
       if (round.fault().kind() == Fault.Kind.KILL) {
         phases.add(round.fault().phase());
@@ -44,15 +47,20 @@ class RoundTest {
   @Test
   void everyRankOfASplitFindsItsNewGroupAlike() {
     SplitPlan split = new SplitPlan(0, List.of(1, 0, 1, -1, 1), List.of(5, 0, -1, 0, 5), 3, 99);
-    assertThat(split.groupOf(0)).containsExactly(2, 0, 4);
-    assertThat(split.groupOf(4)).isEqualTo(split.groupOf(2)).isEqualTo(split.groupOf(0));
-    assertThat(split.groupOf(1)).containsExactly(1);
+    List<Integer> one = List.of(0, 0, 0, 0, 0);
+    assertThat(split.groupOf(0, one)).containsExactly(2, 0, 4);
+    assertThat(split.groupOf(4, one))
+        .isEqualTo(split.groupOf(2, one))
+        .isEqualTo(split.groupOf(0, one));
+    assertThat(split.groupOf(1, one)).containsExactly(1);
+    List<Integer> two = List.of(7, 7, 2, 2, 2);
+    assertThat(split.groupOf(0, two)).as("the ranks of a host together").containsExactly(2, 4, 0);
   }
 
   @Test
   void aSplitNeverComesBetweenTheTwoCallsThatAFaultSwaps() {
     for (int number = 0; number < ROUNDS; number++) {
-      GroupPlan group = Round.draw(5, number, WORKERS).first();
+      GroupPlan group = Round.draw(5, number, FLEET).first();
       if (group.split() != null
           && Set.of(Fault.Kind.SWAPPED_CALLS, Fault.Kind.MISSING_CALL)
               .contains(group.fault().kind())) {
@@ -62,11 +70,63 @@ class RoundTest {
   }
 
   @Test
-  void onlyTheSecondHalfOfTheWorkersIsEverKilled() {
+  void groupsOnSeveralHostsAreUnevenPlainAndEncryptedAndTheRanksOfAHostAreTogether() {
+    Set<LinkSecurity> securities = EnumSet.noneOf(LinkSecurity.class);
+    Set<List<Integer>> nodes = new HashSet<>();
+    int linked = 0;
     for (int number = 0; number < ROUNDS; number++) {
-      Round round = Round.draw(2, number, WORKERS);
+      for (GroupPlan group : Round.draw(3, number, FLEET).groups()) {
+        assertThat(group.workers().stream().map(FLEET::hostOf).toList()).isEqualTo(group.hosts());
+        if (!group.isLinked()) {
+          assertThat(group.hosts()).as("on the host with the most workers").containsOnly(0);
+          continue;
+        }
+        linked++;
+        assertThat(group.shape()).isEqualTo(Shape.ofHosts(group.hosts()));
+        assertThat(group.shape().nodes())
+            .hasSize((int) group.hosts().stream().distinct().count())
+            .allSatisfy(ranks -> assertThat(ranks).isBetween(1, Groups.MAX_NODE_SIZE));
+        nodes.add(group.shape().nodes());
+        securities.add(group.config().linkSecurity());
+      }
+    }
+    assertThat(linked).isGreaterThan(ROUNDS / 2);
+    assertThat(nodes).contains(List.of(1, 3), List.of(4, 1), List.of(1, 2, 1), List.of(8, 4));
+    assertThat(securities).containsExactlyInAnyOrder(LinkSecurity.values());
+  }
+
+  @Test
+  void aLinkThatIsCutHasEndsOnTwoHosts() {
+    Set<Phase> phases = EnumSet.noneOf(Phase.class);
+    for (int number = 0; number < ROUNDS; number++) {
+      GroupPlan group = Round.draw(6, number, FLEET).first();
+      Fault fault = group.fault();
+      if (fault.kind() == Fault.Kind.CUT_LINK) {
+        assertThat(group.hosts().get(fault.peer())).isNotEqualTo(group.hosts().get(fault.rank()));
+        phases.add(fault.phase());
+      } else {
+        assertThat(fault.peer()).isNegative();
+      }
+    }
+    assertThat(phases).containsExactlyInAnyOrder(Phase.CALL, Phase.SPLIT, Phase.CLOSE);
+  }
+
+  @Test
+  void onOneHostThereAreNoLinks() {
+    Fleet one = new Fleet(8, 1);
+    for (int number = 0; number < ROUNDS; number++) {
+      Round round = Round.draw(1, number, one);
+      assertThat(round.fault().kind()).isNotEqualTo(Fault.Kind.CUT_LINK);
+      assertThat(round.groups()).noneMatch(GroupPlan::isLinked);
+    }
+  }
+
+  @Test
+  void onlyTheSecondHalfOfTheWorkersOfAHostIsEverKilled() {
+    for (int number = 0; number < ROUNDS; number++) {
+      Round round = Round.draw(2, number, FLEET);
       if (round.fault().kind() == Fault.Kind.KILL) {
-        assertThat(round.first().faultyWorker()).isGreaterThanOrEqualTo(WORKERS / 2);
+        assertThat(round.first().faultyWorker()).isIn(4, 5, 6, 7, 9, 11);
       }
     }
   }
@@ -76,7 +136,7 @@ class RoundTest {
     Dice dice = Dice.of(3);
     for (int i = 0; i < 5000; i++) {
       int worldSize = dice.between(2, 8);
-      CallSpec call = CallSpec.draw(dice, new Shape(worldSize, 0)).joiningAll();
+      CallSpec call = CallSpec.draw(dice, Shape.divided(worldSize, 0)).joiningAll();
       CallSpec other = call.differing(dice.between(0, 9), worldSize);
       assertThat(other.looksLike(call)).as("%s and %s", call, other).isFalse();
       assertThat(other.joinsAll()).isTrue();

@@ -1,0 +1,78 @@
+package io.nvrar.tools.soak;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Hosts that are simulated on this machine: the processes of each see a boot id and a host name of
+ * their own, so the library takes them for processes of another machine and links them by TCP, here
+ * over loopback. They have the pids, the files and the network of this machine.
+ */
+final class SimulatedHosts {
+  private static final String BOOT_ID = "/proc/sys/kernel/random/boot_id";
+
+  /** Its arguments: the file of the boot id, the host name, the command. Keeps its pid. */
+  private static final String BECOME =
+      "mount --bind \"$0\" " + BOOT_ID + " && hostname \"$1\" && shift && exec \"$@\"";
+
+  private static final int PROBE_SECONDS = 20;
+
+  private final Path directory;
+
+  /**
+   * @param directory where the hosts' files are made
+   */
+  SimulatedHosts(Path directory) throws IOException {
+    this.directory = Files.createDirectories(directory);
+  }
+
+  /**
+   * The command that runs a command on a host.
+   *
+   * @param host its number; 0 is this machine itself
+   */
+  List<String> on(int host, List<String> command) throws IOException {
+    if (host == 0) {
+      return command;
+    }
+    String name = "soak-host-" + host;
+    Path bootId = directory.resolve(name);
+    if (!Files.exists(bootId)) {
+      Files.writeString(bootId, UUID.nameUUIDFromBytes(name.getBytes(UTF_8)) + "\n");
+    }
+    List<String> words =
+        new ArrayList<>(
+            List.of("unshare", "--mount", "--uts", "/bin/sh", "-c", BECOME, bootId.toString()));
+    words.add(name);
+    words.addAll(command);
+    return words;
+  }
+
+  /** Why this machine cannot simulate hosts; null if it can. */
+  static @Nullable String obstacle() throws IOException, InterruptedException {
+    Path scratch = Files.createTempDirectory("nvrar-soak-hosts-");
+    SimulatedHosts hosts = new SimulatedHosts(scratch);
+    try {
+      Process probe =
+          new ProcessBuilder(hosts.on(1, List.of("cat", BOOT_ID)))
+              .redirectErrorStream(true)
+              .start();
+      String said = new String(probe.getInputStream().readAllBytes(), UTF_8).strip();
+      boolean ended = probe.waitFor(PROBE_SECONDS, TimeUnit.SECONDS);
+      return ended && probe.exitValue() == 0 ? null : said;
+    } catch (IOException e) {
+      return e.getMessage();
+    } finally {
+      Files.deleteIfExists(scratch.resolve("soak-host-1"));
+      Files.delete(scratch);
+    }
+  }
+}
