@@ -1,8 +1,14 @@
 package io.nvrar.it.containers;
 
 import com.github.dockerjava.api.DockerClient;
+import com.github.dockerjava.api.command.WaitContainerResultCallback;
+import com.github.dockerjava.api.model.AccessMode;
+import com.github.dockerjava.api.model.Bind;
+import com.github.dockerjava.api.model.Capability;
 import com.github.dockerjava.api.model.ContainerNetwork;
+import com.github.dockerjava.api.model.HostConfig;
 import com.github.dockerjava.api.model.Network.Ipam;
+import com.github.dockerjava.api.model.Volume;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -14,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.testcontainers.DockerClientFactory;
@@ -282,6 +289,47 @@ final class ContainerCluster implements AutoCloseable {
   /** Connects a host again. */
   interface Plug {
     void in();
+  }
+
+  /**
+   * Lets a host drop what comes to a range of its ports, as a firewall does: by a rule of iptables,
+   * which the engine's machine has, as the engine itself makes such rules.
+   *
+   * @return what takes the rule away
+   */
+  Plug wall(String host, int firstPort, int lastPort) {
+    String rule = "INPUT -p tcp --dport %d:%d -j DROP".formatted(firstPort, lastPort);
+    iptables(host, "-A " + rule);
+    return () -> iptables(host, "-D " + rule);
+  }
+
+  private void iptables(String host, String rule) {
+    String inMachine = "XTABLES_LOCKFILE=/dev/null exec chroot /machine iptables -w " + rule;
+    String helper =
+        docker()
+            .createContainerCmd(image())
+            .withLabels(Leftovers.label())
+            .withHostConfig(
+                HostConfig.newHostConfig()
+                    .withNetworkMode("container:" + id(host))
+                    .withCapAdd(Capability.NET_ADMIN)
+                    .withBinds(new Bind("/", new Volume("/machine"), AccessMode.ro)))
+            .withCmd("sh", "-c", inMachine)
+            .exec()
+            .getId();
+    try {
+      docker().startContainerCmd(helper).exec();
+      int status =
+          docker()
+              .waitContainerCmd(helper)
+              .exec(new WaitContainerResultCallback())
+              .awaitStatusCode(30, TimeUnit.SECONDS);
+      if (status != 0) {
+        throw new IllegalStateException("iptables " + rule + " ends with status " + status);
+      }
+    } finally {
+      docker().removeContainerCmd(helper).withForce(true).exec();
+    }
   }
 
   /** Another container in the place of a worker. */

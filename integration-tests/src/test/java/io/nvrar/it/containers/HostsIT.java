@@ -172,6 +172,36 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
+  @Test
+  void aFirewallThatDropsPacketsEndsTheJoinInTimeAndIsNamed(ContainerCluster cluster)
+      throws Exception {
+    int first = HostsProgram.FIRST_PORT;
+    ContainerCluster.Plug wall = cluster.wall(HEAD, first, first + 3);
+    RunningDriver driver;
+    try {
+      driver = cluster.startDriver(HostsProgram.class.getName(), HostsProgram.WALLED, HEAD, WORKER);
+      driver.fact("millis");
+    } finally {
+      wall.in();
+    }
+    cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
+    Map<String, List<String>> facts = driver.end();
+    cluster.sh(HEAD, "rm " + HostsProgram.OPEN);
+    assertThat(facts.remove("walled"))
+        .singleElement()
+        .asString()
+        .as("whichever end tells")
+        .containsPattern(
+            "rank [23] could not reach rank [01] at [0-9.]+:700[0-3]: no answer[;,] |rank [23] \\([0-9.:]+\\) has not reached rank [01] at [0-9.]+:700[0-3]")
+        .contains("a firewall between the hosts or an address of another network");
+    assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("millis")).get(0)))
+        .isBetween(2_000, 6_000);
+    assertThat(facts.remove("sum"))
+        .as("before, and without the firewall")
+        .isEqualTo(Collections.nCopies(8, ""));
+    assertThat(facts).isEmpty();
+  }
+
   /**
    * On one node only the worker has room for the actors, and the driver is in the head; on two
    * nodes half of the shards are with the driver.

@@ -25,6 +25,8 @@ import io.ray.api.Ray;
 import io.ray.api.options.PlacementGroupCreationOptions;
 import io.ray.api.placementgroup.PlacementGroup;
 import io.ray.api.placementgroup.PlacementStrategy;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -46,6 +48,14 @@ final class HostsProgram {
   static final String SIZES = "sizes";
   static final String DIVIDED = "divided";
   static final String REFUSED = "refused";
+
+  static final String WALLED = "walled";
+
+  /** The ports of {@link #WALLED}'s links, four from here on. */
+  static final int FIRST_PORT = 7_000;
+
+  /** Once this file is there {@link #WALLED} makes its group again. */
+  static final String OPEN = "/tmp/open";
 
   static final int MOST_RANKS = 8;
 
@@ -74,6 +84,7 @@ final class HostsProgram {
         case SIZES -> sizes(List.of(args).subList(1, args.length));
         case DIVIDED -> divided();
         case REFUSED -> refused(args[1], args[2]);
+        case WALLED -> walled(args[1], args[2]);
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -226,6 +237,22 @@ final class HostsProgram {
       refused("nodes", all, GroupConfig.builder().gpusPerNode(2).build());
       GroupConfig.Builder good = GroupConfig.builder().linkPorts(7_000, 7_003);
       sum("refused", all, good.linkSecurity(LinkSecurity.ENCRYPTED).build());
+    }
+  }
+
+  /** A group whose links do not come about, and the same again when they can. */
+  private static void walled(String first, String second) throws InterruptedException {
+    try (RayActorGroup<Probe> here = actorsOn(first, 2);
+        RayActorGroup<Probe> there = actorsOn(second, 2)) {
+      List<ActorHandle<Probe>> all = inTurns(here, there, 2);
+      // So that what a first group loads takes nothing of the limit.
+      sum("refused", all);
+      GroupConfig.Builder config = GroupConfig.builder().linkPorts(FIRST_PORT, FIRST_PORT + 3);
+      refused("walled", all, config.joinTimeout(Duration.ofSeconds(4)).build());
+      while (!Files.exists(Path.of(OPEN))) {
+        Thread.sleep(10);
+      }
+      sum("refused", all, config.build());
     }
   }
 
