@@ -17,11 +17,17 @@ struct Clause {
 
 // More ranks than this are named by ranges.
 constexpr size_t kMostNamed = 8;
+// More ranges than this are counted.
+constexpr size_t kMostRanges = 16;
+// What ranks do is told of so many different things.
+constexpr size_t kMostClauses = 8;
 
-// "rank 3", "ranks 0, 1, 3", "ranks 0 to 62, 64, 66 to 127".
+// "rank 3", "ranks 0, 1, 3", "ranks 0 to 62, 64, 66 to 127", "ranks 1, 3, 5 and 253 more".
 std::string name_ranks(const std::vector<uint32_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  size_t ranges = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
+    if (++ranges > kMostRanges) return text + " and " + std::to_string(ranks.size() - i) + " more";
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
     const size_t first = i;
     while (ranks.size() > kMostNamed && i + 1 < ranks.size() && ranks[i + 1] == ranks[i] + 1) ++i;
@@ -94,7 +100,11 @@ std::string describe_activities(const std::vector<RankActivity>& ranks) {
                    [](const Clause& a, const Clause& b) { return a.ranks.size() < b.ranks.size(); });
   std::string text;
   bool verb_said = false;
+  size_t untold = ranks.size();
   for (const Clause& clause : clauses) {
+    if (&clause - clauses.data() == kMostClauses)
+      return text + ", " + std::to_string(untold) + " other ranks elsewhere";
+    untold -= clause.ranks.size();
     const std::string& full = clause.ranks.size() == 1 ? clause.singular : clause.plural;
     const bool brief = verb_said && !clause.short_form.empty();
     text += (text.empty() ? "" : ", ") + name_ranks(clause.ranks) + " " + (brief ? clause.short_form : full);

@@ -262,6 +262,24 @@ TEST(Report, SaysWhoIsNotInACall) {
             "entered no call, rank 3 has left the group");
 }
 
+// 512 ranks can all do different things, and those that are missing may be in as many pieces.
+TEST(Report, OfTheLargestGroupIsShort) {
+  std::vector<RankActivity> ranks;
+  for (uint32_t rank = 0; rank < NVRAR_MAX_WORLD_SIZE; ++rank) ranks.push_back(doing(NVRAR_CALL_RUNNING, 1 + rank));
+  RankSet::Words odd{};
+  for (uint64_t& word : odd) word = 0xaaaaaaaaaaaaaaaa;
+  const control::Poison poison{NVRAR_TIMEOUT, 0, RankSet(odd), 41};
+  const std::string sentence = describe_failure(poison, 0, describe(ranks[0].call), 1'000'000'000, ranks);
+  EXPECT_EQ(sentence.find("allReduce #41 float32[1] SUM timed out after 1 s without ranks 1, 3, 5, 7, 9, 11, 13, 15, "
+                          "17, 19, 21, 23, 25, 27, 29, 31 and 240 more: rank 0 is in allReduce #41 float32[1] SUM, "
+                          "rank 1 in "),
+            0u)
+      << sentence;
+  EXPECT_NE(sentence.find("rank 7 in allReduce #41 float32[8] SUM, 504 other ranks elsewhere"), std::string::npos)
+      << sentence;
+  EXPECT_LT(sentence.size(), 1024u);
+}
+
 nvrar_call numbered(uint64_t sequence) {
   nvrar_call call{};
   call.sequence = sequence;
