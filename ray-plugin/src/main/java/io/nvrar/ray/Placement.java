@@ -24,6 +24,12 @@ final class Placement {
    */
   private static final double A_LITTLE = 0.001;
 
+  /**
+   * How long a division may take before the next one is tried. Ray looks at a placement group that
+   * found no room again after up to a second, so in less it may not see room that has become free.
+   */
+  private static final Duration PATIENCE = Duration.ofSeconds(3);
+
   private Placement() {}
 
   /**
@@ -48,8 +54,9 @@ final class Placement {
     long deadline = System.nanoTime() + timeout.toNanos();
     do {
       for (NodeCount.Division division : possible) {
-        Duration patience = possible.size() == 1 ? timeout : Duration.ofSeconds(1);
-        PlacementGroup group = tryReserve(division, each, patience);
+        Duration left = Duration.ofNanos(deadline - System.nanoTime());
+        boolean isOnly = possible.size() == 1;
+        PlacementGroup group = tryReserve(division, each, isOnly ? left : shorter(left, PATIENCE));
         if (group != null) {
           return new Room(group, division);
         }
@@ -106,7 +113,8 @@ final class Placement {
       for (NodeInfo node : candidates) {
         Map<String, Double> there = new TreeMap<>(each);
         there.put("node:" + node.nodeAddress, A_LITTLE);
-        PlacementGroup group = tryReserve(onOne, there, Duration.ofSeconds(1));
+        Duration left = Duration.ofNanos(deadline - System.nanoTime());
+        PlacementGroup group = tryReserve(onOne, there, shorter(left, PATIENCE));
         if (group != null) {
           PlacementGroups.removePlacementGroup(group.getId());
           return there;
@@ -117,6 +125,10 @@ final class Placement {
       }
     } while (System.nanoTime() < deadline);
     throw taken(actors, each, NodeCount.ONE, timeout);
+  }
+
+  private static Duration shorter(Duration a, Duration b) {
+    return a.compareTo(b) < 0 ? a : b;
   }
 
   /**

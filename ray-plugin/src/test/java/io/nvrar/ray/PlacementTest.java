@@ -23,4 +23,15 @@ class PlacementTest {
       assertThat(ray.placementGroups).as("placement groups that are left").isZero();
     }
   }
+
+  @Test
+  void aDivisionIsTriedForLongerThanRayTakesToSeeRoomThatHasBecomeFree() {
+    try (StubRay ray = new StubRay()) {
+      ray.addNodes(3, Map.of("CPU", 8.0));
+      ray.secondsToRoom = 2;
+      Placement.Room room =
+          Placement.reserve(3, Map.of("CPU", 1.0), NodeCount.SPREAD, Duration.ofSeconds(30));
+      assertThat(room.division().nodes()).isEqualTo(3);
+    }
+  }
 }

@@ -47,8 +47,11 @@ final class StubRay implements AutoCloseable {
   /** The handles that were found. */
   final List<WeakReference<ActorHandle<?>>> found = new ArrayList<>();
 
-  /** How many placement groups there are, none of which ever has room. */
+  /** How many placement groups there are. */
   int placementGroups;
+
+  /** How many seconds a placement group waits for its room. */
+  int secondsToRoom = Integer.MAX_VALUE;
 
   private final List<NodeInfo> nodes = new ArrayList<>();
 
@@ -92,18 +95,18 @@ final class StubRay implements AutoCloseable {
         (method, arguments) ->
             switch (method.getName()) {
               case "getId" -> PlacementGroupId.fromRandom();
-              case "wait" -> waitInVain((int) arguments[0]);
+              case "wait" -> waitForRoom((int) arguments[0]);
               default -> throw new AssertionError(method + " was called");
             });
   }
 
-  private static boolean waitInVain(int seconds) {
+  private boolean waitForRoom(int seconds) {
     try {
-      Thread.sleep(1000L * seconds);
+      Thread.sleep(1000L * Math.min(seconds, secondsToRoom));
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    return false;
+    return secondsToRoom <= seconds;
   }
 
   private ActorInfo info() {
