@@ -13,6 +13,7 @@
 #include "cpu/reduction.h"
 #include "cpu/waiter.h"
 #include "link/links.h"
+#include "protocol/call_header.h"
 #include "protocol/launch.h"
 
 namespace nvrar::cpu {
@@ -140,6 +141,7 @@ class CpuPort {
   }
   void differ(uint32_t source) { notes_->differing.add(source); }
 
+  bool is_linked(uint32_t peer) const noexcept { return ranks_[peer].link != nullptr; }
   WaitResult result() const noexcept { return result_; }
   uint32_t waiting_for() const noexcept { return waiting_for_; }
 
@@ -268,13 +270,54 @@ class CpuPort {
     }
   }
 
+  // Waits for a run of a rank on another host. *run: its payload, if it is what the link has next; else null, and it is
+  // in its slots. Past the slots it is read and written once less, and they need no clearing.
+  template <class Packets>
+  [[gnu::noinline]] bool await_linked(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch,
+                                      const uint8_t** run) {
+    const link::WantedRun wanted{slot, epoch, bytes, Packets::kRunBytes};
+    const Packet* const first = own_rings_ + slot;
+    *run = nullptr;
+    const auto arrived = [&] {
+      if (packet_arrived<Packets>(first, epoch)) return true;
+      *run = links_->take_run(source, wanted);
+      return *run != nullptr;
+    };
+    if (!arrived() && !wait_for_link(source, arrived)) return false;
+    return *run != nullptr || await<Packets>(slot, source, epoch, packets_of<Packets>(bytes));
+  }
+  // The same, for a run that is summed.
+  template <class Packets>
+  bool gather_linked(const protocol::Sources& sources, uint32_t i, uint32_t bytes, uint64_t epoch) {
+    const uint8_t* run = nullptr;
+    if (!await_linked<Packets>(sources.slot_of(i), sources.first + i, bytes, epoch, &run)) return false;
+    if (run == nullptr) {
+      runs_[i] = payload<Packets>(sources.slot_of(i), packets_of<Packets>(bytes), room_[i]);
+      return true;
+    }
+    past_slots_ |= 1u << i;
+    // While this rank waits for the next source, the link may put something else in its place.
+    const bool is_last = i + 1 == sources.count || (i + 2 == sources.count && i + 1 == sources.own);
+    if (!is_last || bytes % kVectorBytes != 0) {
+      if (bytes % kVectorBytes != 0) std::memset(room_[i] + bytes / kVectorBytes * kVectorBytes, 0, kVectorBytes);
+      run = static_cast<const uint8_t*>(std::memcpy(room_[i], run, bytes));
+    }
+    runs_[i] = run;
+    return true;
+  }
+
   // Waits for all sources. Then runs_[i] is the payload of source i, padded to whole vectors, except that of `own`.
   template <class Packets>
   bool gather(const protocol::Sources& sources, const uint8_t* own, uint32_t bytes, uint64_t epoch) {
     const uint32_t packets = packets_of<Packets>(bytes);
+    past_slots_ = 0;
     for (uint32_t i = 0; i < sources.count; ++i) {
       runs_[i] = own;
       if (i == sources.own) continue;
+      if (is_linked(sources.first + i)) [[unlikely]] {
+        if (!gather_linked<Packets>(sources, i, bytes, epoch)) return false;
+        continue;
+      }
       if (!await<Packets>(sources.slot_of(i), sources.first + i, epoch, packets)) return false;
       runs_[i] = payload<Packets>(sources.slot_of(i), packets, room_[i]);
     }
@@ -283,7 +326,8 @@ class CpuPort {
   template <class Packets>
   void release_all(const protocol::Sources& sources, uint32_t bytes) {
     for (uint32_t i = 0; i < sources.count; ++i) {
-      if (i != sources.own) release<Packets>(sources.slot_of(i), packets_of<Packets>(bytes));
+      const bool has_slots = i != sources.own && (past_slots_ >> i & 1) == 0;
+      if (has_slots) release<Packets>(sources.slot_of(i), packets_of<Packets>(bytes));
     }
   }
 
@@ -341,8 +385,16 @@ class CpuPort {
 
   template <class Packets>
   __attribute__((noinline)) bool wait(const Packet* slot, uint32_t source, uint64_t epoch) {
-    result_ =
-        waiter_->wait([&] { return RankSet::of(source); }, [&] { return Packets::arrived(load_packet(slot), epoch); });
+    const auto arrived = [&] { return Packets::arrived(load_packet(slot), epoch); };
+    if (is_linked(source))
+      return wait_for_link(source, [&] { return arrived() || links_->take_until(source, arrived); });
+    result_ = waiter_->wait([&] { return RankSet::of(source); }, arrived);
+    waiting_for_ = source;
+    return result_ == WaitResult::kArrived;
+  }
+  template <class Arrived>
+  bool wait_for_link(uint32_t source, Arrived arrived) {
+    result_ = waiter_->wait_for_links([&] { return RankSet::of(source); }, arrived, [&] { links_->fill(source); });
     waiting_for_ = source;
     return result_ == WaitResult::kArrived;
   }
@@ -362,8 +414,9 @@ class CpuPort {
 #endif
   // Of one node; in a group of up to kMaxRanks ranks of all.
   const uint8_t* runs_[protocol::kMaxRanks];
+  uint32_t past_slots_ = 0;  // bit i: runs_[i] did not come into its slots
   // Not initialised, because clearing them would cost more than a small call.
-  alignas(64) uint8_t room_[protocol::kMaxRanks][protocol::EpochPacket::kRunBytes];
+  alignas(64) uint8_t room_[protocol::kMaxRanks][protocol::SentinelPacket::kRunBytes];
   // The sums of nodes; in a large group of blocks of nodes, each of fewer nodes than the one before it.
   Partial blocks_[protocol::kMaxRanks];
 };
@@ -373,7 +426,16 @@ template <class Packets>
 bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
   const uint32_t packets = packets_of<Packets>(bytes);
-  if (!await<Packets>(slot, source, epoch, packets)) return false;
+  if (is_linked(source)) [[unlikely]] {
+    const uint8_t* run = nullptr;
+    if (!await_linked<Packets>(slot, source, bytes, epoch, &run)) return false;
+    if (run != nullptr) {
+      std::memcpy(to, run, bytes);
+      return true;
+    }
+  } else if (!await<Packets>(slot, source, epoch, packets)) {
+    return false;
+  }
   const Packet* const first = own_rings_ + slot;
   const uint32_t whole = bytes / kBytes;
   each_packet(
@@ -456,6 +518,11 @@ inline void CpuPort::finish(const Partial* sums, uint32_t count, uint8_t* to, ui
     std::memcpy(to, whole, bytes);
   }
   *result = {to};
+}
+
+// What goes first over a link is its header: what follows then passes its slots, if it is awaited in its order.
+inline bool gets_header_first(const CpuPort& port, uint32_t peer) {
+  return protocol::kHeadersFirst || port.is_linked(peer);
 }
 
 }  // namespace nvrar::cpu

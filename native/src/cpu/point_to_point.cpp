@@ -149,7 +149,7 @@ BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::Contr
       waiter.restart();
       continue;
     }
-    switch (waiter.wait([&] { return active_peers(); }, [&] { return any_can_move(port); })) {
+    switch (waiter.wait_for_any([&] { return active_peers(); }, [&] { return any_can_move(port); })) {
       case WaitResult::kArrived:
         break;
       case WaitResult::kPoisoned:

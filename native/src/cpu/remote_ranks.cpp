@@ -24,19 +24,13 @@ constexpr uint64_t kLearnNs = 100'000'000;
 constexpr useconds_t kLearnPollUs = 100;
 constexpr uint64_t kNoSlot = uint64_t{1} << 40;  // more than a frame can name
 
-// The slots that a frame writes, from the first to the last.
-struct Place {
-  uint64_t slot;
-  uint64_t slots;
-  bool is_in(uint64_t begin, uint64_t size) const noexcept { return slot >= begin && slot + slots <= begin + size; }
-};
-
+// How many slots a frame's packets take, from the first to the last.
 template <class Packets>
-Place place_of(const FrameHead& head) noexcept {
+uint64_t slots_of(const FrameHead& head) noexcept {
   const uint64_t packets = (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
-  if (head.stride == 0 || packets == 0) return {head.slot, packets};
+  if (head.stride == 0 || packets == 0) return packets;
   const uint64_t runs_before = (packets - 1) / protocol::kRunPackets;
-  return {head.slot, runs_before * head.stride + (packets - 1) % protocol::kRunPackets + 1};
+  return runs_before * head.stride + (packets - 1) % protocol::kRunPackets + 1;
 }
 
 // Calls visit(number, packet) for the packets of a payload. Nearly all are whole, and copied without a call of memcpy.
@@ -205,40 +199,48 @@ uint64_t RemoteRanks::header_slot_of(uint32_t source, uint64_t epoch) const noex
   return is_teller ? RingLayout::node_header_slot(epoch, theirs) : kNoSlot;
 }
 
-const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
+const char* RemoteRanks::check(link::Link& from, const FrameHead& head) noexcept {
+  Place place;
+  return find_place(from.peer(), head, &place);
+}
+
+const char* RemoteRanks::find_place(uint32_t source, const FrameHead& head, Place* place) const noexcept {
   if (head.bytes == 0) return "packets without a payload";
-  const bool numbered = head.kind == FrameKind::kNumbered;
-  Place place = place_of<EpochPacket>(head);
-  bool sentinel = false;
-  if (numbered) {
+  *place = {head.slot, slots_of<EpochPacket>(head), PacketKind::kEpoch};
+  const auto is_in = [&](uint64_t begin, uint64_t size) {
+    return place->slot >= begin && place->slot + place->slots <= begin + size;
+  };
+  if (head.kind == FrameKind::kNumbered) {
     const bool whole = head.bytes % EpochPacket::kPayloadBytes == 0;
-    const bool owned = place.is_in(layout_.transfer_ring_begin(source), layout_.transfer_ring_slots()) ||
-                       place.is_in(layout_.credit_slot(source), 1);
-    if (!whole || !owned) return "numbered packets for slots that are not the sender's";
-  } else {
-    const uint64_t epoch = epoch_.load(std::memory_order_acquire);
-    if (head.epoch != epoch && head.epoch != epoch + 1) return "packets of an epoch that is not near";
-    const auto area = [&](PacketKind kind) { return layout_.area_begin(kind, head.epoch, Hop::kData); };
-    const auto slots = [&](PacketKind kind) { return layout_.hops() * layout_.area_slots(kind); };
-    if (head.stride != 0 && head.stride < protocol::kRunPackets) return "runs that overlap";
-    if (!place.is_in(header_slot_of(source, head.epoch), 1) &&
-        !place.is_in(area(PacketKind::kEpoch), slots(PacketKind::kEpoch))) {
-      place = place_of<SentinelPacket>(head);
-      sentinel = place.is_in(area(PacketKind::kSentinel), slots(PacketKind::kSentinel));
-      if (!sentinel) return "packets for slots that are not of their epoch";
-    }
+    const bool owned = is_in(layout_.transfer_ring_begin(source), layout_.transfer_ring_slots()) ||
+                       is_in(layout_.credit_slot(source), 1);
+    return whole && owned ? nullptr : "numbered packets for slots that are not the sender's";
   }
+  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  if (head.epoch != epoch && head.epoch != epoch + 1) return "packets of an epoch that is not near";
+  if (head.stride != 0 && head.stride < protocol::kRunPackets) return "runs that overlap";
+  const auto is_in_areas = [&](PacketKind kind) {
+    return is_in(layout_.area_begin(kind, head.epoch, Hop::kData), layout_.hops() * layout_.area_slots(kind));
+  };
+  if (is_in(header_slot_of(source, head.epoch), 1) || is_in_areas(PacketKind::kEpoch)) return nullptr;
+  *place = {head.slot, slots_of<SentinelPacket>(head), PacketKind::kSentinel};
+  return is_in_areas(PacketKind::kSentinel) ? nullptr : "packets for slots that are not of their epoch";
+}
+
+const char* RemoteRanks::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
+  Place place;
+  if (const char* const why = find_place(source, head, &place)) return why;
   protocol::Packet* const rings = segments_->rings(segments_->rank());
   [[maybe_unused]] const uint64_t rings_name = segments_->own().owner_base + control::kControlBytes;
   const auto put = [&](uint64_t i, protocol::Packet packet) {
     announce_packet_sent(rings_name + (place.slot + i) * protocol::kPacketBytes);
     store_packet(rings + place.slot + i, packet);
   };
-  if (numbered) {
+  if (head.kind == FrameKind::kNumbered) {
     each_packet<EpochPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
       put(i, EpochPacket::seal(packet, head.epoch + i));
     });
-  } else if (sentinel) {
+  } else if (place.kind == PacketKind::kSentinel) {
     each_run<SentinelPacket>(head, payload, put);
   } else {
     each_run<EpochPacket>(head, payload, put);

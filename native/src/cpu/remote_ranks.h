@@ -40,6 +40,7 @@ class RemoteRanks final : public link::FrameSink {
 
   nvrar_link link_of(uint32_t rank) const noexcept;
 
+  const char* check(link::Link& from, const link::FrameHead& head) noexcept override;
   const char* take(link::Link& from, const link::FrameHead& head, const uint8_t* payload) noexcept override;
   void broke(uint32_t source) noexcept override;
   void settled() noexcept override;
@@ -57,6 +58,14 @@ class RemoteRanks final : public link::FrameSink {
     nvrar_call call;
   };
 
+  // Where the packets of a frame go.
+  struct Place {
+    uint64_t slot;
+    uint64_t slots;  // from the first to the last
+    protocol::PacketKind kind;
+  };
+  // Returns null, or why the packets of a frame are refused.
+  const char* find_place(uint32_t source, const link::FrameHead& head, Place* place) const noexcept;
   const char* store(uint32_t source, const link::FrameHead& head, const uint8_t* payload) noexcept;
   uint64_t header_slot_of(uint32_t source, uint64_t epoch) const noexcept;
   State own_state() const noexcept;

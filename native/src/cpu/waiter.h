@@ -37,39 +37,58 @@ class Waiter {
   // Takes what has come over links, for a caller that does not wait.
   void look() noexcept {
     if (links_ != nullptr) [[unlikely]]
-      (void)links_->look();
+      links_->look_in_call();
   }
 
   // A waiting rank has polled within this time; a rank that has not is dead or stopped.
   static constexpr uint64_t fresh_ns(uint64_t timeout_ns) noexcept { return timeout_ns / 2; }
 
-  // What a phase leaves to the next one to send to other hosts is sent once a rank has waited for so long.
-  static constexpr uint32_t kLooksBeforeSending = 3;  // fewer than there are looks before it yields
-
-  // The awaited packet may come from any of the ranks sources().
+  // The awaited packet may come from any of the ranks sources(), which are on this host, ...
   template <class Sources, class Arrived>
   WaitResult wait(Sources sources, Arrived arrived) noexcept {
-    if (links_ == nullptr) [[likely]] {
-      for (uint32_t i = 0; i < spins_; ++i) {
-        if (arrived()) return WaitResult::kArrived;
-        cpu_relax();
-      }
-    } else {
-      for (uint32_t i = 0; i < looks_; ++i) {
-        if (arrived()) return WaitResult::kArrived;
-        links_->look();
-        if (i == kLooksBeforeSending) links_->flush();
-      }
+    for (uint32_t i = 0; i < spins_; ++i) {
+      if (arrived()) return WaitResult::kArrived;
+      cpu_relax();
+      if (i == kSpinsBeforeSending && links_ != nullptr) [[unlikely]]
+        links_->flush();
     }
+    return wait_long(sources, arrived);
+  }
+  // ... or on others: between two polls look() takes something from links.
+  template <class Sources, class Arrived, class Look>
+  WaitResult wait_for_links(Sources sources, Arrived arrived, Look look) noexcept {
+    for (uint32_t i = 0; i < looks_; ++i) {
+      if (arrived()) return WaitResult::kArrived;
+      look();
+      if (i == kLooksBeforeSending) links_->flush();
+    }
+    return wait_long(sources, arrived);
+  }
+  // Both, if there are links at all.
+  template <class Sources, class Arrived>
+  WaitResult wait_for_any(Sources sources, Arrived arrived) noexcept {
+    if (links_ == nullptr) return wait(sources, arrived);
+    return wait_for_links(sources, arrived, [this] { links_->look_in_call(); });
+  }
+
+ private:
+  // What a phase leaves to the next one to send to other hosts is sent once a rank has waited for so long.
+  static constexpr uint32_t kSpinsBeforeSending = 12;  // fewer than there are spins, or looks, before it yields
+  static constexpr uint32_t kLooksBeforeSending = 3;
+
+  template <class Sources, class Arrived>
+  WaitResult wait_long(Sources sources, Arrived arrived) noexcept {
     const uint64_t begin_ns = control::monotonic_ns();
     if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
     own_->waits_for.store(sources());
     const WaitResult result = wait_on(arrived, begin_ns);
-    if (result == WaitResult::kArrived) own_->waits_for.store({});
+    if (result == WaitResult::kArrived) {
+      own_->waits_for.store({});
+    } else if (links_ != nullptr) {
+      links_->let_go();  // other threads and what follows the failure look, too
+    }
     return result;
   }
-
- private:
   template <class Arrived>
   WaitResult wait_on(Arrived arrived, uint64_t begin_ns) noexcept {
     for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
@@ -90,7 +109,7 @@ class Waiter {
       if (links_ != nullptr) ask(now_ns - begin_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
-        if (links_ != nullptr) links_->look();
+        if (links_ != nullptr) links_->look_in_call();
       } else {
         sleep(arrived, timeout_ns_ - gone_ns);
       }

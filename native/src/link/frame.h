@@ -35,8 +35,9 @@ class Link;
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Returns null, or why the frame is refused: then the link ends, and nothing of the frame was used. An answer is put
-  // on the same link.
+  // Returns null, or why a frame of packets is refused: then the link ends, and nothing of the frame was used.
+  virtual const char* check(Link& from, const FrameHead& head) noexcept = 0;
+  // The same for any frame, which it takes. An answer is put on the same link.
   virtual const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept = 0;
   // The link to this rank has ended without a goodbye.
   virtual void broke(uint32_t source) noexcept = 0;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace nvrar::link {
 namespace {
@@ -189,18 +190,29 @@ bool Link::is_delivered() noexcept {
 }
 
 bool Link::receive(FrameSink* sink, bool* took) noexcept {
+  const auto never = [] { return false; };
+  if (!give(sink, took, never)) return false;  // what a caller has left
+  bool more = true;
+  for (int i = 0; more && i < kReceivesAtOnce; ++i) {
+    if (!fill(&more) || !give(sink, took, never)) return false;
+  }
+  return true;
+}
+
+bool Link::fill(bool* more) noexcept {
+  drop_run();
+  *more = false;
   ByteQueue& queue = opens_ != nullptr ? unread_ : in_;
   try {
-    for (int i = 0; i < kReceivesAtOnce; ++i) {
-      const ssize_t got = ::recv(fd(), queue.room(kReceiveBytes), kReceiveBytes, MSG_DONTWAIT);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) return true;
-      if (got <= 0) return false;
-      queue.added(static_cast<size_t>(got));
-      if ((opens_ != nullptr && !open()) || !parse(sink, took)) return false;
-      if (static_cast<size_t>(got) < kReceiveBytes) return true;
-    }
-    return true;
+    ssize_t got = 0;
+    do {
+      got = ::recv(fd(), queue.room(kReceiveBytes), kReceiveBytes, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN) return true;
+    if (got <= 0) return false;
+    queue.added(static_cast<size_t>(got));
+    *more = static_cast<size_t>(got) == kReceiveBytes;
+    return opens_ == nullptr || open();
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -221,20 +233,71 @@ bool Link::open() {
   return true;
 }
 
-bool Link::parse(FrameSink* sink, bool* took) noexcept {
-  while (in_.size() >= sizeof(FrameHead)) {
-    FrameHead head;
-    std::memcpy(&head, in_.data(), sizeof head);
-    if (head.number != frames_received_) return refuse("a frame out of its turn");
-    const bool has_stride = head.stride != 0 && head.kind != FrameKind::kPackets;
-    if (head.bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
-    if (in_.size() < sizeof head + head.bytes) break;
-    if (const char* const why = sink->take(*this, head, in_.data() + sizeof head)) return refuse(why);
-    *took = true;
-    ++frames_received_;
-    in_.taken(sizeof head + head.bytes);
-  }
+bool Link::next_head(FrameHead* head) noexcept {
+  drop_run();
+  if (refused() != nullptr || in_.size() < sizeof *head) return false;
+  std::memcpy(head, in_.data(), sizeof *head);
+  if (head->number != frames_received_) return refuse("a frame out of its turn");
+  const bool has_stride = head->stride != 0 && head->kind != FrameKind::kPackets;
+  if (head->bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
+  head->slot += taken_slots_;
+  head->bytes -= taken_bytes_;
   return true;
+}
+
+bool Link::has_frame() noexcept {
+  FrameHead head{};
+  return next_head(&head) && in_.size() >= sizeof head + taken_bytes_ + head.bytes;
+}
+
+bool Link::give_frame(FrameSink* sink) noexcept {
+  FrameHead head{};
+  (void)next_head(&head);
+  if (const char* const why = sink->take(*this, head, in_.data() + sizeof head + taken_bytes_)) return refuse(why);
+  end_frame(head);
+  return true;
+}
+
+bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const uint8_t** run) noexcept {
+  *run = nullptr;
+  FrameHead head{};
+  while (next_head(&head)) {
+    const bool goes_on = head.kind == FrameKind::kPackets && head.slot == wanted.slot && head.epoch == wanted.epoch &&
+                         wanted.bytes == (head.stride == 0 ? head.bytes : std::min(head.bytes, wanted.whole_bytes));
+    if (!goes_on) {
+      if (!has_frame()) break;
+      if (!give_frame(sink)) return false;
+      *took = true;
+      continue;
+    }
+    if (!is_checked_) {
+      if (const char* const why = sink->check(*this, head)) return refuse(why);
+      is_checked_ = true;
+    }
+    if (in_.size() < sizeof head + taken_bytes_ + wanted.bytes) break;
+    *run = in_.data() + sizeof head + taken_bytes_;
+    run_in_use_ = wanted.bytes;
+    break;
+  }
+  return refused() == nullptr;
+}
+
+void Link::drop_run() noexcept {
+  if (run_in_use_ == 0) return;
+  const uint32_t bytes = std::exchange(run_in_use_, 0);
+  FrameHead head{};
+  (void)next_head(&head);
+  if (bytes == head.bytes) return end_frame(head);
+  taken_bytes_ += bytes;
+  taken_slots_ += head.stride;
+}
+
+// head: of what is left of the frame.
+void Link::end_frame(const FrameHead& head) noexcept {
+  in_.taken(sizeof head + taken_bytes_ + head.bytes);
+  ++frames_received_;
+  taken_bytes_ = taken_slots_ = 0;
+  is_checked_ = false;
 }
 
 }  // namespace nvrar::link

@@ -17,6 +17,14 @@
 
 namespace nvrar::link {
 
+// A run of packets as its receiver expects it; whole_bytes: of a whole run of this kind of packets.
+struct WantedRun {
+  uint64_t slot;
+  uint64_t epoch;
+  uint32_t bytes;
+  uint32_t whole_bytes;
+};
+
 class Link {
  public:
   // The ciphers are null if the link is not encrypted.
@@ -52,9 +60,25 @@ class Link {
   // What was wrong with what the peer sent, if the link has ended because of that; else null.
   const char* refused() const noexcept { return refused_.load(std::memory_order_acquire); }
 
-  // Gives what has arrived to the sink; one thread at a time. False: the link has ended, after which it is not called
-  // again.
+  // The functions of receiving are called by one thread at a time. False: the link has ended, after which none of them
+  // is called again.
+
+  // Gives what has arrived to the sink.
   bool receive(FrameSink* sink, bool* took) noexcept;
+  // Receives what has arrived, but gives nothing to the sink; *more: there may be more.
+  bool fill(bool* more) noexcept;
+  // Gives frames that were received to the sink until it has had them all, or stop() is true.
+  template <class Stop>
+  bool give(FrameSink* sink, bool* took, Stop stop) noexcept {
+    while (has_frame() && !stop()) {
+      if (!give_frame(sink)) return false;
+      *took = true;
+    }
+    return refused() == nullptr;
+  }
+  // If what was received goes on with this run of packets, takes it past the sink: *run is its payload, until any
+  // function of receiving is called. Frames before it are given to the sink. Else *run is null.
+  bool take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const uint8_t** run) noexcept;
 
  private:
   static constexpr size_t kNoFrame = ~size_t{0};
@@ -71,7 +95,14 @@ class Link {
   void seal() noexcept;
   // Decrypts what has arrived; false: it is not what the peer has sent. Throws std::bad_alloc.
   bool open();
-  bool parse(FrameSink* sink, bool* took) noexcept;
+  // Whether the next frame, or what is left of it, has arrived whole.
+  bool has_frame() noexcept;
+  // The head of the next frame, or of what is left of it. False: it has not arrived, or is impossible and refused.
+  bool next_head(FrameHead* head) noexcept;
+  bool give_frame(FrameSink* sink) noexcept;
+  void end_frame(const FrameHead& head) noexcept;
+  // What take_run() gave is used no more.
+  void drop_run() noexcept;
 
   const uint32_t peer_;
   const FileDescriptor socket_;
@@ -96,6 +127,12 @@ class Link {
   ByteQueue in_;      // frames
   ByteQueue unread_;  // encrypted records
   uint32_t frames_received_ = 0;
+  // Of the frame whose runs are taken one by one: what was taken before, in bytes and slots, and the run that is in
+  // use.
+  uint32_t taken_bytes_ = 0;
+  uint32_t taken_slots_ = 0;
+  uint32_t run_in_use_ = 0;
+  bool is_checked_ = false;
 };
 
 }  // namespace nvrar::link

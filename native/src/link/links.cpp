@@ -107,6 +107,22 @@ void Links::hand_over() noexcept {
   (void)::eventfd_write(wake_.get(), 1);
 }
 
+// What was received is taken first: nothing would wake a thread for it.
+void Links::let_go() noexcept {
+  if (!held_) return;
+  bool took = false;
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (!link->has_ended() && !link->give(sink_, &took, [] { return false; })) broke(link.get());
+  }
+  held_ = false;
+  receive_mutex_.unlock();
+}
+
+void Links::look_in_call() noexcept {
+  bool took = false;
+  if (hold()) look_locked(&took);
+}
+
 bool Links::look() noexcept {
   const std::unique_lock lock(receive_mutex_, std::try_to_lock);
   bool took = false;
@@ -115,7 +131,8 @@ bool Links::look() noexcept {
 }
 
 void Links::catch_up() noexcept {
-  const std::lock_guard lock(receive_mutex_);
+  if (!held_) receive_mutex_.lock();
+  held_ = true;
   bool took = true;
   for (int i = 0; took && i < kLooksToCatchUp; ++i) {
     took = false;
@@ -123,15 +140,38 @@ void Links::catch_up() noexcept {
   }
 }
 
+void Links::fill(uint32_t rank) noexcept {
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link->is_behind()) link->flush();
+  }
+  Link* const link = by_rank_[rank];
+  bool more = false;
+  if (!link->has_ended() && hold() && !link->fill(&more)) broke(link);
+}
+
+const uint8_t* Links::take_run(uint32_t rank, const WantedRun& wanted) noexcept {
+  Link* const link = by_rank_[rank];
+  const uint8_t* run = nullptr;
+  bool took = false;
+  if (!link->has_ended() && hold() && !link->take_run(wanted, sink_, &took, &run)) broke(link);
+  return run;
+}
+
 void Links::look_locked(bool* took) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
     if (link->has_ended()) continue;
     if (link->is_behind()) link->flush();
-    if (link->receive(sink_, took)) continue;
-    link->end();
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
-    sink_->broke(link->peer());
+    if (!link->receive(sink_, took)) broke(link.get());
   }
+}
+
+// The link has ended, or what came over it was refused. What came before, a goodbye perhaps, still counts.
+void Links::broke(Link* link) noexcept {
+  bool took = false;
+  (void)link->give(sink_, &took, [] { return false; });
+  link->end();
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  sink_->broke(link->peer());
 }
 
 void Links::run() noexcept {

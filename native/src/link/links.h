@@ -42,18 +42,48 @@ class Links {
 
   // From a call's begin to its end the calling thread takes what arrives, whenever it waits.
   void begin_call() noexcept { caller_takes_.store(true, std::memory_order_relaxed); }
-  void end_call() noexcept { caller_takes_.store(false, std::memory_order_relaxed); }
+  void end_call() noexcept {
+    let_go();
+    caller_takes_.store(false, std::memory_order_relaxed);
+  }
   // Before the calling thread sleeps, and after it: meanwhile the thread of the links takes what arrives.
   void hand_over() noexcept;
   void take_back() noexcept { begin_call(); }
-  // Takes what has arrived, and goes on with what is left to send. Never blocks. Returns whether frames were taken: a
-  // thread that is not the member's must then wake the member, as settled() does.
-  bool look() noexcept;
+
+  // The next ones are for the calling thread in a call. None of them blocks.
+
+  // Takes what has arrived, and goes on with what is left to send.
+  void look_in_call() noexcept;
   // The same, and waits for another thread that is looking.
   void catch_up() noexcept;
+  // Receives what has arrived from this rank, which the next two then find, and goes on with what is left to send.
+  void fill(uint32_t rank) noexcept;
+  // Takes what was received from this rank until stop() is true. Returns whether it is.
+  template <class Stop>
+  bool take_until(uint32_t rank, Stop stop) noexcept {
+    Link* const link = by_rank_[rank];
+    bool took = false;
+    if (!link->has_ended() && hold() && !link->give(sink_, &took, stop)) broke(link);
+    return stop();
+  }
+  // The payload of this run if it is what this rank sent next, and null otherwise. It can be used until any of these
+  // functions is called for this rank, or one for all.
+  const uint8_t* take_run(uint32_t rank, const WantedRun& wanted) noexcept;
+  // Lets other threads look.
+  void let_go() noexcept;
+
+  // Takes what has arrived. Never blocks. Returns whether frames were taken: a thread that is not the member's must
+  // then wake the member, as settled() does.
+  bool look() noexcept;
 
  private:
+  // Whether the calling thread alone receives. It keeps that from the first time that it needs it until let_go().
+  bool hold() noexcept {
+    if (!held_) held_ = caller_takes_.load(std::memory_order_relaxed) && receive_mutex_.try_lock();
+    return held_;
+  }
   void look_locked(bool* took) noexcept;
+  void broke(Link* link) noexcept;
   void run() noexcept;
 
   Listener listener_;
@@ -64,6 +94,7 @@ class Links {
   FileDescriptor wake_;  // an eventfd, which ends the thread's waits
   std::thread thread_;
   std::mutex receive_mutex_;
+  bool held_ = false;  // by the calling thread
   std::atomic<bool> caller_takes_{false};
   std::atomic<bool> ends_{false};
   bool left_ = false;  // whether goodbye was said

@@ -78,13 +78,22 @@ NVRAR_HD Peers header_peers(const Launch& launch) {
   return launch.topology().is_large() ? Peers::of_node(launch) : Peers::all(launch);
 }
 
+// Whether a peer gets its header before the data. A Port for which this may be says so by a function of this name.
 template <class Port>
-NVRAR_HD void send_headers(Port& port, const Launch& launch) {
+NVRAR_HD constexpr bool gets_header_first(const Port&, uint32_t) {
+  return kHeadersFirst;
+}
+
+// first: to the peers that get it before the data; else to the others.
+template <class Port>
+NVRAR_HD void send_headers(Port& port, const Launch& launch, bool first) {
   if (port.worker() != 0) return;
   const Peers peers = header_peers(launch);
   const uint64_t slot = RingLayout::header_slot(launch.epoch, peers.self);
   const Packet packet = header_packet(launch.header_hash, launch.epoch);
-  for (uint32_t i = 0; i < peers.count(); ++i) port.put(peers[i], slot, packet);
+  for (uint32_t i = 0; i < peers.count(); ++i) {
+    if (gets_header_first(port, peers[i]) == first) port.put(peers[i], slot, packet);
+  }
 }
 
 // The rank of a node that tells one rank of the other node, and hears from it.
@@ -175,9 +184,9 @@ NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
 template <bool kWithinNode = false, class Port, class SendData>
 NVRAR_HD void send_phase(Port& port, const Launch& launch, SendData send_data) {
   if (planted(Defect::kPollsFirst)) (void)check_headers(port, launch);
-  if (kHeadersFirst) send_headers(port, launch);
+  send_headers(port, launch, true);
   send_data();
-  if (!kHeadersFirst) send_headers(port, launch);
+  send_headers(port, launch, false);
   if (kWithinNode) {
     port.sent_within_node();
   } else {
