@@ -1,5 +1,6 @@
 #include "link/candidate.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -29,10 +30,29 @@ Digest proof(const Identity& self, const char* role, const Hello& hello, const u
       {{reinterpret_cast<const uint8_t*>(role), std::strlen(role)}, bytes_of(hello), {nonce, kLinkNonceBytes}});
 }
 
+void set(int fd, int level, int name, int value) noexcept { (void)::setsockopt(fd, level, name, &value, sizeof value); }
+
+// BBR sends by a timer, and the bursts of a group wait for it longer than they travel (decision 14). Cubic is what
+// Linux takes by itself; reno every process may take.
+void send_unpaced(int fd) noexcept {
+  char name[16] = {};  // as long as names can be
+  socklen_t bytes = sizeof name;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0 || std::strcmp(name, "bbr") != 0) return;
+  for (const char* const other : {"cubic", "reno"}) {
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other, static_cast<socklen_t>(std::strlen(other))) == 0) return;
+  }
+}
+
 }  // namespace
 
+// An accepted connection has the settings of the socket that listens.
 FileDescriptor new_link_socket(int family) {
-  return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return socket;
+  set(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  send_unpaced(socket.get());
+  return socket;
 }
 
 Candidate Candidate::dialed(const Identity& self, const Remote& remote) {

@@ -1,6 +1,5 @@
 #include "link/meeting.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -26,13 +25,6 @@ constexpr uint64_t kRedialNs = kNsPerSecond / 10;
 constexpr uint64_t kDialNs = 5 * kNsPerSecond;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
-
-void set(int fd, int level, int name, int value) { (void)::setsockopt(fd, level, name, &value, sizeof value); }
-
-void make_link(int fd) {
-  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
 
 // A remote rank until there is a link to it.
 struct Awaited {
@@ -105,8 +97,7 @@ class Meeting {
         state = Candidate::State::kFailed;
       }
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
-        Connection& link = links_.emplace(rank, at->take(self_)).first->second;
-        make_link(link.socket.get());
+        links_.emplace(rank, at->take(self_));
       } else if (state == Candidate::State::kFailed && at->is_dialed()) {
         Awaited& awaited = awaited_.at(rank);
         awaited.dials = false;
@@ -127,7 +118,9 @@ class Meeting {
                                              (first.why.empty() ? ": no answer" : ": " + first.why)
                                        : them + " (" + first.remote.address.text() + ") has not reached " + us +
                                              " at " + listener_.address().text();
-    if (awaited_.size() > 1) text += ", nor are " + std::to_string(awaited_.size() - 1) + " more ranks linked";
+    if (const size_t more = awaited_.size() - 1; more != 0) {
+      text += more == 1 ? ", and 1 more rank is not linked" : ", and " + std::to_string(more) + " more are not linked";
+    }
     return text + "; a firewall between the hosts or an address of another network are the usual causes";
   }
 
@@ -147,7 +140,8 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     const SocketAddress address(made.address_);
     made.socket_ = new_link_socket(address.family());
     // Links that have ended keep their port busy for a minute otherwise, and a new group could not have it.
-    if (made.socket_) set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    const int on = 1;
+    if (made.socket_) (void)::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (made.socket_ && ::bind(made.get(), address.get(), address.bytes) == 0 && ::listen(made.get(), kBacklog) == 0) {
       break;
     }

@@ -3,6 +3,7 @@
 #include "link/meeting.h"
 
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -89,12 +90,28 @@ class Party {
   std::future<Outcome> outcome_;
 };
 
+// Small messages leave at once, and none waits for a timer of BBR.
+void expect_settings(int fd) {
+  int on = 0;
+  socklen_t bytes = sizeof on;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &bytes), 0);
+  EXPECT_NE(on, 0);
+  EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &bytes), 0);
+  EXPECT_NE(on, 0);
+  char congestion_control[16] = {};
+  bytes = sizeof congestion_control;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion_control, &bytes), 0);
+  EXPECT_STRNE(congestion_control, "bbr");
+}
+
 // Both ends are of one connection.
 void expect_linked(const link::Connection& a, const link::Connection& b) {
   ASSERT_TRUE(a.socket && b.socket);
   EXPECT_EQ(a.send_key, b.receive_key);
   EXPECT_EQ(a.receive_key, b.send_key);
   EXPECT_NE(a.send_key, a.receive_key);
+  expect_settings(a.socket.get());
+  expect_settings(b.socket.get());
   Socket one(FileDescriptor(::dup(a.socket.get())));
   Socket two(FileDescriptor(::dup(b.socket.get())));
   const std::vector<uint8_t> sent = noise(100, 1);
@@ -366,8 +383,8 @@ TEST(Meeting, SaysWhichRankHasNotComeAndWhere) {
   EXPECT_EQ(outcome.error,
             std::to_string(NVRAR_SYSTEM) + " rank 1 (" + nobody.address().text() + ") has not reached rank 0 at " +
                 listener.address().text() +
-                ", nor are 1 more ranks linked; a firewall between the hosts or an address of another network are the "
-                "usual causes");
+                ", and 1 more rank is not linked; a firewall between the hosts or an address of another network are "
+                "the usual causes");
   EXPECT_GT(outcome.seconds, 0.29);
   EXPECT_LT(outcome.seconds, 0.6);
 }
