@@ -1,5 +1,6 @@
-// Fuzzes what a linked rank sends: any bytes, in any pieces. A model of its own says what each frame may do; the rings
-// hold exactly that, and the first frame that is refused ends the link.
+// Fuzzes what a linked rank sends: any bytes, in any pieces, while any runs are taken past the rings. A model of its
+// own says what each frame may do; the rings, with the runs that were taken, hold exactly that, and the first frame
+// that is refused ends the link.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 #include <sys/socket.h>
@@ -70,6 +71,17 @@ std::vector<Use> uses_of(const protocol::RingLayout& layout) {
   return uses;
 }
 
+void store_packets(Words* rings, Use::Kind kind, uint64_t slot, const uint8_t* payload, uint64_t bytes,
+                   uint64_t epoch) {
+  const uint64_t packet_bytes = kind == Use::kSentinel ? 16 : 8;
+  for (uint64_t at = 0; at < bytes; at += packet_bytes, ++slot) {
+    Words words{0, kind == Use::kSentinel ? 0 : epoch};
+    std::memcpy(&words, payload + at, std::min(packet_bytes, bytes - at));
+    if (kind == Use::kSentinel && words.high >> 32 == 0xFFFFFFFF) words.high -= uint64_t{1} << 32;
+    rings[slot] = words;
+  }
+}
+
 // What the rank that receives should do.
 class Expected {
  public:
@@ -87,12 +99,24 @@ class Expected {
               head.bytes > link::kMostPayloadBytes;
       if (ended || waiting_.size() - at - sizeof head < head.bytes) break;
       ended = !does(head, waiting_.data() + at + sizeof head);
+      if (ended) break;
       ++frames_;
       at += sizeof head + head.bytes;
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(at));
   }
 
+  // With the first bytes of a frame of which no more was used.
+  std::vector<Words> rings(uint64_t bytes) const {
+    std::vector<Words> rings = rings_;
+    if (bytes != 0) {
+      FrameHead head;
+      std::memcpy(&head, waiting_.data(), sizeof head);
+      const Use::Kind kind = (*uses_)[head.slot].kind;
+      store_runs(rings.data(), kind, head, waiting_.data() + sizeof head, bytes);
+    }
+    return rings;
+  }
   const std::vector<Words>& rings() const { return rings_; }
   uint32_t frames() const { return frames_; }
 
@@ -150,22 +174,16 @@ class Expected {
       return true;
     };
     const bool header = by_8 == 1 && all(head.slot, 1, {Use::kHeader, parity, source_});
-    if (header || all_packets(by_8, {Use::kEpoch, parity})) {
-      for (uint64_t i = 0; i < by_8; ++i) {
-        Words& words = rings_[slot_of(i)];
-        words = {0, head.epoch};
-        std::memcpy(&words.low, payload + 8 * i, std::min<uint64_t>(8, head.bytes - 8 * i));
-      }
-      return true;
-    }
-    if (!all_packets(by_16, {Use::kSentinel, parity})) return false;
-    for (uint64_t i = 0; i < by_16; ++i) {
-      Words words{0, 0};
-      std::memcpy(&words, payload + 16 * i, std::min<uint64_t>(16, head.bytes - 16 * i));
-      if (words.high >> 32 == 0xFFFFFFFF) words.high -= uint64_t{1} << 32;
-      rings_[slot_of(i)] = words;
-    }
+    const bool by_epoch = header || all_packets(by_8, {Use::kEpoch, parity});
+    if (!by_epoch && !all_packets(by_16, {Use::kSentinel, parity})) return false;
+    store_runs(rings_.data(), by_epoch ? Use::kEpoch : Use::kSentinel, head, payload, head.bytes);
     return true;
+  }
+  static void store_runs(Words* rings, Use::Kind kind, const FrameHead& head, const uint8_t* payload, uint64_t bytes) {
+    const uint64_t run_bytes = head.stride == 0 ? bytes : 32 * (kind == Use::kSentinel ? 16 : 8);
+    for (uint64_t at = 0, slot = head.slot; at < bytes; at += run_bytes, slot += head.stride) {
+      store_packets(rings, kind, slot, payload + at, std::min(run_bytes, bytes - at), head.epoch);
+    }
   }
   bool numbered(const FrameHead& head, const uint8_t* payload) {
     const uint64_t packets = head.bytes / 8;
@@ -260,10 +278,54 @@ void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source
     out->push_back(i < first.size() ? first[i] : rest);
 }
 
+// Gives the rings what arrives, and knows how much of a frame was taken past them.
+class Taker : public link::FrameSink {
+ public:
+  explicit Taker(cpu::RemoteRanks* remote) : remote_(remote) {}
+
+  const char* check(link::Link& from, const FrameHead& head) noexcept override {
+    const char* const why = remote_->check(from, head);
+    require(taken_ == 0, "a frame is checked once");
+    left_ = why == nullptr ? head.bytes : 0;
+    return why;
+  }
+  const char* take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept override {
+    require(taken_ == 0 || left_ == head.bytes, "what is left of a frame follows what was taken");
+    const char* const why = remote_->take(from, head, payload);
+    if (why == nullptr) taken_ = 0;
+    return why;
+  }
+  void broke(uint32_t /*source*/) noexcept override {}
+  void settled() noexcept override {}
+
+  void took(uint32_t bytes) {
+    require(bytes <= left_, "a run is of its frame");
+    left_ -= bytes;
+    taken_ = left_ == 0 ? 0 : taken_ + bytes;
+  }
+  // Of a frame that has not ended.
+  uint32_t taken() const { return taken_; }
+
+ private:
+  cpu::RemoteRanks* remote_;
+  uint32_t taken_ = 0;
+  uint32_t left_ = 0;
+};
+
+// Runs that the rank waits for, one after the other.
+struct Wanted {
+  Use::Kind kind = Use::kNothing;
+  uint64_t slot = 0;
+  uint64_t stride = 0;
+  uint32_t bytes = 0;
+  uint32_t runs = 0;
+};
+
 class Attempt {
  public:
   Attempt(Stage& stage, FuzzedDataProvider& input)
       : stage_(stage),
+        taker_(&stage.remote),
         source_(input.ConsumeIntegralInRange<uint32_t>(1, kWorld - 1)),
         expected_(&stage.uses, source_, stage.pristine) {
     int ends[2];
@@ -277,7 +339,7 @@ class Attempt {
 
   void run(FuzzedDataProvider& input) {
     while (input.remaining_bytes() != 0 && given_ < kMostBytes) {
-      switch (input.ConsumeIntegralInRange(0, 7)) {
+      switch (input.ConsumeIntegralInRange(0, 8)) {
         case 0:
           enter(expected_.epoch + 1);
           break;
@@ -292,6 +354,9 @@ class Attempt {
         case 3:
           give(std::min(waiting_.size(), input.ConsumeIntegralInRange<size_t>(0, 128)));
           break;
+        case 8:
+          want(input);
+          break;
         default:
           append_frame(input, stage_, source_, expected_, frames_waiting_++, &waiting_);
           break;
@@ -304,6 +369,7 @@ class Attempt {
 
  private:
   void enter(uint64_t epoch) {
+    wanted_ = {};
     expected_.epoch = epoch;
     stage_.remote.enter(epoch);
   }
@@ -316,22 +382,61 @@ class Attempt {
       require(::send(far_.get(), waiting_.data() + sent, part, MSG_NOSIGNAL) == static_cast<ssize_t>(part),
               "a socket takes an attempt");
       expected_.take(waiting_.data() + sent, part);
-      receive();
+      take_runs();
+      if (!has_ended_) receive();
       sent += part;
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
     require_as_expected();
   }
+  void want(FuzzedDataProvider& input) {
+    wanted_.kind = input.ConsumeBool() ? Use::kEpoch : Use::kSentinel;
+    const PacketKind kind = wanted_.kind == Use::kEpoch ? PacketKind::kEpoch : PacketKind::kSentinel;
+    const uint64_t begin = stage_.layout.area_begin(kind, expected_.epoch % 2, Hop::kData);
+    const uint64_t slots = stage_.layout.hops() * stage_.layout.area_slots(kind);
+    const auto from = input.ConsumeIntegralInRange<uint64_t>(0, slots - 32);
+    wanted_.slot = begin + (input.ConsumeBool() ? from : from / 32 * 32);
+    wanted_.stride = input.PickValueInArray<uint64_t>({32, 64, 96});
+    wanted_.bytes = input.ConsumeBool() ? run_bytes() : input.ConsumeIntegralInRange(1u, run_bytes());
+    wanted_.runs = std::min<uint32_t>(input.ConsumeIntegralInRange(1u, 40u),
+                                      static_cast<uint32_t>((begin + slots - 32 - wanted_.slot) / wanted_.stride + 1));
+  }
+  uint32_t run_bytes() const { return wanted_.kind == Use::kEpoch ? 256 : 512; }
+  // Stores what it takes where it would have been.
+  void take_runs() {
+    bool more = true;
+    while (more) {
+      if (!link_->fill(&more)) return ended();
+      for (; wanted_.runs != 0; --wanted_.runs, wanted_.slot += wanted_.stride) {
+        const uint8_t* run = nullptr;
+        bool took = false;
+        if (!link_->take_run({wanted_.slot, expected_.epoch, wanted_.bytes, run_bytes()}, &taker_, &took, &run)) {
+          return ended();
+        }
+        if (run == nullptr) break;
+        taker_.took(wanted_.bytes);
+        store_packets(static_cast<Words*>(static_cast<void*>(stage_.segments.rings(0))), wanted_.kind, wanted_.slot,
+                      run, wanted_.bytes, expected_.epoch);
+      }
+    }
+  }
   void receive() {
     bool took = false;
-    if (link_->receive(&stage_.remote, &took)) return;
-    has_ended_ = true;  // as Links does
+    if (!link_->receive(&taker_, &took)) ended();
+  }
+  void ended() {  // as Links does
+    has_ended_ = true;
+    bool took = false;
+    (void)link_->give(&taker_, &took, [] { return false; });
     link_->end();
     stage_.remote.broke(source_);
   }
   void require_as_expected() {
     require(has_ended_ == expected_.ended, "a link ends with the first frame that is refused, and not before");
-    require(std::memcmp(stage_.segments.rings(0), expected_.rings().data(), stage_.layout.total_bytes()) == 0,
+    const auto holds = [&](const std::vector<Words>& rings) {
+      return std::memcmp(stage_.segments.rings(0), rings.data(), stage_.layout.total_bytes()) == 0;
+    };
+    require(taker_.taken() == 0 ? holds(expected_.rings()) : holds(expected_.rings(taker_.taken())),
             "the rings hold what the frames allow");
     const bool breaks = has_ended_ && !expected_.closed;
     require((stage_.segments.poisoned().status != NVRAR_OK) == (expected_.poisoned || breaks),
@@ -358,6 +463,8 @@ class Attempt {
   }
 
   Stage& stage_;
+  Taker taker_;
+  Wanted wanted_;
   uint32_t source_;
   Expected expected_;
   FileDescriptor far_;

@@ -103,7 +103,7 @@ std::string describe_activities(const std::vector<RankActivity>& ranks) {
   size_t untold = ranks.size();
   for (const Clause& clause : clauses) {
     if (&clause - clauses.data() == kMostClauses)
-      return text + ", " + std::to_string(untold) + " other ranks elsewhere";
+      return text + ", " + (untold == 1 ? "1 other rank" : std::to_string(untold) + " other ranks") + " elsewhere";
     untold -= clause.ranks.size();
     const std::string& full = clause.ranks.size() == 1 ? clause.singular : clause.plural;
     const bool brief = verb_said && !clause.short_form.empty();

@@ -1,5 +1,5 @@
 // The Port of the CPU backend (protocol/launch.h describes Ports): one thread of one rank, with the peers' rings
-// mapped. A run stays in memory: in the user's buffer, or in the slots in which it arrived.
+// mapped. A run stays in memory: in the user's buffer, in the slots in which it arrived, or where a link received it.
 #ifndef NVRAR_CPU_CPU_PORT_H
 #define NVRAR_CPU_CPU_PORT_H
 
@@ -297,7 +297,8 @@ class CpuPort {
     }
     past_slots_ |= 1u << i;
     // While this rank waits for the next source, the link may put something else in its place.
-    const bool is_last = i + 1 == sources.count || (i + 2 == sources.count && i + 1 == sources.own);
+    const bool is_last = i + 1 == sources.count || (i + 2 == sources.count && i + 1 == sources.own) ||
+                         protocol::planted(protocol::Defect::kKeptRun);
     if (!is_last || bytes % kVectorBytes != 0) {
       if (bytes % kVectorBytes != 0) std::memset(room_[i] + bytes / kVectorBytes * kVectorBytes, 0, kVectorBytes);
       run = static_cast<const uint8_t*>(std::memcpy(room_[i], run, bytes));

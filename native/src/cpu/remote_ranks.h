@@ -1,5 +1,6 @@
-// The ranks of a group that are on other hosts, as one member sees them: what they send is stored into its rings as if
-// they had mapped them, and what they are doing is kept in the control blocks that stand for theirs.
+// The ranks of a group that are on other hosts, as one member sees them: what they send, but for runs that a call takes
+// from their link, is stored into its rings as if they had mapped them, and what they are doing is kept in the control
+// blocks that stand for theirs.
 #ifndef NVRAR_CPU_REMOTE_RANKS_H
 #define NVRAR_CPU_REMOTE_RANKS_H
 

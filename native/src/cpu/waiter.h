@@ -137,7 +137,7 @@ class Waiter {
   uint64_t yield_ns_ = 0;
   uint64_t first_miss_ns_ = 0;
   uint32_t spins_ = 0;
-  uint32_t looks_ = 0;  // instead of spins, where there are links
+  uint32_t looks_ = 0;  // at links, instead of spins, for packets that come over one
   uint64_t ask_ns_ = 0;
   uint64_t asked_ = 0;  // how often in this wait
   link::Links* links_ = nullptr;

@@ -31,7 +31,8 @@ constexpr uint32_t kMostPayloadBytes = 16384;
 
 class Link;
 
-// Takes what arrives on the links of a member. One thread at a time calls it.
+// Takes what arrives on the links of a member, but for runs that are taken from a link itself, and which it checks. One
+// thread at a time calls it.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;

@@ -287,6 +287,9 @@ void Link::drop_run() noexcept {
   const uint32_t bytes = std::exchange(run_in_use_, 0);
   FrameHead head{};
   (void)next_head(&head);
+#if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
+  std::memset(in_.at(sizeof head + taken_bytes_), 0xDD, bytes);
+#endif
   if (bytes == head.bytes) return end_frame(head);
   taken_bytes_ += bytes;
   taken_slots_ += head.stride;

@@ -64,9 +64,9 @@ NVRAR_HD Packet header_packet(uint32_t hash, uint64_t epoch) {
 // Whether the rank that sent this header is in the same call.
 NVRAR_HD bool is_same_call(const Packet& header, uint32_t hash) { return header[0] == hash; }
 
-// Headers follow the data. On a host with total store order, a header then shows that the data has arrived, too, so a
-// receiver that shares its core with the sender wakes only once. Nothing may depend on this order: device memory does
-// not keep it, and a test build sends the headers first.
+// Headers follow the data, but over links. On a host with total store order, a header then shows that the data has
+// arrived, too, so a receiver that shares its core with the sender wakes only once. Nothing may depend on this order:
+// device memory does not keep it, and a test build sends the headers first.
 #if defined(NVRAR_TEST_ADVERSE)
 constexpr bool kHeadersFirst = true;
 #else

@@ -110,8 +110,8 @@ NVRAR_HD uint64_t block_slot(const Launch& launch, PacketKind kind, const Hierar
   return launch.layout.slot(kind, launch.epoch, Hop::kExchange, run);
 }
 
-// Sends the sum of this rank's block to the owners that take it, and to this rank itself: packets of sums may change
-// the payload of a NaN, and all owners combine the same bits.
+// Sends the sum of this rank's block to the owners that take it, and to this rank itself. Packets of sums may change
+// the payload of a NaN, which no result keeps.
 template <class Packets, class Port>
 NVRAR_HD void give_block(Port& port, const Launch& launch, const HierarchicalRuns& slices, uint64_t j, uint32_t level,
                          const typename Port::Partial& sum, uint32_t bytes) {

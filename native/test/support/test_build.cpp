@@ -38,6 +38,7 @@ constexpr Named kDefects[] = {
     {"ignored_poison", Defect::kIgnoredPoison},
     {"dropped_rest", Defect::kDroppedRest},
     {"ignored_credit", Defect::kIgnoredCredit},
+    {"kept_run", Defect::kKeptRun},
 };
 
 TestBuild from_environment() {

@@ -278,6 +278,8 @@ TEST(Report, OfTheLargestGroupIsShort) {
   EXPECT_NE(sentence.find("rank 7 in allReduce #41 float32[8] SUM, 504 other ranks elsewhere"), std::string::npos)
       << sentence;
   EXPECT_LT(sentence.size(), 1024u);
+  ranks.resize(9);
+  EXPECT_NE(describe_activities(ranks).find("SUM, 1 other rank elsewhere"), std::string::npos);
 }
 
 nvrar_call numbered(uint64_t sequence) {

@@ -1,0 +1,257 @@
+// The receiving end of a link: runs that are taken past the sink while their frames arrive in any pieces.
+#include "link/link.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nvrar::test {
+namespace {
+
+using link::Cipher;
+using link::FrameHead;
+using link::FrameKind;
+using link::Link;
+using link::WantedRun;
+using Bytes = std::vector<uint8_t>;
+
+constexpr uint64_t kEpoch = 7;
+constexpr uint32_t kRunBytes = 512;
+constexpr uint64_t kStride = 64;
+constexpr uint64_t kSlot = 1000;
+
+std::pair<FileDescriptor, FileDescriptor> connection() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) ADD_FAILURE() << "no pair of sockets";
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::unique_ptr<Cipher> cipher(bool encrypted, bool seals) {
+  return encrypted ? std::make_unique<Cipher>(Digest{1, 2, 3}, seals) : nullptr;
+}
+
+Bytes payload(size_t count, uint8_t first = 0) {
+  Bytes bytes(count);
+  std::iota(bytes.begin(), bytes.end(), first);
+  return bytes;
+}
+
+// Writes down what it is given; refuses packets for one slot.
+struct Sink : link::FrameSink {
+  struct Frame {
+    FrameHead head;
+    Bytes payload;
+  };
+  std::vector<Frame> frames;
+  std::vector<FrameHead> checked;
+  uint64_t bad_slot = ~uint64_t{0};
+
+  const char* check(Link& /*from*/, const FrameHead& head) noexcept override {
+    checked.push_back(head);
+    return head.slot == bad_slot ? "a bad slot" : nullptr;
+  }
+  const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept override {
+    if (head.kind == FrameKind::kPackets && head.slot == bad_slot) return "a bad slot";
+    (void)from;
+    frames.push_back({head, {payload, payload + head.bytes}});
+    return nullptr;
+  }
+  void broke(uint32_t /*source*/) noexcept override {}
+  void settled() noexcept override {}
+};
+
+// A link and the bytes that another link has sent to it, of which it gets as many as a test lets arrive.
+class TakenRuns : public ::testing::TestWithParam<bool> {
+ protected:
+  // What a link sends by put().
+  template <class Put>
+  void sends(Put put) {
+    put(sender_);
+    sender_.flush();
+    Bytes room(size_t{1} << 20);
+    const ssize_t got = ::recv(wire_.get(), room.data(), room.size(), MSG_DONTWAIT);
+    ASSERT_GT(got, 0);
+    sent_.insert(sent_.end(), room.begin(), room.begin() + got);
+  }
+  void sends_runs(const Bytes& data, uint64_t slot = kSlot) {
+    sends([&](Link& link) {
+      for (size_t at = 0; at < data.size(); at += kRunBytes, slot += kStride) {
+        link.put_run(slot, kEpoch, data.data() + at,
+                     static_cast<uint32_t>(std::min<size_t>(kRunBytes, data.size() - at)));
+      }
+    });
+  }
+  void arrives(size_t count) {
+    ASSERT_EQ(::send(far_.get(), sent_.data() + arrived_, count, 0), static_cast<ssize_t>(count));
+    arrived_ += count;
+    bool more = true;
+    while (more) ASSERT_TRUE(link_->fill(&more));
+  }
+  void all_arrives() { arrives(sent_.size() - arrived_); }
+
+  // The run's payload, or nothing.
+  std::optional<Bytes> take(uint64_t slot, uint32_t bytes = kRunBytes, uint64_t epoch = kEpoch) {
+    const uint8_t* run = nullptr;
+    bool took = false;
+    is_whole_ = link_->take_run({slot, epoch, bytes, kRunBytes}, &sink_, &took, &run);
+    if (run == nullptr) return std::nullopt;
+    return Bytes(run, run + bytes);
+  }
+  void expect_runs(const Bytes& data, size_t first = 0) {
+    for (size_t at = first * kRunBytes; at < data.size(); at += kRunBytes) {
+      const size_t bytes = std::min<size_t>(kRunBytes, data.size() - at);
+      const auto run = take(kSlot + at / kRunBytes * kStride, static_cast<uint32_t>(bytes));
+      ASSERT_TRUE(run.has_value()) << "run " << at / kRunBytes;
+      EXPECT_EQ(*run,
+                Bytes(data.begin() + static_cast<ptrdiff_t>(at), data.begin() + static_cast<ptrdiff_t>(at + bytes)));
+    }
+  }
+  void give() {
+    bool took = false;
+    EXPECT_TRUE(link_->give(&sink_, &took, [] { return false; }));
+  }
+
+  const bool encrypted_ = GetParam();
+  std::pair<FileDescriptor, FileDescriptor> to_wire_ = connection();
+  FileDescriptor wire_ = std::move(to_wire_.first);
+  Link sender_{0, std::move(to_wire_.second), cipher(encrypted_, true), nullptr};
+  std::pair<FileDescriptor, FileDescriptor> to_link_ = connection();
+  FileDescriptor far_ = std::move(to_link_.first);
+  std::optional<Link> link_{std::in_place, 1, std::move(to_link_.second), nullptr, cipher(encrypted_, false)};
+  Sink sink_;
+  Bytes sent_;
+  size_t arrived_ = 0;
+  bool is_whole_ = true;
+};
+
+TEST_P(TakenRuns, AreThoseOfAllFramesInTheirOrder) {
+  const Bytes data = payload(2 * link::kMostPayloadBytes + 3 * kRunBytes + 100);
+  sends_runs(data);
+  all_arrives();
+  expect_runs(data);
+  EXPECT_TRUE(sink_.frames.empty());
+  EXPECT_EQ(sink_.checked.size(), 3u) << "each frame once, before its first run";
+}
+
+// A record is decrypted whole, so this link is not encrypted.
+class TakenPieces : public TakenRuns {};
+
+TEST_P(TakenPieces, AreTakenWhileTheRestOfTheirFrameIsUnderWay) {
+  const Bytes data = payload(3 * kRunBytes);
+  sends_runs(data);
+  const size_t head = sizeof(FrameHead);
+  arrives(head - 1);
+  EXPECT_FALSE(take(kSlot).has_value());
+  arrives(1 + kRunBytes - 1);
+  EXPECT_FALSE(take(kSlot).has_value()) << "a byte is missing";
+  arrives(1);
+  EXPECT_TRUE(take(kSlot).has_value());
+  EXPECT_FALSE(take(kSlot + kStride).has_value());
+  EXPECT_FALSE(take(kSlot + kStride).has_value()) << "asking again takes nothing";
+  arrives(kRunBytes + 1);
+  EXPECT_EQ(take(kSlot + kStride), Bytes(data.begin() + kRunBytes, data.begin() + 2 * kRunBytes));
+  all_arrives();
+  expect_runs(data, 2);
+  give();
+  EXPECT_TRUE(sink_.frames.empty());
+}
+
+TEST_P(TakenRuns, StayUntilTheLinkIsAskedAgain) {
+  const Bytes data = payload(2 * kRunBytes);
+  sends_runs(data);
+  all_arrives();
+  const uint8_t* run = nullptr;
+  bool took = false;
+  ASSERT_TRUE(link_->take_run({kSlot, kEpoch, kRunBytes, kRunBytes}, &sink_, &took, &run));
+  ASSERT_NE(run, nullptr);
+  sends_runs(payload(kRunBytes, 99), kSlot + 9);
+  EXPECT_EQ(Bytes(run, run + kRunBytes), Bytes(data.begin(), data.begin() + kRunBytes));
+  all_arrives();
+  expect_runs(data, 1);
+}
+
+TEST_P(TakenRuns, FollowTheFramesBeforeThemThatGoToTheSink) {
+  const Bytes header = payload(8);
+  sends([&](Link& link) {
+    link.put(FrameKind::kAsk, 0, 0, nullptr, 0);
+    link.put(FrameKind::kPackets, 3, kEpoch, header.data(), 8);
+  });
+  sends_runs(payload(kRunBytes));
+  all_arrives();
+  EXPECT_TRUE(take(kSlot).has_value());
+  ASSERT_EQ(sink_.frames.size(), 2u);
+  EXPECT_EQ(sink_.frames[0].head.kind, FrameKind::kAsk);
+  EXPECT_EQ(sink_.frames[1].payload, header);
+}
+
+// Such as a run of another source's slots, of another epoch, or of another size than the caller expects.
+TEST_P(TakenRuns, AreOnlyThoseThatAreWanted) {
+  const Bytes data = payload(kRunBytes);
+  for (const WantedRun& wanted :
+       {WantedRun{kSlot + 1, kEpoch, kRunBytes, kRunBytes}, WantedRun{kSlot, kEpoch + 1, kRunBytes, kRunBytes},
+        WantedRun{kSlot, kEpoch, kRunBytes - 8, kRunBytes}, WantedRun{kSlot, kEpoch, kRunBytes / 2, kRunBytes / 2}}) {
+    sends_runs(data);
+    all_arrives();
+    EXPECT_FALSE(take(wanted.slot, wanted.bytes, wanted.epoch).has_value());
+    ASSERT_EQ(sink_.frames.size(), 1u);
+    EXPECT_EQ(sink_.frames[0].payload, data);
+    sink_.frames.clear();
+  }
+}
+
+TEST_P(TakenRuns, WhatIsLeftOfTheirFrameGoesToTheSinkFromItsSlotOn) {
+  const Bytes data = payload(4 * kRunBytes + 24);
+  sends_runs(data);
+  sends([](Link& link) { link.put(FrameKind::kGoodbye, 0, 0, nullptr, 0); });
+  all_arrives();
+  ASSERT_TRUE(take(kSlot).has_value());
+  ASSERT_TRUE(take(kSlot + kStride).has_value());
+  give();
+  ASSERT_EQ(sink_.frames.size(), 2u);
+  const FrameHead& left = sink_.frames[0].head;
+  EXPECT_EQ(left.slot, kSlot + 2 * kStride);
+  EXPECT_EQ(left.stride, kStride);
+  EXPECT_EQ(left.epoch, kEpoch);
+  EXPECT_EQ(sink_.frames[0].payload, Bytes(data.begin() + 2 * kRunBytes, data.end()));
+  EXPECT_EQ(sink_.frames[1].head.kind, FrameKind::kGoodbye);
+}
+
+TEST_P(TakenRuns, OfAFrameThatIsRefusedAreNotUsed) {
+  sends_runs(payload(3 * kRunBytes));
+  all_arrives();
+  sink_.bad_slot = kSlot;
+  EXPECT_FALSE(take(kSlot).has_value());
+  EXPECT_FALSE(is_whole_);
+  EXPECT_STREQ(link_->refused(), "a bad slot");
+  bool took = false;
+  EXPECT_FALSE(link_->give(&sink_, &took, [] { return false; }));
+  EXPECT_TRUE(sink_.frames.empty());
+}
+
+TEST_P(TakenRuns, AreTakenToTheLastOneOfAPeerThatHasGone) {
+  const Bytes data = payload(3 * kRunBytes);
+  sends_runs(data);
+  sends([](Link& link) { link.put(FrameKind::kGoodbye, 0, 0, nullptr, 0); });
+  all_arrives();
+  far_ = FileDescriptor();
+  bool more = false;
+  EXPECT_FALSE(link_->fill(&more));
+  expect_runs(data);
+  give();
+  ASSERT_EQ(sink_.frames.size(), 1u);
+  EXPECT_EQ(sink_.frames[0].head.kind, FrameKind::kGoodbye);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfLinks, TakenPieces, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(OfLinks, TakenRuns, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Encrypted" : "Authenticated"; });
+
+}  // namespace
+}  // namespace nvrar::test
