@@ -118,6 +118,14 @@ class Expected {
     return rings;
   }
   const std::vector<Words>& rings() const { return rings_; }
+  // The frame that has not arrived whole was refused.
+  void refuse() {
+    FrameHead head;
+    require(!ended && waiting_.size() >= sizeof head, "a frame is refused for its head");
+    std::memcpy(&head, waiting_.data(), sizeof head);
+    const std::vector<uint8_t> any(head.bytes);
+    ended = !does(head, any.data());
+  }
   uint32_t frames() const { return frames_; }
 
   uint64_t epoch = 0;
@@ -287,6 +295,7 @@ class Taker : public link::FrameSink {
     const char* const why = remote_->check(from, head);
     require(taken_ == 0, "a frame is checked once");
     left_ = why == nullptr ? head.bytes : 0;
+    refused_ = why != nullptr;
     return why;
   }
   const char* take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept override {
@@ -305,9 +314,12 @@ class Taker : public link::FrameSink {
   }
   // Of a frame that has not ended.
   uint32_t taken() const { return taken_; }
+  // Whether the first run of a frame was refused, before the rest had to be there.
+  bool has_refused() const { return refused_; }
 
  private:
   cpu::RemoteRanks* remote_;
+  bool refused_ = false;
   uint32_t taken_ = 0;
   uint32_t left_ = 0;
 };
@@ -432,6 +444,7 @@ class Attempt {
     stage_.remote.broke(source_);
   }
   void require_as_expected() {
+    if (taker_.has_refused() && !expected_.ended) expected_.refuse();
     require(has_ended_ == expected_.ended, "a link ends with the first frame that is refused, and not before");
     const auto holds = [&](const std::vector<Words>& rings) {
       return std::memcmp(stage_.segments.rings(0), rings.data(), stage_.layout.total_bytes()) == 0;
