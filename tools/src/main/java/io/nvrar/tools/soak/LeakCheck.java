@@ -32,8 +32,15 @@ final class LeakCheck {
   /** Fewer samples than this say nothing about a slope. */
   private static final int TREND_SAMPLES = 12;
 
-  /** By process id, in the order of the first check. */
-  private final Map<Long, List<ProcessResources>> history = new LinkedHashMap<>();
+  /** By process, in the order of the first check. */
+  private final Map<Object, History> histories = new LinkedHashMap<>();
+
+  /**
+   * What a process held between rounds.
+   *
+   * @param pid for people only: a later process may get the pid of one that has ended
+   */
+  private record History(long pid, List<ProcessResources> samples) {}
 
   /** Returns the leaks, one sentence per process. */
   List<String> check(WorkerPool pool) throws InterruptedException {
@@ -48,8 +55,6 @@ final class LeakCheck {
   }
 
   private @Nullable String check(WorkerProcess worker) throws InterruptedException {
-    List<ProcessResources> earlier =
-        history.computeIfAbsent(worker.pid(), pid -> new ArrayList<>());
     String problem = "";
     for (int i = 0; i < TRIES; i++) {
       ProcessResources now;
@@ -58,14 +63,24 @@ final class LeakCheck {
       } catch (ExecutionException | TimeoutException e) {
         return "worker %d does not say what it holds: %s".formatted(worker.pid(), e);
       }
-      problem = problem(now, earlier.isEmpty() ? now : earlier.get(0));
+      problem = check(worker, worker.pid(), now);
       if (problem.isEmpty()) {
-        earlier.add(now);
         return null;
       }
       Thread.sleep(TRY_MILLIS);
     }
     return "worker %d leaks: %s".formatted(worker.pid(), problem);
+  }
+
+  /** Returns what a process leaks, or remembers what it holds and returns an empty string. */
+  String check(Object process, long pid, ProcessResources now) {
+    List<ProcessResources> earlier =
+        histories.computeIfAbsent(process, key -> new History(pid, new ArrayList<>())).samples();
+    String problem = problem(now, earlier.isEmpty() ? now : earlier.get(0));
+    if (problem.isEmpty()) {
+      earlier.add(now);
+    }
+    return problem;
   }
 
   static String problem(ProcessResources now, ProcessResources first) {
@@ -114,7 +129,9 @@ final class LeakCheck {
   /** Returns which processes grew in the last third of the run over the second. */
   List<String> growth() {
     List<String> complaints = new ArrayList<>();
-    history.forEach((pid, samples) -> complaints.addAll(growth(pid, samples)));
+    histories
+        .values()
+        .forEach(history -> complaints.addAll(growth(history.pid(), history.samples())));
     return complaints;
   }
 
@@ -149,18 +166,19 @@ final class LeakCheck {
 
   /** One line for each of the processes that lived longest. */
   List<String> summary(int lines) {
-    return history.entrySet().stream()
-        .filter(entry -> !entry.getValue().isEmpty())
-        .sorted(Comparator.comparingInt(entry -> -entry.getValue().size()))
+    return histories.values().stream()
+        .filter(history -> !history.samples().isEmpty())
+        .sorted(Comparator.comparingInt(history -> -history.samples().size()))
         .limit(lines)
         .map(
-            entry -> {
-              ProcessResources first = entry.getValue().get(0);
-              ProcessResources last = entry.getValue().get(entry.getValue().size() - 1);
+            history -> {
+              int checks = history.samples().size();
+              ProcessResources first = history.samples().get(0);
+              ProcessResources last = history.samples().get(checks - 1);
               return "pid %d, %d checks: RSS %.1f -> %.1f MiB, heap %.1f -> %.1f MiB, descriptors %d -> %d, threads %d -> %d"
                   .formatted(
-                      entry.getKey(),
-                      entry.getValue().size(),
+                      history.pid(),
+                      checks,
                       first.rssBytes() / 0x1p20,
                       last.rssBytes() / 0x1p20,
                       first.heapBytes() / 0x1p20,

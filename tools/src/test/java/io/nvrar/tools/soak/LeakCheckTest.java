@@ -3,6 +3,7 @@ package io.nvrar.tools.soak;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.tools.soak.worker.ProcessResources;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -48,13 +49,33 @@ class LeakCheckTest {
   }
 
   @Test
+  void aProcessThatGotThePidOfADeadOneIsNotComparedWithIt() {
+    LeakCheck check = new LeakCheck();
+    Object dead = new Object();
+    Object replacement = new Object();
+    for (int i = 0; i < 10; i++) {
+      assertThat(check.check(dead, 77, logging("worker-0.log", 100))).isEmpty();
+    }
+    for (int i = 0; i < 10; i++) {
+      assertThat(check.check(replacement, 77, logging("worker-1.log", 200))).isEmpty();
+    }
+    assertThat(check.growth()).isEmpty();
+    assertThat(check.summary(5)).hasSize(2).allMatch(line -> line.startsWith("pid 77, 10 checks"));
+  }
+
+  private static ProcessResources logging(String log, int megabytes) {
+    List<String> descriptors = List.of("/tmp/" + log, "/tmp/" + log, "pipe");
+    return new ProcessResources(descriptors, THREADS, 12, 0, (long) megabytes << 20, 4 << 20);
+  }
+
+  @Test
   void memoryThatGrowsInTheLastThirdIsFound() {
     assertThat(growth(100, 130)).hasSize(1).first().asString().contains("resident memory");
     assertThat(growth(100, 104)).isEmpty();
   }
 
   private static List<String> growth(int megabytesBefore, int megabytesAfter) {
-    List<ProcessResources> samples = new java.util.ArrayList<>();
+    List<ProcessResources> samples = new ArrayList<>();
     for (int i = 0; i < 30; i++) {
       long rss = (long) (i < 20 ? megabytesBefore : megabytesAfter) << 20;
       samples.add(new ProcessResources(FILES, THREADS, 12, 0, rss, 4 << 20));
