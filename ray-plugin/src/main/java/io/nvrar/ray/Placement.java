@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -25,8 +26,15 @@ final class Placement {
   private static final double A_LITTLE = 0.001;
 
   /**
-   * How long a division may take before the next one is tried. Ray looks at a placement group that
-   * found no room again after up to a second, so in less it may not see room that has become free.
+   * How long each choice is tried at first: the shortest time that Ray can wait. Room that is free
+   * is found in it, whichever choice it is for, before room that others hold is waited for.
+   */
+  private static final Duration FIRST_LOOK = Duration.ofSeconds(1);
+
+  /**
+   * How long each choice is tried after that, if the timeout is long enough. Ray looks at a
+   * placement group that found no room again after up to a second, so in less it may not see room
+   * that has become free.
    */
   private static final Duration PATIENCE = Duration.ofSeconds(3);
 
@@ -51,21 +59,44 @@ final class Placement {
         Ray.getRuntimeContext().isLocalMode()
             ? nodes.divisions(actors).subList(0, 1)
             : largeEnough(actors, each, nodes);
-    long deadline = System.nanoTime() + timeout.toNanos();
-    do {
-      for (NodeCount.Division division : possible) {
-        Duration left = Duration.ofNanos(deadline - System.nanoTime());
-        boolean isOnly = possible.size() == 1;
-        PlacementGroup group = tryReserve(division, each, isOnly ? left : shorter(left, PATIENCE));
-        if (group != null) {
-          return new Room(group, division);
-        }
-        if (System.nanoTime() - deadline >= 0) {
-          break;
-        }
-      }
-    } while (System.nanoTime() < deadline);
+    Room room =
+        firstWithRoom(
+            possible,
+            timeout,
+            (division, patience) -> {
+              PlacementGroup group = tryReserve(division, each, patience);
+              return group == null ? null : new Room(group, division);
+            });
+    if (room != null) {
+      return room;
+    }
     throw taken(actors, each, nodes, timeout);
+  }
+
+  /**
+   * Tries one choice after the other, the preferred one first, until one has room.
+   *
+   * @param attempt tries one for the given time; returns null if it has no room
+   * @return null if none has room within the timeout
+   */
+  private static <C, R> @Nullable R firstWithRoom(
+      List<C> choices, Duration timeout, BiFunction<C, Duration, @Nullable R> attempt) {
+    long deadline = System.nanoTime() + timeout.toNanos();
+    for (int i = 0; i == 0 || System.nanoTime() < deadline; i++) {
+      int choice = i % choices.size();
+      Duration share =
+          Duration.ofNanos(deadline - System.nanoTime()).dividedBy(choices.size() - choice);
+      boolean isOnly = choices.size() == 1;
+      boolean isFirstLook = i < choices.size();
+      R found =
+          attempt.apply(
+              choices.get(choice),
+              isOnly ? share : isFirstLook ? FIRST_LOOK : shorter(share, PATIENCE));
+      if (found != null) {
+        return found;
+      }
+    }
+    return null;
   }
 
   private static @Nullable PlacementGroup tryReserve(
@@ -82,7 +113,7 @@ final class Placement {
                 .build());
     boolean placed = false;
     try {
-      placed = group.wait((int) Math.max(1, patience.toSeconds()));
+      placed = group.wait((int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds()));
     } finally {
       if (!placed) {
         PlacementGroups.removePlacementGroup(group.getId());
@@ -108,22 +139,23 @@ final class Placement {
     if (candidates.isEmpty()) {
       throw tooSmall(actors, each, NodeCount.ONE);
     }
-    long deadline = System.nanoTime() + timeout.toNanos();
-    do {
-      for (NodeInfo node : candidates) {
-        Map<String, Double> there = new TreeMap<>(each);
-        there.put("node:" + node.nodeAddress, A_LITTLE);
-        Duration left = Duration.ofNanos(deadline - System.nanoTime());
-        PlacementGroup group = tryReserve(onOne, there, shorter(left, PATIENCE));
-        if (group != null) {
-          PlacementGroups.removePlacementGroup(group.getId());
-          return there;
-        }
-        if (System.nanoTime() - deadline >= 0) {
-          break;
-        }
-      }
-    } while (System.nanoTime() < deadline);
+    Map<String, Double> found =
+        firstWithRoom(
+            candidates,
+            timeout,
+            (node, patience) -> {
+              Map<String, Double> there = new TreeMap<>(each);
+              there.put("node:" + node.nodeAddress, A_LITTLE);
+              PlacementGroup group = tryReserve(onOne, there, patience);
+              if (group == null) {
+                return null;
+              }
+              PlacementGroups.removePlacementGroup(group.getId());
+              return there;
+            });
+    if (found != null) {
+      return found;
+    }
     throw taken(actors, each, NodeCount.ONE, timeout);
   }
 
@@ -193,7 +225,12 @@ final class Placement {
       int actors, Map<String, Double> each, NodeCount nodes, Duration timeout) {
     return new IllegalStateException(
         "no room for %s on %s within %d s: others hold too much of %s"
-            .formatted(wanted(actors, each), nodes, timeout.toSeconds(), available(each)));
+            .formatted(wanted(actors, each), nodes, seconds(timeout), available(each)));
+  }
+
+  /** Rounded up, because what is left of a number of seconds is less at once. */
+  static long seconds(Duration duration) {
+    return (duration.toMillis() + 999) / 1000;
   }
 
   private static List<NodeInfo> aliveNodes() {

@@ -125,9 +125,9 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     Placement.Room room = null;
     Map<String, Double> resources = options.resources;
     if (given == null && options.detached) {
-      resources = Placement.onOneNode(count, resources, options.timeout);
+      resources = Placement.onOneNode(count, resources, left(deadline));
     } else if (given == null) {
-      room = Placement.reserve(count, resources, options.nodes, options.timeout);
+      room = Placement.reserve(count, resources, options.nodes, left(deadline));
     }
     PlacementGroup reserved = room == null ? null : room.group();
     PlacementGroup placement = given == null ? reserved : given;
@@ -141,7 +141,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
         }
         handles.add(start(actor, options.name, rank));
       }
-      awaitReady(handles, deadline, options.timeout);
+      awaitReady(handles, left(deadline), options.timeout);
       return new RayActorGroup<>(reserved, !options.detached, handles);
     } catch (RuntimeException | Error e) {
       try {
@@ -245,16 +245,16 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   }
 
   private static <A extends CollectiveActor> void awaitReady(
-      List<ActorHandle<A>> handles, long deadline, Duration timeout) {
+      List<ActorHandle<A>> handles, Duration left, Duration timeout) {
     List<ObjectRef<Boolean>> ready = new ArrayList<>();
     for (ActorHandle<A> handle : handles) {
       ready.add(handle.task(A::nvrarReady).remote());
     }
     try {
-      Ray.get(ready, Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
+      Ray.get(ready, left.toMillis());
     } catch (RayTimeoutException e) {
       throw new IllegalStateException(
-          "%d actors have not started within %d s".formatted(handles.size(), timeout.toSeconds()),
+          "%d actors have not started within %s".formatted(handles.size(), within(left, timeout)),
           e);
     } catch (RayException e) {
       if (e.getCause() instanceof RuntimeException fromConstructor) {
@@ -266,6 +266,20 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
               : "an actor's constructor failed: " + e.getMessage(),
           e);
     }
+  }
+
+  /** How long the start may take, and why if that is less than the timeout. */
+  static String within(Duration left, Duration timeout) {
+    long seconds = Placement.seconds(left);
+    long all = Placement.seconds(timeout);
+    return seconds == all
+        ? all + " s"
+        : "%d s, which free names and room for them had left of %d s".formatted(seconds, all);
+  }
+
+  /** At least a second, so that room that is found at the last moment is of use. */
+  private static Duration left(long deadline) {
+    return Duration.ofNanos(Math.max(1_000_000_000, deadline - System.nanoTime()));
   }
 
   private static void release(
@@ -413,8 +427,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     }
 
     /**
-     * Sets how long creating the actors may wait for names, for resources and for their start; 1 s
-     * to 1 day.
+     * Sets how long creating the actors may wait for names, for resources and for their start
+     * together; 1 s to 1 day.
      */
     public Options timeout(Duration value) {
       if (value.compareTo(Duration.ofSeconds(1)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {

@@ -34,4 +34,35 @@ class PlacementTest {
       assertThat(room.division().nodes()).isEqualTo(3);
     }
   }
+
+  @Test
+  void roomThatIsFreeIsFoundHoweverManyNumbersOfNodesArePreferred() {
+    try (StubRay ray = new StubRay()) {
+      ray.addNodes(12, Map.of("CPU", 12.0));
+      ray.freeBundles = 6;
+      Placement.Room room =
+          Placement.reserve(12, Map.of("CPU", 1.0), NodeCount.SPREAD, Duration.ofSeconds(15));
+      assertThat(room.division().nodes()).isEqualTo(6);
+      assertThat(ray.placementGroups).isOne();
+    }
+  }
+
+  @Test
+  void aFreeNodeIsFoundHoweverManyBusyOnesComeFirst() {
+    try (StubRay ray = new StubRay()) {
+      ray.addNodes(6, Map.of("CPU", 12.0));
+      ray.freeNode = "10.0.0.5";
+      assertThat(Placement.onOneNode(12, Map.of("CPU", 1.0), Duration.ofSeconds(10)))
+          .containsOnlyKeys("CPU", "node:10.0.0.5");
+      assertThat(ray.placementGroups).as("placement groups that are left").isZero();
+    }
+  }
+
+  @Test
+  void theTimeThatActorsHadToStartIsSaid() {
+    Duration timeout = Duration.ofSeconds(60);
+    assertThat(RayActorGroup.within(timeout.minusNanos(1), timeout)).isEqualTo("60 s");
+    assertThat(RayActorGroup.within(Duration.ofMillis(2_300), timeout))
+        .isEqualTo("3 s, which free names and room for them had left of 60 s");
+  }
 }

@@ -5,6 +5,7 @@ import io.ray.api.Ray;
 import io.ray.api.id.ActorId;
 import io.ray.api.id.PlacementGroupId;
 import io.ray.api.id.UniqueId;
+import io.ray.api.options.PlacementGroupCreationOptions;
 import io.ray.api.placementgroup.PlacementGroup;
 import io.ray.api.runtime.RayRuntime;
 import io.ray.api.runtimecontext.ActorInfo;
@@ -53,6 +54,12 @@ final class StubRay implements AutoCloseable {
   /** How many seconds a placement group waits for its room. */
   int secondsToRoom = Integer.MAX_VALUE;
 
+  /** A placement group of at most so many bundles has its room at once. */
+  int freeBundles;
+
+  /** A placement group on the node with this address has its room at once. */
+  String freeNode = "";
+
   private final List<NodeInfo> nodes = new ArrayList<>();
 
   StubRay() {
@@ -74,7 +81,8 @@ final class StubRay implements AutoCloseable {
                 switch (method.getName()) {
                   case "getRuntimeContext" -> context;
                   case "getActor" -> find();
-                  case "createPlacementGroup" -> createPlacementGroup();
+                  case "createPlacementGroup" ->
+                      createPlacementGroup((PlacementGroupCreationOptions) arguments[0]);
                   case "removePlacementGroup" -> placementGroups--;
                   default -> kill((ActorHandle<?>) arguments[0]);
                 }));
@@ -88,14 +96,17 @@ final class StubRay implements AutoCloseable {
     }
   }
 
-  private PlacementGroup createPlacementGroup() {
+  private PlacementGroup createPlacementGroup(PlacementGroupCreationOptions options) {
+    List<Map<String, Double>> bundles = options.bundles;
+    boolean isFree =
+        bundles.size() <= freeBundles || bundles.get(0).containsKey("node:" + freeNode);
     placementGroups++;
     return stub(
         PlacementGroup.class,
         (method, arguments) ->
             switch (method.getName()) {
               case "getId" -> PlacementGroupId.fromRandom();
-              case "wait" -> waitForRoom((int) arguments[0]);
+              case "wait" -> isFree || waitForRoom((int) arguments[0]);
               default -> throw new AssertionError(method + " was called");
             });
   }
