@@ -32,17 +32,6 @@ Digest proof(const Identity& self, const char* role, const Hello& hello, const u
 
 void set(int fd, int level, int name, int value) noexcept { (void)::setsockopt(fd, level, name, &value, sizeof value); }
 
-// BBR sends by a timer, and the bursts of a group wait for it longer than they travel (decision 14). Cubic is what
-// Linux takes by itself; reno every process may take.
-void send_unpaced(int fd) noexcept {
-  char name[16] = {};  // as long as names can be
-  socklen_t bytes = sizeof name;
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0 || std::strcmp(name, "bbr") != 0) return;
-  for (const char* const other : {"cubic", "reno"}) {
-    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other, static_cast<socklen_t>(std::strlen(other))) == 0) return;
-  }
-}
-
 }  // namespace
 
 // An accepted connection has the settings of the socket that listens.
@@ -51,7 +40,6 @@ FileDescriptor new_link_socket(int family) {
   if (!socket) return socket;
   set(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  send_unpaced(socket.get());
   return socket;
 }
 

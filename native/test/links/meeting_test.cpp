@@ -90,7 +90,7 @@ class Party {
   std::future<Outcome> outcome_;
 };
 
-// Small messages leave at once, and none waits for a timer of BBR.
+// Small messages leave at once, and a peer that vanishes is noticed.
 void expect_settings(int fd) {
   int on = 0;
   socklen_t bytes = sizeof on;
@@ -98,10 +98,6 @@ void expect_settings(int fd) {
   EXPECT_NE(on, 0);
   EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &bytes), 0);
   EXPECT_NE(on, 0);
-  char congestion_control[16] = {};
-  bytes = sizeof congestion_control;
-  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion_control, &bytes), 0);
-  EXPECT_STRNE(congestion_control, "bbr");
 }
 
 // Both ends are of one connection.
