@@ -3,6 +3,7 @@ package io.nvrar.ray;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.ConfigCodec;
+import io.nvrar.internal.wire.Phrases;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import io.ray.api.ActorHandle;
@@ -142,8 +143,8 @@ final class GroupCreation {
     int[] missing =
         IntStream.range(0, joins.size()).filter(i -> pending.contains(joins.get(i))).toArray();
     return new CollectiveTimeoutException(
-        "ranks %s of group '%s' did not join within %d s: is the actor busy with another task, or not yet started?"
-            .formatted(IntStream.of(missing).boxed().toList(), name, limit.toSeconds()),
+        "%s of group '%s' did not join within %d s: is the actor busy with another task, or not yet started?"
+            .formatted(Phrases.ranks(missing), name, limit.toSeconds()),
         missing);
   }
 

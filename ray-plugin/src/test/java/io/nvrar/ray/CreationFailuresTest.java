@@ -25,7 +25,7 @@ class CreationFailuresTest {
   @Test
   void theCauseIsToldBeforeItsConsequences() {
     BackendUnavailableException cause = new BackendUnavailableException("no library");
-    failures.add(new CollectiveTimeoutException("ranks [1] did not join", 1));
+    failures.add(new CollectiveTimeoutException("rank 1 did not join", 1));
     failures.add(0, task(new CollectiveException("the driver aborted")));
     failures.add(2, task(new PeerLostException("rank 1 is lost", 1, "node", 7)));
     failures.add(3, task(new PeerLostException("rank 1 is lost", 1, "node", 7)));
@@ -34,9 +34,7 @@ class CreationFailuresTest {
     assertThat(cause.getSuppressed())
         .extracting(Throwable::getMessage)
         .containsExactly(
-            "rank 2: rank 1 is lost",
-            "rank 0: the driver aborted",
-            "driver: ranks [1] did not join");
+            "rank 2: rank 1 is lost", "rank 0: the driver aborted", "driver: rank 1 did not join");
   }
 
   @Test

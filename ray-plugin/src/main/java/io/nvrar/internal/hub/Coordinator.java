@@ -10,11 +10,14 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
@@ -32,6 +35,9 @@ final class Coordinator {
 
   /** For how long late members of a failed join are still told the reason. */
   private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(2);
+
+  /** Of the ranks that came to a join that failed, so many are named. */
+  private static final int MOST_NAMED = 4;
 
   private enum Phase {
     GATHERING,
@@ -387,26 +393,32 @@ final class Coordinator {
 
   /** Of some ranks, those that have connected to the hub: who they are and from where. */
   private String whoHasCome(int... ranks) {
-    StringBuilder known = new StringBuilder();
+    Map<Integer, Peer> come = new HashMap<>();
+    coming.stream()
+        .filter(peer -> peer.claim.role() == Handshake.Role.MEMBER)
+        .forEach(peer -> come.put(peer.claim.rank(), peer));
     for (int rank : ranks) {
-      Peer peer = members[rank];
-      if (peer == null) {
-        peer =
-            coming.stream()
-                .filter(other -> other.claim.role() == Handshake.Role.MEMBER)
-                .filter(other -> other.claim.rank() == rank)
-                .findFirst()
-                .orElse(null);
-      }
-      if (peer != null) {
-        known.append(known.isEmpty() ? "; of these, " : ", ").append("rank ").append(rank);
-        if (peer.greeting != null) {
-          known.append(" (").append(peer.greeting.process()).append(')');
-        }
-        known.append(" has come from ").append(peer.channel.remoteHost());
+      Peer member = members[rank];
+      if (member != null) {
+        come.put(rank, member);
       }
     }
-    return known.toString();
+    int[] known = IntStream.of(ranks).filter(come::containsKey).toArray();
+    if (known.length == 0) {
+      return "";
+    }
+    String named =
+        IntStream.of(known)
+            .limit(MOST_NAMED)
+            .mapToObj(rank -> hasCome(rank, Objects.requireNonNull(come.get(rank))))
+            .collect(Collectors.joining(", "));
+    int more = known.length - MOST_NAMED;
+    return "; of these, " + named + (more > 0 ? " and so have " + more + " more" : "");
+  }
+
+  private static String hasCome(int rank, Peer peer) {
+    String who = peer.greeting == null ? "" : " (" + peer.greeting.process() + ")";
+    return "rank %d%s has come from %s".formatted(rank, who, peer.channel.remoteHost());
   }
 
   /**

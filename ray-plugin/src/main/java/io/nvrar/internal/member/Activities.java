@@ -8,6 +8,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntFunction;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
@@ -27,13 +28,14 @@ final class Activities {
    */
   static String seenBy(NativeCommunicator comm, int rank, int worldSize) {
     String own = "; this member (rank %d) %s".formatted(rank, ofMember(comm.call(rank)));
-    String others = ofRanks(comm, IntStream.range(0, worldSize).filter(r -> r != rank).toArray());
+    String others =
+        ofRanks(comm::call, IntStream.range(0, worldSize).filter(r -> r != rank).toArray());
     return others.isEmpty() ? own : own + "; " + others;
   }
 
   /** Describes all ranks as a clause for the end of a sentence, beginning with "; ". */
   static String ofAll(NativeCommunicator comm, int worldSize) {
-    return "; " + ofRanks(comm, IntStream.range(0, worldSize).toArray());
+    return "; " + ofRanks(comm::call, IntStream.range(0, worldSize).toArray());
   }
 
   private static String ofMember(CallRecord call) {
@@ -46,16 +48,23 @@ final class Activities {
     };
   }
 
-  private static String ofRanks(NativeCommunicator comm, int... ranks) {
+  static String ofRanks(IntFunction<CallRecord> calls, int... ranks) {
     Map<String, List<Integer>> byDoing = new LinkedHashMap<>();
     for (int rank : ranks) {
-      byDoing.computeIfAbsent(doing(comm.call(rank)), doing -> new ArrayList<>()).add(rank);
+      byDoing.computeIfAbsent(doing(calls.apply(rank)), doing -> new ArrayList<>()).add(rank);
     }
     // The smallest set of ranks comes first: it is what the reader looks for.
-    return byDoing.entrySet().stream()
-        .sorted(Comparator.comparingInt(entry -> entry.getValue().size()))
-        .map(entry -> clause(entry.getValue(), entry.getKey()))
-        .collect(Collectors.joining(", "));
+    List<Map.Entry<String, List<Integer>>> told =
+        byDoing.entrySet().stream()
+            .sorted(Comparator.comparingInt(entry -> entry.getValue().size()))
+            .limit(Phrases.MOST_CLAUSES)
+            .toList();
+    String text =
+        told.stream()
+            .map(entry -> clause(entry.getValue(), entry.getKey()))
+            .collect(Collectors.joining(", "));
+    int untold = ranks.length - told.stream().mapToInt(entry -> entry.getValue().size()).sum();
+    return untold == 0 ? text : text + ", " + untold + " other ranks elsewhere";
   }
 
   private static String clause(List<Integer> ranks, String doing) {

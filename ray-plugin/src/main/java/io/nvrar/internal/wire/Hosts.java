@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.BitSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
@@ -81,15 +82,27 @@ public final class Hosts {
 
   /** The hosts' names, in the order of their first ranks: {@code A and B}. */
   public String names() {
-    return byHost(all()).keySet().stream().map(this::name).collect(Collectors.joining(" and "));
+    Set<Integer> firsts = byHost(all()).keySet();
+    String named =
+        firsts.stream()
+            .limit(Phrases.MOST_CLAUSES)
+            .map(this::name)
+            .collect(Collectors.joining(" and "));
+    int more = firsts.size() - Phrases.MOST_CLAUSES;
+    return more > 0 ? named + " and " + more + " more" : named;
   }
 
   /** Who is where: {@code ranks 0, 1 on A, rank 2 on B}. */
   @Override
   public String toString() {
-    return byHost(all()).entrySet().stream()
-        .map(entry -> Phrases.ranks(entry.getValue()) + " on " + name(entry.getKey()))
-        .collect(Collectors.joining(", "));
+    Map<Integer, int[]> byHost = byHost(all());
+    String told =
+        byHost.entrySet().stream()
+            .limit(Phrases.MOST_CLAUSES)
+            .map(entry -> Phrases.ranks(entry.getValue()) + " on " + name(entry.getKey()))
+            .collect(Collectors.joining(", "));
+    int more = byHost.size() - Phrases.MOST_CLAUSES;
+    return more > 0 ? told + " and others on " + more + " more hosts" : told;
   }
 
   /**

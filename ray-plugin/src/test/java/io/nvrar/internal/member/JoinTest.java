@@ -226,6 +226,34 @@ class JoinTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(ints = {1, 400})
+  void ofTheLargestGroupTheMissingMembersAreNamedInAShortSentence(int come) throws Exception {
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(5)).build();
+    byte[] bytes = Groups.createTicket("join", 512, config, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    List<FramedChannel> others = new ArrayList<>();
+    try {
+      for (int rank = 1; rank <= come; rank++) {
+        others.add(RawClient.admitted(ticket, rank, faraway(ticket)));
+      }
+      assertThat(Members.failureOf(zero))
+          .isInstanceOf(CollectiveTimeoutException.class)
+          .hasMessageStartingWith(
+              "ranks 1 to 511 of group 'join' did not join within 5 s; of these, rank 1 ")
+          .message()
+          .hasSizeLessThan(600)
+          .doesNotContain("...")
+          .satisfies(
+              text -> assertThat(text.endsWith(" and so have 396 more")).isEqualTo(come == 400));
+    } finally {
+      for (FramedChannel other : others) {
+        other.close();
+      }
+    }
+  }
+
   @Test
   void aTicketThatNobodyUsesExpires() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(300)).build();

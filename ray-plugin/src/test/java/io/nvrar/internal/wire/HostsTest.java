@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 class HostsTest {
@@ -74,5 +75,18 @@ class HostsTest {
     ProcessIdentity here = ProcessIdentity.current();
     assertThat(here.sameHost(ProcessIdentity.current())).isTrue();
     assertThat(here.machine()).contains("pid:[");
+  }
+
+  @Test
+  void ofManyHostsSomeAreNamedAndTheOthersCounted() {
+    Hosts many =
+        of(
+            IntStream.range(0, 64)
+                .mapToObj(i -> new ProcessIdentity("node" + i, i, "boot of " + i))
+                .toArray(ProcessIdentity[]::new));
+    assertThat(many.names()).startsWith("node0 and node1 and ").endsWith(" and node7 and 56 more");
+    assertThat(many.toString())
+        .startsWith("rank 0 on node0, ")
+        .endsWith(", rank 7 on node7 and others on 56 more hosts");
   }
 }
