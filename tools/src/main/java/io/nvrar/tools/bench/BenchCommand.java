@@ -378,7 +378,8 @@ public final class BenchCommand implements NvrarCommand {
         iterations,
         warmup,
         repeats == null ? (onGpu() ? GPU_REPEATS : REPEATS) : repeats,
-        ringBytes == null ? 0 : ringBytes);
+        ringBytes == null ? 0 : ringBytes,
+        hosts == null ? 1 : hosts);
   }
 
   private MarkdownReport.Place place() {
@@ -494,12 +495,26 @@ public final class BenchCommand implements NvrarCommand {
       if (onGpu()) {
         throw wrong("--hosts is for --backend cpu");
       }
+      for (int count : ranks()) {
+        checkEveryHostHasARank(count, hosts);
+      }
       if (ProgramRun.onHosts() == null) {
         throw wrong("--hosts needs the containers that bin/nvrar bench starts");
       }
     }
     if (document != null) {
       MarkdownReport.check(document, place());
+    }
+  }
+
+  /** The ranks are divided as bin/lib/on-hosts divides them: the first hosts have the most. */
+  private void checkEveryHostHasARank(int ranks, int among) {
+    int onEach = (ranks + among - 1) / among;
+    int without = among - (ranks + onEach - 1) / onEach;
+    if (without > 0) {
+      throw wrong(
+          "--processes is %d, which leaves %s of %d hosts without a rank"
+              .formatted(ranks, without == 1 ? "one" : "" + without, among));
     }
   }
 

@@ -58,15 +58,13 @@ public final class ProgramRun {
     if (study && settings.onGpu()) {
       command.addAll(List.of("--yardstick", "1"));
     }
-    return run(command, settings.arguments());
+    return run(command, settings);
   }
 
   public static List<Row> mpi(Path home, Settings settings)
       throws IOException, InterruptedException {
     if (onHosts() != null) {
-      return run(
-          List.of(onHosts(), "mpi", program(home, "nvrar_bench_mpi").toString()),
-          settings.arguments());
+      return run(List.of(onHosts(), "mpi", program(home, "nvrar_bench_mpi").toString()), settings);
     }
     // --oversubscribe, because members of our groups may outnumber the cores, too. To run as root,
     // mpirun requires two settings.
@@ -80,7 +78,7 @@ public final class ProgramRun {
             "-n",
             Integer.toString(settings.processes()),
             program(home, "nvrar_bench_mpi").toString()),
-        settings.arguments());
+        settings);
   }
 
   /** NCCL and the all-reduces of PyTorch's symmetric memory. */
@@ -97,7 +95,7 @@ public final class ProgramRun {
             "OMP_NUM_THREADS=1",
             "python3",
             peersScript(home).toString()),
-        settings.arguments());
+        settings);
   }
 
   private static Path peersScript(Path home) {
@@ -204,14 +202,14 @@ public final class ProgramRun {
     }
   }
 
-  private static List<Row> run(List<String> start, List<String> arguments)
+  private static List<Row> run(List<String> start, Settings settings)
       throws IOException, InterruptedException {
     Path directory = Files.createTempDirectory("nvrar-bench");
     Path csv = directory.resolve("results.csv");
     Path errors = directory.resolve("errors");
     try {
       List<String> command = new ArrayList<>(start);
-      command.addAll(arguments);
+      command.addAll(settings.arguments());
       command.addAll(List.of("--csv", csv.toString()));
       // Also deletes the files if a signal ends this JVM, which then runs no finally block. The
       // last one registered is deleted first.
@@ -230,11 +228,14 @@ public final class ProgramRun {
         Runtime.getRuntime().removeShutdownHook(end);
       }
       List<String> lines = Files.readAllLines(csv, UTF_8);
-      if (lines.isEmpty() || !lines.get(0).equals(Row.HEADER)) {
+      if (lines.isEmpty() || !lines.get(0).equals(Row.PROGRAM_HEADER)) {
         throw new IOException(
             "%s wrote no results that this version knows".formatted(String.join(" ", start)));
       }
-      return lines.stream().skip(1).map(Row::parse).toList();
+      return lines.stream()
+          .skip(1)
+          .map(line -> Row.parseOfProgram(line, settings.hosts()))
+          .toList();
     } finally {
       Files.deleteIfExists(csv);
       Files.deleteIfExists(errors);

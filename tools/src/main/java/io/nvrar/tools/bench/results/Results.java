@@ -16,13 +16,14 @@ public record Results(List<Row> rows) {
   record Part(String collective, int processes, List<Row> rows) {
     String title() {
       Row any = rows.get(0);
-      return "%s, %s%s, %d %s"
+      return "%s, %s%s, %d %s%s"
           .formatted(
               collective,
               any.type(),
               any.op().equals("none") ? "" : " " + any.op(),
               processes,
-              onGpu() ? "ranks" : processes == 1 ? "process" : "processes");
+              onGpu() ? "ranks" : processes == 1 ? "process" : "processes",
+              any.hosts() == 1 ? "" : " on %d hosts".formatted(any.hosts()));
     }
 
     boolean onGpu() {

@@ -16,6 +16,7 @@ import java.util.Locale;
  * @param placement "out" or "in" place
  * @param timeUs median over the batches of the slowest rank's mean
  * @param wrong elements, over all ranks and batches
+ * @param hosts how many hosts the ranks were on
  */
 public record Row(
     String implementation,
@@ -37,13 +38,18 @@ public record Row(
     int iterations,
     int repeats,
     String backend,
-    String mode) {
+    String mode,
+    int hosts) {
 
   public static final String OUT_OF_PLACE = "out";
   public static final String IN_PLACE = "in";
-  public static final String HEADER =
+
+  /** The fields that the programs write, which do not know on how many hosts they are. */
+  public static final String PROGRAM_HEADER =
       "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,"
           + "algbw_gbps,busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats,backend,mode";
+
+  public static final String HEADER = PROGRAM_HEADER + ",hosts";
 
   /**
    * The collective name of a row with the cost of a group: the time of its creation, and its memory
@@ -101,7 +107,8 @@ public record Row(
         settings.iterationsOf(problem.bytes()),
         batchesUs.size(),
         OptionNames.of(settings.backend()),
-        OptionNames.of(mode));
+        OptionNames.of(mode),
+        settings.hosts());
   }
 
   /** Creates a row with the cost of an implementation's group. */
@@ -127,7 +134,13 @@ public record Row(
         1,
         1,
         OptionNames.of(settings.backend()),
-        CREATE);
+        CREATE,
+        settings.hosts());
+  }
+
+  /** Parses a line of a program's file, which begins with {@link #PROGRAM_HEADER}. */
+  public static Row parseOfProgram(String line, int hosts) {
+    return parse(line + "," + hosts);
   }
 
   /** Parses a line of a file that begins with {@link #HEADER}. */
@@ -158,7 +171,8 @@ public record Row(
         Integer.parseInt(fields[16]),
         Integer.parseInt(fields[17]),
         fields[18],
-        fields[19]);
+        fields[19],
+        Integer.parseInt(fields[20]));
   }
 
   /**
@@ -191,13 +205,14 @@ public record Row(
         first.iterations,
         rounds.stream().mapToInt(Row::repeats).sum(),
         first.backend,
-        first.mode);
+        first.mode,
+        first.hosts);
   }
 
   String toCsv() {
     return String.format(
         Locale.ROOT,
-        "%s,%s,%d,%d,%d,%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%d,%.4f,%.4f,%d,%d,%s,%s",
+        "%s,%s,%d,%d,%d,%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%d,%.4f,%.4f,%d,%d,%s,%s,%d",
         implementation,
         collective,
         processes,
@@ -217,6 +232,7 @@ public record Row(
         iterations,
         repeats,
         backend,
-        mode);
+        mode,
+        hosts);
   }
 }

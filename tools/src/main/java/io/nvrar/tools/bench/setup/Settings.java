@@ -25,6 +25,7 @@ import java.util.stream.Collectors;
  * @param warmup untimed calls before a batch, -1 for a tenth of them; on a GPU untimed batches, -1
  *     for 3
  * @param repeats batches
+ * @param hosts how many hosts the ranks are divided among, which is no option of the programs
  */
 public record Settings(
     Backend backend,
@@ -46,7 +47,8 @@ public record Settings(
     int iterations,
     int warmup,
     int repeats,
-    long ringBytes) {
+    long ringBytes,
+    int hosts) {
 
   // The same as in nvrar_bench, so that the implementations are compared at the same number of
   // calls.
@@ -108,7 +110,8 @@ public record Settings(
         iterations,
         warmup,
         repeats,
-        ringBytes);
+        ringBytes,
+        hosts);
   }
 
   /** The configuration of a group from Java; that from C++ gets it by {@link #arguments}. */

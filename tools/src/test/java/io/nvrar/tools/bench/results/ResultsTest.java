@@ -146,4 +146,14 @@ class ResultsTest {
     assertThat(text).startsWith("# Title\n\n").endsWith("\n\nrest\n").doesNotContain("old");
     assertThat(text).containsOnlyOnce("| 1024 | 10.00 | 10.40 | 8.00 | 1.25 | 0.40 |");
   }
+
+  @Test
+  void theHostsOfAProgramsRowAreInItsFieldsAndInTheTitle() {
+    String ofProgram = row(Implementation.CPP, 1024, 10, 0).toCsv().replaceAll(",1$", "");
+    Row row = Row.parseOfProgram(ofProgram, 2);
+    assertThat(row.hosts()).isEqualTo(2);
+    assertThat(Row.merge(List.of(row, row)).toCsv()).endsWith(",calls,2");
+    assertThat(new Results(List.of(row)).parts().get(0).title())
+        .isEqualTo("all-reduce, float32 sum, 4 processes on 2 hosts");
+  }
 }

@@ -38,7 +38,8 @@ class CollectiveValuesTest {
             0,
             -1,
             1,
-            0),
+            0,
+            1),
         2048);
   }
 

@@ -33,7 +33,8 @@ class SettingsTest {
         0,
         -1,
         30,
-        1 << 20);
+        1 << 20,
+        1);
   }
 
   @Test

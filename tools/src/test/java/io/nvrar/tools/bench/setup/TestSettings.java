@@ -56,6 +56,7 @@ public final class TestSettings {
         counts[0],
         counts[1],
         counts[2],
-        0);
+        0,
+        1);
   }
 }
