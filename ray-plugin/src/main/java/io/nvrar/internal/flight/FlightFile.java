@@ -28,13 +28,14 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Flight records in a directory: one file for a group and host, written by the first member to get
- * there. If there are more than {@link #MAX_FILES}, the oldest are deleted.
+ * there. If there are more than {@link #MAX_FILES}, the oldest are deleted, but none of the group
+ * that is written: the hosts of a large group may share the directory.
  */
 public final class FlightFile {
   /** The system property that names the directory. */
   public static final String DIRECTORY_PROPERTY = "nvrar.flight.dir";
 
-  /** How many files are kept. */
+  /** How many files are kept, or more if one group has more. */
   public static final int MAX_FILES = 16;
 
   private static final Logger LOG = LoggerFactory.getLogger(FlightFile.class);
@@ -57,10 +58,14 @@ public final class FlightFile {
   private final Path directory;
   private final String name;
 
+  /** How the names of the files of the group's other hosts begin. */
+  private final String ofGroup;
+
   /** The file of a group on a host. Does not access the file system. */
   public FlightFile(Path directory, String group, String groupId, String host) {
     this.directory = directory;
-    name = safe(group) + "-" + safe(groupId) + "-" + safe(host) + SUFFIX;
+    ofGroup = safe(group) + "-" + safe(groupId) + "-";
+    name = ofGroup + safe(host) + SUFFIX;
   }
 
   /** The directory of this process. */
@@ -157,6 +162,7 @@ public final class FlightFile {
       }
     }
     records.entrySet().stream()
+        .filter(record -> !record.getKey().getFileName().toString().startsWith(ofGroup))
         .sorted(Map.Entry.comparingByValue())
         .limit(Math.max(0, records.size() - MAX_FILES))
         .forEach(oldest -> drop(oldest.getKey()));

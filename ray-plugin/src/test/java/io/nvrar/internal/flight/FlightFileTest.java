@@ -182,6 +182,23 @@ class FlightFileTest {
   }
 
   @Test
+  void theFilesOfAGroupOfManyHostsStayAndThoseOfOthersGo() throws IOException {
+    for (int i = 0; i < 3; i++) {
+      FlightFile old = file("old" + i);
+      old.write(() -> RECORD);
+      Files.setLastModifiedTime(old.path(), FileTime.fromMillis(1_000_000_000L * (i + 1)));
+    }
+    for (int i = 0; i < FlightFile.MAX_FILES + 4; i++) {
+      new FlightFile(directory, "tp", "0a1b2c3d", "node" + i).write(() -> RECORD);
+    }
+    assertThat(names())
+        .hasSize(FlightFile.MAX_FILES + 4)
+        .allMatch(name -> name.startsWith("tp-0a1b2c3d-node"));
+    file("next").write(() -> RECORD);
+    assertThat(names()).hasSize(FlightFile.MAX_FILES).contains("next-0a1b2c3d-node_example.jsonl");
+  }
+
+  @Test
   void anOldestThatCannotGoTakesNothingFromWhatWasWritten() throws IOException {
     Path stuck = directory.resolve("stuck.jsonl");
     file("group0").write(() -> RECORD);
