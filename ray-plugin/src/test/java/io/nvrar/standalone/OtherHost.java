@@ -1,10 +1,11 @@
 package io.nvrar.standalone;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -41,13 +42,27 @@ public final class OtherHost {
 
   /** Skips the test where this machine does not let a command run, and fails it in CI. */
   public static void require(String... command) throws IOException, InterruptedException {
-    Process probe = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String said = new String(probe.getInputStream().readAllBytes(), UTF_8);
-    boolean runs = probe.waitFor(30, TimeUnit.SECONDS) && probe.exitValue() == 0;
-    String sentence = "this machine does not run " + List.of(command) + ": " + said;
-    if ("true".equals(System.getenv("CI"))) {
-      assertThat(runs).as(sentence).isTrue();
+    Path said = Files.createTempFile("nvrar-probe-", ".txt");
+    try {
+      Process probe =
+          new ProcessBuilder(command)
+              .redirectErrorStream(true)
+              .redirectOutput(said.toFile())
+              .start();
+      boolean runs;
+      try {
+        runs = probe.waitFor(30, TimeUnit.SECONDS) && probe.exitValue() == 0;
+      } finally {
+        probe.destroyForcibly();
+      }
+      String sentence =
+          "this machine does not run " + List.of(command) + ": " + Files.readString(said);
+      if ("true".equals(System.getenv("CI"))) {
+        assertThat(runs).as(sentence).isTrue();
+      }
+      assumeTrue(runs, sentence);
+    } finally {
+      Files.delete(said);
     }
-    assumeTrue(runs, sentence);
   }
 }

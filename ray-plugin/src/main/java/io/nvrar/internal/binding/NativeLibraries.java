@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -42,6 +43,9 @@ public final class NativeLibraries {
    */
   private static final Map<String, Integer> OPEN_OPTIONS = Map.of(Library.OPTION_OPEN_FLAGS, 2);
 
+  /** How long after an attempt there may be another one. */
+  private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(1);
+
   private NativeLibraries() {}
 
   /** Whether the native library is loaded or can be. */
@@ -69,8 +73,7 @@ public final class NativeLibraries {
   }
 
   /** Opens the library according to the settings and checks that it is ours. */
-  static NativeLibrary open(LoaderSettings settings, ClassLoader resources) {
-    LoadAttempts attempts = new LoadAttempts();
+  static NativeLibrary open(LoaderSettings settings, ClassLoader resources, LoadAttempts attempts) {
     JnaStart.Problem jna = JnaStart.problem();
     if (jna != null) {
       jna.addTo(attempts);
@@ -161,14 +164,22 @@ public final class NativeLibraries {
     return library;
   }
 
-  private record Outcome(@Nullable String problem, @Nullable Throwable cause) {
-    static Outcome of(BackendUnavailableException e) {
-      return new Outcome(e.getMessage(), e.getCause());
+  /**
+   * What came of loading.
+   *
+   * @param problem null if it is loaded
+   * @param mayPass whether another attempt may succeed
+   * @param atNanos when that was, by {@link System#nanoTime}
+   */
+  private record Outcome(
+      @Nullable String problem, @Nullable Throwable cause, boolean mayPass, long atNanos) {
+    static Outcome of(BackendUnavailableException e, LoadAttempts attempts) {
+      return new Outcome(e.getMessage(), e.getCause(), attempts.mayPass(), System.nanoTime());
     }
 
-    /** Whether another attempt may succeed, as after something was deleted from a full disk. */
-    boolean mayPass() {
-      return cause instanceof IOException;
+    /** Every attempt writes a file. */
+    boolean isWorthAnother() {
+      return mayPass && System.nanoTime() - atNanos >= RETRY_NANOS;
     }
   }
 
@@ -180,12 +191,12 @@ public final class NativeLibraries {
 
     static Outcome outcome() {
       Outcome known = outcome;
-      return known == null || known.mayPass() ? again() : known;
+      return known == null || known.isWorthAnother() ? again() : known;
     }
 
     private static synchronized Outcome again() {
       Outcome known = outcome;
-      if (known == null || known.mayPass()) {
+      if (known == null || known.isWorthAnother()) {
         known = load();
         outcome = known;
       }
@@ -193,19 +204,20 @@ public final class NativeLibraries {
     }
 
     private static Outcome load() {
+      LoadAttempts attempts = new LoadAttempts();
       try {
         NativeLibrary library =
-            open(LoaderSettings.ofProcess(), NativeLibraries.class.getClassLoader());
+            open(LoaderSettings.ofProcess(), NativeLibraries.class.getClassLoader(), attempts);
         // JNA keeps a library open as long as a class is registered with it.
         Native.register(NvrarBinding.class, library);
         LOG.debug("Loaded {}", library.getFile());
-        return new Outcome(null, null);
+        return new Outcome(null, null, false, System.nanoTime());
       } catch (BackendUnavailableException e) {
-        return Outcome.of(e);
+        return Outcome.of(e, attempts);
       } catch (LinkageError e) {
-        LoadAttempts attempts = new LoadAttempts();
-        attempts.failed(FILE_NAME, "it lacks a function of its own ABI version", e);
-        return Outcome.of(attempts.toException(WHAT));
+        LoadAttempts linking = new LoadAttempts();
+        linking.failed(FILE_NAME, "it lacks a function of its own ABI version", e);
+        return Outcome.of(linking.toException(WHAT), linking);
       }
     }
   }

@@ -2,6 +2,7 @@ package io.nvrar.internal.loading;
 
 import io.nvrar.BackendUnavailableException;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
@@ -18,6 +19,7 @@ public final class LoadAttempts {
   private final List<String> lines = new ArrayList<>();
   private String lastReason = "nothing was tried";
   private @Nullable Throwable firstCause;
+  private boolean mayPass;
 
   /** Adds a path that cannot be used. */
   public void failed(String path, String reason) {
@@ -31,6 +33,7 @@ public final class LoadAttempts {
     if (firstCause == null) {
       firstCause = cause;
     }
+    mayPass |= cause instanceof IOException && !isLasting(cause);
     Set<String> texts = new LinkedHashSet<>();
     collect(cause, "", texts, Collections.newSetFromMap(new IdentityHashMap<>()));
     for (String text : texts) {
@@ -61,6 +64,17 @@ public final class LoadAttempts {
   /** Adds advice on the latest failure. */
   void advise(String advice) {
     lastReason += "; " + advice;
+  }
+
+  /**
+   * Whether another attempt may succeed by itself, as after something was deleted from a full disk.
+   */
+  public boolean mayPass() {
+    return mayPass;
+  }
+
+  private static boolean isLasting(Throwable cause) {
+    return cause instanceof NoSuchFileException || cause instanceof AccessDeniedException;
   }
 
   /** Why the latest attempt failed, and on which path. */

@@ -3,6 +3,7 @@ package io.nvrar.internal.binding;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.GroupConfig;
+import io.nvrar.internal.loading.LoadAttempts;
 import io.nvrar.internal.loading.LoaderSettings;
 import java.io.FileInputStream;
 import java.io.FileNotFoundException;
@@ -69,6 +70,7 @@ final class LoaderProcess {
         .inheritIO()
         .start()
         .waitFor();
+    Thread.sleep(1_100); // it is not tried again before
   }
 
   private static String firstLine(Exception e) {
@@ -84,7 +86,7 @@ final class LoaderProcess {
     List<FileInputStream> files = new ArrayList<>();
     for (URLClassLoader loader : loaders) {
       try {
-        NativeLibraries.open(LoaderSettings.ofProcess(), loader);
+        NativeLibraries.open(LoaderSettings.ofProcess(), loader, new LoadAttempts());
       } catch (BackendUnavailableException e) {
         System.out.println(firstLine(e));
       }

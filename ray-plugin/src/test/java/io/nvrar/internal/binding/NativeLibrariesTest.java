@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.BackendUnavailableException;
+import io.nvrar.internal.loading.LoadAttempts;
 import io.nvrar.internal.loading.LoaderSettings;
 import io.nvrar.standalone.OtherHost;
 import io.nvrar.support.ChildJvm;
@@ -235,10 +236,13 @@ class NativeLibrariesTest {
     ClassLoader resources =
         TestLibrary.classLoader(scratch.resolve("classes"), "no library".getBytes(UTF_8));
     Path temp = Files.createDirectory(scratch.resolve("tmp"));
+    LoadAttempts attempts = new LoadAttempts();
     assertThatThrownBy(
             () ->
                 NativeLibraries.open(
-                    settings(null, file.resolve("below"), temp, "linux-x86_64"), resources))
+                    settings(null, file.resolve("below"), temp, "linux-x86_64"),
+                    resources,
+                    attempts))
         .isInstanceOf(BackendUnavailableException.class)
         .hasMessageStartingWith(SENTENCE)
         .hasMessageContaining("tried " + file.resolve("below"))
@@ -296,7 +300,7 @@ class NativeLibrariesTest {
   }
 
   private static void open(LoaderSettings settings, Path classPath) throws IOException {
-    NativeLibraries.open(settings, TestLibrary.emptyClassLoader(classPath));
+    NativeLibraries.open(settings, TestLibrary.emptyClassLoader(classPath), new LoadAttempts());
   }
 
   private static LoaderSettings settings(

@@ -5,10 +5,12 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,7 +25,7 @@ final class SimulatedHosts {
   private static final String BECOME =
       "mount --bind \"$0\" " + BOOT_ID + " && hostname \"$1\" && shift && exec \"$@\"";
 
-  private static final int PROBE_SECONDS = 20;
+  private static final Duration PROBE_LIMIT = Duration.ofSeconds(20);
 
   private final Path directory;
 
@@ -59,20 +61,44 @@ final class SimulatedHosts {
   /** Why this machine cannot simulate hosts; null if it can. */
   static @Nullable String obstacle() throws IOException, InterruptedException {
     Path scratch = Files.createTempDirectory("nvrar-soak-hosts-");
-    SimulatedHosts hosts = new SimulatedHosts(scratch);
     try {
-      Process probe =
-          new ProcessBuilder(hosts.on(1, List.of("cat", BOOT_ID)))
+      return obstacle(
+          new SimulatedHosts(scratch).on(1, List.of("cat", BOOT_ID)), scratch, PROBE_LIMIT);
+    } finally {
+      try (Stream<Path> left = Files.list(scratch)) {
+        for (Path file : left.toList()) {
+          Files.delete(file);
+        }
+      }
+      Files.delete(scratch);
+    }
+  }
+
+  /** Why a command fails; null if it does not. */
+  static @Nullable String obstacle(List<String> command, Path scratch, Duration limit)
+      throws IOException, InterruptedException {
+    Path said = scratch.resolve("said");
+    Process probe;
+    try {
+      probe =
+          new ProcessBuilder(command)
               .redirectErrorStream(true)
+              .redirectOutput(said.toFile())
               .start();
-      String said = new String(probe.getInputStream().readAllBytes(), UTF_8).strip();
-      boolean ended = probe.waitFor(PROBE_SECONDS, TimeUnit.SECONDS);
-      return ended && probe.exitValue() == 0 ? null : said;
     } catch (IOException e) {
       return e.getMessage();
+    }
+    try {
+      if (!probe.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS)) {
+        return "%s does not end within %d s".formatted(command.get(0), limit.toSeconds());
+      }
+      if (probe.exitValue() == 0) {
+        return null;
+      }
+      String why = Files.readString(said).strip();
+      return why.isEmpty() ? command.get(0) + " exits with " + probe.exitValue() : why;
     } finally {
-      Files.deleteIfExists(scratch.resolve("soak-host-1"));
-      Files.delete(scratch);
+      probe.destroyForcibly();
     }
   }
 }
