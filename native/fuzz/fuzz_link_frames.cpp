@@ -420,11 +420,10 @@ class Attempt {
     while (more) {
       if (!link_->fill(&more)) return ended();
       for (; wanted_.runs != 0; --wanted_.runs, wanted_.slot += wanted_.stride) {
-        const uint8_t* run = nullptr;
+        const link::WantedRun wanted{wanted_.slot, expected_.epoch, wanted_.bytes, run_bytes()};
+        const uint8_t* run = link_->take_next_run(wanted);
         bool took = false;
-        if (!link_->take_run({wanted_.slot, expected_.epoch, wanted_.bytes, run_bytes()}, &taker_, &took, &run)) {
-          return ended();
-        }
+        if (run == nullptr && !link_->take_run(wanted, &taker_, &took, &run)) return ended();
         if (run == nullptr) break;
         taker_.took(wanted_.bytes);
         store_packets(static_cast<Words*>(static_cast<void*>(stage_.segments.rings(0))), wanted_.kind, wanted_.slot,

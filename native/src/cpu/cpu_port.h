@@ -276,8 +276,9 @@ class CpuPort {
   [[gnu::noinline]] bool await_linked(uint64_t slot, uint32_t source, uint32_t bytes, uint64_t epoch,
                                       const uint8_t** run) {
     const link::WantedRun wanted{slot, epoch, bytes, Packets::kRunBytes};
+    *run = links_->take_next_run(source, wanted);
+    if (*run != nullptr) return true;
     const Packet* const first = own_rings_ + slot;
-    *run = nullptr;
     const auto arrived = [&] {
       if (packet_arrived<Packets>(first, epoch)) return true;
       *run = links_->take_run(source, wanted);

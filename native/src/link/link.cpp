@@ -254,7 +254,8 @@ bool Link::give_frame(FrameSink* sink) noexcept {
   FrameHead head{};
   (void)next_head(&head);
   if (const char* const why = sink->take(*this, head, in_.data() + sizeof head + taken_bytes_)) return refuse(why);
-  end_frame(head);
+  taken_bytes_ += head.bytes;
+  end_frame();
   return true;
 }
 
@@ -274,9 +275,13 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
       if (const char* const why = sink->check(*this, head)) return refuse(why);
       is_checked_ = true;
     }
-    if (in_.size() < sizeof head + taken_bytes_ + wanted.bytes) break;
-    *run = in_.data() + sizeof head + taken_bytes_;
+    const size_t before = sizeof head + taken_bytes_;
+    if (in_.size() < before + wanted.bytes) break;
+    *run = in_.data() + before;
     run_in_use_ = wanted.bytes;
+    const size_t arrived = std::min<size_t>(in_.size() - before, head.bytes);
+    following_ = {wanted.slot + head.stride, wanted.epoch, head.stride,
+                  head.stride == 0 ? 0 : static_cast<uint32_t>(arrived - wanted.bytes)};
     break;
   }
   return refused() == nullptr;
@@ -284,20 +289,16 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
 
 void Link::drop_run() noexcept {
   if (run_in_use_ == 0) return;
-  const uint32_t bytes = std::exchange(run_in_use_, 0);
   FrameHead head{};
-  (void)next_head(&head);
-#if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
-  std::memset(in_.at(sizeof head + taken_bytes_), 0xDD, bytes);
-#endif
-  if (bytes == head.bytes) return end_frame(head);
-  taken_bytes_ += bytes;
-  taken_slots_ += head.stride;
+  std::memcpy(&head, in_.data(), sizeof head);
+  use_up_run();
+  run_in_use_ = 0;
+  if (taken_bytes_ == head.bytes) end_frame();
 }
 
-// head: of what is left of the frame.
-void Link::end_frame(const FrameHead& head) noexcept {
-  in_.taken(sizeof head + taken_bytes_ + head.bytes);
+// All of its payload has been taken.
+void Link::end_frame() noexcept {
+  in_.taken(sizeof(FrameHead) + taken_bytes_);
   ++frames_received_;
   taken_bytes_ = taken_slots_ = 0;
   is_checked_ = false;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -79,6 +80,17 @@ class Link {
   // If what was received goes on with this run of packets, takes it past the sink: *run is its payload, until any
   // function of receiving is called. Frames before it are given to the sink. Else *run is null.
   bool take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const uint8_t** run) noexcept;
+  // The same in nearly all cases in which the run that take_run() gave last is the one before it; else null, and
+  // nothing has changed.
+  const uint8_t* take_next_run(const WantedRun& wanted) noexcept {
+    const bool is_next = run_in_use_ != 0 && wanted.slot == following_.slot && wanted.epoch == following_.epoch &&
+                         wanted.bytes == run_in_use_ && wanted.bytes <= following_.bytes;
+    if (!is_next) return nullptr;
+    use_up_run();
+    following_.slot += following_.stride;
+    following_.bytes -= wanted.bytes;
+    return in_.data() + sizeof(FrameHead) + taken_bytes_;
+  }
 
  private:
   static constexpr size_t kNoFrame = ~size_t{0};
@@ -100,9 +112,17 @@ class Link {
   // The head of the next frame, or of what is left of it. False: it has not arrived, or is impossible and refused.
   bool next_head(FrameHead* head) noexcept;
   bool give_frame(FrameSink* sink) noexcept;
-  void end_frame(const FrameHead& head) noexcept;
+  void end_frame() noexcept;
   // What take_run() gave is used no more.
   void drop_run() noexcept;
+  // The same, but another run of the frame is in use now.
+  void use_up_run() noexcept {
+#if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
+    std::memset(in_.at(sizeof(FrameHead) + taken_bytes_), 0xDD, run_in_use_);
+#endif
+    taken_bytes_ += run_in_use_;
+    taken_slots_ += following_.stride;
+  }
 
   const uint32_t peer_;
   const FileDescriptor socket_;
@@ -132,6 +152,13 @@ class Link {
   uint32_t taken_bytes_ = 0;
   uint32_t taken_slots_ = 0;
   uint32_t run_in_use_ = 0;
+  // The whole runs of the frame behind that one which have arrived.
+  struct {
+    uint64_t slot;
+    uint64_t epoch;
+    uint32_t stride;
+    uint32_t bytes;
+  } following_{};
   bool is_checked_ = false;
 };
 

@@ -69,6 +69,10 @@ class Links {
   // The payload of this run if it is what this rank sent next, and null otherwise. It can be used until any of these
   // functions is called for this rank, or one for all.
   const uint8_t* take_run(uint32_t rank, const WantedRun& wanted) noexcept;
+  // The same if it follows the run that take_run() gave last of this rank, in nearly all cases; else null.
+  const uint8_t* take_next_run(uint32_t rank, const WantedRun& wanted) noexcept {
+    return by_rank_[rank]->take_next_run(wanted);
+  }
   // Lets other threads look.
   void let_go() noexcept;
 

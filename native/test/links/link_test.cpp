@@ -98,9 +98,14 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
 
   // The run's payload, or nothing.
   std::optional<Bytes> take(uint64_t slot, uint32_t bytes = kRunBytes, uint64_t epoch = kEpoch) {
-    const uint8_t* run = nullptr;
-    bool took = false;
-    is_whole_ = link_->take_run({slot, epoch, bytes, kRunBytes}, &sink_, &took, &run);
+    const WantedRun wanted{slot, epoch, bytes, kRunBytes};
+    const uint8_t* run = link_->take_next_run(wanted);
+    if (run != nullptr) {
+      ++nexts_;
+    } else {
+      bool took = false;
+      is_whole_ = link_->take_run(wanted, &sink_, &took, &run);
+    }
     if (run == nullptr) return std::nullopt;
     return Bytes(run, run + bytes);
   }
@@ -128,6 +133,7 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
   Sink sink_;
   Bytes sent_;
   size_t arrived_ = 0;
+  size_t nexts_ = 0;  // how many were taken as the next ones of their frames
   bool is_whole_ = true;
 };
 
@@ -138,6 +144,24 @@ TEST_P(TakenRuns, AreThoseOfAllFramesInTheirOrder) {
   expect_runs(data);
   EXPECT_TRUE(sink_.frames.empty());
   EXPECT_EQ(sink_.checked.size(), 3u) << "each frame once, before its first run";
+  EXPECT_EQ(nexts_, 67u - 3u) << "all whole ones but the first of each frame";
+}
+
+TEST_P(TakenRuns, AreTheNextOnlyIfTheyAreWanted) {
+  const Bytes data = payload(3 * kRunBytes + 100);
+  sends_runs(data);
+  all_arrives();
+  const WantedRun next{kSlot + kStride, kEpoch, kRunBytes, kRunBytes};
+  EXPECT_EQ(link_->take_next_run(next), nullptr) << "none was taken before it";
+  ASSERT_TRUE(take(kSlot).has_value());
+  for (const WantedRun& other :
+       {WantedRun{next.slot + 1, kEpoch, kRunBytes, kRunBytes}, WantedRun{next.slot, kEpoch + 1, kRunBytes, kRunBytes},
+        WantedRun{next.slot, kEpoch, kRunBytes - 8, kRunBytes}, WantedRun{kSlot, kEpoch, kRunBytes, kRunBytes}}) {
+    EXPECT_EQ(link_->take_next_run(other), nullptr);
+  }
+  expect_runs(data, 1);
+  EXPECT_EQ(nexts_, 2u);
+  EXPECT_EQ(link_->take_next_run({kSlot + 4 * kStride, kEpoch, 100, kRunBytes}), nullptr) << "the frame is at its end";
 }
 
 // A record is decrypted whole, so this link is not encrypted.
