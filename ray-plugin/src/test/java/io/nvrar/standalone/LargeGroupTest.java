@@ -19,8 +19,8 @@ import org.junit.jupiter.api.Test;
 class LargeGroupTest {
   private static final int PER_NODE = 3;
 
-  /** Nodes of 3, 3, 3, 3, 3 and 1. */
-  private static final int MEMBERS = 16;
+  /** Eight nodes of 3 and one of 1. */
+  private static final int MEMBERS = 25;
 
   private static GroupConfig.Builder config() {
     return Members.config().backend(Backend.CPU).gpusPerNode(PER_NODE);

@@ -39,7 +39,8 @@ class HostFaultsIT {
   /** In which time after the fault there is another group, with fresh actors. */
   private static final long REBUILT_MILLIS = 10_000;
 
-  private static RunningDriver start(ContainerCluster cluster, String... arguments) {
+  private static RunningDriver start(ContainerCluster cluster, String... arguments)
+      throws InterruptedException {
     List<String> command = new ArrayList<>(List.of(HostFaultsProgram.class.getName()));
     command.add(arguments[0]);
     command.addAll(List.of(HOSTS, "limit=" + LIMIT_MILLIS));

@@ -54,11 +54,14 @@ final class RunningDriver {
   }
 
   /** The first fact of this name, when it is there. */
-  String fact(String name) {
+  String fact(String name) throws InterruptedException {
     await()
         .atMost(LIMIT)
         .pollInterval(Duration.ofMillis(20))
         .until(() -> has(name) || !isRunning());
+    if (!has(name)) { // what it said last may still be under way
+      output.awaitCompletion(LIMIT.toSeconds(), TimeUnit.SECONDS);
+    }
     assertThat(has(name)).as("fact %s in %s", name, this).isTrue();
     return Objects.requireNonNull(facts().get(name)).get(0);
   }
