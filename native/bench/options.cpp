@@ -42,9 +42,13 @@ constexpr Name kModes[] = {
     {"eager", static_cast<int32_t>(Mode::kEager)},
     {"graph-compute", static_cast<int32_t>(Mode::kGraphCompute)},
     {"eager-compute", static_cast<int32_t>(Mode::kEagerCompute)},
+    {"graph-cold", static_cast<int32_t>(Mode::kGraphCold)},
 };
 
 constexpr int kGpuIterations = 40;
+constexpr int kGpuIterationsLeast = 5;
+constexpr uint64_t kGpuBatchBytes = kGpuIterations * (uint64_t{8} << 20);
+constexpr int kGpuGroupsMost = 2;
 constexpr int kGpuWarmup = 3;
 constexpr uint64_t kBatchBytes = 4 << 20;
 constexpr int kIterationsLeast = 20;
@@ -115,6 +119,8 @@ const std::map<std::string, Setter>& setters() {
       {"--backend", [](Options* o, Text option, Text text) { o->backend = code_of(kBackends, option, text); }},
       {"--gpus",
        [](Options* o, Text option, Text text) { o->gpus = small_number(option, text, 1, NVRAR_MAX_RANKS_PER_NODE); }},
+      {"--groups",
+       [](Options* o, Text option, Text text) { o->groups = small_number(option, text, 1, kGpuGroupsMost); }},
       {"--memory", [](Options* o, Text option, Text text) { o->memory = code_of(kMemories, option, text); }},
       {"--mode",
        [](Options* o, Text option, Text text) {
@@ -184,9 +190,19 @@ void check(const Options& options) {
     throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
                      std::to_string(options.processes) + " processes");
   }
-  if (!options.on_gpu() && (options.gpus > 0 || options.memory != NVRAR_MEMORY_AUTO || options.exclusive ||
-                            options.programmatic_launch || options.yardstick)) {
-    throw UsageError("--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
+  if (!options.on_gpu() && (options.gpus > 0 || options.groups > 1 || options.memory != NVRAR_MEMORY_AUTO ||
+                            options.exclusive || options.programmatic_launch || options.yardstick)) {
+    throw UsageError(
+        "--gpus, --groups, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
+  }
+  if (options.groups > 1 && options.exclusive) {
+    throw UsageError("--groups is " + std::to_string(options.groups) +
+                     ", but with --exclusive 1 a group is the only one on its GPUs");
+  }
+  // Its grids may fill a GPU, so that two of them could each wait on one GPU for blocks that have no room on another.
+  if (options.groups > 1 && options.yardstick) {
+    throw UsageError("--groups is " + std::to_string(options.groups) +
+                     ", but the kernels of --yardstick 1 are for one group at a time");
   }
   if (options.board.empty() != options.address.empty() || (options.board.empty() && options.rank != 0) ||
       (!options.board.empty() && (options.on_gpu() || options.rank >= options.processes))) {
@@ -238,8 +254,19 @@ bool has_root(Collective collective) {
 
 const char* mode_name(Mode mode) { return text_of(kModes, static_cast<int32_t>(mode)); }
 
-bool in_graph(Mode mode) { return mode == Mode::kGraph || mode == Mode::kGraphCompute; }
-bool with_compute(Mode mode) { return mode == Mode::kGraphCompute || mode == Mode::kEagerCompute; }
+bool in_graph(Mode mode) { return mode != Mode::kEager && mode != Mode::kEagerCompute; }
+
+Between between(Mode mode) {
+  switch (mode) {
+    case Mode::kGraphCompute:
+    case Mode::kEagerCompute:
+      return Between::kCompute;
+    case Mode::kGraphCold:
+      return Between::kSweep;
+    default:
+      return Between::kNothing;
+  }
+}
 
 Options::Options() : backend(NVRAR_BACKEND_CPU), data_type(-1), op(NVRAR_SUM) {}
 
@@ -247,7 +274,10 @@ bool Options::on_gpu() const { return backend == NVRAR_BACKEND_CUDA; }
 
 int Options::iterations_of(uint64_t bytes) const {
   if (iterations > 0) return iterations;
-  if (on_gpu()) return kGpuIterations;
+  if (on_gpu()) {
+    const uint64_t fitting = kGpuBatchBytes / std::max<uint64_t>(bytes, 1);
+    return static_cast<int>(std::clamp<uint64_t>(fitting, kGpuIterationsLeast, kGpuIterations));
+  }
   const auto wanted = static_cast<int>(std::min<uint64_t>(kBatchBytes / std::max<uint64_t>(bytes, 1), kIterationsMost));
   return std::max(wanted, kIterationsLeast);
 }
@@ -304,20 +334,23 @@ const char* usage() {
   --rank R              ... this process's rank ...
   --address ADDRESS     ... and the address at which the other hosts reach it
   --ring-bytes BYTES    the group's ringBytes (the library's default)
-  --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40)
+  --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40, beyond 8M fewer, to 5)
   --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)
   --repeats N           batches, of which the median is shown (11; on GPUs 30)
   --csv FILE            also as CSV; - is standard output, without the table
   --json FILE           also as JSON
 
 On GPUs:
-  --mode NAMES          graph, eager, graph-compute, eager-compute: a batch in a CUDA graph or call by call, bare or
-                        with a kernel of about 1 us after each call, whose own time is subtracted (all, in turn)
+  --mode NAMES          graph, eager, graph-compute, eager-compute, graph-cold: a batch in a CUDA graph or call by call,
+                        bare, with a kernel of about 1 us after each call, or with one before each call that takes
+                        everything else out of the L2 cache; that kernel's own time is subtracted (all, in turn)
   --gpus N              rank r is on GPU r mod N (each has its own)
+  --groups N            1 (default) or 2 groups side by side, each with its own stream; the time is for a call of each
   --memory NAME         how the ranks reach each other: auto (default), nvshmem, ipc
   --exclusive 0|1       1: the group has its GPUs for itself
   --programmatic-launch 0|1
-                        1: calls, and the study's kernels, are enqueued with programmatic dependent launch
+                        1: calls, the study's kernels, and the kernel of the compute modes are enqueued with
+                        programmatic dependent launch
   --yardstick 1         also time the kernels of the study that ours are compared with, in turn with ours
 
 Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.

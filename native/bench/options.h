@@ -36,12 +36,14 @@ bool is_float(int32_t data_type);
 bool reduces(Collective collective);
 bool has_root(Collective collective);
 
-// How the calls of a batch on a GPU are submitted. A compute mode has a kernel of about 1 us after each call, whose
-// own time is subtracted.
-enum class Mode { kGraph, kEager, kGraphCompute, kEagerCompute };
+// How the calls of a batch on a GPU are submitted.
+enum class Mode { kGraph, kEager, kGraphCompute, kEagerCompute, kGraphCold };
+// The kernel that some modes have between two calls, whose own time is subtracted: about 1 us of computing after each
+// call, or a sweep of the L2 cache before it.
+enum class Between { kNothing, kCompute, kSweep };
 const char* mode_name(Mode mode);
 bool in_graph(Mode mode);
-bool with_compute(Mode mode);
+Between between(Mode mode);
 
 struct Options {
   int32_t backend;
@@ -67,6 +69,7 @@ struct Options {
   std::string address;
   // On GPUs only.
   int gpus = 0;        // rank r is on GPU r mod gpus; 0: each has its own
+  int groups = 1;      // whose batches run side by side
   int32_t memory = 0;  // NVRAR_MEMORY_*
   bool exclusive = false;
   bool programmatic_launch = false;
@@ -78,7 +81,8 @@ struct Options {
 
   Options();
   bool on_gpu() const;
-  // Protocol B's 40 calls on a GPU; else about 4 MiB per batch: long enough for the clock, short enough for many sizes.
+  // On a GPU protocol B's 40 calls up to 8 MiB, then as many as move the same bytes; else about 4 MiB per batch: long
+  // enough for the clock, short enough for many sizes.
   int iterations_of(uint64_t bytes) const;
   int warmup_of(uint64_t bytes) const;
 };

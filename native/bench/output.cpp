@@ -50,7 +50,10 @@ Output::Output(const Options& options, std::string implementation, std::string l
       json_(open(options.json)),
       table_(options.csv != "-" && options.json != "-") {
   if (table_) {
-    std::printf("# %s, %d processes, library %s\n", implementation_.c_str(), options.processes, library.c_str());
+    const std::string groups =
+        options.groups == 1 ? "" : ", " + std::to_string(options.groups) + " groups side by side, a call of each";
+    std::printf("# %s, %d processes%s, library %s\n", implementation_.c_str(), options.processes, groups.c_str(),
+                library.c_str());
     std::printf("# time: median of %d batches of the slowest rank's mean; #wrong: elements, over ranks and batches\n",
                 options.repeats);
     std::printf("#%-15s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count",

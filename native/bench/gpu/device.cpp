@@ -16,10 +16,22 @@ std::string Gpu::name() const {
   return text;
 }
 
-int Gpu::clock_khz() const {
-  int khz = 0;
-  check_cuda(cuda().cuDeviceGetAttribute(&khz, kCudaClockRateKhz, device_), "asking for a GPU's clock");
-  return khz;
+int Gpu::clock_khz() const { return attribute(kCudaClockRateKhz, "asking for a GPU's clock"); }
+
+int Gpu::multiprocessors() const { return attribute(kCudaMultiprocessors, "asking for a GPU's multiprocessors"); }
+
+uint64_t Gpu::l2_bytes() const {
+  return static_cast<uint64_t>(attribute(kCudaL2Bytes, "asking for the size of a GPU's L2 cache"));
+}
+
+bool Gpu::has_programmatic_launch() const {
+  return attribute(kCudaMajor, "asking for a GPU's compute capability") >= 9;
+}
+
+int Gpu::attribute(int of, const char* asking) const {
+  int value = 0;
+  check_cuda(cuda().cuDeviceGetAttribute(&value, of, device_), asking);
+  return value;
 }
 
 uint64_t Gpu::free_bytes() const {
@@ -103,6 +115,22 @@ CudaFunction Kernels::of(const char* name) const {
   CudaFunction function = nullptr;
   check_cuda(cuda().cuModuleGetFunction(&function, module_, name), name);
   return function;
+}
+
+void launch(CudaFunction kernel, unsigned blocks, unsigned threads, bool programmatic, CudaStream stream,
+            void** arguments) {
+  CudaLaunchAttribute attribute{};
+  attribute.id = kCudaProgrammaticStreamSerialization;
+  attribute.value = 1;
+  CudaLaunchConfig config{};
+  config.grid[0] = blocks;
+  config.grid[1] = config.grid[2] = 1;
+  config.block[0] = threads;
+  config.block[1] = config.block[2] = 1;
+  config.stream = stream;
+  config.attributes = &attribute;
+  config.attribute_count = programmatic ? 1 : 0;
+  check_cuda(cuda().cuLaunchKernelEx(&config, kernel, arguments, nullptr), "launching a kernel of the benchmark");
 }
 
 }  // namespace nvrar::bench

@@ -20,11 +20,16 @@ class Gpu {
   int ordinal() const { return ordinal_; }
   std::string name() const;
   int clock_khz() const;
+  int multiprocessors() const;
+  uint64_t l2_bytes() const;
+  bool has_programmatic_launch() const;
   uint64_t free_bytes() const;
   // Waits until all work on all streams of this process has been executed.
   void settle() const;
 
  private:
+  int attribute(int of, const char* asking) const;
+
   const int ordinal_;
   int device_ = 0;
 };
@@ -98,6 +103,10 @@ class Kernels {
  private:
   CudaModule module_ = nullptr;
 };
+
+// Enqueues a kernel with programmatic dependent launch or normally.
+void launch(CudaFunction kernel, unsigned blocks, unsigned threads, bool programmatic, CudaStream stream,
+            void** arguments);
 
 }  // namespace nvrar::bench
 

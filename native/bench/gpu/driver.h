@@ -19,7 +19,10 @@ struct CudaIpcHandle {
   char bytes[64];
 };
 
-constexpr int kCudaClockRateKhz = 13;  // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+constexpr int kCudaClockRateKhz = 13;     // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+constexpr int kCudaMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+constexpr int kCudaL2Bytes = 38;          // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+constexpr int kCudaMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr unsigned kCudaStreamNonBlocking = 1;
 constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 constexpr int kCudaCaptureRelaxed = 2;
@@ -45,45 +48,42 @@ struct CudaLaunchConfig {
 };
 static_assert(sizeof(CudaLaunchConfig) == 56);
 
-#define NVRAR_BENCH_CUDA_FUNCTIONS(X)                                                                     \
-  X(cuInit, (unsigned flags))                                                                             \
-  X(cuGetErrorName, (int result, const char** name))                                                      \
-  X(cuDeviceGetCount, (int* count))                                                                       \
-  X(cuDeviceGet, (int* device, int ordinal))                                                              \
-  X(cuDeviceGetName, (char* name, int bytes, int device))                                                 \
-  X(cuDeviceGetAttribute, (int* value, int attribute, int device))                                        \
-  X(cuDevicePrimaryCtxRetain, (CudaContext*, int device))                                                 \
-  X(cuCtxSetCurrent, (CudaContext))                                                                       \
-  X(cuCtxSynchronize, (void))                                                                             \
-  X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                         \
-  X(cuMemAlloc_v2, (uint64_t * address, size_t bytes))                                                    \
-  X(cuMemFree_v2, (uint64_t address))                                                                     \
-  X(cuMemcpyHtoD_v2, (uint64_t to, const void* from, size_t bytes))                                       \
-  X(cuMemcpyDtoH_v2, (void* to, uint64_t from, size_t bytes))                                             \
-  X(cuMemsetD8_v2, (uint64_t address, unsigned char value, size_t bytes))                                 \
-  X(cuIpcGetMemHandle, (CudaIpcHandle*, uint64_t address))                                                \
-  X(cuIpcOpenMemHandle_v2, (uint64_t * address, CudaIpcHandle, unsigned flags))                           \
-  X(cuIpcCloseMemHandle, (uint64_t address))                                                              \
-  X(cuModuleLoadData, (CudaModule*, const void* image))                                                   \
-  X(cuModuleGetFunction, (CudaFunction*, CudaModule, const char* name))                                   \
-  X(cuLaunchKernel,                                                                                       \
-    (CudaFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, CudaStream, void** arguments, void** extra))                \
-  X(cuLaunchKernelEx, (const CudaLaunchConfig*, CudaFunction, void** arguments, void** extra))            \
-  X(cuStreamCreate, (CudaStream*, unsigned flags))                                                        \
-  X(cuStreamDestroy_v2, (CudaStream))                                                                     \
-  X(cuStreamSynchronize, (CudaStream))                                                                    \
-  X(cuStreamBeginCapture_v2, (CudaStream, int mode))                                                      \
-  X(cuStreamEndCapture, (CudaStream, CudaGraph*))                                                         \
-  X(cuGraphInstantiateWithFlags, (CudaGraphExec*, CudaGraph, unsigned long long flags))                   \
-  X(cuGraphUpload, (CudaGraphExec, CudaStream))                                                           \
-  X(cuGraphLaunch, (CudaGraphExec, CudaStream))                                                           \
-  X(cuGraphExecDestroy, (CudaGraphExec))                                                                  \
-  X(cuGraphDestroy, (CudaGraph))                                                                          \
-  X(cuEventCreate, (CudaEvent*, unsigned flags))                                                          \
-  X(cuEventRecord, (CudaEvent, CudaStream))                                                               \
-  X(cuEventSynchronize, (CudaEvent))                                                                      \
-  X(cuEventElapsedTime, (float* milliseconds, CudaEvent start, CudaEvent end))                            \
+#define NVRAR_BENCH_CUDA_FUNCTIONS(X)                                                          \
+  X(cuInit, (unsigned flags))                                                                  \
+  X(cuGetErrorName, (int result, const char** name))                                           \
+  X(cuDeviceGetCount, (int* count))                                                            \
+  X(cuDeviceGet, (int* device, int ordinal))                                                   \
+  X(cuDeviceGetName, (char* name, int bytes, int device))                                      \
+  X(cuDeviceGetAttribute, (int* value, int attribute, int device))                             \
+  X(cuDevicePrimaryCtxRetain, (CudaContext*, int device))                                      \
+  X(cuCtxSetCurrent, (CudaContext))                                                            \
+  X(cuCtxSynchronize, (void))                                                                  \
+  X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                              \
+  X(cuMemAlloc_v2, (uint64_t * address, size_t bytes))                                         \
+  X(cuMemFree_v2, (uint64_t address))                                                          \
+  X(cuMemcpyHtoD_v2, (uint64_t to, const void* from, size_t bytes))                            \
+  X(cuMemcpyDtoH_v2, (void* to, uint64_t from, size_t bytes))                                  \
+  X(cuMemsetD8_v2, (uint64_t address, unsigned char value, size_t bytes))                      \
+  X(cuIpcGetMemHandle, (CudaIpcHandle*, uint64_t address))                                     \
+  X(cuIpcOpenMemHandle_v2, (uint64_t * address, CudaIpcHandle, unsigned flags))                \
+  X(cuIpcCloseMemHandle, (uint64_t address))                                                   \
+  X(cuModuleLoadData, (CudaModule*, const void* image))                                        \
+  X(cuModuleGetFunction, (CudaFunction*, CudaModule, const char* name))                        \
+  X(cuLaunchKernelEx, (const CudaLaunchConfig*, CudaFunction, void** arguments, void** extra)) \
+  X(cuStreamCreate, (CudaStream*, unsigned flags))                                             \
+  X(cuStreamDestroy_v2, (CudaStream))                                                          \
+  X(cuStreamSynchronize, (CudaStream))                                                         \
+  X(cuStreamBeginCapture_v2, (CudaStream, int mode))                                           \
+  X(cuStreamEndCapture, (CudaStream, CudaGraph*))                                              \
+  X(cuGraphInstantiateWithFlags, (CudaGraphExec*, CudaGraph, unsigned long long flags))        \
+  X(cuGraphUpload, (CudaGraphExec, CudaStream))                                                \
+  X(cuGraphLaunch, (CudaGraphExec, CudaStream))                                                \
+  X(cuGraphExecDestroy, (CudaGraphExec))                                                       \
+  X(cuGraphDestroy, (CudaGraph))                                                               \
+  X(cuEventCreate, (CudaEvent*, unsigned flags))                                               \
+  X(cuEventRecord, (CudaEvent, CudaStream))                                                    \
+  X(cuEventSynchronize, (CudaEvent))                                                           \
+  X(cuEventElapsedTime, (float* milliseconds, CudaEvent start, CudaEvent end))                 \
   X(cuEventDestroy_v2, (CudaEvent))
 
 struct CudaDriver {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "gpu/between.h"
 #include "gpu/device.h"
 #include "gpu/images.h"
 #include "gpu/stream_measure.h"
@@ -38,39 +39,21 @@ class Ours final : public Contestant {
   Communicator* const comm_;
 };
 
-class ComputeKernel {
- public:
-  explicit ComputeKernel(const Gpu& gpu)
-      : kernel_(Kernels(compute_image()).of("nvrar_bench_compute")),
-        sink_(1),
-        clocks_(static_cast<uint64_t>(gpu.clock_khz()) / 1000) {}
-
-  // A normal launch also between calls with programmatic launch, so that the kernel needs no wait of its own: it starts
-  // once the call before it has completed, and the call behind it waits for it. So a call's start can overlap with the
-  // end of this kernel, but not this kernel's start with the end of a call.
-  void enqueue(uint64_t result, CudaStream stream) {
-    uint64_t sink = sink_.address();
-    void* arguments[] = {&result, &sink, &clocks_};
-    check_cuda(cuda().cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), "launching a kernel");
-  }
-
- private:
-  const CudaFunction kernel_;
-  const DeviceMemory sink_;
-  uint64_t clocks_;  // per microsecond
-};
-
 int run_rank(const Options& options, Team* team) {
   const int gpus = options.gpus > 0 ? options.gpus : options.processes;
   const Gpu gpu(team->rank() % gpus);
-  ComputeKernel compute(gpu);
+  BetweenKernels between(gpu, options);
   gpu.settle();
   team->meet();
 
   const uint64_t free_before = gpu.free_bytes();
   team->meet();
   const double begin = seconds_now();
-  Communicator comm(options, NVRAR_BACKEND_CUDA, gpu.ordinal(), team);
+  const auto make_group = [&] {
+    return std::make_unique<Communicator>(options, NVRAR_BACKEND_CUDA, gpu.ordinal(), team);
+  };
+  std::vector<std::unique_ptr<Communicator>> comms;
+  comms.push_back(make_group());
   GroupCost cost{(seconds_now() - begin) * 1e6, 0};
   team->meet();
   const uint64_t free_after = gpu.free_bytes();
@@ -80,12 +63,17 @@ int run_rank(const Options& options, Team* team) {
     cost.device_bytes = std::max(cost.device_bytes, one.device_bytes);
   }
 
-  Ours ours(&comm);
-  std::vector<Contestant*> contestants{&ours};
+  while (comms.size() < static_cast<size_t>(options.groups)) comms.push_back(make_group());
+
+  std::vector<Ours> ours;
+  for (const auto& comm : comms) ours.emplace_back(comm.get());
+  SideBySide all_ours;
+  for (Ours& one : ours) all_ours.push_back(&one);
+  std::vector<SideBySide> contestants{all_ours};
   std::unique_ptr<Yardstick> yardstick;
   if (options.yardstick) {
     yardstick = std::make_unique<Yardstick>(team, options.programmatic_launch);
-    contestants.push_back(yardstick.get());
+    contestants.push_back({yardstick.get()});
   }
   std::optional<Output> output;
   if (team->rank() == 0) {
@@ -93,7 +81,8 @@ int run_rank(const Options& options, Team* team) {
     output->show(cost);
   }
   const uint64_t wrong = measure_on_gpu(
-      team, options, contestants, [&](uint64_t result, CudaStream stream) { compute.enqueue(result, stream); },
+      team, options, contestants,
+      [&](Between which, uint64_t result, CudaStream stream) { between.enqueue(which, result, stream); },
       [&](const Row& row) {
         if (output) output->show(row);
       });

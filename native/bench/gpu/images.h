@@ -5,6 +5,8 @@
 namespace nvrar::bench {
 
 const void* compute_image();
+const void* programmatic_compute_image();
+const void* sweep_image();
 // Null if the benchmark was built without nvcc.
 const void* yardstick_image();
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <optional>
 
 namespace nvrar::bench {
 namespace {
@@ -13,29 +12,57 @@ constexpr int kTurns =
     3;  // each contestant makes its share of the batches in each turn, so that other load affects all alike
 constexpr int kCallsBefore = 2;  // because the driver loads kernels at their first call
 
-// Back-to-back calls on a stream, and the time of each batch on this rank.
+// The stream and the buffers of one of the groups that run side by side.
+struct Lane {
+  explicit Lane(const Problem& problem)
+      : input(problem.send_elements() * type_bytes(problem.data_type)),
+        output(problem.recv_elements() * type_bytes(problem.data_type)),
+        send(input.size()),
+        recv(output.size()) {}
+
+  uint64_t seed = 0;
+  std::vector<uint8_t> input;
+  std::vector<uint8_t> output;
+  DeviceMemory send;
+  DeviceMemory recv;
+  const Stream stream;
+};
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+// Back-to-back calls on the stream of each lane, and the time of each batch on this rank.
 class Chain {
  public:
-  Chain(const Stream& stream, bool graph, std::function<void()> work) : stream_(stream), work_(std::move(work)) {
-    if (graph) graph_.emplace(stream_, work_);
-  }
-
-  void submit() const {
-    if (graph_) {
-      graph_->launch(stream_);
-    } else {
-      work_();
+  // `step` enqueues one call, with what the mode has around it.
+  Chain(const Lanes& lanes, bool graph, int iterations, std::function<void(size_t lane)> step)
+      : lanes_(lanes), iterations_(iterations), step_(std::move(step)), ends_(lanes.size()) {
+    for (size_t lane = 0; graph && lane < lanes_.size(); ++lane) {
+      graphs_.push_back(std::make_unique<Graph>(lanes_[lane]->stream, [&] {
+        for (int i = 0; i < iterations_; ++i) step_(lane);
+      }));
     }
   }
 
-  void time(Team* team, int warmup, int batches, int iterations) {
+  void submit() const {
+    for (size_t lane = 0; lane < graphs_.size(); ++lane) graphs_[lane]->launch(lanes_[lane]->stream);
+    if (!graphs_.empty()) return;
+    for (int i = 0; i < iterations_; ++i) {
+      for (size_t lane = 0; lane < lanes_.size(); ++lane) step_(lane);
+    }
+  }
+
+  // From the first lane's begin, behind which all are submitted, to the end of the lane that ends last.
+  void time(Team* team, int warmup, int batches) {
     for (int i = 0; i < warmup + batches; ++i) {
       team->meet();
-      begin_.record(stream_);
+      begin_.record(lanes_.front()->stream);
       submit();
-      end_.record(stream_);
-      end_.synchronize();
-      if (i >= warmup) us_.push_back(end_.us_since(begin_) / iterations);
+      for (size_t lane = 0; lane < lanes_.size(); ++lane) ends_[lane].record(lanes_[lane]->stream);
+      double us = 0;
+      for (const Event& end : ends_) {
+        end.synchronize();
+        us = std::max(us, end.us_since(begin_));
+      }
+      if (i >= warmup) us_.push_back(us / iterations_);
     }
   }
 
@@ -50,47 +77,46 @@ class Chain {
   }
 
  private:
-  const Stream& stream_;
-  const std::function<void()> work_;
-  std::optional<Graph> graph_;
+  const Lanes& lanes_;
+  const int iterations_;
+  const std::function<void(size_t lane)> step_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
   Event begin_;
-  Event end_;
+  std::vector<Event> ends_;
   std::vector<double> us_;
 };
 
 // The measurement of one size, for all contestants in all modes.
 class Size {
  public:
-  Size(Team* team, const Options& options, const Problem& problem, const Compute& compute)
+  Size(Team* team, const Options& options, const Problem& problem, const EnqueueBetween& enqueue_between)
       : team_(team),
         options_(options),
         problem_(problem),
-        compute_(compute),
-        iterations_(options.iterations_of(problem.bytes())),
-        input_(problem.send_elements() * type_bytes(problem.data_type)),
-        output_(problem.recv_elements() * type_bytes(problem.data_type)),
-        send_(input_.size()),
-        recv_(output_.size()) {
+        enqueue_between_(enqueue_between),
+        iterations_(options.iterations_of(problem.bytes())) {
+    for (int group = 0; group < options_.groups; ++group) lanes_.push_back(std::make_unique<Lane>(problem_));
     refresh();
     for (Mode mode : options_.modes) {
-      if (!with_compute(mode)) continue;
-      alone_.push_back({mode, std::make_unique<Chain>(stream_, in_graph(mode), [this] {
-                          for (int i = 0; i < iterations_; ++i) compute_(recv_.address(), stream_.handle());
-                        })});
+      const Between kernel = between(mode);
+      if (kernel == Between::kNothing) continue;
+      alone_.push_back({mode, chain(mode, [this, kernel](size_t lane) { enqueue(kernel, lane); })});
     }
   }
 
-  void add(Contestant* contestant) {
-    for (int i = 0; i < kCallsBefore; ++i) call(contestant);
-    stream_.synchronize();
+  void add(const SideBySide& contestants) {
+    for (int i = 0; i < kCallsBefore; ++i) {
+      for (size_t lane = 0; lane < lanes_.size(); ++lane) call(contestants, lane);
+    }
+    synchronize();
     for (Mode mode : options_.modes) {
-      auto work = [this, contestant, mode] {
-        for (int i = 0; i < iterations_; ++i) {
-          call(contestant);
-          if (with_compute(mode)) compute_(recv_.address(), stream_.handle());
-        }
+      const Between kernel = between(mode);
+      const auto step = [this, contestants, kernel](size_t lane) {
+        if (kernel == Between::kSweep) enqueue(kernel, lane);
+        call(contestants, lane);
+        if (kernel == Between::kCompute) enqueue(kernel, lane);
       };
-      entries_.push_back({contestant, mode, std::make_unique<Chain>(stream_, in_graph(mode), std::move(work))});
+      entries_.push_back({contestants, mode, chain(mode, step)});
     }
   }
 
@@ -111,13 +137,30 @@ class Size {
     std::unique_ptr<Chain> chain;
   };
   struct Entry {
-    Contestant* contestant;
+    SideBySide contestants;
     Mode mode;
     std::unique_ptr<Chain> chain;
   };
 
-  void call(Contestant* contestant) {
-    contestant->enqueue(problem_, send_.address(), recv_.address(), stream_.handle());
+  std::unique_ptr<Chain> chain(Mode mode, std::function<void(size_t lane)> step) const {
+    return std::make_unique<Chain>(lanes_, in_graph(mode), iterations_, std::move(step));
+  }
+
+  void call(const SideBySide& contestants, size_t lane) {
+    const Lane& on = *lanes_[lane];
+    contestants[lane]->enqueue(problem_, on.send.address(), on.recv.address(), on.stream.handle());
+  }
+
+  void enqueue(Between kernel, size_t lane) {
+    enqueue_between_(kernel, lanes_[lane]->recv.address(), lanes_[lane]->stream.handle());
+  }
+
+  void synchronize() const {
+    for (const auto& lane : lanes_) lane->stream.synchronize();
+  }
+
+  void check(const SideBySide& contestants) const {
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) contestants[lane]->check(lanes_[lane]->stream.handle());
   }
 
   void time_all() {
@@ -125,23 +168,27 @@ class Size {
     for (int turn = 0; turn < kTurns; ++turn) {
       const int batches = options_.repeats * (turn + 1) / kTurns - options_.repeats * turn / kTurns;
       if (batches == 0) continue;
-      for (const Alone& alone : alone_) alone.chain->time(team_, warmup, batches, iterations_);
+      for (const Alone& alone : alone_) alone.chain->time(team_, warmup, batches);
       for (const Entry& entry : entries_) {
-        entry.chain->time(team_, warmup, batches, iterations_);
-        entry.contestant->check(stream_.handle());
+        entry.chain->time(team_, warmup, batches);
+        check(entry.contestants);
       }
     }
   }
 
-  // Collective. Runs the timed calls once more with different data; returns the number of wrong elements.
+  // Collective. Runs the timed calls once more with different data; returns the number of wrong elements of all groups.
   uint64_t wrong_of(const Entry& entry) {
     refresh();
     team_->meet();
     entry.chain->submit();
-    stream_.synchronize();
-    entry.contestant->check(stream_.handle());
-    recv_.read(&output_);
-    const std::vector<uint64_t> all = team_->exchange(problem_.wrong(seed_, team_->rank(), output_.data()));
+    synchronize();
+    check(entry.contestants);
+    uint64_t wrong = 0;
+    for (const auto& lane : lanes_) {
+      lane->recv.read(&lane->output);
+      wrong += problem_.wrong(lane->seed, team_->rank(), lane->output.data());
+    }
+    const std::vector<uint64_t> all = team_->exchange(wrong);
     return std::accumulate(all.begin(), all.end(), uint64_t{0});
   }
 
@@ -152,7 +199,7 @@ class Size {
     row.iterations = iterations_;
     row.out_of_place = cell_of(&us, wrong);
     row.mode = mode_name(entry.mode);
-    row.implementation = entry.contestant->name();
+    row.implementation = entry.contestants.front()->name();
     for (const Alone& alone : alone_) {
       if (alone.mode != entry.mode) continue;
       std::vector<double> own = alone.chain->slowest(team_);
@@ -164,37 +211,36 @@ class Size {
     return row;
   }
 
+  // Each lane gets data of its own, so that what one group would write for the other is wrong there.
   void refresh() {
-    ++seed_;
-    problem_.fill(seed_, team_->rank(), input_.data());
-    send_.write(input_);
-    recv_.fill(kPoison);
+    for (const auto& lane : lanes_) {
+      lane->seed = ++seed_;
+      problem_.fill(lane->seed, team_->rank(), lane->input.data());
+      lane->send.write(lane->input);
+      lane->recv.fill(kPoison);
+    }
   }
 
   Team* const team_;
   const Options& options_;
   const Problem problem_;
-  const Compute& compute_;
+  const EnqueueBetween& enqueue_between_;
   const int iterations_;
   uint64_t seed_ = 0;
-  std::vector<uint8_t> input_;
-  std::vector<uint8_t> output_;
-  DeviceMemory send_;
-  DeviceMemory recv_;
-  const Stream stream_;
+  Lanes lanes_;
   std::vector<Alone> alone_;
   std::vector<Entry> entries_;
 };
 
 }  // namespace
 
-uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<Contestant*>& contestants,
-                        const Compute& compute, const std::function<void(const Row&)>& show) {
+uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<SideBySide>& contestants,
+                        const EnqueueBetween& enqueue_between, const std::function<void(const Row&)>& show) {
   uint64_t wrong = 0;
   for (const Problem& problem : problems_of(options)) {
-    Size size(team, options, problem, compute);
-    for (Contestant* contestant : contestants) {
-      if (contestant->takes(problem)) size.add(contestant);
+    Size size(team, options, problem, enqueue_between);
+    for (const SideBySide& one : contestants) {
+      if (one.front()->takes(problem)) size.add(one);
     }
     wrong += size.run(show);
   }

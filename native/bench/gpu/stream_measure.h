@@ -16,7 +16,7 @@
 
 namespace nvrar::bench {
 
-// A measured implementation. All functions throw on errors.
+// A measured implementation in one group. All functions throw on errors.
 class Contestant {
  public:
   virtual ~Contestant() = default;
@@ -27,12 +27,15 @@ class Contestant {
   virtual void check(CudaStream stream) = 0;
 };
 
-// Enqueues about a microsecond of work that begins by reading the result of the call before it.
-using Compute = std::function<void(uint64_t result, CudaStream stream)>;
+// One implementation in each of the groups that run side by side, Options::groups of them.
+using SideBySide = std::vector<Contestant*>;
+
+// Enqueues the kernel that a mode has between two calls; the result is that of the call before it.
+using EnqueueBetween = std::function<void(Between which, uint64_t result, CudaStream stream)>;
 
 // Collective. Calls `show` on every rank for each size, mode and contestant; returns the number of wrong elements.
-uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<Contestant*>& contestants,
-                        const Compute& compute, const std::function<void(const Row&)>& show);
+uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<SideBySide>& contestants,
+                        const EnqueueBetween& enqueue_between, const std::function<void(const Row&)>& show);
 
 }  // namespace nvrar::bench
 

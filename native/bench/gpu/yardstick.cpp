@@ -100,20 +100,9 @@ void Yardstick::enqueue(const Problem& problem, uint64_t send, uint64_t recv, Cu
   arguments.out = recv;
   arguments.vectors = static_cast<uint32_t>(vectors);
   arguments.base = big ? 4 * yardstick::kSmallArea / kVectorBytes : 0;
-  CudaLaunchAttribute programmatic{};
-  programmatic.id = kCudaProgrammaticStreamSerialization;
-  programmatic.value = 1;
-  CudaLaunchConfig config{};
-  config.grid[0] = static_cast<unsigned>(blocks);
-  config.grid[1] = config.grid[2] = 1;
-  config.block[0] = shape.threads;
-  config.block[1] = config.block[2] = 1;
-  config.stream = stream;
-  config.attributes = &programmatic;
-  config.attribute_count = programmatic_launch_ ? 1 : 0;
   void* pointers[] = {&arguments};
-  check_cuda(cuda().cuLaunchKernelEx(&config, big ? shape.kernel->big : shape.kernel->small, pointers, nullptr),
-             "launching a kernel of the study");
+  launch(big ? shape.kernel->big : shape.kernel->small, static_cast<unsigned>(blocks), shape.threads,
+         programmatic_launch_, stream, pointers);
 }
 
 void Yardstick::check(CudaStream) {

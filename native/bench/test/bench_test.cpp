@@ -178,9 +178,16 @@ TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {
   EXPECT_EQ(refusal_of({"--op", "avg", "--type", "int8"}), "--op avg is for floating types, --type is int8");
   EXPECT_EQ(refusal_of({"--root", "2"}), "--root is 2, not a rank of 2 processes");
   EXPECT_EQ(refusal_of({"--gpus", "1"}),
-            "--gpus, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
+            "--gpus, --groups, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
+  EXPECT_EQ(refusal_of({"--groups", "2"}),
+            "--gpus, --groups, --memory, --exclusive, --programmatic-launch and --yardstick are for --backend cuda");
+  EXPECT_EQ(refusal_of({"--backend", "cuda", "--groups", "3"}), "--groups is '3', must be a number from 1 to 2");
+  EXPECT_EQ(refusal_of({"--backend", "cuda", "--groups", "2", "--exclusive", "1"}),
+            "--groups is 2, but with --exclusive 1 a group is the only one on its GPUs");
+  EXPECT_EQ(refusal_of({"--backend", "cuda", "--groups", "2", "--yardstick", "1"}),
+            "--groups is 2, but the kernels of --yardstick 1 are for one group at a time");
   EXPECT_EQ(refusal_of({"--backend", "cuda", "--mode", "graph,fast"}),
-            "--mode is 'fast', must be one of graph, eager, graph-compute, eager-compute");
+            "--mode is 'fast', must be one of graph, eager, graph-compute, eager-compute, graph-cold");
   for (const std::vector<std::string>& one : {std::vector<std::string>{"--rank", "1"},
                                               {"--board", "x", "--rank", "1"},
                                               {"--board", "x", "--address", "::1", "--rank", "2"}}) {

@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 #include <nvrar.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "gpu/between.h"
 #include "gpu/device.h"
 #include "gpu/images.h"
 #include "gpu/stream_measure.h"
@@ -18,10 +23,14 @@
 #include "team.h"
 
 extern "C" int (*stub_cuda_kernel)(const void* config, void** arguments);
+extern "C" void (*stub_cuda_before)(const char* function);
 
 namespace nvrar::bench {
 
 // The stub loads anything.
+const void* compute_image() { return ""; }
+const void* programmatic_compute_image() { return ""; }
+const void* sweep_image() { return ""; }
 const void* yardstick_image() { return ""; }
 
 namespace {
@@ -82,13 +91,14 @@ TEST(GpuBench, WrongElementsAreCountedInEveryModeAndOfWhoMadeThem) {
               Copying right("right", Copying::Damage::kNone);
               Copying damaged("damaged", Copying::Damage::kOneByte);
               Copying idle("idle", Copying::Damage::kNothingWritten);
-              int computed = 0;
+              int between_calls = 0;
               std::vector<Row> rows;
               const uint64_t wrong = measure_on_gpu(
-                  team, options, {&right, &damaged, &idle}, [&](uint64_t, CudaStream) { ++computed; },
+                  team, options, {{&right}, {&damaged}, {&idle}},
+                  [&](Between, uint64_t, CudaStream) { ++between_calls; },
                   [&](const Row& row) { rows.push_back(row); });
-              // Two sizes that they take, four modes each.
-              ASSERT_EQ(rows.size(), 3u * 2 * 4);
+              // Two sizes that they take, five modes each.
+              ASSERT_EQ(rows.size(), 3u * 2 * 5);
               for (const Row& row : rows) {
                 const uint64_t elements = row.problem.count;
                 EXPECT_EQ(row.out_of_place.wrong, row.implementation == "right"     ? 0
@@ -97,12 +107,147 @@ TEST(GpuBench, WrongElementsAreCountedInEveryModeAndOfWhoMadeThem) {
                     << row.implementation << " " << row.mode;
                 EXPECT_FALSE(row.in_place.has_value());
               }
-              EXPECT_EQ(wrong, 4u * (2 + 512 + 1024));
+              EXPECT_EQ(wrong, 5u * (2 + 512 + 1024));
               EXPECT_GT(right.checks, 0);
               // A size: two calls first; a graph of three calls is recorded once; eagerly, in three turns, one batch of
               // warm-up each and four that count, and one that is checked.
-              EXPECT_EQ(right.calls, 2 * (2 + 2 * 3 + 2 * 3 * (3 + 4 + 1)));
-              EXPECT_GT(computed, 0);
+              EXPECT_EQ(right.calls, 2 * (2 + 3 * 3 + 2 * 3 * (3 + 4 + 1)));
+              EXPECT_GT(between_calls, 0);
+            }),
+            0);
+}
+
+// Appends itself and its calls to a common record.
+class Recording final : public Contestant {
+ public:
+  Recording(std::string name, std::vector<std::string>* record) : name_(std::move(name)), record_(record) {}
+  std::string name() const override { return name_; }
+  bool takes(const Problem&) const override { return true; }
+  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
+    record_->push_back(name_);
+    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(recv, send, problem.bytes(), stream), 0);
+  }
+  void check(CudaStream) override {}
+
+ private:
+  const std::string name_;
+  std::vector<std::string>* const record_;
+};
+
+std::string text_of(Between which) { return which == Between::kSweep ? "sweep" : "compute"; }
+
+using Words = std::vector<std::string>;
+
+TEST(GpuBench, TheSweepComesBeforeEachCallAndTheComputingBehindIt) {
+  EXPECT_EQ(
+      run([](Team* team) {
+        const Gpu gpu(0);
+        const auto recorded = [&](const std::string& mode) {
+          Words record;
+          Recording call("call", &record);
+          measure_on_gpu(
+              team,
+              options_of(
+                  {"--min", "1K", "--max", "1K", "--iters", "2", "--repeats", "1", "--warmup", "0", "--mode", mode}),
+              {{&call}}, [&](Between which, uint64_t, CudaStream) { record.push_back(text_of(which)); },
+              [](const Row&) {});
+          return record;
+        };
+        // A graph of the kernel alone, the two calls that load kernels, and the graph of both.
+        EXPECT_EQ(recorded("graph-cold"), (Words{"sweep", "sweep", "call", "call", "sweep", "call", "sweep", "call"}));
+        EXPECT_EQ(recorded("graph-compute"),
+                  (Words{"compute", "compute", "call", "call", "call", "compute", "call", "compute"}));
+      }),
+      0);
+}
+
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+int graph_launches = 0;
+
+void delay_launches_of_graphs(const char* function) {
+  if (std::string_view(function) != "cuGraphLaunch") return;
+  ++graph_launches;
+  sleep_ms(graph_launches == 1 ? 50 : graph_launches == 2 ? 200 : 0);
+}
+
+TEST(GpuBench, TheTimeOfTheSweepAloneIsSubtracted) {
+  EXPECT_EQ(run([](Team* team) {
+              const Gpu gpu(0);
+              Copying right("right", Copying::Damage::kNone);
+              std::vector<Row> rows;
+              // One batch of the sweep alone takes 50 ms, one of sweeps and calls 200.
+              stub_cuda_before = delay_launches_of_graphs;
+              measure_on_gpu(
+                  team,
+                  options_of({"--min", "1K", "--max", "1K", "--iters", "10", "--repeats", "1", "--warmup", "0",
+                              "--mode", "graph-cold"}),
+                  {{&right}}, [](Between, uint64_t, CudaStream) {}, [&](const Row& row) { rows.push_back(row); });
+              ASSERT_EQ(rows.size(), 1u);
+              EXPECT_EQ(rows[0].mode, "graph-cold");
+              EXPECT_EQ(rows[0].out_of_place.wrong, 0u);
+              EXPECT_NEAR(rows[0].out_of_place.us, 15000, 4500);  // of 20000, which it would be without
+              EXPECT_EQ(graph_launches, 3);
+            }),
+            0);
+}
+
+TEST(GpuBench, WrongElementsOfEachOfTwoGroupsAreCounted) {
+  EXPECT_EQ(run([](Team* team) {
+              const Gpu gpu(0);
+              const Options options = options_of(
+                  {"--groups", "2", "--min", "1K", "--max", "1K", "--iters", "3", "--repeats", "3", "--warmup", "0"});
+              const auto wrong = [&](Copying::Damage first, Copying::Damage second) {
+                Copying one("ours", first);
+                Copying other("ours", second);
+                std::vector<Row> rows;
+                measure_on_gpu(
+                    team, options, {{&one, &other}}, [](Between, uint64_t, CudaStream) {},
+                    [&](const Row& row) { rows.push_back(row); });
+                EXPECT_EQ(rows.size(), 5u);
+                EXPECT_EQ(one.calls, other.calls);
+                EXPECT_EQ(one.checks, other.checks);
+                for (const Row& row : rows) EXPECT_EQ(row.out_of_place.wrong, rows[0].out_of_place.wrong) << row.mode;
+                return rows[0].out_of_place.wrong;
+              };
+              using enum Copying::Damage;
+              EXPECT_EQ(wrong(kNone, kNone), 0u);
+              EXPECT_EQ(wrong(kOneByte, kNone), 1u);
+              EXPECT_EQ(wrong(kNone, kOneByte), 1u);
+              EXPECT_EQ(wrong(kNothingWritten, kOneByte), 512u + 1);
+            }),
+            0);
+}
+
+int records = 0;
+
+void delay_the_third_event(const char* function) {
+  if (std::string_view(function) == "cuEventRecord" && ++records % 3 == 0) sleep_ms(60);
+}
+
+TEST(GpuBench, TheTimeOfTwoGroupsIsThatOfTheLaterEndForACallOfEach) {
+  EXPECT_EQ(run([](Team* team) {
+              const Gpu gpu(0);
+              Words record;
+              Recording first("first", &record);
+              Recording second("second", &record);
+              std::vector<Row> rows;
+              // The events of a batch: the begin, the first group's end, and 60 ms later the second's.
+              stub_cuda_before = delay_the_third_event;
+              measure_on_gpu(
+                  team,
+                  options_of({"--groups", "2", "--min", "1K", "--max", "1K", "--iters", "2", "--repeats", "1",
+                              "--warmup", "0", "--mode", "eager"}),
+                  {{&first, &second}}, [](Between, uint64_t, CudaStream) {},
+                  [&](const Row& row) { rows.push_back(row); });
+              ASSERT_EQ(rows.size(), 1u);
+              EXPECT_EQ(records, 3);
+              EXPECT_EQ(rows[0].implementation, "first");
+              EXPECT_GE(rows[0].out_of_place.us, 30000);
+              EXPECT_LT(rows[0].out_of_place.us, 55000);
+              // In eager mode the groups' calls alternate, so that one does not begin when the other is done.
+              ASSERT_GE(record.size(), 8u);
+              EXPECT_EQ(Words(record.begin() + 4, record.begin() + 8), (Words{"first", "second", "first", "second"}));
             }),
             0);
 }
@@ -149,6 +294,90 @@ TEST(GpuBench, TheStudysKernelsAreLaunchedWithProgrammaticLaunchIfOursAre) {
   }
 }
 
+// What the kernels between calls are launched with, in a process with that environment.
+std::vector<Launched> between_launches(const std::string& programmatic) {
+  launched.clear();
+  stub_cuda_kernel = note_launch;
+  const Gpu gpu(0);
+  const Stream stream;
+  BetweenKernels kernels(gpu, options_of({"--programmatic-launch", programmatic}));
+  kernels.enqueue(Between::kNothing, 0, stream.handle());
+  kernels.enqueue(Between::kCompute, 0, stream.handle());
+  kernels.enqueue(Between::kSweep, 0, stream.handle());
+  return launched;
+}
+
+TEST(GpuBench, OnlyTheComputingIsLaunchedProgrammaticallyAndOnlyWhereCallsAre) {
+  for (const std::string text : {"0", "1"}) {
+    EXPECT_EQ(run([&](Team*) {
+                const std::vector<Launched> launches = between_launches(text);
+                ASSERT_EQ(launches.size(), 2u);
+                EXPECT_EQ(launches[0].threads, 1u);
+                EXPECT_EQ(launches[0].programmatic, text == "1");
+                EXPECT_EQ(launches[1].blocks, 2u * 132);
+                EXPECT_EQ(launches[1].threads, 1024u);
+                EXPECT_FALSE(launches[1].programmatic);
+              }),
+              0);
+  }
+  EXPECT_EQ(run([](Team*) {
+              ::setenv("STUB_CUDA_COMPUTE_CAPABILITY", "80", 1);
+              EXPECT_FALSE(between_launches("1").at(0).programmatic);
+            }),
+            0);
+}
+
+TEST(GpuBench, TheComputingHasAFormOfItsOwnForProgrammaticLaunch) {
+  EXPECT_EQ(run([](Team*) {
+              ::setenv("STUB_CUDA_OLD_PTX", "1", 1);  // no kernel of that form can be found
+              EXPECT_NO_THROW(between_launches("0"));
+              EXPECT_THROW(between_launches("1"), std::runtime_error);
+            }),
+            0);
+}
+
+uint64_t swept_bytes = 0;
+
+int note_swept_bytes(const void*, void** arguments) {
+  swept_bytes = *static_cast<uint64_t*>(arguments[1]);
+  return 0;
+}
+
+TEST(GpuBench, TheSweepReadsTwiceTheSizeOfTheL2Cache) {
+  EXPECT_EQ(run([](Team*) {
+              stub_cuda_kernel = note_swept_bytes;
+              const Gpu gpu(0);
+              const Stream stream;
+              const uint64_t free_before = gpu.free_bytes();
+              BetweenKernels kernels(gpu, options_of({"--mode", "graph-cold"}));
+              EXPECT_GE(free_before - gpu.free_bytes(), 2 * gpu.l2_bytes());
+              kernels.enqueue(Between::kSweep, 0, stream.handle());
+              EXPECT_GT(gpu.l2_bytes(), 0u);
+              EXPECT_EQ(swept_bytes, 2 * gpu.l2_bytes());
+              const uint64_t free_without = gpu.free_bytes();
+              BetweenKernels others(gpu, options_of({"--mode", "graph-compute"}));
+              EXPECT_LT(free_without - gpu.free_bytes(), gpu.l2_bytes());
+            }),
+            0);
+}
+
+TEST(GpuBench, TheStudyLeavesOutWhatItHasNoKernelsFor) {
+  EXPECT_EQ(run_team(2, 0,
+                     [](Team* team) {
+                       const Gpu gpu(0);
+                       const Options options = options_of({"--processes", "2"});
+                       const Yardstick study(team, false);
+                       const auto takes = [&](Collective collective, uint64_t bytes) {
+                         return study.takes(Problem::of_size(options, collective, bytes));
+                       };
+                       EXPECT_TRUE(takes(Collective::kAllReduce, 8 << 20));
+                       EXPECT_FALSE(takes(Collective::kAllReduce, 16 << 20));
+                       EXPECT_FALSE(takes(Collective::kAllGather, 8 << 20));
+                       return ::testing::Test::HasFailure() ? 1 : 0;
+                     }),
+            0);
+}
+
 TEST(GpuBench, ARankThatFailsEndsTheOthers) {
   EXPECT_EQ(run_team(2, 0,
                      [](Team* team) -> int {
@@ -176,9 +405,17 @@ TEST(GpuBench, DefaultsAreThoseOfProtocolB) {
   EXPECT_EQ(options.data_type, NVRAR_BFLOAT16);
   EXPECT_EQ(options.min_bytes, 1u << 10);
   EXPECT_EQ(options.max_bytes, 8u << 20);
-  EXPECT_EQ(options.iterations_of(1 << 10), 40);
   EXPECT_EQ(options.repeats, 30);
-  EXPECT_EQ(options.modes.size(), 4u);
+  EXPECT_EQ(options.modes.size(), 5u);
+  EXPECT_EQ(options.groups, 1);
+}
+
+TEST(GpuBench, LargeCallsAreFewerInABatchUnlessTheirNumberIsGiven) {
+  const Options options = options_of({});
+  const std::vector<std::pair<uint64_t, int>> expected{{1 << 10, 40},  {8 << 20, 40}, {16 << 20, 20},
+                                                       {32 << 20, 10}, {64 << 20, 5}, {1 << 30, 5}};
+  for (const auto& [bytes, calls] : expected) EXPECT_EQ(options.iterations_of(bytes), calls) << bytes;
+  EXPECT_EQ(options_of({"--iters", "40"}).iterations_of(64 << 20), 40);
 }
 
 }  // namespace

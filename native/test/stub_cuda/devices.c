@@ -122,6 +122,9 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
     case 16:  // multiprocessors
       *value = (int)setting("STUB_CUDA_MULTIPROCESSORS", 132);
       break;
+    case 38:  // bytes of the L2 cache
+      *value = 4 << 20;
+      break;
     case 41:  // unified addressing
       *value = 1;
       break;
