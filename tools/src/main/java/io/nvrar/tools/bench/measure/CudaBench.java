@@ -7,14 +7,9 @@ import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaInterop;
 import io.nvrar.internal.device.cuda.DriverCall;
 import java.util.Arrays;
-import jcuda.NativePointerObject;
-import jcuda.Pointer;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
-import jcuda.driver.CUfunction;
-import jcuda.driver.CUmodule;
-import jcuda.driver.CUstream;
 import jcuda.driver.JCudaDriver;
 
 /** GPU operations that the benchmark needs in addition to buffers, streams, events and graphs. */
@@ -32,41 +27,62 @@ public final class CudaBench {
 
   /** The number of clock cycles of a GPU per microsecond at its full speed. */
   static long clocksPerMicrosecond(Device device) {
+    return attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) / 1000;
+  }
+
+  static int multiprocessors(Device device) {
+    return attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  }
+
+  static long l2Bytes(Device device) {
+    return attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  }
+
+  private static int attribute(Device device, int attribute) {
     CUdevice of = new CUdevice();
-    int[] khz = new int[1];
+    int[] value = new int[1];
     DriverCall.check("cuDeviceGet", device, () -> JCudaDriver.cuDeviceGet(of, device.ordinal()));
     DriverCall.check(
         "cuDeviceGetAttribute",
         device,
-        () ->
-            JCudaDriver.cuDeviceGetAttribute(
-                khz, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE, of));
-    return khz[0] / 1000;
+        () -> JCudaDriver.cuDeviceGetAttribute(value, attribute, of));
+    return value[0];
   }
 
   /**
-   * A kernel of one thread, ready to be launched.
+   * How a kernel is launched.
+   *
+   * @param programmatic with programmatic dependent launch
+   */
+  record Shape(int blocks, int threads, boolean programmatic) {}
+
+  /**
+   * Loads a kernel and returns its handle. It stays to the end of the process.
    *
    * @param image PTX
-   * @param name of the kernel
-   * @param arguments each of 8 bytes
    */
-  static Kernel kernel(Device device, String image, String name, long... arguments) {
-    CUcontext context = enter(device);
-    CUmodule module = new CUmodule();
-    CUfunction function = new CUfunction();
+  static long load(Device device, String image, String name) {
+    enter(device);
+    long[] module = new long[1];
+    long[] function = new long[1];
     // The driver reads PTX up to the first zero byte.
     byte[] text = Arrays.copyOf(image.getBytes(US_ASCII), image.length() + 1);
-    DriverCall.check("cuModuleLoadData", device, () -> JCudaDriver.cuModuleLoadData(module, text));
+    DriverCall.check("cuModuleLoadData", device, () -> LaunchBinding.load(module, text));
     DriverCall.check(
-        "cuModuleGetFunction",
-        device,
-        () -> JCudaDriver.cuModuleGetFunction(function, module, name));
-    NativePointerObject[] pointers = new NativePointerObject[arguments.length];
-    for (int i = 0; i < arguments.length; i++) {
-      pointers[i] = Pointer.to(new long[] {arguments[i]});
-    }
-    return new Kernel(device, context, function, Pointer.to(pointers));
+        "cuModuleGetFunction", device, () -> LaunchBinding.find(function, module[0], name));
+    return function[0];
+  }
+
+  /**
+   * A kernel, ready to be launched on a stream of the device.
+   *
+   * @param arguments each of 8 bytes
+   */
+  static Kernel kernel(
+      Device device, DeviceStream stream, long function, Shape shape, long... arguments) {
+    LaunchBinding.Launch launch =
+        new LaunchBinding.Launch(function, shape, stream.handle(), arguments);
+    return new Kernel(device, enter(device), launch);
   }
 
   /** Makes a GPU's context current on the calling thread, permanently. */
@@ -76,28 +92,22 @@ public final class CudaBench {
     return context;
   }
 
-  /** See {@link #kernel}. It stays to the end of the process. */
+  /** See {@link #kernel}. */
   static final class Kernel {
     private final Device device;
     private final CUcontext context;
-    private final CUfunction function;
-    private final Pointer arguments;
+    private final LaunchBinding.Launch launch;
 
-    private Kernel(Device device, CUcontext context, CUfunction function, Pointer arguments) {
+    private Kernel(Device device, CUcontext context, LaunchBinding.Launch launch) {
       this.device = device;
       this.context = context;
-      this.function = function;
-      this.arguments = arguments;
+      this.launch = launch;
     }
 
-    /** Submits it to a stream of its device. */
-    void launch(DeviceStream stream) {
-      CUstream on = CudaInterop.stream(stream);
+    /** Submits it to its stream. */
+    void launch() {
       DriverCall.check("cuCtxSetCurrent", device, () -> JCudaDriver.cuCtxSetCurrent(context));
-      DriverCall.check(
-          "cuLaunchKernel",
-          device,
-          () -> JCudaDriver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, on, arguments, null));
+      DriverCall.check("cuLaunchKernelEx", device, launch::submit);
     }
   }
 }

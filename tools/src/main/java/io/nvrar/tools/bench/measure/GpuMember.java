@@ -1,29 +1,20 @@
 package io.nvrar.tools.bench.measure;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
-
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
-import io.nvrar.DataType;
 import io.nvrar.Device;
-import io.nvrar.DeviceBuffer;
 import io.nvrar.device.Devices;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
 /** One member on its GPU: measures the cost of its group, then runs the measurement. */
 final class GpuMember {
-  /** The kernel of native/bench, in the jar. */
-  private static final String COMPUTE = "compute.ptx";
-
-  private static final String COMPUTE_KERNEL = "nvrar_bench_compute";
   private static final double NANOS_PER_MICRO = 1e3;
 
   private GpuMember() {}
@@ -49,39 +40,11 @@ final class GpuMember {
       barrier.await();
       List<Batch> batches = new ArrayList<>();
       batches.add(new Batch(bytes, Row.OUT_OF_PLACE, Row.CREATE, us, 0));
-      // The group's device, which is a different object if ranks share a GPU.
-      Device device = group.device();
-      try (DeviceBuffer sink = device.allocate(DataType.UINT8, 1)) {
-        String image = computeImage();
-        long clocks = CudaBench.clocksPerMicrosecond(device);
-        batches.addAll(
-            new GpuMemberRun(
-                    group,
-                    settings,
-                    barrier,
-                    (result, stream) -> {
-                      CudaBench.Kernel kernel =
-                          CudaBench.kernel(
-                              device,
-                              image,
-                              COMPUTE_KERNEL,
-                              result.address(),
-                              sink.address(),
-                              clocks);
-                      return () -> kernel.launch(stream);
-                    })
-                .run());
+      // On the group's device, which is a different object if ranks share a GPU.
+      try (BetweenKernels between = new BetweenKernels(group.device(), settings)) {
+        batches.addAll(new GpuMemberRun(group, settings, barrier, between::of).run());
       }
       return batches;
-    }
-  }
-
-  private static String computeImage() throws IOException {
-    try (InputStream image = GpuMember.class.getResourceAsStream(COMPUTE)) {
-      if (image == null) {
-        throw new IOException(COMPUTE + " is missing beside " + GpuMember.class.getName());
-      }
-      return new String(image.readAllBytes(), US_ASCII);
     }
   }
 }

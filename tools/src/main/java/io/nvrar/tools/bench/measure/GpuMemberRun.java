@@ -10,6 +10,7 @@ import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.Mode.Between;
 import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.Settings;
 import java.nio.ByteBuffer;
@@ -44,23 +45,21 @@ final class GpuMemberRun {
   private final CollectiveGroup group;
   private final Settings settings;
   private final SpinBarrier barrier;
-  private final ComputeFactory computing;
+  private final BetweenFactory kernels;
   private final DeviceStream stream;
   private final List<Batch> batches = new ArrayList<>();
 
-  /**
-   * Creates the submission of about a microsecond of work that begins by reading a call's result.
-   */
-  interface ComputeFactory {
-    Runnable of(DeviceBuffer result, DeviceStream stream);
+  /** Creates the submission of a kernel between two calls, the first of which gives the result. */
+  interface BetweenFactory {
+    Runnable of(Between which, DeviceBuffer result, DeviceStream stream);
   }
 
   GpuMemberRun(
-      CollectiveGroup group, Settings settings, SpinBarrier barrier, ComputeFactory computing) {
+      CollectiveGroup group, Settings settings, SpinBarrier barrier, BetweenFactory kernels) {
     this.group = group;
     this.settings = settings;
     this.barrier = barrier;
-    this.computing = computing;
+    this.kernels = kernels;
     stream = group.stream();
   }
 
@@ -111,7 +110,6 @@ final class GpuMemberRun {
       recv = device.allocate(problem.type(), problem.recvElements());
       iterations = settings.iterationsOf(problem.bytes());
       call = GroupCalls.of(group, settings, problem, send, recv, stream);
-      Runnable compute = computing.of(recv, stream);
       refresh();
       // The driver loads kernels when they are first called.
       call.run();
@@ -119,17 +117,20 @@ final class GpuMemberRun {
       stream.synchronize();
       for (Mode mode : settings.modes()) {
         String name = OptionNames.of(mode);
-        if (mode.withCompute()) {
-          chains.add(new Chain(mode, name + Mode.ALONE, false, iterations, repeat(compute)));
-          Runnable both =
-              () -> {
-                call.run();
-                compute.run();
-              };
-          chains.add(new Chain(mode, name, true, iterations, repeat(both)));
-        } else {
+        if (mode.between() == Between.NOTHING) {
           chains.add(new Chain(mode, name, true, iterations, repeat(call)));
+          continue;
         }
+        Runnable between = kernels.of(mode.between(), recv, stream);
+        Runnable first = mode.between() == Between.SWEEP ? between : call;
+        Runnable second = mode.between() == Between.SWEEP ? call : between;
+        Runnable both =
+            () -> {
+              first.run();
+              second.run();
+            };
+        chains.add(new Chain(mode, name + Mode.ALONE, false, iterations, repeat(between)));
+        chains.add(new Chain(mode, name, true, iterations, repeat(both)));
       }
     }
 

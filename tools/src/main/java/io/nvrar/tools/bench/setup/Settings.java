@@ -56,6 +56,8 @@ public record Settings(
   private static final int ITERATIONS_LEAST = 20;
   private static final int ITERATIONS_MOST = 1000;
   private static final int GPU_ITERATIONS = 40;
+  private static final int GPU_ITERATIONS_LEAST = 5;
+  private static final long GPU_BATCH_BYTES = GPU_ITERATIONS * (8L << 20);
   private static final int GPU_WARMUP = 3;
 
   public int iterationsOf(long bytes) {
@@ -63,7 +65,8 @@ public record Settings(
       return iterations;
     }
     if (onGpu()) {
-      return GPU_ITERATIONS;
+      long fitting = Math.min(GPU_BATCH_BYTES / Math.max(bytes, 1), GPU_ITERATIONS);
+      return (int) Math.max(fitting, GPU_ITERATIONS_LEAST);
     }
     long wanted = Math.min(BATCH_BYTES / Math.max(bytes, 1), ITERATIONS_MOST);
     return (int) Math.max(wanted, ITERATIONS_LEAST);

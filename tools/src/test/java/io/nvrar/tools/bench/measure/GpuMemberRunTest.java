@@ -12,6 +12,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
 import java.io.IOException;
@@ -19,10 +20,13 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The measurement of GPUs with a group of one on the host, which has graphs and events, too. */
 class GpuMemberRunTest {
@@ -34,6 +38,11 @@ class GpuMemberRunTest {
   }
 
   private static List<Batch> measure(Damage damage) throws IOException {
+    return measure(SETTINGS, damage, (which, result, stream) -> () -> {});
+  }
+
+  private static List<Batch> measure(
+      Settings settings, Damage damage, GpuMemberRun.BetweenFactory kernels) throws IOException {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
     byte[] ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
     Path file = SpinBarrier.create(1);
@@ -54,10 +63,7 @@ class GpuMemberRunTest {
                 }
               });
       return new GpuMemberRun(
-              (CollectiveGroup) damaging,
-              SETTINGS,
-              SpinBarrier.open(file, 0, 1),
-              (result, stream) -> () -> {})
+              (CollectiveGroup) damaging, settings, SpinBarrier.open(file, 0, 1), kernels)
           .run();
     } finally {
       Files.delete(file);
@@ -67,13 +73,13 @@ class GpuMemberRunTest {
   @Test
   void rightResultsCountNoWrongElementAndEveryModeHasItsBatches() throws IOException {
     List<Batch> batches = measure((recv, stream) -> {});
-    // Two sizes; four modes and the computing of two of them; four batches each.
-    assertThat(batches).hasSize(2 * 6 * 4);
+    // Two sizes; five modes and the kernel between the calls of three of them; four batches each.
+    assertThat(batches).hasSize(2 * 8 * 4);
     assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isZero());
     List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
-    assertThat(rows).hasSize(2 * 4);
+    assertThat(rows).hasSize(2 * 5);
     assertThat(rows.stream().map(Row::mode).distinct())
-        .containsExactly("graph", "eager", "graph-compute", "eager-compute");
+        .containsExactly("graph", "eager", "graph-compute", "eager-compute", "graph-cold");
     assertThat(rows).allSatisfy(row -> assertThat(row.backend()).isEqualTo("cuda"));
   }
 
@@ -85,24 +91,44 @@ class GpuMemberRunTest {
       batches = measure((recv, stream) -> stream.copy(nan, recv.slice(recv.count() - 1, 1)));
     }
     List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
-    assertThat(rows).hasSize(2 * 4);
+    assertThat(rows).hasSize(2 * 5);
     assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
   }
 
+  @ParameterizedTest
+  @CsvSource({
+    "GRAPH_COLD, call call SWEEP SWEEP SWEEP call SWEEP call",
+    "GRAPH_COMPUTE, call call COMPUTE COMPUTE call COMPUTE call COMPUTE"
+  })
+  void sweepComesBeforeEachCallAndTheComputingBehindIt(Mode mode, String order) throws IOException {
+    List<String> submitted = new ArrayList<>();
+    measure(
+        TestSettings.onGpus(List.of(mode), 1, 2, 0, 1),
+        (recv, stream) -> submitted.add("call"),
+        (which, result, stream) -> () -> submitted.add(which.toString()));
+    // The two calls that load kernels, the graph of the kernel alone, and that of both.
+    assertThat(submitted.subList(0, 8)).containsExactly(order.split(" ", -1));
+  }
+
   @Test
-  void timeOfTheComputingIsSubtractedAndTheGroupsCostIsTheGreatest() {
+  void timeOfTheKernelBetweenCallsIsSubtractedAndTheGroupsCostIsTheGreatest() {
     List<Batch> ofRank0 =
         List.of(
             new Batch(100 << 20, Row.OUT_OF_PLACE, Row.CREATE, 2e6, 0),
             new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 2, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 5, 0));
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 5, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold-alone", 40, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold", 44, 0));
     List<Batch> ofRank1 =
         List.of(
             new Batch(104 << 20, Row.OUT_OF_PLACE, Row.CREATE, 1e6, 0),
             new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 1.5, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 6, 7));
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 6, 7),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold-alone", 41, 0),
+            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold", 43, 0));
     List<Row> rows = JavaRun.rows(SETTINGS, List.of(ofRank0, ofRank1));
-    assertThat(rows).hasSize(2);
+    assertThat(rows).hasSize(3);
+    assertThat(rows.get(2).timeUs()).isEqualTo(44 - 41);
     assertThat(rows.get(0).collective()).isEqualTo(Row.GROUP);
     assertThat(rows.get(0).timeUs()).isEqualTo(2e6);
     assertThat(rows.get(0).bytes()).isEqualTo(104 << 20);

@@ -9,6 +9,8 @@ import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** That all programs make the group that was asked for. */
 class SettingsTest {
@@ -52,6 +54,13 @@ class SettingsTest {
         .isEqualTo(config.toBuilder().exclusive(true).build());
     assertThat(settings(false, true).groupConfig())
         .isEqualTo(config.toBuilder().programmaticLaunch(true).build());
+  }
+
+  @ParameterizedTest
+  @CsvSource({"1024, 40", "8388608, 40", "16777216, 20", "67108864, 5", "1073741824, 5"})
+  void largeCallsOnGpusAreFewerInABatchUnlessTheirNumberIsGiven(long bytes, int calls) {
+    assertThat(settings(false, false).iterationsOf(bytes)).isEqualTo(calls);
+    assertThat(TestSettings.onGpus(2, 30, -1, 30).iterationsOf(bytes)).isEqualTo(30);
   }
 
   @Test

@@ -25,13 +25,44 @@ public final class TestSettings {
 
   /** Sums of bfloat16 on GPUs, from 1 to 4 KiB. */
   public static Settings onGpus(int processes, int iterations, int warmup, int repeats) {
+    return onGpus(Mode.OF_GPUS, processes, iterations, warmup, repeats);
+  }
+
+  public static Settings onGpus(
+      List<Mode> modes, int processes, int iterations, int warmup, int repeats) {
     return of(
         Backend.CUDA,
-        Mode.OF_GPUS,
+        modes,
         DataType.BFLOAT16,
         processes,
         new long[] {1024, 4096, 4},
         new int[] {iterations, warmup, repeats});
+  }
+
+  /** The same with another collective. */
+  public static Settings of(Settings one, TimedCollective collective) {
+    return new Settings(
+        one.backend(),
+        one.modes(),
+        one.gpus(),
+        one.memory(),
+        one.exclusive(),
+        one.programmaticLaunch(),
+        collective,
+        one.processes(),
+        one.ranksPerNode(),
+        one.type(),
+        one.op(),
+        one.algorithm(),
+        one.root(),
+        one.minBytes(),
+        one.maxBytes(),
+        one.factor(),
+        one.iterations(),
+        one.warmup(),
+        one.repeats(),
+        one.ringBytes(),
+        one.hosts());
   }
 
   private static Settings of(

@@ -1,0 +1,123 @@
+package io.nvrar.tools.bench.measure;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.tools.bench.setup.Mode.Between;
+import io.nvrar.tools.bench.setup.Settings;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The kernels that some modes have between two calls: those of native/bench, in the jar, launched
+ * as native/bench/gpu/between.cpp launches them.
+ */
+final class BetweenKernels implements AutoCloseable {
+  private static final int SWEEPS_OF_L2 = 2;
+  private static final int SWEEP_THREADS = 1024;
+  private static final int SWEEP_BLOCKS_OF_A_MULTIPROCESSOR = 2;
+
+  private static final int FILLED_AT_ONCE = 1 << 20;
+
+  private final Device device;
+  private final boolean programmatic;
+  private final DeviceBuffer sink;
+  private final @Nullable DeviceBuffer swept;
+  private final long compute;
+  private final long sweep;
+
+  /** Takes the memory and loads the kernels that the modes need. */
+  BetweenKernels(Device device, Settings settings) throws IOException {
+    this.device = device;
+    programmatic = settings.programmaticLaunch();
+    compute = needs(settings, Between.COMPUTE) ? load(computeName(programmatic)) : 0;
+    sweep = needs(settings, Between.SWEEP) ? load("sweep") : 0;
+    sink = device.allocate(DataType.UINT8, 1);
+    swept =
+        needs(settings, Between.SWEEP)
+            ? filled(device, SWEEPS_OF_L2 * CudaBench.l2Bytes(device))
+            : null;
+  }
+
+  private static boolean needs(Settings settings, Between which) {
+    return settings.modes().stream().anyMatch(mode -> mode.between() == which);
+  }
+
+  private static String computeName(boolean programmatic) {
+    return programmatic ? "compute_programmatic" : "compute";
+  }
+
+  private long load(String name) throws IOException {
+    return CudaBench.load(device, image(name + ".ptx"), "nvrar_bench_" + name);
+  }
+
+  /** Creates the submission of a kernel; the result is that of the call before it. */
+  Runnable of(Between which, DeviceBuffer result, DeviceStream stream) {
+    return switch (which) {
+      case NOTHING -> () -> {};
+      case COMPUTE -> computing(result, stream)::launch;
+      case SWEEP -> sweeping(stream)::launch;
+    };
+  }
+
+  private CudaBench.Kernel computing(DeviceBuffer result, DeviceStream stream) {
+    return CudaBench.kernel(
+        device,
+        stream,
+        compute,
+        new CudaBench.Shape(1, 1, programmatic),
+        result.address(),
+        sink.address(),
+        CudaBench.clocksPerMicrosecond(device));
+  }
+
+  private CudaBench.Kernel sweeping(DeviceStream stream) {
+    if (swept == null) {
+      throw new IllegalStateException("no mode of these settings sweeps");
+    }
+    int blocks = SWEEP_BLOCKS_OF_A_MULTIPROCESSOR * CudaBench.multiprocessors(device);
+    return CudaBench.kernel(
+        device,
+        stream,
+        sweep,
+        new CudaBench.Shape(blocks, SWEEP_THREADS, false),
+        swept.address(),
+        swept.sizeBytes(),
+        sink.address());
+  }
+
+  /** Written once, because memory that never was may be read without the cache. */
+  private static DeviceBuffer filled(Device device, long bytes) {
+    byte[] ones = new byte[FILLED_AT_ONCE];
+    Arrays.fill(ones, (byte) 1);
+    DeviceBuffer buffer = device.allocate(DataType.UINT8, bytes);
+    for (long at = 0; at < bytes; at += FILLED_AT_ONCE) {
+      int length = (int) Math.min(FILLED_AT_ONCE, bytes - at);
+      buffer.slice(at, length).copyFrom(ByteBuffer.wrap(ones, 0, length));
+    }
+    return buffer;
+  }
+
+  private static String image(String name) throws IOException {
+    try (InputStream image = BetweenKernels.class.getResourceAsStream(name)) {
+      if (image == null) {
+        throw new IOException(name + " is missing beside " + BetweenKernels.class.getName());
+      }
+      return new String(image.readAllBytes(), US_ASCII);
+    }
+  }
+
+  @Override
+  public void close() {
+    sink.close();
+    if (swept != null) {
+      swept.close();
+    }
+  }
+}
