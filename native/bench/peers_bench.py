@@ -1,11 +1,12 @@
-"""The controls on GPUs: NCCL's all-reduce and those of PyTorch's symmetric memory, by protocol B of docs/benchmarks.md.
+"""The controls on GPUs: NCCL and what PyTorch's symmetric memory has of the collective, by protocol B of docs/benchmarks.md.
 
-peers_bench.py --csv FILE --processes P [--min BYTES --max BYTES --factor N --type NAME --iters N --repeats N --warmup N]
+peers_bench.py --csv FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
+    --warmup N --mode NAMES]
 
 `bin/nvrar bench --backend cuda` starts it. It starts a process for each rank, takes the options of nvrar_bench, does without those that say nothing to it, and writes
 the same file. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
 figure is that of the slowest rank, a cell the median of its batches. Then each is called once more with fresh data, every element of
-which is compared on every rank.
+which is compared on every rank. peers_plan.py says what is measured, and how often.
 """
 
 import argparse
@@ -18,9 +19,14 @@ import subprocess
 import sys
 import time
 
-import torch
-import torch.distributed as dist
-import torch.distributed._symmetric_memory as symmetric_memory
+# Before PyTorch is imported, in each process: our kernels do not use NVLink multicast, and some hosts do not allow it.
+os.environ.update(NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", NVSHMEM_DISABLE_NVLS="1")
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402
+
+import peers_plan  # noqa: E402
 
 HEADER = (
     "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,algbw_gbps,busbw_gbps,wrong,"
@@ -31,22 +37,18 @@ LINE_BYTES = 64
 LIMIT_S = 120
 
 
-def number_of_bytes(text):
-    unit = "KMG".find(text[-1])
-    return int(text) if unit < 0 else int(text[:-1]) << 10 * (unit + 1)
-
-
 def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--csv", required=True)
     parser.add_argument("--processes", type=int, required=True)
-    parser.add_argument("--min", type=number_of_bytes, default=1 << 10)
-    parser.add_argument("--max", type=number_of_bytes, default=8 << 20)
+    parser.add_argument("--collective", choices=peers_plan.CONTESTANTS, default="all-reduce")
+    parser.add_argument("--min", type=peers_plan.number_of_bytes, default=1 << 10)
+    parser.add_argument("--max", type=peers_plan.number_of_bytes, default=8 << 20)
     parser.add_argument("--factor", type=int, default=2)
     parser.add_argument("--type", choices=TYPES, default="bfloat16")
-    parser.add_argument("--iters", type=int, default=40)
+    parser.add_argument("--iters", type=int, default=0, help="0: by size")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--mode", default="graph,eager")
@@ -86,6 +88,7 @@ class Bench:
     def __init__(self, options, rank, world, device):
         self.options, self.rank, self.world, self.device = options, rank, world, device
         self.type = TYPES[options.type]
+        self.element_bytes = torch.empty(0, dtype=self.type).element_size()
         self.barrier = Barrier(rank, world)
         self.seed = 0
         self.rows = []
@@ -99,13 +102,19 @@ class Bench:
         self.seed += 1
         tensor.copy_(self.input_of(self.rank, tensor.numel()))
 
-    def wrong(self, result):
-        expected = sum(self.input_of(rank, result.numel()) for rank in range(self.world)).to(self.type)
-        wrong = (result != expected).sum()
+    def expected(self, call):
+        inputs = [self.input_of(rank, call.send_elements) for rank in range(self.world)]
+        if call.collective == "all-gather":
+            return torch.cat(inputs).to(self.type)
+        first = self.rank * call.count if call.collective == "reduce-scatter" else 0
+        return sum(inputs)[first : first + call.recv_elements].to(self.type)
+
+    def wrong(self, call, result):
+        wrong = (result != self.expected(call)).sum()
         dist.all_reduce(wrong)
         return int(wrong.item())
 
-    def times(self, submit, stream):
+    def times(self, submit, stream, iterations):
         """Per batch, of the ranks the slowest, in us a call; sorted."""
         begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
         us = []
@@ -117,24 +126,25 @@ class Bench:
             end.record(stream)
             end.synchronize()
             if batch >= self.options.warmup:
-                us.append(begin.elapsed_time(end) * 1e3 / self.options.iters)
+                us.append(begin.elapsed_time(end) * 1e3 / iterations)
         slowest = torch.tensor(us, device=self.device)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         return sorted(slowest.tolist())
 
-    def measure(self, name, placement, given, result, call):
-        """`call` reduces `given` into `result`, which is the same where it is in place."""
+    def measure(self, name, call, given, result, run):
+        """`run` makes the call with `given` and returns its result: `result`, which may be `given`, or what it has allocated."""
         stream = torch.cuda.Stream()
+        iterations = peers_plan.iterations_of(self.bytes_of(call), self.options.iters)
 
         def batch():
-            for _ in range(self.options.iters):
-                call()
+            for _ in range(iterations):
+                run()
 
         self.fill(given)
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             for _ in range(5):
-                call()
+                run()
             stream.synchronize()
             dist.barrier()
             torch.cuda.synchronize()
@@ -145,49 +155,82 @@ class Bench:
                     graph = torch.cuda.CUDAGraph()
                     with torch.cuda.graph(graph, stream=stream):
                         batch()
-                    us = self.times(graph.replay, stream)
+                    us = self.times(graph.replay, stream, iterations)
                 else:
-                    us = self.times(batch, stream)
+                    us = self.times(batch, stream, iterations)
                 self.fill(given)
-                if result is not given:
+                if result is not None and result is not given:
                     result.fill_(float("nan"))
                 torch.cuda.synchronize()
                 self.barrier.wait()
-                call()
+                got = run()
                 torch.cuda.synchronize()
-                self.add(name, placement, given, mode, us, self.wrong(result))
+                self.add(name, call, "in" if result is given else "out", mode, us, iterations, self.wrong(call, got))
 
-    def add(self, name, placement, given, mode, us, wrong):
-        size = given.numel() * given.element_size()
+    def bytes_of(self, call):
+        return call.elements * self.element_bytes
+
+    def add(self, name, call, placement, mode, us, iterations, wrong):
+        size = self.bytes_of(call)
         half = len(us) // 2
         median = us[half] if len(us) % 2 else (us[half - 1] + us[half]) / 2
         algbw = size / median * 1e-3
-        busbw = algbw * 2 * (self.world - 1) / self.world
+        busbw = algbw * call.bus_factor
         self.rows.append(
-            f"{name},all-reduce,{self.world},{size},{given.numel()},{self.options.type},sum,-1,none,{placement},{median:.4f},"
-            f"{algbw:.4f},{busbw:.4f},{wrong},{us[0]:.4f},{us[-1]:.4f},{self.options.iters},{self.options.repeats},cuda,{mode}"
+            f"{name},{call.collective},{self.world},{size},{call.count},{self.options.type},{call.op},-1,none,{placement},"
+            f"{median:.4f},{algbw:.4f},{busbw:.4f},{wrong},{us[0]:.4f},{us[-1]:.4f},{iterations},{self.options.repeats},cuda,{mode}"
         )
 
-    def size(self, size):
-        count = max(1, size // torch.empty(0, dtype=self.type).element_size())
-        buffer = torch.empty(count, dtype=self.type, device=self.device)
-        self.measure("nccl", "in", buffer, buffer, lambda: dist.all_reduce(buffer))
-        try:
-            self.symmetric(count)
-        except (RuntimeError, AttributeError) as error:  # Not every PyTorch has it, and not on every GPU.
-            if self.rank == 0:
-                print(f"peers_bench: PyTorch's symmetric memory, {size} bytes, is left out: {error}", file=sys.stderr)
+    def empty(self, elements):
+        return torch.empty(elements, dtype=self.type, device=self.device)
 
-    def symmetric(self, count):
+    def run(self, call):
+        for name in peers_plan.contestants_of(call.collective, self.bytes_of(call)):
+            if name == "nccl":
+                self.measure(name, call, *self.nccl(call))
+                continue
+            try:
+                self.measure(name, call, *self.symmetric(name, call))
+            except (RuntimeError, AttributeError) as error:  # Not every PyTorch has it, and not on every GPU.
+                if self.rank == 0:
+                    print(f"peers_bench: {name}, {self.bytes_of(call)} bytes, is left out: {error}", file=sys.stderr)
+
+    def nccl(self, call):
+        """What `measure` takes: what is given, where the result will be, and the call."""
+        given = self.empty(call.send_elements)
+        if call.collective == "all-reduce":
+            return given, given, returning(given, lambda: dist.all_reduce(given))
+        out = self.empty(call.recv_elements)
+        if call.collective == "all-gather":
+            return given, out, returning(out, lambda: dist.all_gather_into_tensor(out, given))
+        return given, out, returning(out, lambda: dist.reduce_scatter_tensor(out, given))
+
+    def symmetric(self, name, call):
         group = dist.group.WORLD.group_name
-        shared = symmetric_memory.empty(count, dtype=self.type, device=self.device)
+        shared = symmetric_memory.empty(call.send_elements, dtype=self.type, device=self.device)
         symmetric_memory.rendezvous(shared, group)
-        out = torch.empty(count, dtype=self.type, device=self.device)
         ops = torch.ops.symm_mem
-        self.measure(
-            "torch-one-shot", "out", shared, out, lambda: ops.one_shot_all_reduce_out(shared, "sum", group, out)
-        )
-        self.measure("torch-two-shot", "in", shared, shared, lambda: ops.two_shot_all_reduce_(shared, "sum", group))
+        if name == "torch-one-shot":
+            out = self.empty(call.recv_elements)
+            return shared, out, returning(out, lambda: ops.one_shot_all_reduce_out(shared, "sum", group, out))
+        if name == "torch-two-shot":
+            return shared, shared, returning(shared, lambda: ops.two_shot_all_reduce_(shared, "sum", group))
+        if name == "torch-reduce-scatter":
+            out = self.empty(call.recv_elements)
+            return shared, out, returning(out, lambda: ops.reduce_scatter_out(shared, group, False, out))
+        # These run on a stream of PyTorch's, which the caller's waits for in wait_tensor, and allocate their results.
+        wait = torch.ops._c10d_functional.wait_tensor
+        if call.collective == "all-gather":
+            return shared, None, lambda: wait(ops._low_contention_all_gather(shared, group))
+        return shared, None, lambda: wait(ops._low_contention_reduce_scatter(shared, "sum", group))
+
+
+def returning(result, call):
+    def run():
+        call()
+        return result
+
+    return run
 
 
 def launch(processes):
@@ -221,10 +264,10 @@ def main():
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     bench = Bench(options, rank, world, device)
-    size = options.min
-    while size <= options.max:
-        bench.size(size)
-        size *= options.factor
+    for call in peers_plan.calls_of(
+        options.collective, world, bench.element_bytes, options.min, options.max, options.factor
+    ):
+        bench.run(call)
     if rank == 0:
         with open(options.csv, "w", encoding="utf-8") as file:
             file.write("\n".join([HEADER, *bench.rows]) + "\n")

@@ -80,8 +80,8 @@ public final class BenchCommand implements NvrarCommand {
       converter = OptionNames.Implementations.class,
       paramLabel = "NAME",
       description =
-          "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot"
-              + " (default: all that are here).")
+          "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot,"
+              + " torch-reduce-scatter, torch-low-contention (default: all that are here).")
   private @Nullable List<Implementation> from;
 
   @Option(
@@ -99,9 +99,10 @@ public final class BenchCommand implements NvrarCommand {
       converter = OptionNames.Modes.class,
       paramLabel = "NAME",
       description =
-          "On GPUs: graph, eager, graph-compute, eager-compute: a batch in a CUDA graph or call by"
-              + " call, bare or with a kernel of about 1 us after each call, whose own time is"
-              + " subtracted (default: all in turn).")
+          "On GPUs: graph, eager, graph-compute, eager-compute, graph-cold: a batch in a CUDA graph"
+              + " or call by call, bare, with a kernel of about 1 us after each call, or with one"
+              + " before each call that takes everything else out of the L2 cache; that kernel's own"
+              + " time is subtracted (default: all in turn).")
   private List<Mode> modes = Mode.OF_GPUS;
 
   @Option(
@@ -133,8 +134,8 @@ public final class BenchCommand implements NvrarCommand {
       defaultValue = "0",
       paramLabel = "0|1",
       description =
-          "On GPUs: 1: calls, and the study's kernels, are enqueued with programmatic dependent"
-              + " launch (default: ${DEFAULT-VALUE}).")
+          "On GPUs: 1: calls, the study's kernels, and the kernel of the compute modes are enqueued"
+              + " with programmatic dependent launch (default: ${DEFAULT-VALUE}).")
   private int programmaticLaunch;
 
   @Option(
@@ -209,7 +210,9 @@ public final class BenchCommand implements NvrarCommand {
       names = "--iters",
       defaultValue = "0",
       paramLabel = "N",
-      description = "Calls in a timed batch (default: by size, 20 to 1000; on GPUs 40).")
+      description =
+          "Calls in a timed batch (default: by size, 20 to 1000; on GPUs 40,"
+              + " beyond 8M fewer, to 5).")
   private int iterations;
 
   @Option(

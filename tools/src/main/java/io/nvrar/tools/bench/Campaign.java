@@ -103,7 +103,8 @@ final class Campaign {
       case CPP, STUDY -> ProgramRun.cpp(home, one, implementations.contains(Implementation.STUDY));
       case JAVA -> JavaRun.run(one);
       case OPEN_MPI -> ProgramRun.mpi(home, one);
-      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> ProgramRun.torch(home, one);
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
+          ProgramRun.torch(home, one);
     };
   }
 }

@@ -49,7 +49,9 @@ final class MemberProcess implements AutoCloseable {
     command.addAll(List.of("bench", "--member", Integer.toString(rank)));
     command.addAll(List.of("--barrier", barrier.toString()));
     command.addAll(settings.arguments());
-    process = AnswerPipe.starting(command).start();
+    ProcessBuilder builder = AnswerPipe.starting(command);
+    NoMulticast.in(builder);
+    process = builder.start();
     Thread reader = new Thread(this::readAll, "bench-rank-" + rank);
     reader.setDaemon(true);
     reader.start();

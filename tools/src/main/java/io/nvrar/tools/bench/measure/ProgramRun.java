@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -81,21 +82,11 @@ public final class ProgramRun {
         settings);
   }
 
-  /** NCCL and the all-reduces of PyTorch's symmetric memory. */
+  /** NCCL and what PyTorch's symmetric memory has of the collective. */
   public static List<Row> torch(Path home, Settings settings)
       throws IOException, InterruptedException {
-    // NVLink multicast is disabled, because our kernels do not use it, and some hosts do not allow
-    // it in containers.
     return run(
-        List.of(
-            "env",
-            "NCCL_NVLS_ENABLE=0",
-            "TORCH_SYMM_MEM_DISABLE_MULTICAST=1",
-            "NVSHMEM_DISABLE_NVLS=1",
-            "OMP_NUM_THREADS=1",
-            "python3",
-            peersScript(home).toString()),
-        settings);
+        List.of("env", "OMP_NUM_THREADS=1", "python3", peersScript(home).toString()), settings);
   }
 
   private static Path peersScript(Path home) {
@@ -109,7 +100,8 @@ public final class ProgramRun {
       case JAVA -> onHosts() == null ? "" : "it is measured on one host only";
       case STUDY -> studyLeftOut(settings);
       case OPEN_MPI -> mpiLeftOut(home, settings);
-      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> torchLeftOut(home, settings);
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
+          torchLeftOut(home, implementation, settings);
     };
   }
 
@@ -119,12 +111,30 @@ public final class ProgramRun {
             && settings.type() == DataType.BFLOAT16
             && settings.op() == ReduceOp.SUM
             && List.of(2, 4, 8).contains(settings.processes());
-    return its ? "" : "its kernels are for the all-reduce of bfloat16 sums among 2, 4 or 8 ranks";
+    if (!its) {
+      return "its kernels are for the all-reduce of bfloat16 sums among 2, 4 or 8 ranks";
+    }
+    return tooLarge(Implementation.STUDY, settings);
   }
 
-  private static String torchLeftOut(Path home, Settings settings) {
-    if (settings.collective() != TimedCollective.ALL_REDUCE || settings.op() != ReduceOp.SUM) {
-      return "it is measured in all-reduce and sum only";
+  private static String tooLarge(Implementation implementation, Settings settings) {
+    return settings.minBytes() > implementation.mostBytes()
+        ? "it is measured up to %d bytes only".formatted(implementation.mostBytes())
+        : "";
+  }
+
+  private static String torchLeftOut(Path home, Implementation implementation, Settings settings) {
+    if (!implementation.collectives().contains(settings.collective())) {
+      return implementation.collectives().stream()
+          .map(OptionNames::of)
+          .collect(Collectors.joining(", ", "it is measured in ", " only"));
+    }
+    if (settings.collective().reduces() && settings.op() != ReduceOp.SUM) {
+      return "it is measured in sum only";
+    }
+    String tooLarge = tooLarge(implementation, settings);
+    if (!tooLarge.isEmpty()) {
+      return tooLarge;
     }
     if (settings.processes() == 1) {
       return "with one process there is nothing to compare";
@@ -214,11 +224,12 @@ public final class ProgramRun {
       // Also deletes the files if a signal ends this JVM, which then runs no finally block. The
       // last one registered is deleted first.
       Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
-      Process process =
+      ProcessBuilder builder =
           new ProcessBuilder(command)
               .redirectOutput(Redirect.DISCARD)
-              .redirectError(errors.toFile())
-              .start();
+              .redirectError(errors.toFile());
+      NoMulticast.in(builder);
+      Process process = builder.start();
       Thread end = new Thread(process::destroy, "bench-end");
       Runtime.getRuntime().addShutdownHook(end);
       try {

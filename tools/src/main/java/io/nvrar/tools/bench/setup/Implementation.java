@@ -2,7 +2,9 @@ package io.nvrar.tools.bench.setup;
 
 import io.nvrar.Backend;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 
 /** A measured implementation of the collectives. */
 public enum Implementation {
@@ -16,14 +18,41 @@ public enum Implementation {
   OPEN_MPI("open-mpi"),
   /** NCCL, by PyTorch. */
   NCCL("nccl"),
-  /** The all-reduces of PyTorch's symmetric memory, in the processes of NCCL. */
+  /** What PyTorch has on symmetric memory without NVLink multicast, in the processes of NCCL. */
   TORCH_ONE_SHOT("torch-one-shot"),
-  TORCH_TWO_SHOT("torch-two-shot");
+  TORCH_TWO_SHOT("torch-two-shot"),
+  TORCH_REDUCE_SCATTER("torch-reduce-scatter"),
+  TORCH_LOW_CONTENTION("torch-low-contention");
 
   private final String text;
 
   Implementation(String text) {
     this.text = text;
+  }
+
+  /** The collectives that it has in the benchmark. */
+  public Set<TimedCollective> collectives() {
+    return switch (this) {
+      case CPP, JAVA -> EnumSet.allOf(TimedCollective.class);
+      case STUDY, OPEN_MPI, TORCH_ONE_SHOT, TORCH_TWO_SHOT ->
+          EnumSet.of(TimedCollective.ALL_REDUCE);
+      case NCCL ->
+          EnumSet.of(
+              TimedCollective.ALL_REDUCE,
+              TimedCollective.ALL_GATHER,
+              TimedCollective.REDUCE_SCATTER);
+      case TORCH_REDUCE_SCATTER -> EnumSet.of(TimedCollective.REDUCE_SCATTER);
+      case TORCH_LOW_CONTENTION ->
+          EnumSet.of(TimedCollective.ALL_GATHER, TimedCollective.REDUCE_SCATTER);
+    };
+  }
+
+  /** The largest size that it takes, in bytes: a limit of the study's kernels, and of patience. */
+  public long mostBytes() {
+    return switch (this) {
+      case STUDY, TORCH_ONE_SHOT -> 8 << 20;
+      default -> Long.MAX_VALUE;
+    };
   }
 
   /** The implementations that can be measured on a backend. */
@@ -35,7 +64,13 @@ public enum Implementation {
     return switch (this) {
       case CPP, JAVA -> true;
       case OPEN_MPI -> backend == Backend.CPU;
-      case STUDY, NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> backend == Backend.CUDA;
+      case STUDY,
+          NCCL,
+          TORCH_ONE_SHOT,
+          TORCH_TWO_SHOT,
+          TORCH_REDUCE_SCATTER,
+          TORCH_LOW_CONTENTION ->
+          backend == Backend.CUDA;
     };
   }
 
@@ -45,7 +80,7 @@ public enum Implementation {
       case CPP, STUDY -> CPP;
       case JAVA -> JAVA;
       case OPEN_MPI -> OPEN_MPI;
-      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT -> NCCL;
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION -> NCCL;
     };
   }
 

@@ -8,10 +8,12 @@ import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
+import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -56,6 +58,33 @@ class GpuReportTest {
         .startsWith("size (B)", "c++ us", "study us", "java us", "nccl us");
     assertThat(tables.get(0).rows().get(1)).startsWith("4096", "3.50", "3.00", "3.68", "7.00");
     assertThat(tables.get(1).rows().get(1)).startsWith("4096", "", "");
+  }
+
+  @Test
+  void sizesThatAControlDoesNotTakeAreBlankAndOtherCollectivesHaveTheirOwnColumns() {
+    Settings gather = TestSettings.of(SETTINGS, TimedCollective.ALL_GATHER);
+    List<Row> rows = new ArrayList<>();
+    for (Implementation from : List.of(Implementation.CPP, Implementation.TORCH_LOW_CONTENTION)) {
+      rows.add(
+          Row.of(
+              from,
+              gather,
+              CollectiveValues.ofSize(gather, 64 << 20),
+              Row.OUT_OF_PLACE,
+              Mode.GRAPH_COLD,
+              List.of(9.0),
+              0));
+    }
+    rows.add(row(Implementation.CPP, 64 << 20, Mode.GRAPH, 200));
+    rows.add(row(Implementation.CPP, 8 << 20, Mode.GRAPH, 30));
+    rows.add(row(Implementation.STUDY, 8 << 20, Mode.GRAPH, 28));
+    List<Part> parts = new Results(rows).parts();
+    GpuReport.Table cold = GpuReport.tables(parts.get(0)).get(0);
+    assertThat(cold.title()).isEqualTo("all-gather, bfloat16, 4 ranks, graph cold");
+    assertThat(cold.columns()).startsWith("size (B)", "c++ us", "torch-low-contention us");
+    GpuReport.Table large = GpuReport.tables(parts.get(1)).get(0);
+    assertThat(large.rows().get(0)).startsWith("8388608", "30.00", "28.00");
+    assertThat(large.rows().get(1)).startsWith("67108864", "200.00", "");
   }
 
   @Test

@@ -1,0 +1,93 @@
+package io.nvrar.tools.bench.measure;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.Implementation;
+import io.nvrar.tools.bench.setup.Mode;
+import io.nvrar.tools.bench.setup.Settings;
+import io.nvrar.tools.bench.setup.TestSettings;
+import io.nvrar.tools.bench.setup.TimedCollective;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class ProgramRunTest {
+  private static final Settings TWO_RANKS = TestSettings.onGpus(2, 0, -1, 30);
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "TORCH_ONE_SHOT | ALL_GATHER | it is measured in all-reduce only",
+        "TORCH_TWO_SHOT | REDUCE_SCATTER | it is measured in all-reduce only",
+        "TORCH_REDUCE_SCATTER | ALL_GATHER | it is measured in reduce-scatter only",
+        "TORCH_LOW_CONTENTION | ALL_REDUCE | it is measured in all-gather, reduce-scatter only",
+        "NCCL | BROADCAST | it is measured in all-reduce, all-gather, reduce-scatter only",
+      })
+  void controlThatHasNoSuchCollectiveIsLeftOutAndSaysWhichItHas(
+      Implementation one, TimedCollective collective, String sentence) {
+    assertThat(ProgramRun.leftOut(Path.of("."), one, TestSettings.of(TWO_RANKS, collective)))
+        .isEqualTo(sentence);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"NCCL, ALL_GATHER", "NCCL, REDUCE_SCATTER", "TORCH_LOW_CONTENTION, ALL_GATHER"})
+  void controlThatHasTheCollectiveIsMissingOnlyWithItsScript(
+      Implementation one, TimedCollective collective) {
+    assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, TestSettings.of(TWO_RANKS, collective)))
+        .isEqualTo("/nowhere/native/bench/peers_bench.py is not here");
+  }
+
+  @ParameterizedTest
+  @CsvSource({"STUDY", "TORCH_ONE_SHOT"})
+  void whatEndsAt8MegabytesIsLeftOutWhereAllSizesAreLarger(Implementation one) {
+    Settings upTo64 = TWO_RANKS.ofSizes(1 << 10, 64 << 20, 2);
+    assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, upTo64)).doesNotContain("up to");
+    assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, upTo64.ofSizes(16 << 20, 64 << 20, 2)))
+        .isEqualTo("it is measured up to 8388608 bytes only");
+  }
+
+  @Test
+  void programGetsTheCollectiveAndNoNvlinkMulticast(@TempDir Path directory) throws Exception {
+    Path said = directory.resolve("said");
+    Path program =
+        Files.writeString(
+            directory.resolve("nvrar_bench"),
+            """
+            #!/bin/sh
+            { echo "$@"; env; } > "%s"
+            while [ "$1" != --csv ]; do shift; done
+            echo "%s" > "$2"
+            """
+                .formatted(said, Row.PROGRAM_HEADER),
+            UTF_8);
+    Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwx------"));
+    String before = System.getProperty("nvrar.bench.programs");
+    System.setProperty("nvrar.bench.programs", directory.toString());
+    try {
+      Settings cold =
+          TestSettings.of(
+              TestSettings.onGpus(List.of(Mode.GRAPH_COLD), 2, 0, -1, 30),
+              TimedCollective.ALL_GATHER);
+      assertThat(ProgramRun.cpp(directory, cold, false)).isEmpty();
+    } finally {
+      if (before == null) {
+        System.clearProperty("nvrar.bench.programs");
+      } else {
+        System.setProperty("nvrar.bench.programs", before);
+      }
+    }
+    List<String> lines = Files.readAllLines(said, UTF_8);
+    assertThat(lines.get(0)).contains("--mode graph-cold").contains("--collective all-gather");
+    assertThat(lines)
+        .contains(
+            "NCCL_NVLS_ENABLE=0", "TORCH_SYMM_MEM_DISABLE_MULTICAST=1", "NVSHMEM_DISABLE_NVLS=1");
+  }
+}
