@@ -219,6 +219,39 @@ TEST(GpuBench, WrongElementsOfEachOfTwoGroupsAreCounted) {
             0);
 }
 
+// Gives the result of the first group's data to both.
+class Confusing final : public Contestant {
+ public:
+  explicit Confusing(uint64_t* first_send) : first_send_(first_send) {}
+  std::string name() const override { return "confusing"; }
+  bool takes(const Problem&) const override { return true; }
+  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
+    if (*first_send_ == 0) *first_send_ = send;
+    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(recv, *first_send_, problem.bytes(), stream), 0);
+  }
+  void check(CudaStream) override {}
+
+ private:
+  uint64_t* const first_send_;
+};
+
+TEST(GpuBench, AGroupThatGetsTheOthersDataIsWrong) {
+  EXPECT_EQ(run([](Team* team) {
+              const Gpu gpu(0);
+              uint64_t first_send = 0;
+              Confusing first(&first_send);
+              Confusing second(&first_send);
+              const uint64_t wrong = measure_on_gpu(
+                  team,
+                  options_of({"--groups", "2", "--min", "1K", "--max", "1K", "--iters", "2", "--repeats", "1", "--mode",
+                              "graph"}),
+                  {{&first, &second}}, [](Between, uint64_t, CudaStream) {}, [](const Row&) {});
+              EXPECT_GT(wrong, 256u);  // of 512; some numbers are the same in both
+              EXPECT_LE(wrong, 512u);
+            }),
+            0);
+}
+
 int records = 0;
 
 void delay_the_third_event(const char* function) {
