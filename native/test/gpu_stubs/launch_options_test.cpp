@@ -104,7 +104,7 @@ TEST_F(LaunchOptions, ProgrammaticLaunchIsForCollectivesOnly) {
     });
     ASSERT_EQ(seen.size(), 3U);
     EXPECT_TRUE(seen[0].programmatic);
-    EXPECT_EQ(seen[0].next, cuda::NextLaunch::kOnceAllAreAlone);
+    EXPECT_EQ(seen[0].next, cuda::NextLaunch::kOnceAllHaveClaimed);
   });
 }
 

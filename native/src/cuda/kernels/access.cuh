@@ -68,15 +68,26 @@ __device__ __forceinline__ Word load_word(const Word* from) {
 }
 
 // Loads a packet of user memory, or zeros where there is none. Without a branch, which the compiler would follow with
-// two copies of the rest of the kernel.
+// two copies of the rest of the kernel. kAtOnce: ptxas must not put the load off until the others of the entry have
+// returned, as it does with a normal one to save registers.
+template <bool kAtOnce>
 __device__ __forceinline__ Packet load_input(const uint8_t* from, bool exists) {
   Packet packet;
-  asm volatile(
-      "{.reg .pred p; setp.ne.u32 p,%5,0; mov.u32 %0,0; mov.u32 %1,0; mov.u32 %2,0; mov.u32 %3,0;"
-      " @p ld.global.v4.u32 {%0,%1,%2,%3},[%4];}"
-      : "=&r"(packet[0]), "=&r"(packet[1]), "=&r"(packet[2]), "=&r"(packet[3])
-      : "l"(from), "r"(static_cast<uint32_t>(exists))
-      : "memory");
+  if (kAtOnce) {
+    asm volatile(
+        "{.reg .pred p; .reg .b128 t; .reg .b64 a,b; setp.ne.u32 p,%5,0; mov.b64 a,0; mov.b128 t,{a,a};"
+        " @p ld.relaxed.gpu.global.b128 t,[%4]; mov.b128 {a,b},t; mov.b64 {%0,%1},a; mov.b64 {%2,%3},b;}"
+        : "=&r"(packet[0]), "=&r"(packet[1]), "=&r"(packet[2]), "=&r"(packet[3])
+        : "l"(from), "r"(static_cast<uint32_t>(exists))
+        : "memory");
+  } else {
+    asm volatile(
+        "{.reg .pred p; setp.ne.u32 p,%5,0; mov.u32 %0,0; mov.u32 %1,0; mov.u32 %2,0; mov.u32 %3,0;"
+        " @p ld.global.v4.u32 {%0,%1,%2,%3},[%4];}"
+        : "=&r"(packet[0]), "=&r"(packet[1]), "=&r"(packet[2]), "=&r"(packet[3])
+        : "l"(from), "r"(static_cast<uint32_t>(exists))
+        : "memory");
+  }
   return packet;
 }
 

@@ -3,12 +3,13 @@
 
 #include "cuda/kernels/kernel_args.h"
 #include "kernels/access.cuh"
+#include "kernels/packet_area.cuh"
 
 namespace nvrar::cuda {
 
 __device__ __forceinline__ uint64_t poison_of(const KernelArgs& args) { return uint64_t{args.tag} << 32 | 1; }
 
-__device__ __forceinline__ const LaunchLine& line_of(const KernelArgs& args) {
+__device__ __forceinline__ LaunchLine& line_of(const KernelArgs& args) {
   return args.lines[block_index() % kLaunchLines];
 }
 
@@ -58,25 +59,22 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
                                       Packet* packet) {
   pass_moment(args, protocol::Moment::kWaits, slot);
   uint64_t since_ns = 0;
-  for (uint32_t polls = 1;; ++polls) {
-    *packet = load_packet(slot);
-    if (Packets::arrived(*packet, epoch)) return true;
-    if (__builtin_expect(polls % kPollsBetweenChecks == 0, 0)) {
-      since_ns = check_wait(args, 1u << source, since_ns);
-      if (since_ns == kLeave) return false;
+  do {
+#pragma unroll 1
+    for (uint32_t polls = 0; polls < kPollsBetweenChecks; ++polls) {
+      *packet = load_packet(slot);
+      if (Packets::arrived(*packet, epoch)) return true;
     }
-  }
-}
-
-__device__ __forceinline__ LaunchLine* own_line(const KernelArgs& args) {
-  return args.lines + block_index() % kLaunchLines;
+    since_ns = check_wait(args, 1u << source, since_ns);
+  } while (since_ns != kLeave);
+  return false;
 }
 
 // The last action of a launch's warps, by one thread for each of them or for several, whether the launch succeeded or
 // failed. The host counts the warps that it launches, and frees nothing before all of them have ended.
 __device__ __forceinline__ void count_ended(const KernelArgs& args, uint32_t warps) {
   if ((args.tag & kCapturedTag) != 0) return;
-  atomicAdd(reinterpret_cast<unsigned long long*>(&own_line(args)->ended), static_cast<unsigned long long>(warps));
+  atomicAdd(reinterpret_cast<unsigned long long*>(&line_of(args).ended), static_cast<unsigned long long>(warps));
 }
 
 // Programmatic dependent launch (protocol.md 6). Below sm_90, and in launches without the attribute, these do nothing.
@@ -94,6 +92,15 @@ __device__ __forceinline__ void let_next_launch_start() {
 #endif
 }
 
+// A launch as a warp has entered it.
+struct Entered {
+  uint64_t epoch;  // the number of the launch
+  bool odd;        // whether the number is; known earlier than the number
+  // Whether the thread may send and store. If not, the group has failed or fails now, which not all threads of a block
+  // have to notice.
+  bool alive;
+};
+
 // How a warp enters a launch, before it sends anything, and exits it. On entry it finds the launch's number. It also
 // proves that no other launch of the group is in flight (protocol.md 5): every warp checks before it sends that no
 // other warp of its place is inside a launch, and block 0 checks before it exits that all warps of the previous launch
@@ -104,105 +111,101 @@ class Entry {
  public:
   // Makes the warp's claim, which may be done before the launch before has completed.
   __device__ __forceinline__ explicit Entry(const KernelArgs& args)
-      : args_(args), own_(args.state->warps + (block_index() * kMostWarps + threadIdx.x / kWarpThreads)) {
+      : args_(args),
+        warps_(blockDim.x / kWarpThreads),
+        place_(block_index() * warps_ + threadIdx.x / kWarpThreads),
+        tag_(args.tag | uint64_t{grid_blocks() * warps_} << 32) {
     if (threadIdx.x % kWarpThreads == 0) {
-      claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(&own_->claims), 1ull);
+      claims_ = atomicAdd(reinterpret_cast<unsigned long long*>(args.claims + place_), 1ull);
     }
-  }
-  // Only starts the loads. Behind the wait for the launch before.
-  __device__ __forceinline__ void load() {
     // 0, but not to the compiler, which would otherwise have a warp's loads, equal as they are, go through uniform
     // registers, and wait for them to do so.
     const uint32_t apart = threadIdx.y;
-    last_ = load_pair(&own_[apart].last);
-    const LaunchLine* const line = &line_of(args_) + apart;
-    latest_ = load_pair(&line->latest);
-    poison_ = load_word(&line->poison);
+    exit_at_ = args.exits + (place_ + apart);
+    line_ = &line_of(args) + apart;
   }
-  // The number of the launch. 0 in threads that must neither send nor store: the group has failed or fails now, which
-  // not all threads have to notice.
-  __device__ __forceinline__ uint64_t epoch() const {
+  // Always true, see pins. The tag is among the arguments that are behind those of the launch, which a multiprocessor
+  // has to fetch.
+  __device__ __forceinline__ bool prepare() const { return pins(exit_at_, line_, tag_); }
+  // Only starts the loads. Behind the wait for the launch before.
+  __device__ __forceinline__ void load() {
+    exit_ = load_pair(exit_at_);
+    latest_ = load_pair(&line_->latest);
+    poison_ = load_word(&line_->poison);
+  }
+  // Waits until all warps of the block have made their claims. Always true: a branch that is never taken has a warp
+  // wait for the result of its claim.
+  __device__ __forceinline__ bool await_claims() const {
+    if (threadIdx.x % kWarpThreads == 0 && !pins(claims_, uint64_t{1} << 63)) return false;
+    __syncthreads();
+    return true;
+  }
+  __device__ __forceinline__ Entered enter() {
     // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
-    // replay of the same graph node. This warp was in that replay, too, so then its own last epoch equals that of
-    // `latest`.
-    const bool late = latest_.tag == args_.tag && last_.epoch != latest_.epoch;
-    const uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
+    // replay of the same graph node. This place was in that replay, too, so then the epoch that it was last exited in
+    // is that of `latest`.
+    const bool late = latest_.tag == tag_ && exit_.epoch != latest_.epoch;
+    const bool odd = (latest_.epoch % 2 != 0) == late;
     // A vote, since a shuffle would be done before the loads are started, and would wait for the claim.
-    const bool may_be = threadIdx.x % kWarpThreads != 0 || last_.exits == claims_;
-    const bool alone = __all_sync(~0u, may_be) != 0 || protocol::planted(protocol::Defect::kUncaughtOverlap);
-    if (__builtin_expect(!alone && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
-    if (!alone || (poison_ != 0 && !protocol::planted(protocol::Defect::kIgnoredPoison))) return 0;
-    return protocol::planted(protocol::Defect::kShortEpochs) ? static_cast<uint32_t>(epoch) : epoch;
+    const bool may_be = threadIdx.x % kWarpThreads != 0 || exit_.exits == claims_;
+    alone_ = __all_sync(~0u, may_be) != 0 || protocol::planted(protocol::Defect::kUncaughtOverlap);
+    const bool alive = alone_ && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
+    const uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
+    return {protocol::planted(protocol::Defect::kShortEpochs) ? static_cast<uint32_t>(epoch) : epoch, odd, alive};
   }
-  // After epoch(). A claim that the next launch made before one of this launch would be taken for an overlap, so the
-  // block's first warp waits for the others.
-  __device__ __forceinline__ void let_next_launch_start_now() const {
-    if (threadIdx.x >= kWarpThreads) {
-      asm volatile("barrier.cta.arrive 0, %0;" ::"r"(blockDim.x) : "memory");
-      return;
-    }
-    if (blockDim.x > kWarpThreads) asm volatile("barrier.cta.sync 0, %0;" ::"r"(blockDim.x) : "memory");
-    let_next_launch_start();
+  // After enter() and the first sends, which do not wait for it.
+  __device__ __forceinline__ void report_overlap() const {
+    if (__builtin_expect(!alone_ && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
-  // Only starts the loads of what check_previous compares. By the threads of one warp.
-  __device__ __forceinline__ void load_counts() {
-    exited_ = load_counts_of(&args_.lines[threadIdx.x % kWarpThreads].exited);
-    launched_ = load_counts_of(&args_.state->launched);
-  }
-  // By the same threads of block 0. Makes the launch the latest one.
-  __device__ __forceinline__ void check_previous(uint64_t epoch) const {
-    if (!__all_sync(~0u, epoch != 0)) return;
-    DeviceState* const state = args_.state;
-    store_pair(&args_.lines[threadIdx.x % kWarpThreads].latest, epoch, args_.tag);
-    const bool is_odd = epoch % 2 != 0;
-    const uint32_t before_launched = is_odd ? launched_.of[0] : launched_.of[1];
-    const bool all_exited = __reduce_add_sync(~0u, is_odd ? exited_.of[0] : exited_.of[1]) == before_launched;
-    if (threadIdx.x % kWarpThreads != 0) return;
-    store_pair(&state->latest, epoch, args_.tag);
-    const uint32_t warps = grid_blocks() * (blockDim.x / kWarpThreads);
-    *reinterpret_cast<volatile uint32_t*>(&state->launched.of[epoch % 2]) =
-        (is_odd ? launched_.of[1] : launched_.of[0]) + warps;
+  // By the last warp of block 0, also after the first sends. Makes the launch the latest one, and checks that the one
+  // before has been exited: `latest` still is that one, since nobody else stores it.
+  __device__ __forceinline__ void check_previous(const Entered& entered) const {
+    if (!__all_sync(~0u, entered.alive)) return;
+    store_pair(&args_.lines[threadIdx.x % kWarpThreads].latest, entered.epoch, tag_);
+    if (threadIdx.x % kWarpThreads == 0) store_pair(&args_.state->latest, entered.epoch, tag_);
     if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
+    const auto warps = static_cast<uint32_t>(latest_.tag >> 32);
+    bool all_exited = true;
+#pragma unroll 4
+    for (uint32_t place = threadIdx.x % kWarpThreads; place < warps; place += kWarpThreads) {
+      // Or already exited by a warp of this launch, which has made sure of it.
+      if (load_word(&args_.exits[place].epoch) - latest_.epoch > 1) all_exited = false;
+    }
     if (__builtin_expect(!all_exited, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
   // At the end, also after a failure.
-  __device__ __forceinline__ void leave(uint64_t epoch) const {
+  __device__ __forceinline__ void leave(const Entered& entered) const {
     __syncwarp();
     if (args_.next == NextLaunch::kOnceAllHaveIt) {
       __syncthreads();
       let_next_launch_start();
     }
     if (threadIdx.x % kWarpThreads != 0) return;
-    if (epoch != 0) {
-      store_pair(&own_->last, claims_ + 1, epoch);
-      atomicAdd(&own_line(args_)->exited.of[epoch % 2], 1u);
-    }
+    if (entered.alive) store_pair(args_.exits + place_, claims_ + 1, entered.epoch);
     count_ended(args_, 1);
   }
 
  private:
-  static __device__ __forceinline__ CountByParity load_counts_of(const CountByParity* counts) {
-    const uint64_t both = load_word(reinterpret_cast<const uint64_t*>(counts));
-    return {{static_cast<uint32_t>(both), static_cast<uint32_t>(both >> 32)}};
-  }
-
   const KernelArgs& args_;
-  WarpState* const own_;
-  uint64_t claims_;  // of all launches before; the first thread's alone
-  WarpState::Last last_;
+  const uint32_t warps_;  // of a block
+  const uint32_t place_;
+  const uint64_t tag_;  // as LatestLaunch has it
+  uint64_t claims_;     // of all launches before; the first thread's alone
+  const PlaceExit* exit_at_;
+  const LaunchLine* line_;
+  PlaceExit exit_;
   LatestLaunch latest_;
   uint64_t poison_;
-  CountByParity exited_;
-  CountByParity launched_;
+  bool alone_;
 };
 
 // The steps of every collective's kernel in a launch. Body, all threads of a warp calling every function together:
 //
 //   Body(args, more...)
 //   bool prepare()                  computes addresses. Always true: a block that exited here would never be counted
-//   void load()                     starts loads of the input
-//   void send(uint64_t epoch)       the first sends
-//   void finish(uint64_t epoch)     the rest; where the epoch is 0, a thread neither sends nor stores
+//   void load<kAtOnce>()            starts loads of the input
+//   void send(const Entered&)       the first sends
+//   void finish(const Entered&)     the rest; a thread that is not alive neither sends nor stores
 //   bool kChecks                    whether it may be that of block 0, whose last warp checks after the first sends
 //   that
 //                                   the previous launch has ended
@@ -213,27 +216,32 @@ class Entry {
 // (docs/gpu-notes.md).
 template <class Body, bool kProgrammatic, class... More>
 __device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... more) {
+  // Claims that the next launch made before those of this one would be taken for an overlap.
+  const bool starts_next = args.next == NextLaunch::kOnceAllHaveClaimed;
   if (!kProgrammatic) wait_for_previous_launch();
   Entry entry(args);
   if (!kProgrammatic) entry.load();
   Body body(args, more...);
-  if (!kProgrammatic) body.load();
+  if (!kProgrammatic) body.template load<kProgrammatic>();
+  if (kProgrammatic && !entry.prepare()) return;
   if (!body.prepare()) return;
+  if (starts_next && !entry.await_claims()) return;
   if (kProgrammatic) {
     const bool guesses = protocol::planted(protocol::Defect::kTrustedGuess);
     if (guesses) entry.load();
     if (!protocol::planted(protocol::Defect::kNoLaunchWait)) wait_for_previous_launch();
+    if (starts_next) let_next_launch_start();
+    body.template load<kProgrammatic>();
     if (!guesses) entry.load();
-    body.load();
+  } else if (starts_next) {
+    let_next_launch_start();
   }
-  const bool checks = Body::kChecks && block_index() == 0 && threadIdx.x >= blockDim.x - kWarpThreads;
-  if (checks) entry.load_counts();
-  const uint64_t epoch = entry.epoch();
-  if (args.next == NextLaunch::kOnceAllAreAlone) entry.let_next_launch_start_now();
-  body.send(epoch);
-  if (checks) entry.check_previous(epoch);
-  body.finish(epoch);
-  entry.leave(epoch);
+  const Entered entered = entry.enter();
+  body.send(entered);
+  entry.report_overlap();
+  if (Body::kChecks && block_index() == 0 && threadIdx.x >= blockDim.x - kWarpThreads) entry.check_previous(entered);
+  body.finish(entered);
+  entry.leave(entered);
 }
 
 // A body of the steps of protocol/, which contain their own sends and waits. Steps: static void run(args, launch).
@@ -244,12 +252,13 @@ class StepsBody {
 
   __device__ __forceinline__ explicit StepsBody(const KernelArgs& args) : args_(args), launch_(args.launch) {}
   __device__ __forceinline__ bool prepare() { return true; }
+  template <bool>
   __device__ __forceinline__ void load() {}
-  __device__ __forceinline__ void send(uint64_t) {}
-  __device__ __forceinline__ void finish(uint64_t epoch) {
+  __device__ __forceinline__ void send(const Entered&) {}
+  __device__ __forceinline__ void finish(const Entered& entered) {
     // A warp is a worker, and its threads go together.
-    if (!__all_sync(~0u, epoch != 0)) return;
-    launch_.epoch = epoch;
+    if (!__all_sync(~0u, entered.alive)) return;
+    launch_.epoch = entered.epoch;
     Steps::run(args_, launch_);
   }
 

@@ -20,22 +20,23 @@ class HeaderExchange {
     from_ = args.rings[args.launch.rank] + protocol::RingLayout::header_slot(0, peer_);
   }
   // Always true. The number of the launch selects only one of two slots.
-  __device__ __forceinline__ bool prepare() { return pins_addresses(0, 0, to_, from_); }
+  __device__ __forceinline__ bool prepare() { return pins(to_, from_); }
+  template <bool>
   __device__ __forceinline__ void load() {}
-  __device__ __forceinline__ void send(uint64_t epoch) const {
-    if (!takes_part_ || epoch == 0) return;
-    send_packet(args_, to_ + of(epoch), protocol::header_packet(args_.launch.header_hash, epoch));
+  __device__ __forceinline__ void send(const Entered& entered) const {
+    if (!takes_part_ || !entered.alive) return;
+    send_packet(args_, to_ + of(entered), protocol::header_packet(args_.launch.header_hash, entered.epoch));
   }
-  __device__ __forceinline__ void finish(uint64_t epoch) const {
-    if (!takes_part_ || epoch == 0 || protocol::planted(protocol::Defect::kNoHeaderWait)) return;
+  __device__ __forceinline__ void finish(const Entered& entered) const {
+    if (!takes_part_ || !entered.alive || protocol::planted(protocol::Defect::kNoHeaderWait)) return;
     Packet packet;
-    if (!await<protocol::EpochPacket>(args_, from_ + of(epoch), peer_, epoch, &packet)) return;
+    if (!await<protocol::EpochPacket>(args_, from_ + of(entered), peer_, entered.epoch, &packet)) return;
     if (!protocol::is_same_call(packet, args_.launch.header_hash)) fail(args_, FailureKind::kMismatch, 1u << peer_);
   }
 
  private:
-  static __device__ __forceinline__ uint32_t of(uint64_t epoch) {
-    return static_cast<uint32_t>(protocol::RingLayout::header_slot(epoch, 0));
+  static __device__ __forceinline__ uint32_t of(const Entered& entered) {
+    return static_cast<uint32_t>(protocol::RingLayout::header_slot(entered.odd ? 1 : 0, 0));
   }
   const KernelArgs& args_;
   bool takes_part_;

@@ -28,28 +28,20 @@ constexpr uint32_t kMostWarps = 12;
 static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kMoveWarps && kMostWarps >= kTeamWarps &&
               kMostWarps >= kPairWarps);
 
-// The last launch in which a warp of this index in a block of this index was, whatever the size of the launch
-// (protocol.md 4, 5). A warp has a state of its own so that it need not wait for the others of its block.
-struct alignas(16) WarpState {
-  struct alignas(16) Last {
-    uint64_t exits;  // launches that it has exited
-    uint64_t epoch;  // of the last of them
-  };
-  Last last;        // written together
-  uint64_t claims;  // launches that it has entered
-  uint64_t reserved;
+// The warps of a launch have places: those of block 0 the first, then those of block 1, and so on. A warp needs no
+// other one of its block, because what proves that launches do not overlap (protocol.md 5) is counted by place:
+// launches that have entered it (a claim), and this.
+struct alignas(16) PlaceExit {
+  uint64_t exits;  // launches that have exited the place
+  uint64_t epoch;  // of the last of them
 };
+
 // Set in the tags of captured launches, which are not counted because the host cannot know how often they run.
 constexpr uint32_t kCapturedTag = uint32_t{1} << 31;
 // The launch whose block 0 entered last.
 struct alignas(16) LatestLaunch {
   uint64_t epoch;
-  uint64_t tag;  // KernelArgs::tag
-};
-
-// A count of all launches so far, modulo 2^32, separately for those of even and of odd epochs.
-struct alignas(8) CountByParity {
-  uint32_t of[2];
+  uint64_t tag;  // KernelArgs::tag; the upper half is the number of the launch's warps
 };
 
 // Copies of what each warp of a launch loads first, and parts of what each adds to at its end, in lines of their own: a
@@ -60,9 +52,6 @@ struct alignas(128) LaunchLine {
   LatestLaunch latest;
   uint64_t poison;
   uint64_t ended;  // warps of eager launches that have ended, whether they entered the launch or not
-  // Warps that have exited. By parity, because warps of a launch may have exited before its block 0 checks those of the
-  // previous launch.
-  CountByParity exited;
 };
 
 // In device memory.
@@ -72,8 +61,6 @@ struct DeviceState {
   uint64_t poison;
   uint64_t reserved;  // padding
   LatestLaunch latest;
-  CountByParity launched;  // the warps of all launches up to the latest, to compare with LaunchLine::exited
-  WarpState warps[1];      // kMostWarps for each block that a launch can have
 };
 
 // The header of a transfer (protocol/point_to_point.h), as the device reports it to the host.
@@ -114,9 +101,9 @@ struct DeviceFailure {
 
 // When the next launch of the stream may start, if it is a programmatic one (protocol.md 6).
 enum class NextLaunch : uint32_t {
-  kAfterThis,        // when this one has completed; nothing is said to it
-  kOnceAllAreAlone,  // when every block has made sure that no other launch is in flight
-  kOnceAllHaveIt,    // when every block has received all that it waits for
+  kAfterThis,           // when this one has completed; nothing is said to it
+  kOnceAllHaveClaimed,  // when all warps have made the claims by which they find other launches in flight
+  kOnceAllHaveIt,       // when every block has received all that it waits for
 };
 
 // `algorithm` is an Algorithm (call/algorithm.h), `op` a code of the C ABI.
@@ -125,6 +112,8 @@ struct KernelArgs {
   protocol::Packet* rings[protocol::kMaxRanks];  // each rank's rings, as addresses of this device
   DeviceState* state;
   LaunchLine* lines;
+  uint64_t* claims;  // one for each place, like these
+  PlaceExit* exits;
   HostPage* page;
   uint64_t timeout_ns;
   uint32_t tag;  // not 0; of this launch, or of all replays of its graph node; repeats only after 2^31 launches

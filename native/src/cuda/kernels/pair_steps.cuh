@@ -14,7 +14,6 @@ class PairAllReduce {
  public:
   static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
-  static constexpr uint32_t kNone = ~0u / kRunBytes;  // a run that no message has
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
 
   __device__ __forceinline__ explicit PairAllReduce(const KernelArgs& args)
@@ -27,30 +26,32 @@ class PairAllReduce {
     const uint32_t warps = blockDim.x / kWarpThreads;
     first_ = (block_index() - kHeaderBlocks) * warps + threadIdx.x / kWarpThreads;
     step_ = (grid_blocks() - kHeaderBlocks) * warps;
-    own_ = args.rings[rank_];
-    theirs_ = args.rings[peer_];
+    own_ = LaneSlots(args.launch.layout, args.rings[rank_], tiles().data_slot(first_, peer_));
+    theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], tiles().data_slot(first_, rank_));
     from_ = args.launch.send + offset(first_);
   }
 
-  __device__ __forceinline__ bool prepare() { return area_.prepare(args_.launch.layout, theirs_, own_, from_); }
-  __device__ __forceinline__ void load() { input_ = load_input(from_, offset(first_) < bytes_); }
-
-  __device__ __forceinline__ void send(uint64_t epoch) {
-    if (epoch == 0) first_ = kNone;
-    epoch_ = epoch;
-    data_ = area_.of(epoch) + lane_;
-    protocol::send_tiles(*this, tiles());
+  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_); }
+  template <bool kAtOnce>
+  __device__ __forceinline__ void load() {
+    input_ = load_input<kAtOnce>(from_, offset(first_) < bytes_);
   }
 
-  __device__ __forceinline__ void finish(uint64_t) {
-    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, true);
+  __device__ __forceinline__ void send(const Entered& entered) {
+    theirs_.select(entered.odd);
+    own_.select(entered.odd);
+    if (entered.alive) protocol::send_tiles(*this, tiles());
+  }
+
+  __device__ __forceinline__ void finish(const Entered& entered) {
+    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, entered.alive);
   }
 
   // The interface of protocol/team.h. Each tile is one run, and the threads of a warp need no barrier.
   __device__ __forceinline__ uint32_t rank() const { return rank_; }
   template <class Visit>
   __device__ __forceinline__ void each_tile(Visit visit) const {
-    for (uint32_t run = first_; offset(run) < bytes_; run += step_) {
+    for (uint32_t run = first_; run * kRunBytes < bytes_; run += step_) {
       visit(run);
       if (kSingle) break;
     }
@@ -64,25 +65,30 @@ class PairAllReduce {
     visit(peer_);
   }
   __device__ __forceinline__ void push(uint32_t, uint32_t slot, uint32_t, uint32_t run) const {
-    send_packet(args_, theirs_ + (data_ + slot), protocol::SentinelPacket::seal(own_input(run), epoch_));
+    const Packet payload = own_input(run);
+    if (has(run)) send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(payload, 0));
   }
   __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t, uint32_t run, bool good) {
     mine_ = own_input(run);
-    return good && await<protocol::SentinelPacket>(args_, own_ + (data_ + slot), source, epoch_, &other_);
+    if (!has(run)) return good;
+    return good && await<protocol::SentinelPacket>(args_, own_.at(slot), source, 0, &other_);
   }
   __device__ __forceinline__ static bool meet(bool good) { return good; }
   __device__ __forceinline__ void sum(uint32_t run, bool good) const {
-    if (!good) return;
+    if (!good || !has(run)) return;
     Packet sum;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      WordSum<Element> word(rank_ == 0 ? mine_[i] : other_[i]);
-      word.add(rank_ == 0 ? other_[i] : mine_[i]);
+      // In either order: a sum of two has the same bits in both.
+      WordSum<Element> word(mine_[i]);
+      word.add(other_[i]);
       sum[i] = word.round();
     }
     epilogue_.take(offset(run), sum);
   }
-  __device__ __forceinline__ void clear(uint32_t slot, uint32_t) const { clear_packet(args_, own_ + (data_ + slot)); }
+  __device__ __forceinline__ void clear(uint32_t slot, uint32_t run) const {
+    if (has(run)) clear_packet(args_, own_.at(slot));
+  }
   __device__ __forceinline__ void next_tile(uint32_t) const {}
 
  private:
@@ -91,6 +97,7 @@ class PairAllReduce {
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
     return run * kRunBytes + lane_ * protocol::kPacketBytes;
   }
+  __device__ __forceinline__ bool has(uint32_t run) const { return offset(run) < bytes_; }
   __device__ __forceinline__ Packet own_input(uint32_t run) const {
     return kSingle || run == first_ ? input_ : load(run);
   }
@@ -107,15 +114,12 @@ class PairAllReduce {
   uint32_t lane_;
   uint32_t first_;  // the first run
   uint32_t step_;
-  Packet* own_;
-  Packet* theirs_;
+  LaneSlots own_;
+  LaneSlots theirs_;
   const uint8_t* from_;
   Packet input_;  // this rank's part of the first run
   Packet mine_;   // this rank's part of the current run
   Packet other_;
-  PacketArea area_;
-  uint64_t epoch_ = 0;
-  uint32_t data_ = 0;  // this lane's first data slot
 };
 
 }  // namespace nvrar::cuda

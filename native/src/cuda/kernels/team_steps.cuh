@@ -35,23 +35,25 @@ class TeamAllReduce {
         bytes_(static_cast<uint32_t>(args.launch.bytes)) {
     peer_ = rank_ + warp_;
     if (peer_ >= world_) peer_ -= world_;
-    own_ = args.rings[rank_];
-    theirs_ = args.rings[peer_];
+    own_ = LaneSlots(args.launch.layout, args.rings[rank_], tiles().data_slot(first_, peer_));
+    theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], tiles().data_slot(first_, rank_));
     from_ = args.launch.send + offset(tiles().run(first_, peer_));
   }
 
-  __device__ __forceinline__ bool prepare() { return area_.prepare(args_.launch.layout, theirs_, own_, from_); }
-  __device__ __forceinline__ void load() { input_ = load_input(from_, has(tiles().run(first_, peer_))); }
-
-  __device__ __forceinline__ void send(uint64_t epoch) {
-    epoch_ = epoch;
-    data_ = area_.of(epoch);
-    if (epoch == 0) return;
-    protocol::send_tiles(*this, tiles());
+  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_); }
+  template <bool kAtOnce>
+  __device__ __forceinline__ void load() {
+    input_ = load_input<kAtOnce>(from_, has(tiles().run(first_, peer_)));
   }
 
-  __device__ __forceinline__ void finish(uint64_t epoch) {
-    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, epoch != 0);
+  __device__ __forceinline__ void send(const Entered& entered) {
+    theirs_.select(entered.odd);
+    own_.select(entered.odd);
+    if (entered.alive) protocol::send_tiles(*this, tiles());
+  }
+
+  __device__ __forceinline__ void finish(const Entered& entered) {
+    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, entered.alive);
   }
 
   // The interface of protocol/team.h.
@@ -76,12 +78,12 @@ class TeamAllReduce {
   __device__ __forceinline__ void push(uint32_t, uint32_t slot, uint32_t tile, uint32_t run) const {
     const bool is_loaded = is_first(tile) && !protocol::planted(protocol::Defect::kNextOwner);
     const Packet payload = is_loaded ? input_ : load(run);
-    if (has(run)) send_packet(args_, theirs(slot), protocol::SentinelPacket::seal(payload, epoch_));
+    if (has(run)) send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(payload, 0));
   }
   __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good) const {
     Packet packet = input_;
     if (has(run) && warp_ != 0) {
-      good = good && await<protocol::SentinelPacket>(args_, own(slot), source, epoch_, &packet);
+      good = good && await<protocol::SentinelPacket>(args_, own_.at(slot), source, 0, &packet);
     } else if (has(run) && !is_first(tile)) {
       packet = load(run);
     }
@@ -108,7 +110,7 @@ class TeamAllReduce {
     }
   }
   __device__ __forceinline__ void clear(uint32_t slot, uint32_t run) const {
-    if (has(run)) clear_packet(args_, own(slot));
+    if (has(run)) clear_packet(args_, own_.at(slot));
   }
   __device__ __forceinline__ void take_result() {
     sync_team();
@@ -117,7 +119,7 @@ class TeamAllReduce {
   __device__ __forceinline__ void give_result(uint32_t, uint32_t slot, uint32_t run) const {
     if (!has(run)) return;
     if (warp_ != 0) {
-      send_packet(args_, theirs(slot), protocol::SentinelPacket::seal(result_, epoch_));
+      send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(result_, 0));
     } else {
       epilogue_.take(offset(run), result_);
     }
@@ -125,9 +127,9 @@ class TeamAllReduce {
   __device__ __forceinline__ bool drain(uint32_t peer, uint32_t slot, uint32_t run) const {
     if (!has(run)) return true;
     Packet packet;
-    if (!await<protocol::SentinelPacket>(args_, own(slot), peer, epoch_, &packet)) return false;
+    if (!await<protocol::SentinelPacket>(args_, own_.at(slot), peer, 0, &packet)) return false;
     epilogue_.take(offset(run), packet);
-    clear_packet(args_, own(slot));
+    clear_packet(args_, own_.at(slot));
     return true;
   }
   __device__ __forceinline__ void next_tile(uint32_t tile) const {
@@ -140,9 +142,6 @@ class TeamAllReduce {
   __device__ __forceinline__ uint32_t teams() const { return blockDim.x / (kWarpThreads * world_); }
   __device__ __forceinline__ uint32_t step() const { return (grid_blocks() - kHeaderBlocks) * teams(); }
 
-  // The slots of this lane.
-  __device__ __forceinline__ Packet* own(uint32_t slot) const { return own_ + data_ + (slot + lane_); }
-  __device__ __forceinline__ Packet* theirs(uint32_t slot) const { return theirs_ + data_ + (slot + lane_); }
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
     return run * kRunBytes + lane_ * protocol::kPacketBytes;
   }
@@ -178,14 +177,11 @@ class TeamAllReduce {
   uint32_t peer_;
   uint32_t first_;  // the first tile
   uint32_t bytes_;
-  Packet* own_;
-  Packet* theirs_;
+  LaneSlots own_;
+  LaneSlots theirs_;
   const uint8_t* from_;
   Packet input_;   // of the first tile
   Packet result_;  // of the current tile
-  PacketArea area_;
-  uint64_t epoch_ = 0;
-  uint32_t data_ = 0;  // the first data slot
 };
 
 template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, bool kProgrammatic>

@@ -31,9 +31,14 @@ uint64_t memory_bytes(const RingLayout& layout) {
 // More than the blocks of the largest launch of the default ring memory if each processes a tile, for any world size.
 constexpr uint32_t kMostBlocksInOrder = 8192;
 
-uint64_t state_bytes(const Device& device, bool exclusive) {
-  const uint32_t blocks = std::max({device.places(), kLeastBlocks, exclusive ? kMostBlocksInOrder : 0});
-  return sizeof(DeviceState) + (blocks * kMostWarps - 1) * sizeof(WarpState);
+// Of the warps of the largest launch (PlaceExit).
+uint32_t most_places(const Device& device, bool exclusive) {
+  return std::max({device.places(), kLeastBlocks, exclusive ? kMostBlocksInOrder : 0}) * kMostWarps;
+}
+
+// The exits of all places, then their claims.
+uint64_t place_bytes(const Device& device, bool exclusive) {
+  return most_places(device, exclusive) * (sizeof(PlaceExit) + sizeof(uint64_t));
 }
 
 std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
@@ -59,7 +64,8 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
                                                          : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
       own_stream_(device_->primary()),
-      state_(std::in_place, device_->primary(), state_bytes(*device_, exclusive_)),
+      state_(std::in_place, device_->primary(), sizeof(DeviceState)),
+      places_(std::in_place, device_->primary(), place_bytes(*device_, exclusive_)),
       lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
       page_(device_->primary(), kPageBytes),
       pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
@@ -67,12 +73,14 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
   if (programmatic_launch_) device_->require_programmatic_launch();
   fill_state();
   args_.next = !programmatic_launch_ ? NextLaunch::kAfterThis
-               : exclusive_          ? NextLaunch::kOnceAllAreAlone
+               : exclusive_          ? NextLaunch::kOnceAllHaveClaimed
                                      : NextLaunch::kOnceAllHaveIt;
   args_.launch.layout = layout_;
   args_.launch.rank = rank();
   args_.state = reinterpret_cast<DeviceState*>(state_->get());
   args_.lines = reinterpret_cast<LaunchLine*>(lines_->get());
+  args_.exits = reinterpret_cast<PlaceExit*>(places_->get());
+  args_.claims = reinterpret_cast<uint64_t*>(args_.exits + most_places(*device_, exclusive_));
   args_.page = reinterpret_cast<HostPage*>(page_.on_device());
   args_.timeout_ns = timeout_ns_;
 }
@@ -90,6 +98,7 @@ CudaMember::~CudaMember() {
   // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
   lines_.reset();
+  places_.reset();
   state_.reset();
   const auto all_left = [segments = segments_] {
     for (uint32_t peer = 0; peer < segments->world(); ++peer) {
@@ -109,9 +118,11 @@ CudaMember::~CudaMember() {
 void CudaMember::fill_state() const {
   const CurrentContext current(device_->context());
   const uint64_t before_first = protocol::first_epoch() - 1;
-  std::vector<uint64_t> words(state_bytes(*device_, exclusive_) / sizeof(uint64_t), 0);
-  words[offsetof(DeviceState, latest.epoch) / sizeof(uint64_t)] = before_first;
-  check(copy_to_gpu(state_->get(), words.data(), words.size() * sizeof(uint64_t)), "filling GPU memory");
+  DeviceState state{};
+  state.latest.epoch = before_first;
+  check(copy_to_gpu(state_->get(), &state, sizeof state), "filling GPU memory");
+  const std::vector<uint8_t> zeros(place_bytes(*device_, exclusive_));
+  check(copy_to_gpu(places_->get(), zeros.data(), zeros.size()), "filling GPU memory");
   std::vector<LaunchLine> lines(kLaunchLines);
   for (LaunchLine& line : lines) line.latest.epoch = before_first;
   check(copy_to_gpu(lines_->get(), lines.data(), lines.size() * sizeof(LaunchLine)), "filling GPU memory");

@@ -89,6 +89,8 @@ class CudaMember final : public Member {
   bool tell_kernels() noexcept;
   struct Seen;
   Seen look_at_launches() noexcept;
+  template <class Entry, class Visit>
+  void read_all(Result* result, DeviceAddress from, uint64_t count, Visit visit) noexcept;
   void look_whether_all_is_over() noexcept;
 
   const uint64_t timeout_ns_;
@@ -102,6 +104,7 @@ class CudaMember final : public Member {
   uint32_t most_blocks_in_order_ = 1;  // the same where blocks need not be resident together (BlockLimits)
   OwnedStream own_stream_;             // fills rings, and tells kernels to leave
   std::optional<OwnedMemory> state_;   // DeviceState
+  std::optional<OwnedMemory> places_;  // PlaceExit and a claim for each place
   std::optional<OwnedMemory> lines_;   // LaunchLine
   OwnedPage page_;                     // HostPage
   std::optional<OwnedMemory> pairs_;   // PairState of sends, then of receives

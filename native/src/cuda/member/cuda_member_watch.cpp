@@ -22,7 +22,7 @@ constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
 // Offset in the host page, behind the fields that kernels write, to which the watcher copies device memory.
 constexpr uint64_t kScratchOffset = 1024;
-constexpr uint32_t kLinesPerRead = (protocol::kPageBytes - kScratchOffset) / sizeof(LaunchLine);
+constexpr uint64_t kScratchBytes = protocol::kPageBytes - kScratchOffset;
 
 // Errors after which a context never works again, such as CUDA_ERROR_ILLEGAL_ADDRESS. All kernels of the context have
 // ended then.
@@ -102,30 +102,32 @@ BatchResult CudaMember::failed_transfer() noexcept {
 struct CudaMember::Seen {
   Result result = kSuccess;
   DeviceState state{};
-  uint64_t ended = 0;                // warps of launches that the host counts, too
-  std::array<uint32_t, 2> exited{};  // LaunchLine::exited, of all lines
-
-  // Whether a launch was entered and has not been left. A launch that has only just begun is not yet counted.
-  bool within() const noexcept {
-    const uint64_t parity = state.latest.epoch % 2;
-    return state.launched.of[parity] != exited[parity];
-  }
+  uint64_t ended = 0;     // warps of launches that the host counts, too
+  bool is_exited = true;  // by all warps of the latest launch. A launch that has only just begun is not yet the latest.
 };
 
 CudaMember::Seen CudaMember::look_at_launches() noexcept {
   Seen seen;
   seen.result = read(&seen.state, state_->get(), sizeof seen.state);
-  std::array<LaunchLine, kLinesPerRead> lines;
-  for (uint32_t first = 0; seen.result == kSuccess && first < kLaunchLines; first += kLinesPerRead) {
-    const uint32_t count = std::min(kLaunchLines - first, kLinesPerRead);
-    seen.result = read(lines.data(), lines_->get() + first * sizeof(LaunchLine), count * sizeof(LaunchLine));
-    if (seen.result != kSuccess) break;
-    for (uint32_t i = 0; i < count; ++i) {
-      seen.ended += lines[i].ended;
-      for (const size_t parity : {size_t{0}, size_t{1}}) seen.exited[parity] += lines[i].exited.of[parity];
-    }
-  }
+  read_all<LaunchLine>(&seen.result, lines_->get(), kLaunchLines,
+                       [&](const LaunchLine& line) { seen.ended += line.ended; });
+  const uint64_t warps = seen.state.latest.tag >> 32;
+  read_all<PlaceExit>(&seen.result, places_->get(), warps, [&](const PlaceExit& exit) {
+    if (exit.epoch != seen.state.latest.epoch) seen.is_exited = false;
+  });
   return seen;
+}
+
+// Reads an array in device memory in as many parts as the scratch takes, until one cannot be read.
+template <class Entry, class Visit>
+void CudaMember::read_all(Result* result, DeviceAddress from, uint64_t count, Visit visit) noexcept {
+  constexpr uint64_t kEntriesPerRead = kScratchBytes / sizeof(Entry);
+  std::array<Entry, kEntriesPerRead> entries;
+  for (uint64_t first = 0; *result == kSuccess && first < count; first += kEntriesPerRead) {
+    const uint64_t part = std::min(count - first, kEntriesPerRead);
+    *result = read(entries.data(), from + first * sizeof(Entry), part * sizeof(Entry));
+    if (*result == kSuccess) std::for_each(entries.begin(), entries.begin() + part, visit);
+  }
 }
 
 // Reads device memory while kernels run.
@@ -175,7 +177,7 @@ void CudaMember::record_progress(bool ended) noexcept {
   const auto given_up = static_cast<uint32_t>(state.poison >> 32);
   const auto tag = given_up != 0 ? given_up : static_cast<uint32_t>(state.latest.tag);
   const bool done =
-      given_up == 0 && !before.within() && !seen.within() && before.state.latest.epoch == state.latest.epoch;
+      given_up == 0 && before.is_exited && seen.is_exited && before.state.latest.epoch == state.latest.epoch;
   auto& flight = segments_->own().flight;
   const auto all_done_up_to = [&](uint64_t number) {
     for (; known_done_ < number; ++known_done_) flight.end_unless_failed(known_done_, NVRAR_CALL_DONE);
@@ -281,10 +283,9 @@ void CudaMember::look_whether_all_is_over() noexcept {
     if (dead) break;  // then nothing in the context runs any more
     if (seen.result != kSuccess || seen.ended != launched) return;
     if (captured) {
-      const bool changed = seen.state.latest.epoch != before.state.latest.epoch || seen.exited != before.exited;
-      if (i != 0 && changed) return;
+      if (i != 0 && seen.state.latest.epoch != before.state.latest.epoch) return;
       // In a failed group, only some warps of a launch may have entered.
-      if (seen.within() && !stopped_.load(std::memory_order_acquire)) return;
+      if (!seen.is_exited && !stopped_.load(std::memory_order_acquire)) return;
     }
     before = seen;
     if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
