@@ -49,16 +49,15 @@ Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
   return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
 }
 
-// Data movement must preserve all bits (protocol.md 1).
 PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
-  const bool sums = call.op != kNoOp;
+  if (call.op == kNoOp) return limits.move_packets;
   const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&
                      algorithm != Algorithm::kHierarchical;
-  return sums && !small ? element_type(call.data_type).sum_packets : PacketKind::kEpoch;
+  return small ? PacketKind::kEpoch : element_type(call.data_type).sum_packets;
 }
 
 uint64_t run_bytes_of(PacketKind kind) noexcept {
-  return kind == PacketKind::kSentinel ? SentinelPacket::kRunBytes : EpochPacket::kRunBytes;
+  return kind == PacketKind::kEpoch ? EpochPacket::kRunBytes : SentinelPacket::kRunBytes;
 }
 
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,

@@ -33,12 +33,15 @@ struct PlanLimits {
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
   // area, or one run of each rank.
   uint64_t two_phase_area_bytes;
+  // Of all-gather, all-to-all and broadcast: those that preserve all bits, kEpoch or kMarked.
+  protocol::PacketKind move_packets;
 };
 
 // Measured with float32 and processes on two cores. Two-shot becomes faster than one-shot between 2 and 16 KB for up to
 // 4 ranks, and between 4 and 8 KB for 6 ranks. With small areas, all memory of a launch stays in a core's cache, which
 // takes half the time of launches with a whole area of 1 MB, for messages of 1 MB and more.
-constexpr PlanLimits kCpuPlanLimits = {64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10};
+constexpr PlanLimits kCpuPlanLimits = {
+    64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10, protocol::PacketKind::kEpoch};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
 // Two ranks send each other as much in two hops as in one.

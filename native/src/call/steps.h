@@ -14,19 +14,26 @@ constexpr bool sums(Algorithm algorithm) {
   return algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter;
 }
 
+// Of an algorithm that moves data.
+NVRAR_HD constexpr protocol::Movement movement_of(Algorithm algorithm) {
+  return algorithm == Algorithm::kAllToAll    ? protocol::Movement::kAllToAll
+         : algorithm == Algorithm::kBroadcast ? protocol::Movement::kBroadcast
+                                              : protocol::Movement::kAllGather;
+}
+
 // False: the launch has failed, return at once. Also false for an algorithm that sums.
-template <class Port>
+template <class Packets, class Port>
 NVRAR_HD bool move_steps(Port& port, Algorithm algorithm, const protocol::Launch& launch) {
   switch (algorithm) {
     case Algorithm::kCopy:
       port.copy(launch.recv, launch.send, launch.bytes);
       return true;
     case Algorithm::kAllGather:
-      return protocol::all_gather(port, launch);
+      return protocol::move_data<protocol::Movement::kAllGather, Packets>(port, launch);
     case Algorithm::kAllToAll:
-      return protocol::all_to_all(port, launch);
+      return protocol::move_data<protocol::Movement::kAllToAll, Packets>(port, launch);
     case Algorithm::kBroadcast:
-      return protocol::broadcast(port, launch);
+      return protocol::move_data<protocol::Movement::kBroadcast, Packets>(port, launch);
     case Algorithm::kBarrier:
       return protocol::barrier(port, launch);
     default:

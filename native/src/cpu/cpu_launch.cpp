@@ -10,7 +10,7 @@ using protocol::Launch;
 // Functions of their own: the steps are always inlined, and all of them in one function would share its registers and
 // its frame.
 [[gnu::noinline]] bool move_launch(CpuPort& port, Algorithm algorithm, const Launch& launch) noexcept {
-  return move_steps(port, algorithm, launch);
+  return move_steps<protocol::EpochPacket>(port, algorithm, launch);
 }
 
 template <class Packets>

@@ -10,6 +10,10 @@
 //                                                  waits for a run in own slots, empties them if their packet kind
 //                                                  requires it, and stores the payload; false: the launch has failed,
 //                                                  return at once
+//   void push_marked(Peers, uint64_t slot, uint64_t mark_slot, Run, uint32_t bytes, uint64_t epoch)
+//   bool drain_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch)
+//                                                  the same for a run of marked packets, whose mark, if it needs one
+//                                                  (packet.h), goes through mark_slot; of ports of GPUs only
 //   bool reduce<Packets>(Sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result)
 //                                                  waits for a run of every source, combines them in the order of sums
 //                                                  (protocol.md 10), stores the rounded result and also returns it

@@ -87,6 +87,11 @@ struct RingLayout {
   NVRAR_HD uint64_t slot(PacketKind kind, uint64_t epoch, Hop hop, uint64_t run) const {
     return area_begin(kind, epoch, hop) + run * kRunPackets;
   }
+  // The mark of a run of marked packets, which lie where sentinel packets do. An epoch area has room for 16 times as
+  // many packets as a sentinel area has for runs.
+  NVRAR_HD uint64_t mark_slot(uint64_t epoch, Hop hop, uint64_t run) const {
+    return area_begin(PacketKind::kEpoch, epoch, hop) + run;
+  }
   NVRAR_HD uint64_t area_runs(PacketKind kind) const { return area_slots(kind) / kRunPackets; }
   NVRAR_HD uint64_t sentinel_begin() const { return area_begin(PacketKind::kSentinel, 0, Hop::kData); }
   NVRAR_HD uint64_t sentinel_end() const {

@@ -14,6 +14,8 @@ enum class Defect : uint32_t {
   kNone,
   kTornPackets,       // 1: a packet is stored in four parts
   kRawSentinels,      // 1: data that looks like an empty slot is sent unchanged
+  kLostWords,         // 1: what a marked packet's mark says is not restored
+  kStaleMarks,        // 1: the mark of another launch is taken
   kOneBuffer,         // 2: both parities share one area
   kSharedHops,        // 2: results lie where the contributions do
   kKeptSlots,         // 2: sentinel slots are not emptied

@@ -6,6 +6,7 @@
 #include "protocol/one_shot.h"
 #include "protocol/point_to_point.h"
 #include "protocol/team.h"
+#include "protocol/team_move.h"
 #include "protocol/two_shot.h"
 
 namespace {
@@ -45,6 +46,19 @@ struct PlainPort {
     Packet packet;
     if (!take<Packets>(slot, source, epoch, &packet)) return false;
     for (uint32_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(packet[i % 4]);
+    return true;
+  }
+  __device__ void push_marked(const Peers& peers, uint64_t slot, uint64_t mark_slot, Run run, uint32_t bytes,
+                              uint64_t epoch) {
+    push<MarkedPacket>(peers, slot, run, bytes, epoch);
+    for (uint32_t i = 0; i < peers.count(); ++i) put(peers[i], mark_slot, MarkPacket::seal(run.data[0], epoch));
+  }
+  __device__ bool drain_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint8_t* to, uint32_t,
+                               uint64_t epoch) {
+    Packet packet, mark;
+    if (!take<MarkedPacket>(slot, source, epoch, &packet)) return false;
+    if (MarkedPacket::is_in_doubt(packet) && !take<MarkPacket>(mark_slot, source, epoch, &mark)) return false;
+    to[0] = static_cast<uint8_t>(MarkedPacket::restore(packet, mark, 0)[3]);
     return true;
   }
   template <class Packets>
@@ -152,6 +166,22 @@ struct PlainTeam {
   __device__ void next_tile(uint32_t) {}
 };
 
+struct PlainTeamMove : PlainTeam {
+  __device__ void push(uint32_t peer, uint32_t place, uint32_t j) { rings[peer][place * kRunPackets][0] = send[j]; }
+  __device__ bool drain(uint32_t, uint32_t place, uint32_t j) {
+    recv[j] = rings[own_rank][place * kRunPackets][0];
+    return true;
+  }
+  __device__ void copy(uint32_t j) { recv[j] = send[j]; }
+};
+
+template <class Packets>
+__device__ bool all_movements(PlainPort& port, const Launch& launch) {
+  return move_data<Movement::kAllGather, Packets>(port, launch) &&
+         move_data<Movement::kAllToAll, Packets>(port, launch) &&
+         move_data<Movement::kBroadcast, Packets>(port, launch);
+}
+
 template <bool kTwoShot>
 __device__ bool all_of_team(PlainTeam& team, const Launch& launch) {
   const Tiles<kTwoShot> tiles{{launch.topology()}};
@@ -187,12 +217,20 @@ __device__ uint64_t all_operators(uint64_t a, uint64_t b, uint32_t world) {
 
 extern "C" __global__ void collectives(PlainPort port, Launch launch, CallSignature call, bool* done) {
   launch.header_hash = header_hash(call);
-  *done = barrier(port, launch) && broadcast(port, launch) && all_gather(port, launch) && all_to_all(port, launch) &&
-          all_sums<EpochPacket>(port, launch) && all_sums<SentinelPacket>(port, launch);
+  *done = barrier(port, launch) && all_movements<EpochPacket>(port, launch) &&
+          all_movements<MarkedPacket>(port, launch) && all_sums<EpochPacket>(port, launch) &&
+          all_sums<SentinelPacket>(port, launch);
 }
 
 extern "C" __global__ void teams(PlainTeam team, Launch launch, bool* done) {
   *done = all_of_team<false>(team, launch) && all_of_team<true>(team, launch);
+}
+
+extern "C" __global__ void team_moves(PlainTeamMove team, Launch launch, Movement movement, bool* done) {
+  const FlatRuns runs{launch.topology()};
+  const Parts parts{launch, movement};
+  send_parts(team, runs, parts);
+  *done = take_parts(team, runs, parts);
 }
 
 extern "C" __global__ void transfers(PlainTransferPort port, PairEnd end, Transfer transfer, bool* done) {

@@ -6,22 +6,26 @@
 #include "call/steps.h"
 #include "invariants/trace_port.h"
 #include "invariants/trace_team.h"
+#include "invariants/trace_team_move.h"
 
 namespace nvrar::test {
 namespace {
 
 using protocol::EpochPacket;
 using protocol::Launch;
+using protocol::MarkedPacket;
 using protocol::SentinelPacket;
 using protocol::Topology;
 
 bool run_launch(Trace* trace, uint32_t rank, const TracedLaunch& traced, const Launch& launch) {
   if ((traced.in_teams >> rank & 1) != 0) {
+    if (!sums(traced.algorithm)) return TraceTeamMove(trace, rank, launch, movement_of(traced.algorithm)).run();
     return traced.algorithm == Algorithm::kTwoShot ? TraceTeam<true>(trace, rank, launch).run()
                                                    : TraceTeam<false>(trace, rank, launch).run();
   }
   TracePort port(trace, rank, launch);
-  if (!sums(traced.algorithm)) return move_steps(port, traced.algorithm, launch);
+  if (traced.kind == protocol::PacketKind::kMarked) return move_steps<MarkedPacket>(port, traced.algorithm, launch);
+  if (!sums(traced.algorithm)) return move_steps<EpochPacket>(port, traced.algorithm, launch);
   return traced.kind == protocol::PacketKind::kSentinel
              ? sum_steps<SentinelPacket, true>(port, traced.algorithm, launch)
              : sum_steps<EpochPacket, true>(port, traced.algorithm, launch);

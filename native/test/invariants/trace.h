@@ -23,7 +23,7 @@ struct TracedLaunch {
   protocol::PacketKind kind;
   uint64_t bytes;
   uint32_t root = 0;
-  uint32_t in_teams = 0;  // bit r: rank r runs it by protocol/team.h
+  uint32_t in_teams = 0;  // bit r: rank r runs it by protocol/team.h or team_move.h
 };
 
 class Trace {
@@ -37,6 +37,7 @@ class Trace {
   friend class TracePort;
   template <bool kTwoShot>
   friend class TraceTeam;
+  friend class TraceTeamMove;
   static constexpr uint32_t kMostRanks = 24;
   using Clock = std::array<uint64_t, kMostRanks>;
 

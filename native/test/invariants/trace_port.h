@@ -2,6 +2,8 @@
 #ifndef NVRAR_TEST_INVARIANTS_TRACE_PORT_H
 #define NVRAR_TEST_INVARIANTS_TRACE_PORT_H
 
+#include <functional>
+
 #include "invariants/trace.h"
 
 namespace nvrar::test {
@@ -40,6 +42,29 @@ class TracePort {
     std::string value;
     if (!trace_->take(rank_, slot, source, packets_of<Packets>(bytes), epoch, &value)) return false;
     store(to, bytes, value);
+    return true;
+  }
+  // Whether a run has a mark depends on its data: here every other run has one.
+  static bool has_mark(const Run& run) { return std::hash<std::string>{}(run) % 2 == 0; }
+  void push_marked(const protocol::Peers& peers, uint64_t slot, uint64_t mark_slot, const Run& run, uint32_t bytes,
+                   uint64_t epoch) {
+    push<protocol::MarkedPacket>(peers, slot, run, bytes, epoch);
+    for (uint32_t i = 0; i < peers.count() && has_mark(run); ++i) {
+      trace_->send(rank_, peers[i], mark_slot, 1, epoch, run + " mark");
+    }
+  }
+  bool drain_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+    std::string value;
+    if (!take_marked(slot, mark_slot, source, packets_of<protocol::MarkedPacket>(bytes), epoch, &value)) return false;
+    store(to, bytes, value);
+    return true;
+  }
+  bool take_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint32_t packets, uint64_t epoch, Run* value) {
+    if (!trace_->take(rank_, slot, source, packets, epoch, value)) return false;
+    std::string mark;
+    if (!has_mark(*value)) return true;
+    if (!trace_->take(rank_, mark_slot, source, 1, epoch, &mark)) return false;
+    if (mark != *value + " mark") *value += " with the mark of " + mark;
     return true;
   }
   template <class Packets>

@@ -49,8 +49,9 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
   std::vector<TracedLaunch> launches;
   for (Algorithm algorithm : algorithms) {
     if (algorithm == Algorithm::kHierarchical && topology.nodes() == 1) continue;
-    for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel}) {
+    for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel, PacketKind::kMarked}) {
       if (kind == PacketKind::kSentinel && !sums(algorithm)) continue;
+      if (kind == PacketKind::kMarked && (sums(algorithm) || algorithm == Algorithm::kBarrier)) continue;
       const protocol::RingLayout layout{small_ring(topology), topology};
       const uint64_t run_bytes = kind == PacketKind::kEpoch ? 256 : 512;
       const uint32_t parts = kind == PacketKind::kSentinel ? 2 : 1;
@@ -63,11 +64,13 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
       for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
         if (algorithm == Algorithm::kBarrier) bytes = 0;
         launches.push_back({algorithm, kind, bytes, static_cast<uint32_t>(launches.size()) % topology.world});
-        const bool has_teams = algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
-        if (!has_teams || kind == PacketKind::kEpoch || topology.nodes() > 1) continue;
+        const bool sums_in_teams = algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+        if (!(sums_in_teams && topology.nodes() == 1) && kind != PacketKind::kMarked) continue;
+        if (kind == PacketKind::kEpoch) continue;
         // Teams have whole packets. A rank whose buffer is at an odd address works without them beside those that do.
         bytes = (bytes + protocol::kPacketBytes - 1) / protocol::kPacketBytes * protocol::kPacketBytes;
-        for (const uint32_t in_teams : {~0u, 0b10110101u}) launches.push_back({algorithm, kind, bytes, 0, in_teams});
+        const uint32_t root = static_cast<uint32_t>(launches.size()) % topology.world;
+        for (const uint32_t in_teams : {~0u, 0b10110101u}) launches.push_back({algorithm, kind, bytes, root, in_teams});
       }
     }
   }

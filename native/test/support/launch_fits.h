@@ -10,8 +10,8 @@ namespace nvrar::test {
 
 inline bool launch_fits(const Plan& plan, const Call& call, const protocol::RingLayout& layout) {
   const uint64_t size = element_bytes(call.data_type);
-  const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kSentinel ? protocol::SentinelPacket::kRunBytes
-                                                                                 : protocol::EpochPacket::kRunBytes;
+  const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kEpoch ? protocol::EpochPacket::kRunBytes
+                                                                              : protocol::SentinelPacket::kRunBytes;
   const uint64_t last = (plan.elements_per_launch * size + run_bytes - 1) / run_bytes - 1;
   const uint64_t room = layout.area_runs(plan.packet_kind);
   const protocol::Topology& topology = layout.topology;
@@ -20,7 +20,9 @@ inline bool launch_fits(const Plan& plan, const Call& call, const protocol::Ring
     return slices.data_run(last, topology.world - 1) < room && slices.result_run(last) < room;
   }
   if (plan.algorithm != Algorithm::kHierarchical) {
-    return protocol::FlatRuns{topology}.data_run(last, topology.world - 1) < room;
+    const uint64_t last_run = protocol::FlatRuns{topology}.data_run(last, topology.world - 1);
+    return last_run < room && (plan.packet_kind != protocol::PacketKind::kMarked ||
+                               last_run < layout.area_slots(protocol::PacketKind::kEpoch));
   }
   const protocol::HierarchicalRuns slices{topology, element_type(call.data_type).partial_parts};
   for (uint32_t node = 0; node < topology.nodes(); ++node) {

@@ -17,6 +17,8 @@ struct Named {
 constexpr Named kDefects[] = {
     {"torn_packets", Defect::kTornPackets},
     {"raw_sentinels", Defect::kRawSentinels},
+    {"lost_words", Defect::kLostWords},
+    {"stale_marks", Defect::kStaleMarks},
     {"one_buffer", Defect::kOneBuffer},
     {"kept_slots", Defect::kKeptSlots},
     {"shared_hops", Defect::kSharedHops},

@@ -11,6 +11,7 @@
 #include "call/plan.h"
 #include "common/error.h"
 #include "cpu/reduction.h"
+#include "cuda/launch/architecture.h"
 #include "protocol/call_header.h"
 #include "support/abi.h"
 #include "support/launch_fits.h"
@@ -49,13 +50,16 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
                                  uint64_t{100000}, uint64_t{1} << 33}) {
             for (int32_t algorithm : algorithms_of(collective, topology)) {
               const Call call = call_of(collective, count, type, algorithm);
-              const Plan plan = make_plan(call, layout, {}, kCpuPlanLimits);
-              ASSERT_GE(plan.launches * plan.elements_per_launch, count);
-              ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
-              const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
-              ASSERT_EQ(plan.elements_per_launch * element_bytes(type) % run_bytes, 0u) << "launches begin with a run";
-              ASSERT_TRUE(launch_fits(plan, call, layout))
-                  << collective << " of " << count << " of type " << type << " in " << ring_bytes;
+              for (const PlanLimits& limits : {kCpuPlanLimits, cuda::limits_of(90)}) {
+                const Plan plan = make_plan(call, layout, {}, limits);
+                ASSERT_GE(plan.launches * plan.elements_per_launch, count);
+                ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
+                const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
+                ASSERT_EQ(plan.elements_per_launch * element_bytes(type) % run_bytes, 0u)
+                    << "launches begin with a run";
+                ASSERT_TRUE(launch_fits(plan, call, layout))
+                    << collective << " of " << count << " of type " << type << " in " << ring_bytes;
+              }
             }
           }
         }
@@ -89,6 +93,20 @@ TEST(Invariant12_ThePlanIsPure, OnlyFloatReductionsUseSentinels) {
   EXPECT_EQ(kind(NVRAR_ALL_REDUCE, 17, NVRAR_FLOAT32), PacketKind::kSentinel);
   EXPECT_EQ(kind(NVRAR_ALL_GATHER, 1000, NVRAR_FLOAT32), PacketKind::kEpoch);
   EXPECT_EQ(kind(NVRAR_BROADCAST, 1000, NVRAR_BFLOAT16), PacketKind::kEpoch);
+}
+
+TEST(Invariant12_ThePlanIsPure, OnGpusDataOfEveryTypeAndSizeMovesInMarkedRuns) {
+  const RingLayout layout{1 << 20, {2, 2}};
+  for (int32_t type : kTypes) {
+    for (int32_t collective : {NVRAR_ALL_GATHER, NVRAR_ALL_TO_ALL, NVRAR_BROADCAST}) {
+      for (uint64_t count : {1, 1000}) {
+        const Plan plan = make_plan(call_of(collective, count, type), layout, {}, cuda::limits_of(90));
+        EXPECT_EQ(plan.packet_kind, PacketKind::kMarked) << type;
+        // An area of 1 MiB holds half of it from each of two ranks.
+        EXPECT_EQ(plan.elements_per_launch * element_bytes(type), uint64_t{512} << 10);
+      }
+    }
+  }
 }
 
 TEST(Invariant12_ThePlanIsPure, TheCallersAlgorithmGoesBeforeTheTableAndTheTableBeforeTheSize) {
@@ -196,7 +214,7 @@ TEST(Tuning, RulesThatNoCallCanMeanAreRefused) {
 
 TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {
   const CallSignature call{41, NVRAR_ALL_REDUCE, NVRAR_FLOAT32, NVRAR_SUM, -1, 1000, 1, PacketKind::kEpoch, 4096};
-  std::vector<CallSignature> others(11, call);
+  std::vector<CallSignature> others(12, call);
   others[0].collective = NVRAR_ALL_GATHER;
   others[1].data_type = NVRAR_INT32;
   others[2].op = NVRAR_MAX;
@@ -208,6 +226,7 @@ TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {
   others[8].elements_per_launch = 8192;
   others[9].sequence = 42;
   others[10].sequence = 41 + (uint64_t{1} << 32);
+  others[11].packet_kind = PacketKind::kMarked;
   std::set<uint32_t> hashes{protocol::header_hash(call)};
   for (const CallSignature& other : others) hashes.insert(protocol::header_hash(other));
   EXPECT_EQ(hashes.size(), others.size() + 1);

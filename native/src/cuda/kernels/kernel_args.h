@@ -13,7 +13,8 @@ constexpr uint32_t kWorkerWarps = 8;
 // Blocks of each kernel that must fit on a multiprocessor (docs/decisions/0012-places-on-a-multiprocessor.md). A kernel
 // that used more registers than this allows would have fewer warps, or reduce the places of all kernels.
 constexpr uint32_t kPlaces = 4;
-// Warps of a block in a kernel that only moves data: it uses few registers, and a large call needs all warps that fit.
+// Warps of a block in the kernel that moves data by the steps of protocol/: it uses few registers, and a large call
+// needs all warps that fit.
 constexpr uint32_t kMoveWarps = 12;
 // Warps of a block in kernels that work in teams; the block has as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;

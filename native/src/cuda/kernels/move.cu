@@ -1,4 +1,4 @@
-// Collectives that move bytes, and the barrier.
+// Collectives that move bytes, and the barrier, by the steps of protocol/: for every address and count.
 #include "call/steps.h"
 #include "kernels/warp_port.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 struct Move {
   static __device__ __forceinline__ void run(const KernelArgs& args, const protocol::Launch& launch) {
     WarpPort<NoSums> port(args, launch.topology(), launch.rank);
-    (void)move_steps(port, static_cast<Algorithm>(args.algorithm), launch);
+    (void)move_steps<protocol::MarkedPacket>(port, static_cast<Algorithm>(args.algorithm), launch);
   }
 };
 

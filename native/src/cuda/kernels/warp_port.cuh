@@ -2,7 +2,7 @@
 // registers. All threads of the warp call every function together, with the same arguments.
 #pragma once
 
-#include "kernels/entry.cuh"
+#include "kernels/marked_packets.cuh"
 #include "kernels/sum.cuh"
 #include "protocol/launch.h"
 
@@ -50,6 +50,30 @@ class WarpPort {
       Packet packet;
       came = take_own<Packets>(slot, source, epoch, &packet);
       if (came) store_user<Packets::kPayloadBytes>(to + offset, packet, part<Packets>(offset, bytes));
+    }
+    return __all_sync(~0u, came);
+  }
+
+  // Votes are of whole warps: lanes without bytes have a payload of zeros.
+  __device__ void push_marked(const Peers& peers, uint64_t slot, uint64_t mark_slot, const Run& run, uint32_t bytes,
+                              uint64_t epoch) {
+    const Packet packet = MarkedPacket::seal(run.payload, epoch);
+    const bool needs_mark = __any_sync(~0u, MarkedPacket::is_in_doubt(packet)) != 0;
+    const Packet mark = MarkPacket::seal(__ballot_sync(~0u, MarkedPacket::is_replaced(run.payload)), epoch);
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      Packet* const rings = args_.rings[peers[i]];
+      if (lane_ * MarkedPacket::kPayloadBytes < bytes) send_packet(args_, rings + slot + lane_, packet);
+      if (needs_mark && lane_ == 0) send_packet(args_, rings + mark_slot, mark);
+    }
+  }
+  __device__ bool drain_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint8_t* to, uint32_t bytes,
+                               uint64_t epoch) {
+    const uint32_t offset = lane_ * MarkedPacket::kPayloadBytes;
+    bool came = true;
+    if (offset < bytes) {
+      Packet packet;
+      came = take_marked(args_, own_ + slot + lane_, own_ + mark_slot, source, epoch, &packet);
+      if (came) store_user<MarkedPacket::kPayloadBytes>(to + offset, packet, part<MarkedPacket>(offset, bytes));
     }
     return __all_sync(~0u, came);
   }

@@ -24,7 +24,8 @@ constexpr Architecture kArchitectures[] = {
     {80,
      {.epoch_reduction_bytes = 0,
       .one_shot_bytes = {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
-      .two_phase_area_bytes = ~uint64_t{0}}},
+      .two_phase_area_bytes = ~uint64_t{0},
+      .move_packets = protocol::PacketKind::kMarked}},
 };
 
 // Of the kernels for two ranks, of those that work in teams, and of the others.

@@ -44,6 +44,13 @@ constexpr bool fits_no_kernel(Result result) {
   return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
 }
 
+// The world sizes that kernels in teams have forms of their own for.
+constexpr bool is_frequent(uint32_t world) { return world == 2 || world == 4 || world == 8; }
+
+constexpr KernelShape team_shape(uint32_t world) {
+  return {world * kWarpThreads, kTeamWarps / world, kHeaderBlocks, kTilesOfSmallTeamBlocks};
+}
+
 }  // namespace
 
 std::string capability_text(uint32_t compute_capability) {
@@ -100,6 +107,13 @@ void Device::load_kernels() {
   // that these leave.
   std::vector<Kernel*> whole = {&move_, &transfer_};
   std::vector<Kernel*> divisible;
+  for (uint32_t world = 2; world <= protocol::kMaxRanks; ++world) {
+    const bool often = is_frequent(world);
+    Kernel& kernel = team_moves_[world];
+    kernel = find("team_move", "nvrar_team_move_" + std::to_string(often ? world : 0), team_shape(world), true, often);
+    has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
+    whole.push_back(&kernel);
+  }
   const KernelShape steps_shape = {kWarpThreads, kWorkerWarps, 0, kTilesOfSmallBlocks};
   for (size_t code = 0; code < kElementTypes.size(); ++code) {
     const ElementType& type = kElementTypes[code];
@@ -110,16 +124,14 @@ void Device::load_kernels() {
     node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, steps_shape);
     divisible.insert(divisible.end(), {&steps, &node_steps});
     for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
-      const uint32_t teams = kTeamWarps / world;
-      const bool often = world == 2 || world == 4 || world == 8;
+      const bool often = is_frequent(world);
       for (const bool two_shot : {false, true}) {
         const bool pair = world == 2 && !two_shot;
         const std::string source = std::string("team_") + type.name;
         const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
                                  std::to_string(often ? world : 0);
         const KernelShape shape =
-            pair ? KernelShape{kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks}
-                 : KernelShape{world * kWarpThreads, teams, kHeaderBlocks, kTilesOfSmallTeamBlocks};
+            pair ? KernelShape{kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks} : team_shape(world);
         Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
         kernel = find(source, name, shape, true, often);
         has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
@@ -209,6 +221,11 @@ const Kernel& Device::kernel(const KernelChoice& choice) const {
     case Algorithm::kReduce:
     case Algorithm::kReduceScatter:
       return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+    case Algorithm::kAllGather:
+    case Algorithm::kAllToAll:
+    case Algorithm::kBroadcast:
+    case Algorithm::kBarrier:
+      return choice.aligned ? team_moves_[choice.topology.world] : move_;
     default:
       return move_;
   }

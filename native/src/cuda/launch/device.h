@@ -71,6 +71,7 @@ class Device {
   uint32_t places_ = 0;
   bool has_programmatic_ = true;  // whether all kernels have the forms for it
   Kernel move_;
+  Kernel team_moves_[protocol::kMaxRanks + 1];  // by world size
   Kernel transfer_;
   Kernel sums_[kElementCodes];                               // by type, for groups in one node
   Kernel node_sums_[kElementCodes];                          // by type, for groups in several nodes
