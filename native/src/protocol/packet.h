@@ -99,6 +99,7 @@ struct MarkedPacket {
 
   static NVRAR_HD Packet seal(Packet payload, uint64_t epoch) { return SentinelPacket::seal(payload, epoch); }
   static NVRAR_HD bool arrived(Packet packet, uint64_t epoch) { return SentinelPacket::arrived(packet, epoch); }
+  static NVRAR_HD Packet empty() { return SentinelPacket::empty(); }
   static NVRAR_HD bool is_in_doubt(Packet packet) { return packet[3] == SentinelPacket::kCanonicalWord; }
   static NVRAR_HD bool is_replaced(Packet payload) { return payload[3] == SentinelPacket::kEmptyWord; }
   // The payload of a packet in doubt, which was packet i of its run.

@@ -67,6 +67,7 @@ TEST_P(EveryBitPattern, OfWordsThatTheProtocolUsesIsMovedAsItIs) {
   ThreadGroup group(world, {.ranks_per_node = ranks_per_node});
   constexpr uint32_t kWords[] = {0xFFFFFFFF, 0xFFFFFFFE, 0x7FFFFFFF, 0x80000000, 0, 1, 0xFFFF7FFF, 0x7FC00000};
   constexpr uint64_t kCount = 4099;
+  constexpr uint64_t kWholePackets = 4096;
   const Pool pool(NVRAR_INT32, NVRAR_SUM, world, kCount + 8 * kPartShift, ranks_per_node,
                   [&](uint64_t rank, uint64_t place) -> uint64_t {
                     // Of five neighbours the fifth shifts the rest through the lanes.
@@ -79,6 +80,12 @@ TEST_P(EveryBitPattern, OfWordsThatTheProtocolUsesIsMovedAsItIs) {
         CollectiveCase c{collective, {NVRAR_INT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount};
         c.root = turn % world;
         c.send_offset = static_cast<uint64_t>(turn) % 4;
+        run_case(rank, world, comm, pool, c);
+        if (HasFatalFailure()) return;
+        // At whole packets the kernels move in teams, on some ranks or on all. Each window has other words in a lane.
+        c.count = kWholePackets;
+        c.first = static_cast<uint64_t>(turn) % 3;
+        c.send_offset = turn % 2 == 0 || rank != c.root ? 0 : 1;
         run_case(rank, world, comm, pool, c);
         if (HasFatalFailure()) return;
       }

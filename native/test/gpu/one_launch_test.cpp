@@ -65,7 +65,9 @@ TEST_P(AllRanksInOneLaunch, CollectivesAreExact) {
         for (const bool aligned : {true, false}) run(NVRAR_ALL_REDUCE, way, aligned);
       }
       for (int32_t collective : kSums) run(collective, NVRAR_ALGORITHM_AUTO, false);
-      for (int32_t collective : kMoves) run(collective, NVRAR_ALGORITHM_AUTO, false);
+      for (int32_t collective : kMoves) {
+        for (const bool aligned : {true, false}) run(collective, NVRAR_ALGORITHM_AUTO, aligned);
+      }
       if (HasFatalFailure()) return;
       ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream_of(rank))), NVRAR_OK) << nvrar_last_error();
     });
@@ -145,6 +147,7 @@ TEST_P(AllRanksInOneLaunch, TransfersAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(Topologies, AllRanksInOneLaunch,
                          ::testing::Values(TestTopology{2, 0}, TestTopology{3, 0}, TestTopology{4, 0},
+                                           TestTopology{5, 0}, TestTopology{6, 0}, TestTopology{7, 0},
                                            TestTopology{8, 0}, TestTopology{4, 2}, TestTopology{5, 3},
                                            TestTopology{8, 4}));
 

@@ -79,9 +79,11 @@ TEST(Invariant01_PacketsValidateThemselves, DataThatLooksLikeAnEmptySlotArrives)
           const uint64_t stream = stream_of(rank);
           ASSERT_EQ(settled(rank, comm, nvrar_all_gather(comm, send.address(), recv.address(), count, type, stream)),
                     NVRAR_OK)
-              << nvrar_last_error();
+              << "rank " << rank << " never saw data that looks like an empty slot: " << nvrar_last_error();
           recv.fetch();
-          for (uint64_t i = 0; i < kBytes * static_cast<uint64_t>(topology.world); ++i) ASSERT_EQ(out[i], byte);
+          for (uint64_t i = 0; i < kBytes * static_cast<uint64_t>(topology.world); ++i) {
+            ASSERT_EQ(out[i], byte) << "a bit was lost on the way: byte " << i;
+          }
           const bool is_float = type >= NVRAR_FLOAT16;
           for (int32_t way : algorithms(topology.world, topology.ranks_per_node)) {
             for (int32_t op : {NVRAR_MAX, NVRAR_SUM}) {

@@ -68,15 +68,15 @@ class TeamMove {
     if (sends && has(j)) send_packet(args_, theirs_ + slot(place), packet);
     if (__builtin_expect(__any_sync(~0u, MarkedPacket::is_in_doubt(packet)) == 0, 1)) return;
     const uint32_t replaced = __ballot_sync(~0u, MarkedPacket::is_replaced(payload));
-    if (sends && lane_ == 0)
-      send_packet(args_, args_.rings[peer_] + mark_slot(place), MarkPacket::seal(replaced, epoch_));
+    if (!sends || lane_ != 0) return;
+    send_packet(args_, args_.rings[peer_] + mark_slot(place), MarkPacket::seal(replaced, epoch_));
   }
   __device__ __forceinline__ bool drain(uint32_t source, uint32_t place, uint32_t j) const {
     if (epoch_ == 0) return false;
     if (!has(j)) return true;
     Packet payload;
-    if (!take_marked(args_, own_ + slot(place), args_.rings[rank()] + mark_slot(place), source, epoch_, &payload))
-      return false;
+    const Packet* const mark = args_.rings[rank()] + mark_slot(place);
+    if (!take_marked(args_, own_ + slot(place), mark, source, epoch_, &payload)) return false;
     store(j, payload);
     return true;
   }
