@@ -59,9 +59,18 @@ class SlowMemory {
     const std::lock_guard lock(mutex_);
     if (!protocol::planted(protocol::Defect::kKeptSlots)) rings_[rank][slot] = SentinelPacket::empty();
   }
-  // What is wrong once all launches have ended: every packet was read.
-  std::string fault() const {
-    if (!fault_.empty()) return fault_;
+  // Ends the waits of all ranks.
+  void report(const std::string& fault) {
+    const std::lock_guard lock(mutex_);
+    if (fault_.empty()) fault_ = fault;
+  }
+  // "" or the first fault: of a rank, or of a packet that met another one in its slot.
+  std::string first_fault() {
+    const std::lock_guard lock(mutex_);
+    return fault_;
+  }
+  // What is wrong once all launches have ended.
+  std::string left_over() const {
     if (!flying_.empty()) return "a packet was sent that nobody waits for";
     for (const std::vector<Packet>& ring : rings_) {
       for (uint64_t i = layout_.sentinel_begin(); i < layout_.sentinel_end(); ++i) {
@@ -172,7 +181,7 @@ class LanePort {
     for (;;) {
       *packet = memory_->look(rank_, slot);
       if (Packets::arrived(*packet, epoch)) return true;
-      if (std::chrono::steady_clock::now() > limit) return false;
+      if (std::chrono::steady_clock::now() > limit || !memory_->first_fault().empty()) return false;
       std::this_thread::yield();
     }
   }
@@ -211,20 +220,18 @@ class Group {
   // The ranks make the calls one after the other. Returns "" or what is wrong.
   std::string run(const std::vector<MovedCall>& calls) {
     std::vector<std::thread> threads;
-    std::vector<std::string> faults(world());
     for (uint32_t rank = 0; rank < world(); ++rank) {
       threads.emplace_back([&, rank] {
-        for (uint64_t i = 0; i < calls.size() && faults[rank].empty(); ++i) faults[rank] = run_call(rank, i, calls[i]);
+        std::string fault;
+        for (uint64_t i = 0; i < calls.size() && fault.empty(); ++i) fault = run_call(rank, i, calls[i]);
+        if (!fault.empty()) memory_.report(fault);
       });
     }
     for (std::thread& thread : threads) thread.join();
     epoch_ += calls.size();
-    for (const std::string& fault : faults) {
-      if (!fault.empty()) return fault;
-    }
-    return memory_.fault();
+    const std::string first = memory_.first_fault();
+    return first.empty() ? memory_.left_over() : first;
   }
-  SlowMemory& memory() { return memory_; }
 
  private:
   uint32_t world() const { return layout_.topology.world; }

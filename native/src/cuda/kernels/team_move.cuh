@@ -24,23 +24,27 @@ class TeamMove {
         peer_(rank() + threadIdx.x / kWarpThreads % world_),
         first_((block_index() - kHeaderBlocks) * teams() + threadIdx.x / kWarpThreads / world_) {
     if (peer_ >= world_) peer_ -= world_;
-    own_ = args.rings[rank()];
-    theirs_ = args.rings[peer_];
+    own_ = LaneSlots(args.launch.layout, args.rings[rank()], slot(runs().data_run(first_, peer_)));
+    theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], slot(runs().data_run(first_, rank())));
     from_ = parts().to_send(peer_) + offset(first_);
     to_ = parts().to_store(peer_) + offset(0);
   }
 
-  __device__ __forceinline__ bool prepare() { return area_.prepare(args_.launch.layout, theirs_, own_, from_, to_); }
+  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_, to_); }
   // A broadcast's other ranks have nothing to load: their `send` may be anything.
-  __device__ __forceinline__ void load() { input_ = load_input(from_, parts().sends() && has(first_)); }
+  template <bool kAtOnce>
+  __device__ __forceinline__ void load() {
+    input_ = load_input<kAtOnce>(from_, parts().sends() && has(first_));
+  }
 
-  __device__ __forceinline__ void send(uint64_t epoch) {
-    epoch_ = epoch;
-    own_ += area_.of(epoch) + lane_;
-    theirs_ += area_.of(epoch) + lane_;
+  __device__ __forceinline__ void send(const Entered& entered) {
+    epoch_ = entered.epoch;
+    alive_ = entered.alive;
+    own_.select(entered.odd);
+    theirs_.select(entered.odd);
     protocol::send_parts(*this, runs(), parts());
   }
-  __device__ __forceinline__ void finish(uint64_t) { (void)protocol::take_parts(*this, runs(), parts()); }
+  __device__ __forceinline__ void finish(const Entered&) { (void)protocol::take_parts(*this, runs(), parts()); }
 
   // The interface of protocol/team_move.h.
   __device__ __forceinline__ uint32_t rank() const { return args_.launch.rank; }
@@ -64,26 +68,25 @@ class TeamMove {
   __device__ __forceinline__ void push(uint32_t, uint32_t place, uint32_t j) {
     const Packet payload = next_input(j);
     const Packet packet = MarkedPacket::seal(payload, epoch_);
-    const bool sends = epoch_ != 0;
-    if (sends && has(j)) send_packet(args_, theirs_ + slot(place), packet);
+    if (alive_ && has(j)) send_packet(args_, theirs_.at(slot(place)), packet);
     if (__builtin_expect(__any_sync(~0u, MarkedPacket::is_in_doubt(packet)) == 0, 1)) return;
     const uint32_t replaced = __ballot_sync(~0u, MarkedPacket::is_replaced(payload));
-    if (!sends || lane_ != 0) return;
+    if (!alive_ || lane_ != 0) return;
     send_packet(args_, args_.rings[peer_] + mark_slot(place), MarkPacket::seal(replaced, epoch_));
   }
   __device__ __forceinline__ bool drain(uint32_t source, uint32_t place, uint32_t j) const {
-    if (epoch_ == 0) return false;
+    if (!alive_) return false;
     if (!has(j)) return true;
     Packet payload;
     const Packet* const mark = args_.rings[rank()] + mark_slot(place);
-    if (!take_marked(args_, own_ + slot(place), mark, source, epoch_, &payload)) return false;
+    if (!take_marked(args_, own_.at(slot(place)), mark, source, epoch_, &payload)) return false;
     store(j, payload);
     return true;
   }
   __device__ __forceinline__ void copy(uint32_t j) {
     const Packet payload = next_input(j);
     const bool in_place = parts().to_store(rank()) == parts().to_send(rank());
-    if (epoch_ != 0 && has(j) && !in_place) store(j, payload);
+    if (alive_ && has(j) && !in_place) store(j, payload);
   }
 
  private:
@@ -108,7 +111,7 @@ class TeamMove {
     const Packet payload = input_;
     if (!kSingle) {
       from_ += step() * kRunBytes;
-      input_ = load_input(from_, has(j + step()));
+      input_ = load_input<false>(from_, has(j + step()));
     }
     return payload;
   }
@@ -121,14 +124,14 @@ class TeamMove {
   uint32_t bytes_;
   uint32_t lane_;
   uint32_t peer_;
-  uint32_t first_;       // the first run
-  Packet* own_;          // the rings; once the number of the launch is known, this lane's first data slot
-  Packet* theirs_;       // the same of the peer
+  uint32_t first_;  // the first run
+  LaneSlots own_;
+  LaneSlots theirs_;
   const uint8_t* from_;  // this lane's packet of the run that was loaded last
   uint8_t* to_;          // this lane's packet of the first run
   Packet input_;
-  PacketArea area_;
   uint64_t epoch_ = 0;
+  bool alive_ = false;
 };
 
 template <uint32_t kRanks, bool kSingle, bool kProgrammatic>
