@@ -55,6 +55,10 @@ inline load() {
   fi
 }
 
+inline claim() {
+  atomic { old = claims[w]; claims[w]++ }
+}
+
 proctype warp(byte l; byte w) {
   byte old, seen_exits, seen_own, seen_epoch, seen_tag, number;
   atomic {
@@ -64,23 +68,32 @@ proctype warp(byte l; byte w) {
 #if defined(MISTAKE_EARLY_TRIGGER)
   let_next[l]++;
 #endif
-  atomic { old = claims[w]; claims[w]++ }
+#if defined(MISTAKE_TRIGGER_WITHOUT_CLAIM) /* The claims of every other launch take long. */
+  if :: l % 2 != 0 -> claim() :: else fi;
+#else
+  claim();
+#endif
 #if defined(MISTAKE_TRUSTED_GUESS)
   load();
 #endif
 #if !defined(MISTAKE_NO_WAIT)
   BEFORE_IS_COMPLETE(l) ->
 #endif
+#if defined(EXCLUSIVE) && !defined(MISTAKE_EARLY_TRIGGER)
+  let_next[l]++;
+#endif
+#if defined(MISTAKE_TRIGGER_WITHOUT_CLAIM)
+  if :: l % 2 == 0 -> claim() :: else fi;
+#endif
 #if !defined(MISTAKE_TRUSTED_GUESS)
   load();
 #endif
   number = (seen_tag == TAG(l) && seen_own != seen_epoch -> seen_epoch : seen_epoch + 1);
+  PROPERTY(sent_too_early, l == 0 || COMPLETE(l - 1));
   PROPERTY(false_overlap, seen_exits == old);
   PROPERTY(wrong_number, number == l + 1);
-  PROPERTY(sent_too_early, l == 0 || COMPLETE(l - 1));
-#if defined(EXCLUSIVE) && !defined(MISTAKE_EARLY_TRIGGER)
-  let_next[l]++;
-#endif
+  /* Block 0 looks at the places that the launch before had and this one has not. */
+  PROPERTY(false_overlap, w != 0 || l == 0 || SIZE(l - 1) <= SIZE(l) || own_epoch[WARPS - 1] == l);
   if /* Whenever it becomes visible, also after the warp has ended. */
   :: w == 0 -> run store_latest(l)
   :: else
