@@ -1,10 +1,10 @@
-// All-reduces by teams: the packets, slots and order of sums of one_shot.h and two_shot.h, but with one worker for each
-// rank. A team has as many workers as the group has ranks, and processes a tile at a time: one run of a one-shot
-// message, or one run of each slice of a two-shot message. Worker k of a team sends only to rank + k and waits only for
-// rank + k, so it has one packet in flight in each direction; the packets of all workers are gathered in the team's
-// memory and summed there. (A worker that sends to all ranks and waits for all takes 0.4 to 0.8 us more per hop on a
-// GPU.) This is for messages of whole packets at addresses that are multiples of a packet's size. A rank whose message
-// is not like that runs one_shot.h or two_shot.h instead, and the other ranks need not know.
+// All-reduces and reduce-scatters by teams: the packets, slots and order of sums of one_shot.h and two_shot.h, but with
+// one worker for each rank. A team has as many workers as the group has ranks, and processes a tile at a time: one run
+// of a one-shot message, or one run of each slice of a two-shot message. Worker k of a team sends only to rank + k and
+// waits only for rank + k, so it has one packet in flight in each direction; the packets of all workers are gathered in
+// the team's memory and summed there. (A worker that sends to all ranks and waits for all takes 0.4 to 0.8 us more per
+// hop on a GPU.) This is for messages of whole packets at addresses that are multiples of a packet's size. A rank whose
+// message is not like that runs one_shot.h or two_shot.h instead, and the other ranks need not know.
 //
 // The steps are templates on a Team. Slots are counted from the first slot of the launch's data, and fit into 32 bits.
 //
@@ -14,7 +14,8 @@
 //                                             does the work of a whole team, all peers in turn
 //   void each_source(visit(uint32_t source))  the same, but including the own rank
 //   void push(uint32_t peer, uint32_t slot, uint32_t tile, uint32_t run)
-//                                             sends a run of the own message into the peer's slots
+//                                             sends a run of the own message into the peer's slots; in a
+//                                             reduce-scatter, which is a one-shot otherwise, of the peer's part of it
 //   bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good)
 //                                             if good, copies the source's contribution to a run to where it is summed,
 //                                             out of own slots or the own message; false: the launch has failed

@@ -64,7 +64,9 @@ TEST_P(AllRanksInOneLaunch, CollectivesAreExact) {
       for (int32_t way : ways) {
         for (const bool aligned : {true, false}) run(NVRAR_ALL_REDUCE, way, aligned);
       }
-      for (int32_t collective : kSums) run(collective, NVRAR_ALGORITHM_AUTO, false);
+      for (int32_t collective : kSums) {
+        for (const bool aligned : {true, false}) run(collective, NVRAR_ALGORITHM_AUTO, aligned);
+      }
       for (int32_t collective : kMoves) {
         for (const bool aligned : {true, false}) run(collective, NVRAR_ALGORITHM_AUTO, aligned);
       }

@@ -20,8 +20,9 @@ using protocol::Topology;
 bool run_launch(Trace* trace, uint32_t rank, const TracedLaunch& traced, const Launch& launch) {
   if ((traced.in_teams >> rank & 1) != 0) {
     if (!sums(traced.algorithm)) return TraceTeamMove(trace, rank, launch, movement_of(traced.algorithm)).run();
-    return traced.algorithm == Algorithm::kTwoShot ? TraceTeam<true>(trace, rank, launch).run()
-                                                   : TraceTeam<false>(trace, rank, launch).run();
+    return traced.algorithm == Algorithm::kTwoShot
+               ? TraceTeam<true>(trace, rank, launch).run()
+               : TraceTeam<false>(trace, rank, launch, traced.algorithm == Algorithm::kReduceScatter).run();
   }
   TracePort port(trace, rank, launch);
   if (traced.kind == protocol::PacketKind::kMarked) return move_steps<MarkedPacket>(port, traced.algorithm, launch);

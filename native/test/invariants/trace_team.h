@@ -15,10 +15,11 @@ namespace nvrar::test {
 template <bool kTwoShot>
 class TraceTeam {
  public:
-  TraceTeam(Trace* trace, uint32_t rank, const protocol::Launch& launch)
+  TraceTeam(Trace* trace, uint32_t rank, const protocol::Launch& launch, bool scatters = false)
       : trace_(trace),
         rank_(rank),
         launch_(launch),
+        scatters_(scatters),
         tiles_{{launch.topology()}},
         data_(launch.layout.slot(protocol::PacketKind::kSentinel, launch.epoch, protocol::Hop::kData, 0)),
         values_(world()) {}
@@ -43,10 +44,10 @@ class TraceTeam {
     for (uint32_t k = 0; k < world(); ++k) visit((rank_ + k) % world());
   }
   void push(uint32_t peer, uint32_t slot, uint32_t, uint32_t run) {
-    send(peer, slot, run, value_name(rank_, offset(run)));
+    send(peer, slot, run, value_name(rank_, part_of(peer) + offset(run)));
   }
   bool gather(uint32_t source, uint32_t slot, uint32_t, uint32_t run, bool good) {
-    if (source == rank_) values_[source] = value_name(rank_, offset(run));
+    if (source == rank_) values_[source] = value_name(rank_, part_of(rank_) + offset(run));
     return good && (source == rank_ || take(source, slot, run, &values_[source]));
   }
   static bool meet(bool good) { return good; }
@@ -75,6 +76,7 @@ class TraceTeam {
  private:
   uint32_t world() const { return launch_.topology().world; }
   static uint64_t offset(uint32_t run) { return uint64_t{run} * protocol::SentinelPacket::kRunBytes; }
+  uint64_t part_of(uint32_t rank) const { return scatters_ ? rank * launch_.send_stride_bytes : 0; }
   bool has(uint32_t run) const { return offset(run) < launch_.bytes; }
   uint64_t bytes(uint32_t run) const {
     return std::min<uint64_t>(launch_.bytes - offset(run), protocol::SentinelPacket::kRunBytes);
@@ -96,6 +98,7 @@ class TraceTeam {
   Trace* trace_;
   uint32_t rank_;
   const protocol::Launch& launch_;
+  const bool scatters_;
   protocol::Tiles<kTwoShot> tiles_;
   uint64_t data_;  // the first data slot of the launch
   std::vector<std::string> values_;

@@ -64,7 +64,8 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
       for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
         if (algorithm == Algorithm::kBarrier) bytes = 0;
         launches.push_back({algorithm, kind, bytes, static_cast<uint32_t>(launches.size()) % topology.world});
-        const bool sums_in_teams = algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+        const bool sums_in_teams = algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot ||
+                                   algorithm == Algorithm::kReduceScatter;
         if (!(sums_in_teams && topology.nodes() == 1) && kind != PacketKind::kMarked) continue;
         if (kind == PacketKind::kEpoch) continue;
         // Teams have whole packets. A rank whose buffer is at an odd address works without them beside those that do.

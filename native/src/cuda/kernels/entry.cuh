@@ -158,18 +158,26 @@ class Entry {
     if (__builtin_expect(!alone_ && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
   // By the last warp of block 0, also after the first sends. Makes the launch the latest one, and checks that the one
-  // before has been exited: `latest` still is that one, since nobody else stores it.
+  // before has been exited: `latest` still is that one, since nobody else stores it. Of the places of this launch its
+  // own warps make sure, so only those that the one before had more are left: none in a row of equal calls.
   __device__ __forceinline__ void check_previous(const Entered& entered) const {
     if (!__all_sync(~0u, entered.alive)) return;
     store_pair(&args_.lines[threadIdx.x % kWarpThreads].latest, entered.epoch, tag_);
     if (threadIdx.x % kWarpThreads == 0) store_pair(&args_.state->latest, entered.epoch, tag_);
     if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
-    const auto warps = static_cast<uint32_t>(latest_.tag >> 32);
+    const auto places = static_cast<uint32_t>(latest_.tag >> 32);
+    const uint32_t first = static_cast<uint32_t>(tag_ >> 32) + threadIdx.x % kWarpThreads;
     bool all_exited = true;
-#pragma unroll 4
-    for (uint32_t place = threadIdx.x % kWarpThreads; place < warps; place += kWarpThreads) {
-      // Or already exited by a warp of this launch, which has made sure of it.
-      if (load_word(&args_.exits[place].epoch) - latest_.epoch > 1) all_exited = false;
+#pragma unroll 1
+    for (uint32_t place = first; place < places; place += kExitsAtOnce * kWarpThreads) {
+      uint64_t epochs[kExitsAtOnce];
+#pragma unroll
+      for (uint32_t i = 0; i < kExitsAtOnce; ++i) {
+        const uint32_t other = place + i * kWarpThreads;
+        epochs[i] = load_word(&args_.exits[other < places ? other : place].epoch);
+      }
+#pragma unroll
+      for (const uint64_t epoch : epochs) all_exited = all_exited && epoch == latest_.epoch;
     }
     if (__builtin_expect(!all_exited, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
@@ -186,6 +194,9 @@ class Entry {
   }
 
  private:
+  // So many loads are under way at once while the exits of a larger launch are checked.
+  static constexpr uint32_t kExitsAtOnce = 8;
+
   const KernelArgs& args_;
   const uint32_t warps_;  // of a block
   const uint32_t place_;

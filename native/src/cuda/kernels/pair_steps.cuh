@@ -1,5 +1,5 @@
-// One-shot between two ranks, by the steps of protocol/team.h. There is only one packet to wait for, so the thread that
-// receives it has both summands, and a warp is a team.
+// One-shot and reduce-scatter between two ranks, by the steps of protocol/team.h. There is only one packet to wait for,
+// so the thread that receives it has both summands, and a warp is a team.
 #pragma once
 
 #include "kernels/header_exchange.cuh"
@@ -9,14 +9,15 @@
 
 namespace nvrar::cuda {
 
-template <class Element, bool kSingle, class Epilogue>
-class PairAllReduce {
+// kScatters: a reduce-scatter, whose ranks send each other different parts of their messages.
+template <class Element, bool kScatters, bool kSingle, class Epilogue>
+class PairSum {
  public:
   static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
 
-  __device__ __forceinline__ explicit PairAllReduce(const KernelArgs& args)
+  __device__ __forceinline__ explicit PairSum(const KernelArgs& args)
       : args_(args),
         epilogue_{args},
         bytes_(static_cast<uint32_t>(args.launch.bytes)),
@@ -28,13 +29,15 @@ class PairAllReduce {
     step_ = (grid_blocks() - kHeaderBlocks) * warps;
     own_ = LaneSlots(args.launch.layout, args.rings[rank_], tiles().data_slot(first_, peer_));
     theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], tiles().data_slot(first_, rank_));
-    from_ = args.launch.send + offset(first_);
+    from_ = part_of(peer_) + offset(first_);
+    own_from_ = part_of(rank_) + offset(first_);
   }
 
-  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_); }
+  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_, own_from_); }
   template <bool kAtOnce>
   __device__ __forceinline__ void load() {
-    input_ = load_input<kAtOnce>(from_, offset(first_) < bytes_);
+    input_ = load_input<kAtOnce>(from_, has(first_));
+    if (kScatters) own_input_ = load_input<kAtOnce>(own_from_, has(first_));
   }
 
   __device__ __forceinline__ void send(const Entered& entered) {
@@ -65,11 +68,11 @@ class PairAllReduce {
     visit(peer_);
   }
   __device__ __forceinline__ void push(uint32_t, uint32_t slot, uint32_t, uint32_t run) const {
-    const Packet payload = own_input(run);
+    const Packet payload = is_loaded(run) ? input_ : load(peer_, run);
     if (has(run)) send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(payload, 0));
   }
   __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t, uint32_t run, bool good) {
-    mine_ = own_input(run);
+    mine_ = !is_loaded(run) ? load(rank_, run) : kScatters ? own_input_ : input_;
     if (!has(run)) return good;
     return good && await<protocol::SentinelPacket>(args_, own_.at(slot), source, 0, &other_);
   }
@@ -98,12 +101,13 @@ class PairAllReduce {
     return run * kRunBytes + lane_ * protocol::kPacketBytes;
   }
   __device__ __forceinline__ bool has(uint32_t run) const { return offset(run) < bytes_; }
-  __device__ __forceinline__ Packet own_input(uint32_t run) const {
-    return kSingle || run == first_ ? input_ : load(run);
+  __device__ __forceinline__ bool is_loaded(uint32_t run) const { return kSingle || run == first_; }
+  // What this rank sends to that one, or keeps.
+  __device__ __forceinline__ const uint8_t* part_of(uint32_t rank) const {
+    return args_.launch.send + (kScatters ? rank * args_.launch.send_stride_bytes : 0);
   }
-  __device__ __forceinline__ Packet load(uint32_t run) const {
-    const uint32_t at = offset(run);
-    return at < bytes_ ? *reinterpret_cast<const Packet*>(args_.launch.send + at) : Packet{};
+  __device__ __forceinline__ Packet load(uint32_t rank, uint32_t run) const {
+    return has(run) ? *reinterpret_cast<const Packet*>(part_of(rank) + offset(run)) : Packet{};
   }
 
   const KernelArgs& args_;
@@ -117,8 +121,10 @@ class PairAllReduce {
   LaneSlots own_;
   LaneSlots theirs_;
   const uint8_t* from_;
-  Packet input_;  // this rank's part of the first run
-  Packet mine_;   // this rank's part of the current run
+  const uint8_t* own_from_;
+  Packet input_;      // of the first run, what is sent
+  Packet own_input_;  // what is kept, in a reduce-scatter
+  Packet mine_;       // this rank's part of the current run
   Packet other_;
 };
 

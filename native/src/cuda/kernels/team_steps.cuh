@@ -1,5 +1,5 @@
-// All-reduces of float sums by teams of warps (protocol/team.h). Each lane of a warp handles one packet of a run; each
-// thread of a team sums some of the words.
+// All-reduces and reduce-scatters of float sums by teams of warps (protocol/team.h). Each lane of a warp handles one
+// packet of a run; each thread of a team sums some of the words.
 #pragma once
 
 #include "kernels/epilogue.cuh"
@@ -11,16 +11,20 @@
 
 namespace nvrar::cuda {
 
+// A reduce-scatter is a one-shot in which every worker sends another part of the message.
+enum class TeamForm { kOneShot, kTwoShot, kReduceScatter };
+
 // kRanks: the world size, or 0 for any. kSingle: a team has at most one tile, so the code has no loops over tiles.
-template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, class Epilogue>
-class TeamAllReduce {
+template <class Element, uint32_t kRanks, TeamForm kForm, bool kSingle, class Epilogue>
+class TeamSum {
  public:
+  static constexpr bool kTwoShot = kForm == TeamForm::kTwoShot;
   static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
   static_assert(protocol::kFitsSentinels<Element>, "what a sentinel packet changes is a number in this type");
   static constexpr uint32_t kWordsPerRun = kRunBytes / sizeof(uint32_t);
 
-  __device__ __forceinline__ TeamAllReduce(const KernelArgs& args, Packet* gathered, Packet* results)
+  __device__ __forceinline__ TeamSum(const KernelArgs& args, Packet* gathered, Packet* results)
       : args_(args),
         epilogue_{args},
         gathered_(gathered),
@@ -37,7 +41,8 @@ class TeamAllReduce {
     if (peer_ >= world_) peer_ -= world_;
     own_ = LaneSlots(args.launch.layout, args.rings[rank_], tiles().data_slot(first_, peer_));
     theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], tiles().data_slot(first_, rank_));
-    from_ = args.launch.send + offset(tiles().run(first_, peer_));
+    part_ = args.launch.send + (kForm == TeamForm::kReduceScatter ? peer_ * args.launch.send_stride_bytes : 0);
+    from_ = part_ + offset(tiles().run(first_, peer_));
   }
 
   __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_); }
@@ -148,7 +153,7 @@ class TeamAllReduce {
   __device__ __forceinline__ bool has(uint32_t run) const { return offset(run) < bytes_; }
   __device__ __forceinline__ Packet load(uint32_t run) const {
     const uint32_t at = offset(run);
-    return at < bytes_ ? *reinterpret_cast<const Packet*>(args_.launch.send + at) : Packet{};
+    return at < bytes_ ? *reinterpret_cast<const Packet*>(part_ + at) : Packet{};
   }
 
   __device__ __forceinline__ uint32_t sum_of(uint32_t word) const {
@@ -179,49 +184,52 @@ class TeamAllReduce {
   uint32_t bytes_;
   LaneSlots own_;
   LaneSlots theirs_;
+  const uint8_t* part_;  // what this worker sends, or keeps
   const uint8_t* from_;
   Packet input_;   // of the first tile
   Packet result_;  // of the current tile
 };
 
-template <class Element, uint32_t kRanks, bool kTwoShot, bool kSingle, bool kProgrammatic>
-__device__ __forceinline__ void team_all_reduce(const KernelArgs& args) {
+template <class Element, uint32_t kRanks, TeamForm kForm, bool kSingle, bool kProgrammatic>
+__device__ __forceinline__ void team_sum(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
-  __shared__ Packet results[kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  run_beside_headers<TeamAllReduce<Element, kRanks, kTwoShot, kSingle, StoreResult>, kProgrammatic>(args, gathered,
-                                                                                                    results);
+  __shared__ Packet results[kForm == TeamForm::kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
+  run_beside_headers<TeamSum<Element, kRanks, kForm, kSingle, StoreResult>, kProgrammatic>(args, gathered, results);
 }
 
-template <class Element, bool kSingle, bool kProgrammatic>
-__device__ __forceinline__ void pair_all_reduce(const KernelArgs& args) {
-  run_beside_headers<PairAllReduce<Element, kSingle, StoreResult>, kProgrammatic>(args);
+template <class Element, bool kScatters, bool kSingle, bool kProgrammatic>
+__device__ __forceinline__ void pair_sum(const KernelArgs& args) {
+  run_beside_headers<PairSum<Element, kScatters, kSingle, StoreResult>, kProgrammatic>(args);
 }
 
 }  // namespace nvrar::cuda
 
 #define NVRAR_TEAM_KERNEL(name, ...) NVRAR_KERNEL(name, kTeamWarps* kWarpThreads, 3, __VA_ARGS__)
 #define NVRAR_PAIR_KERNEL(name, ...) NVRAR_KERNEL(name, kPairWarps* kWarpThreads, kPlaces, __VA_ARGS__)
-#define NVRAR_TWO_SHOT_KERNELS_OF(type, element, ranks, suffix, programmatic)             \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##suffix,                                    \
-                    team_all_reduce<protocol::element, ranks, true, false, programmatic>) \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_##ranks##_single##suffix,                           \
-                    team_all_reduce<protocol::element, ranks, true, true, programmatic>)
-#define NVRAR_ONE_SHOT_KERNELS_OF(type, element, ranks, suffix, programmatic)              \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##suffix,                                     \
-                    team_all_reduce<protocol::element, ranks, false, false, programmatic>) \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_##ranks##_single##suffix,                            \
-                    team_all_reduce<protocol::element, ranks, false, true, programmatic>)
+// A kernel for blocks that repeat, and a faster one for blocks that do not.
+#define NVRAR_TEAM_KERNEL_PAIR(name, suffix, element, ranks, form, programmatic)                           \
+  NVRAR_TEAM_KERNEL(name##suffix, team_sum<protocol::element, ranks, TeamForm::form, false, programmatic>) \
+  NVRAR_TEAM_KERNEL(name##_single##suffix, team_sum<protocol::element, ranks, TeamForm::form, true, programmatic>)
+#define NVRAR_PAIR_KERNEL_PAIR(name, suffix, element, scatters, programmatic)                 \
+  NVRAR_PAIR_KERNEL(name##suffix, pair_sum<protocol::element, scatters, false, programmatic>) \
+  NVRAR_PAIR_KERNEL(name##_single##suffix, pair_sum<protocol::element, scatters, true, programmatic>)
 // For any world size, and faster ones for the most common sizes.
-#define NVRAR_TEAM_KERNELS_OF(type, element, suffix, programmatic)                                                  \
-  NVRAR_PAIR_KERNEL(one_shot_##type##_2##suffix, pair_all_reduce<protocol::element, false, programmatic>)           \
-  NVRAR_PAIR_KERNEL(one_shot_##type##_2_single##suffix, pair_all_reduce<protocol::element, true, programmatic>)     \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 4, suffix, programmatic)                                                 \
-  NVRAR_ONE_SHOT_KERNELS_OF(type, element, 8, suffix, programmatic)                                                 \
-  NVRAR_TEAM_KERNEL(one_shot_##type##_0##suffix, team_all_reduce<protocol::element, 0, false, false, programmatic>) \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 2, suffix, programmatic)                                                 \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 4, suffix, programmatic)                                                 \
-  NVRAR_TWO_SHOT_KERNELS_OF(type, element, 8, suffix, programmatic)                                                 \
-  NVRAR_TEAM_KERNEL(two_shot_##type##_0##suffix, team_all_reduce<protocol::element, 0, true, false, programmatic>)
+#define NVRAR_TEAM_KERNELS_OF(type, element, suffix, programmatic)                                    \
+  NVRAR_PAIR_KERNEL_PAIR(one_shot_##type##_2, suffix, element, false, programmatic)                   \
+  NVRAR_TEAM_KERNEL_PAIR(one_shot_##type##_4, suffix, element, 4, kOneShot, programmatic)             \
+  NVRAR_TEAM_KERNEL_PAIR(one_shot_##type##_8, suffix, element, 8, kOneShot, programmatic)             \
+  NVRAR_TEAM_KERNEL(one_shot_##type##_0##suffix,                                                      \
+                    team_sum<protocol::element, 0, TeamForm::kOneShot, false, programmatic>)          \
+  NVRAR_TEAM_KERNEL_PAIR(two_shot_##type##_2, suffix, element, 2, kTwoShot, programmatic)             \
+  NVRAR_TEAM_KERNEL_PAIR(two_shot_##type##_4, suffix, element, 4, kTwoShot, programmatic)             \
+  NVRAR_TEAM_KERNEL_PAIR(two_shot_##type##_8, suffix, element, 8, kTwoShot, programmatic)             \
+  NVRAR_TEAM_KERNEL(two_shot_##type##_0##suffix,                                                      \
+                    team_sum<protocol::element, 0, TeamForm::kTwoShot, false, programmatic>)          \
+  NVRAR_PAIR_KERNEL_PAIR(reduce_scatter_##type##_2, suffix, element, true, programmatic)              \
+  NVRAR_TEAM_KERNEL_PAIR(reduce_scatter_##type##_4, suffix, element, 4, kReduceScatter, programmatic) \
+  NVRAR_TEAM_KERNEL_PAIR(reduce_scatter_##type##_8, suffix, element, 8, kReduceScatter, programmatic) \
+  NVRAR_TEAM_KERNEL(reduce_scatter_##type##_0##suffix,                                                \
+                    team_sum<protocol::element, 0, TeamForm::kReduceScatter, false, programmatic>)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define NVRAR_TEAM_KERNELS(type, element)       \
   NVRAR_TEAM_KERNELS_OF(type, element, , false) \

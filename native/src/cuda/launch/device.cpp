@@ -1,6 +1,7 @@
 #include "cuda/launch/device.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -50,6 +51,15 @@ constexpr bool is_frequent(uint32_t world) { return world == 2 || world == 4 || 
 constexpr KernelShape team_shape(uint32_t world) {
   return {world * kWarpThreads, kTeamWarps / world, kHeaderBlocks, kTilesOfSmallTeamBlocks};
 }
+
+// Of float sums in one node, whose messages are whole packets.
+struct TeamForm {
+  Algorithm algorithm;
+  const char* prefix;
+};
+constexpr TeamForm kTeamForms[] = {{Algorithm::kOneShot, "nvrar_one_shot_"},
+                                   {Algorithm::kTwoShot, "nvrar_two_shot_"},
+                                   {Algorithm::kReduceScatter, "nvrar_reduce_scatter_"}};
 
 }  // namespace
 
@@ -125,14 +135,14 @@ void Device::load_kernels() {
     divisible.insert(divisible.end(), {&steps, &node_steps});
     for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
       const bool often = is_frequent(world);
-      for (const bool two_shot : {false, true}) {
-        const bool pair = world == 2 && !two_shot;
+      for (uint32_t form = 0; form < std::size(kTeamForms); ++form) {
+        const bool pair = world == 2 && kTeamForms[form].algorithm != Algorithm::kTwoShot;
         const std::string source = std::string("team_") + type.name;
-        const std::string name = std::string(two_shot ? "nvrar_two_shot_" : "nvrar_one_shot_") + type.name + "_" +
-                                 std::to_string(often ? world : 0);
+        const std::string name =
+            kTeamForms[form].prefix + std::string(type.name) + "_" + std::to_string(often ? world : 0);
         const KernelShape shape =
             pair ? KernelShape{kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks} : team_shape(world);
-        Kernel& kernel = teams_[code][two_shot ? 1 : 0][world];
+        Kernel& kernel = teams_[code][form][world];
         kernel = find(source, name, shape, true, often);
         has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
         whole.push_back(&kernel);
@@ -205,22 +215,23 @@ void Device::require_programmatic_launch() const {
 }
 
 const Kernel& Device::kernel(const KernelChoice& choice) const {
-  const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
   const bool nodes = choice.topology.nodes() > 1;
+  const Kernel& steps = nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
   switch (choice.algorithm) {
     case Algorithm::kOneShot:
     case Algorithm::kTwoShot:
-      if (choice.op == NVRAR_SUM && !nodes && choice.aligned) {
-        const Kernel& kernel = teams_[choice.data_type][two_shot ? 1 : 0][choice.topology.world];
-        if (kernel.forms.any != nullptr) return kernel;
+    case Algorithm::kReduceScatter:
+      if (choice.op != NVRAR_SUM || nodes || !choice.aligned) return steps;
+      for (uint32_t form = 0; form < std::size(kTeamForms); ++form) {
+        const Kernel& kernel = teams_[choice.data_type][form][choice.topology.world];
+        if (kTeamForms[form].algorithm == choice.algorithm && kernel.forms.any != nullptr) return kernel;
       }
-      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+      return steps;
     case Algorithm::kHierarchical:
       if (!nodes) throw Error(NVRAR_INTERNAL, "a hierarchical all-reduce has no kernel for a group in one node");
-      return node_sums_[choice.data_type];
+      return steps;
     case Algorithm::kReduce:
-    case Algorithm::kReduceScatter:
-      return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+      return steps;
     case Algorithm::kAllGather:
     case Algorithm::kAllToAll:
     case Algorithm::kBroadcast:

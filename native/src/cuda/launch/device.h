@@ -73,9 +73,10 @@ class Device {
   Kernel move_;
   Kernel team_moves_[protocol::kMaxRanks + 1];  // by world size
   Kernel transfer_;
-  Kernel sums_[kElementCodes];                               // by type, for groups in one node
-  Kernel node_sums_[kElementCodes];                          // by type, for groups in several nodes
-  Kernel teams_[kElementCodes][2][protocol::kMaxRanks + 1];  // by type, one-shot or two-shot, and world size
+  Kernel sums_[kElementCodes];       // by type, for groups in one node
+  Kernel node_sums_[kElementCodes];  // by type, for groups in several nodes
+  // By type, one-shot, two-shot or reduce-scatter, and world size.
+  Kernel teams_[kElementCodes][3][protocol::kMaxRanks + 1];
 };
 
 }  // namespace nvrar::cuda
