@@ -16,7 +16,7 @@ __device__ __forceinline__ LaunchLine& line_of(const KernelArgs& args) {
 __device__ __forceinline__ void poison_lines(const KernelArgs& args) {
 #pragma unroll 1
   for (uint32_t i = 0; i < kLaunchLines; ++i) {
-    *reinterpret_cast<volatile uint64_t*>(&args.lines[i].poison) = poison_of(args);
+    *reinterpret_cast<volatile uint64_t*>(&args.lines[i].beside.poison) = poison_of(args);
   }
 }
 
@@ -40,7 +40,7 @@ constexpr uint64_t kLeave = ~uint64_t{0};
 // result of the last one. Returns kLeave if the block must exit the launch.
 __device__ __forceinline__ uint64_t check_wait(const KernelArgs& args, uint32_t ranks, uint64_t since_ns) {
   const bool ignores = protocol::planted(protocol::Defect::kIgnoredPoison);
-  if (!ignores && load_word(&line_of(args).poison) != 0) return kLeave;
+  if (!ignores && load_word(&line_of(args).beside.poison) != 0) return kLeave;
   if (!ignores && load_word(&args.page->abort) != 0) {
     *reinterpret_cast<volatile uint64_t*>(&args.state->poison) = poison_of(args);
     poison_lines(args);
@@ -131,7 +131,7 @@ class Entry {
   __device__ __forceinline__ void load() {
     exit_ = load_pair(exit_at_);
     latest_ = load_pair(&line_->latest);
-    poison_ = load_word(&line_->poison);
+    beside_ = load_pair(&line_->beside);
   }
   // Waits until all warps of the block have made their claims. Always true: a branch that is never taken has a warp
   // wait for the result of its claim.
@@ -144,27 +144,37 @@ class Entry {
     // If `latest` has this launch's tag, block 0 of this launch has entered already, unless `latest` is an earlier
     // replay of the same graph node. This place was in that replay, too, so then the epoch that it was last exited in
     // is that of `latest`.
-    const bool late = latest_.tag == tag_ && exit_.epoch != latest_.epoch;
+    const bool exited_in_latest = exit_.epoch == latest_.epoch;
+    const bool late = latest_.tag == tag_ && !exited_in_latest;
     const bool odd = (latest_.epoch % 2 != 0) == late;
-    // A vote, since a shuffle would be done before the loads are started, and would wait for the claim.
-    const bool may_be = threadIdx.x % kWarpThreads != 0 || exit_.exits == claims_;
-    alone_ = __all_sync(~0u, may_be) != 0 || protocol::planted(protocol::Defect::kUncaughtOverlap);
-    const bool alive = alone_ && (poison_ == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
     const uint64_t epoch = late ? latest_.epoch : latest_.epoch + 1;
+    // Whether a warp of the launch before has exited this place, if it had one there: it may not even have started.
+    bool exited = exited_in_latest || place_ >= static_cast<uint32_t>(latest_.tag >> 32);
+    if (__builtin_expect(late, 0)) exited = is_exited_before_latest();
+    // A vote, since a shuffle would be done before the loads are started, and would wait for the claim.
+    const bool may_be = exited && (threadIdx.x % kWarpThreads != 0 || exit_.exits == claims_);
+    alone_ = __all_sync(~0u, may_be) != 0 || protocol::planted(protocol::Defect::kUncaughtOverlap);
+    const bool alive = alone_ && (beside_.poison == 0 || protocol::planted(protocol::Defect::kIgnoredPoison));
     return {protocol::planted(protocol::Defect::kShortEpochs) ? static_cast<uint32_t>(epoch) : epoch, odd, alive};
   }
   // After enter() and the first sends, which do not wait for it.
   __device__ __forceinline__ void report_overlap() const {
-    if (__builtin_expect(!alone_ && poison_ == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
+    if (__builtin_expect(!alone_ && beside_.poison == 0, 0)) fail(args_, FailureKind::kOverlap, 0);
   }
-  // By the last warp of block 0, also after the first sends. Makes the launch the latest one, and checks that the one
-  // before has been exited: `latest` still is that one, since nobody else stores it. Of the places of this launch its
-  // own warps make sure, so only those that the one before had more are left: none in a row of equal calls.
-  __device__ __forceinline__ void check_previous(const Entered& entered) const {
+  // By the last warp of block 0, also after the first sends. Makes the launch the latest one. Nobody else does, so what
+  // the warp has loaded is the launch before.
+  __device__ __forceinline__ void publish(const Entered& entered) const {
     if (!__all_sync(~0u, entered.alive)) return;
-    store_pair(&args_.lines[threadIdx.x % kWarpThreads].latest, entered.epoch, tag_);
+    LaunchLine& line = args_.lines[threadIdx.x % kWarpThreads];
+    *reinterpret_cast<volatile uint64_t*>(&line.beside.before) =
+        (latest_.tag >> 32 << 32) | static_cast<uint32_t>(entered.epoch);
+    store_pair(&line.latest, entered.epoch, tag_);
     if (threadIdx.x % kWarpThreads == 0) store_pair(&args_.state->latest, entered.epoch, tag_);
-    if (protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
+  }
+  // By the same warp: checks that the places that the launch before had more than this one have been exited. There are
+  // none in a row of equal calls.
+  __device__ __forceinline__ void check_previous(const Entered& entered) const {
+    if (!__all_sync(~0u, entered.alive) || protocol::planted(protocol::Defect::kUncaughtOverlap)) return;
     const auto places = static_cast<uint32_t>(latest_.tag >> 32);
     const uint32_t first = static_cast<uint32_t>(tag_ >> 32) + threadIdx.x % kWarpThreads;
     bool all_exited = true;
@@ -197,6 +207,18 @@ class Entry {
   // So many loads are under way at once while the exits of a larger launch are checked.
   static constexpr uint32_t kExitsAtOnce = 8;
 
+  // The same where `latest` is this launch itself. Loads again what its block 0 has stored just before `latest`, until
+  // it is there. If it never is, another launch overlaps and has stored its own.
+  __device__ __forceinline__ bool is_exited_before_latest() {
+    const auto is_there = [&] { return static_cast<uint32_t>(beside_.before) == static_cast<uint32_t>(latest_.epoch); };
+#pragma unroll 1
+    for (uint32_t looks = 0; !is_there(); ++looks) {
+      if (looks == kPollsBetweenChecks) return false;
+      beside_ = load_pair(&line_->beside);
+    }
+    return place_ >= static_cast<uint32_t>(beside_.before >> 32) || exit_.epoch + 1 == latest_.epoch;
+  }
+
   const KernelArgs& args_;
   const uint32_t warps_;  // of a block
   const uint32_t place_;
@@ -206,7 +228,7 @@ class Entry {
   const LaunchLine* line_;
   PlaceExit exit_;
   LatestLaunch latest_;
-  uint64_t poison_;
+  LaunchLine::Beside beside_;
   bool alone_;
 };
 
@@ -217,9 +239,8 @@ class Entry {
 //   void load<kAtOnce>()            starts loads of the input
 //   void send(const Entered&)       the first sends
 //   void finish(const Entered&)     the rest; a thread that is not alive neither sends nor stores
-//   bool kChecks                    whether it may be that of block 0, whose last warp checks after the first sends
-//   that
-//                                   the previous launch has ended
+//   bool kChecks                    whether it may be that of block 0, whose last warp publishes the launch behind the
+//                                   first sends and checks that the one before has ended
 //
 // kProgrammatic: the kernel is for launches that start before the launch before has completed, and does first what may
 // be done before that: its claim, and the arithmetic of addresses. In other launches this would come too early: the
@@ -250,7 +271,10 @@ __device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... mo
   const Entered entered = entry.enter();
   body.send(entered);
   entry.report_overlap();
-  if (Body::kChecks && block_index() == 0 && threadIdx.x >= blockDim.x - kWarpThreads) entry.check_previous(entered);
+  if (Body::kChecks && block_index() == 0 && threadIdx.x >= blockDim.x - kWarpThreads) {
+    entry.publish(entered);
+    entry.check_previous(entered);
+  }
   body.finish(entered);
   entry.leave(entered);
 }

@@ -13,9 +13,6 @@ constexpr uint32_t kWorkerWarps = 8;
 // Blocks of each kernel that must fit on a multiprocessor (docs/decisions/0012-places-on-a-multiprocessor.md). A kernel
 // that used more registers than this allows would have fewer warps, or reduce the places of all kernels.
 constexpr uint32_t kPlaces = 4;
-// Warps of a block in the kernel that moves data by the steps of protocol/: it uses few registers, and a large call
-// needs all warps that fit.
-constexpr uint32_t kMoveWarps = 12;
 // Warps of a block in kernels that work in teams; the block has as many whole teams as fit.
 constexpr uint32_t kTeamWarps = 8;
 // Warps of a block in kernels for two ranks, where a warp is a team.
@@ -26,8 +23,7 @@ static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane
 
 // The most warps of a block of any kernel.
 constexpr uint32_t kMostWarps = 12;
-static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kMoveWarps && kMostWarps >= kTeamWarps &&
-              kMostWarps >= kPairWarps);
+static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kTeamWarps && kMostWarps >= kPairWarps);
 
 // The warps of a launch have places: those of block 0 the first, then those of block 1, and so on. A warp needs no
 // other one of its block, because what proves that launches do not overlap (protocol.md 5) is counted by place:
@@ -50,8 +46,14 @@ struct alignas(16) LatestLaunch {
 // blocks.
 constexpr uint32_t kLaunchLines = kWarpThreads;
 struct alignas(128) LaunchLine {
+  struct alignas(16) Beside {
+    uint64_t poison;
+    // Of the launch before the latest one: the number of its warps in the upper half. The lower half is that of the
+    // latest launch's epoch, since it is not stored together with `latest`.
+    uint64_t before;
+  };
   LatestLaunch latest;
-  uint64_t poison;
+  Beside beside;   // loaded together
   uint64_t ended;  // warps of eager launches that have ended, whether they entered the launch or not
 };
 

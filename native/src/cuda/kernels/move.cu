@@ -14,6 +14,6 @@ struct Move {
 
 }  // namespace
 
-NVRAR_KERNEL(move, kMoveWarps* kWarpThreads, kPlaces, run_steps<Move>)
+NVRAR_KERNEL(move, kWorkerWarps* kWarpThreads, kPlaces, run_steps<Move>)
 
 }  // namespace nvrar::cuda

@@ -42,7 +42,7 @@ class End {
   __device__ bool enter() {
     __shared__ uint32_t good;
     if (threadIdx.x == 0) {
-      good = load_word(&line_of(args_).poison) == 0 ? 1 : 0;
+      good = load_word(&line_of(args_).beside.poison) == 0 ? 1 : 0;
       if (good != 0 && atomicExch(&state_->busy, 1u) != 0) {
         fail(args_, FailureKind::kOverlap, 1u << peer_);
         good = 0;

@@ -111,7 +111,8 @@ void Device::load_kernels() {
     }
     check(loaded, "loading the GPU kernels");
   }
-  move_ = find("move", "nvrar_move", {kWarpThreads, kMoveWarps, 0, kTilesOfSmallBlocks});
+  const KernelShape steps_shape = {kWarpThreads, kWorkerWarps, 0, kTilesOfSmallBlocks};
+  move_ = find("move", "nvrar_move", steps_shape);
   transfer_ = find("transfer", "nvrar_transfer", {kTransferThreads});
   // The kernels in `whole` must be fast and keep their block size; the blocks of the others must fit into the places
   // that these leave.
@@ -124,7 +125,6 @@ void Device::load_kernels() {
     has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
     whole.push_back(&kernel);
   }
-  const KernelShape steps_shape = {kWarpThreads, kWorkerWarps, 0, kTilesOfSmallBlocks};
   for (size_t code = 0; code < kElementTypes.size(); ++code) {
     const ElementType& type = kElementTypes[code];
     if (type.name == nullptr) continue;
@@ -216,22 +216,23 @@ void Device::require_programmatic_launch() const {
 
 const Kernel& Device::kernel(const KernelChoice& choice) const {
   const bool nodes = choice.topology.nodes() > 1;
-  const Kernel& steps = nodes ? node_sums_[choice.data_type] : sums_[choice.data_type];
+  // Only of a type: a barrier has none.
+  const auto steps = [&]() -> const Kernel& { return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type]; };
   switch (choice.algorithm) {
     case Algorithm::kOneShot:
     case Algorithm::kTwoShot:
     case Algorithm::kReduceScatter:
-      if (choice.op != NVRAR_SUM || nodes || !choice.aligned) return steps;
+      if (choice.op != NVRAR_SUM || nodes || !choice.aligned) return steps();
       for (uint32_t form = 0; form < std::size(kTeamForms); ++form) {
         const Kernel& kernel = teams_[choice.data_type][form][choice.topology.world];
         if (kTeamForms[form].algorithm == choice.algorithm && kernel.forms.any != nullptr) return kernel;
       }
-      return steps;
+      return steps();
     case Algorithm::kHierarchical:
       if (!nodes) throw Error(NVRAR_INTERNAL, "a hierarchical all-reduce has no kernel for a group in one node");
-      return steps;
+      return steps();
     case Algorithm::kReduce:
-      return steps;
+      return steps();
     case Algorithm::kAllGather:
     case Algorithm::kAllToAll:
     case Algorithm::kBroadcast:

@@ -21,7 +21,6 @@ constexpr uint32_t kDefaultConcurrentGroups = 2;
 constexpr uint32_t kBytesPerWord = 4;
 // The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
-constexpr uint64_t kPageBytes = protocol::kPageBytes;
 
 uint64_t memory_bytes(const RingLayout& layout) {
   constexpr uint64_t kGranularity = uint64_t{2} << 20;
@@ -67,7 +66,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       state_(std::in_place, device_->primary(), sizeof(DeviceState)),
       places_(std::in_place, device_->primary(), place_bytes(*device_, exclusive_)),
       lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
-      page_(device_->primary(), kPageBytes),
+      page_(device_->primary(), kHostPageBytes),
       pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
       memory_(reserve(config, layout_)) {
   if (programmatic_launch_) device_->require_programmatic_launch();

@@ -24,6 +24,8 @@
 namespace nvrar::cuda {
 
 constexpr uint64_t kCudaRingBytes = uint64_t{16} << 20;
+// The host page, and the scratch for what the host reads of a GPU: a launch of thousands of blocks has many exits.
+constexpr uint64_t kHostPageBytes = uint64_t{64} << 10;
 
 struct CudaMemberConfig {
   uint32_t rank = 0;

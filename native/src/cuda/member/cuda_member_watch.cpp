@@ -22,7 +22,7 @@ constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
 // Offset in the host page, behind the fields that kernels write, to which the watcher copies device memory.
 constexpr uint64_t kScratchOffset = 1024;
-constexpr uint64_t kScratchBytes = protocol::kPageBytes - kScratchOffset;
+constexpr uint64_t kScratchBytes = kHostPageBytes - kScratchOffset;
 
 // Errors after which a context never works again, such as CUDA_ERROR_ILLEGAL_ADDRESS. All kernels of the context have
 // ended then.
@@ -255,7 +255,7 @@ bool CudaMember::tell_kernels() noexcept {
   };
   bool told = set(state_->get() + offsetof(DeviceState, poison));
   for (uint32_t i = 0; i < kLaunchLines; ++i) {
-    told = set(lines_->get() + i * sizeof(LaunchLine) + offsetof(LaunchLine, poison)) && told;
+    told = set(lines_->get() + i * sizeof(LaunchLine) + offsetof(LaunchLine, beside.poison)) && told;
   }
   return told;
 }
