@@ -104,7 +104,7 @@ final class Campaign {
       case JAVA -> JavaRun.run(one);
       case OPEN_MPI -> ProgramRun.mpi(home, one);
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
-          ProgramRun.torch(home, one);
+          ProgramRun.torch(home, one, progress);
     };
   }
 }

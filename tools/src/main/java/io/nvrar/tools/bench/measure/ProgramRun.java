@@ -10,12 +10,14 @@ import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.IOException;
+import java.io.PrintWriter;
 import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -25,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  * nvrar_bench_mpi, or the PyTorch script.
  */
 public final class ProgramRun {
+  private static final String PYTHON = "python3";
   private static final int LIMIT_SECONDS = 600;
   private static final int GRACE_SECONDS = 5;
 
@@ -82,11 +85,22 @@ public final class ProgramRun {
         settings);
   }
 
-  /** NCCL and what PyTorch's symmetric memory has of the collective. */
-  public static List<Row> torch(Path home, Settings settings)
+  /**
+   * NCCL and what PyTorch's symmetric memory has of the collective.
+   *
+   * @param progress is told what the script has left out, and why
+   */
+  public static List<Row> torch(Path home, Settings settings, PrintWriter progress)
+      throws IOException, InterruptedException {
+    return torch(PYTHON, home, settings, progress);
+  }
+
+  static List<Row> torch(String python, Path home, Settings settings, PrintWriter progress)
       throws IOException, InterruptedException {
     return run(
-        List.of("env", "OMP_NUM_THREADS=1", "python3", peersScript(home).toString()), settings);
+        List.of("env", "OMP_NUM_THREADS=1", python, peersScript(home).toString()),
+        settings,
+        line -> progress.println("nvrar: " + line));
   }
 
   private static Path peersScript(Path home) {
@@ -214,6 +228,11 @@ public final class ProgramRun {
 
   private static List<Row> run(List<String> start, Settings settings)
       throws IOException, InterruptedException {
+    return run(start, settings, line -> {});
+  }
+
+  private static List<Row> run(List<String> start, Settings settings, Consumer<String> leftOut)
+      throws IOException, InterruptedException {
     Path directory = Files.createTempDirectory("nvrar-bench");
     Path csv = directory.resolve("results.csv");
     Path errors = directory.resolve("errors");
@@ -236,6 +255,9 @@ public final class ProgramRun {
         check(process, command, errors);
       } finally {
         end(process);
+        if (Files.exists(errors)) {
+          linesOf(errors).filter(ProgramRun::tellsWhatIsLeftOut).forEach(leftOut);
+        }
         Runtime.getRuntime().removeShutdownHook(end);
       }
       List<String> lines = Files.readAllLines(csv, UTF_8);
@@ -270,7 +292,8 @@ public final class ProgramRun {
     }
     int code = process.exitValue();
     if (code != 0 && code != WRONG_RESULTS) {
-      List<String> lines = Files.readAllLines(errors, UTF_8);
+      // What the program went on without is not why it failed.
+      List<String> lines = linesOf(errors).filter(line -> !tellsWhatIsLeftOut(line)).toList();
       String said =
           lines.stream()
               .filter(line -> line.startsWith("nvrar_bench") || line.startsWith("peers_bench"))
@@ -280,5 +303,14 @@ public final class ProgramRun {
               .orElse("it ended with code " + code);
       throw new IOException("%s: %s".formatted(String.join(" ", command), said));
     }
+  }
+
+  // Whatever the bytes are: the libraries below a program write there, too.
+  private static Stream<String> linesOf(Path errors) throws IOException {
+    return new String(Files.readAllBytes(errors), UTF_8).lines();
+  }
+
+  private static boolean tellsWhatIsLeftOut(String line) {
+    return line.startsWith("peers_bench: ") && line.contains(" is left out: ");
   }
 }

@@ -9,6 +9,9 @@ import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
 import io.nvrar.tools.bench.setup.TimedCollective;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -17,6 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class ProgramRunTest {
   private static final Settings TWO_RANKS = TestSettings.onGpus(2, 0, -1, 30);
@@ -89,5 +93,47 @@ class ProgramRunTest {
     assertThat(lines)
         .contains(
             "NCCL_NVLS_ENABLE=0", "TORCH_SYMM_MEM_DISABLE_MULTICAST=1", "NVSHMEM_DISABLE_NVLS=1");
+  }
+
+  /** What the user is told while a stand-in for python3 runs with these last commands. */
+  private static String toldBy(Path directory, String last) throws Exception {
+    Path python =
+        Files.writeString(
+            directory.resolve("python3"),
+            """
+            #!/bin/sh
+            echo "peers_bench: torch-two-shot, 1024 bytes, is left out: RuntimeError: no peers" >&2
+            while [ "$1" != --csv ]; do shift; done
+            echo "%s" > "$2"
+            %s
+            """
+                .formatted(Row.PROGRAM_HEADER, last),
+            UTF_8);
+    Files.setPosixFilePermissions(python, PosixFilePermissions.fromString("rwx------"));
+    StringWriter told = new StringWriter();
+    try {
+      ProgramRun.torch(python.toString(), directory, TWO_RANKS, new PrintWriter(told, true));
+    } catch (IOException e) {
+      told.append("failed: ").append(e.getMessage());
+    }
+    return told.toString();
+  }
+
+  @Test
+  void controlThatTheScriptLeavesOutIsToldThoughTheScriptSucceeds(@TempDir Path directory)
+      throws Exception {
+    assertThat(toldBy(directory, "exit 0"))
+        .isEqualTo(
+            "nvrar: peers_bench: torch-two-shot, 1024 bytes, is left out: RuntimeError: no peers\n");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"TimeoutError: rank 1 does not come", "peers_bench: no GPU 7"})
+  void scriptThatFailsLaterIsReportedWithItsErrorAndNotWithWhatItLeftOut(
+      String error, @TempDir Path directory) throws Exception {
+    assertThat(toldBy(directory, "echo '" + error + "' >&2; exit 1").lines())
+        .satisfiesExactly(
+            line -> assertThat(line).endsWith("is left out: RuntimeError: no peers"),
+            line -> assertThat(line).startsWith("failed: ").endsWith(": " + error));
   }
 }
