@@ -15,6 +15,7 @@ import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -142,6 +143,11 @@ public final class ProgramRun {
       return implementation.collectives().stream()
           .map(OptionNames::of)
           .collect(Collectors.joining(", ", "it is measured in ", " only"));
+    }
+    if (Collections.disjoint(implementation.modes(), settings.modes())) {
+      return implementation.modes().stream()
+          .map(OptionNames::of)
+          .collect(Collectors.joining(" and ", "it is measured in ", " only"));
     }
     if (settings.collective().reduces() && settings.op() != ReduceOp.SUM) {
       return "it is measured in sum only";

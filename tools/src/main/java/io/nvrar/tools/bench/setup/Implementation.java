@@ -47,6 +47,17 @@ public enum Implementation {
     };
   }
 
+  /** The modes that it has in the benchmark. */
+  public Set<Mode> modes() {
+    return switch (this) {
+      case CPP, JAVA -> EnumSet.allOf(Mode.class);
+      case OPEN_MPI -> EnumSet.of(Mode.CALLS);
+      case STUDY -> EnumSet.copyOf(Mode.OF_GPUS);
+      case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
+          EnumSet.of(Mode.GRAPH, Mode.EAGER);
+    };
+  }
+
   /** The largest size that it takes, in bytes: a limit of the study's kernels, and of patience. */
   public long mostBytes() {
     return switch (this) {

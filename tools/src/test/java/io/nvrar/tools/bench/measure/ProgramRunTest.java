@@ -20,6 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class ProgramRunTest {
@@ -39,6 +40,22 @@ class ProgramRunTest {
       Implementation one, TimedCollective collective, String sentence) {
     assertThat(ProgramRun.leftOut(Path.of("."), one, TestSettings.of(TWO_RANKS, collective)))
         .isEqualTo(sentence);
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = Implementation.class,
+      names = {"NCCL", "TORCH_ONE_SHOT", "TORCH_TWO_SHOT"})
+  void controlIsLeftOutWhereNoModeIsWantedThatItHas(Implementation one) {
+    Settings others =
+        TestSettings.onGpus(
+            List.of(Mode.GRAPH_COMPUTE, Mode.EAGER_COMPUTE, Mode.GRAPH_COLD), 2, 0, -1, 30);
+    assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, others))
+        .isEqualTo("it is measured in graph and eager only");
+    for (Mode its : List.of(Mode.GRAPH, Mode.EAGER)) {
+      Settings with = TestSettings.onGpus(List.of(Mode.GRAPH_COLD, its), 2, 0, -1, 30);
+      assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, with)).endsWith(" is not here");
+    }
   }
 
   @ParameterizedTest
