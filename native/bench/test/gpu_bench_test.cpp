@@ -161,6 +161,29 @@ TEST(GpuBench, TheSweepComesBeforeEachCallAndTheComputingBehindIt) {
       0);
 }
 
+// Eagerly it would be the time of the host, which submits kernels more slowly than so short a kernel runs.
+TEST(GpuBench, TheKernelAloneIsTimedInAGraphWhateverTheMode) {
+  EXPECT_EQ(
+      run([](Team* team) {
+        const Gpu gpu(0);
+        for (const auto& [mode, kernel] :
+             {std::pair("graph-compute", "compute"), {"eager-compute", "compute"}, {"graph-cold", "sweep"}}) {
+          Words record;
+          Recording call("call", &record);
+          const auto count = [&](std::string_view word) { return std::count(record.begin(), record.end(), word); };
+          // Two calls of a batch and two batches of warm-up: alone the kernel is submitted for the graph and no more.
+          measure_on_gpu(
+              team,
+              options_of(
+                  {"--min", "1K", "--max", "1K", "--iters", "2", "--repeats", "1", "--warmup", "2", "--mode", mode}),
+              {{&call}}, [&](Between which, uint64_t, CudaStream) { record.push_back(text_of(which)); },
+              [](const Row&) {});
+          EXPECT_EQ(count(kernel) - 2, count("call") - 2) << mode;
+        }
+      }),
+      0);
+}
+
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 int graph_launches = 0;

@@ -21,12 +21,14 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** The measurement of GPUs with a group of one on the host, which has graphs and events, too. */
 class GpuMemberRunTest {
@@ -108,6 +110,24 @@ class GpuMemberRunTest {
         (which, result, stream) -> () -> submitted.add(which.toString()));
     // The two calls that load kernels, the graph of the kernel alone, and that of both.
     assertThat(submitted.subList(0, 8)).containsExactly(order.split(" ", -1));
+  }
+
+  // Eagerly it would be the time of the host, which submits kernels more slowly than so short a
+  // kernel runs.
+  @ParameterizedTest
+  @EnumSource(
+      value = Mode.class,
+      names = {"GRAPH_COMPUTE", "EAGER_COMPUTE", "GRAPH_COLD"})
+  void kernelAloneIsTimedInAGraphWhateverTheMode(Mode mode) throws IOException {
+    List<String> submitted = new ArrayList<>();
+    measure(
+        TestSettings.onGpus(List.of(mode), 1, 2, 0, 4).ofSizes(1024, 1024, 2),
+        (recv, stream) -> submitted.add("call"),
+        (which, result, stream) -> () -> submitted.add("kernel"));
+    // Behind the two calls that load kernels every call has its kernel, and alone the kernel is
+    // submitted for the graph of two and no more.
+    assertThat(Collections.frequency(submitted, "kernel") - 2)
+        .isEqualTo(Collections.frequency(submitted, "call") - 2);
   }
 
   @Test
