@@ -10,6 +10,7 @@ which is compared on every rank. peers_plan.py says what is measured, and how of
 """
 
 import argparse
+import contextlib
 import mmap
 import os
 import signal
@@ -55,11 +56,23 @@ def parse():
     return parser.parse_known_args()[0]
 
 
+class LeftOut(Exception):
+    """What was attempted has failed on some rank. All ranks have agreed on it, and the one that knows why has said so."""
+
+
+class GivenUp(Exception):
+    """Another rank has given up what is attempted."""
+
+
 class Barrier:
-    """Every rank counts in a cache line of its own, and waits until all have reached its count."""
+    """Every rank counts in a cache line of its own, and waits until all have reached its count, or one has given up.
+
+    Behind its count a rank has the number of the attempt that it has given up. Between two attempts all ranks go on to the same
+    count.
+    """
 
     def __init__(self, rank, world):
-        self.rank, self.world, self.count = rank, world, 0
+        self.rank, self.world, self.count, self.attempt = rank, world, 0, 1
         path = f"/dev/shm/peers_bench_{os.environ['MASTER_PORT']}"
         if rank == 0:
             with open(path, "wb") as file:
@@ -80,8 +93,18 @@ class Barrier:
         end = time.monotonic() + LIMIT_S
         for rank in range(self.world):
             while struct.unpack_from("Q", self.shared, LINE_BYTES * rank)[0] < self.count:
+                if struct.unpack_from("Q", self.shared, LINE_BYTES * rank + 8)[0] == self.attempt:
+                    raise GivenUp
                 if time.monotonic() > end:
                     raise TimeoutError(f"rank {rank} does not come")
+
+    def give_up(self):
+        struct.pack_into("Q", self.shared, LINE_BYTES * self.rank + 8, self.attempt)
+
+    def go_on(self, count):
+        """Called by all ranks between two attempts with the greatest count of any."""
+        self.count = count
+        self.attempt += 1
 
 
 class Bench:
@@ -110,12 +133,36 @@ class Bench:
         return sum(inputs)[first : first + call.recv_elements].to(self.type)
 
     def wrong(self, call, result):
-        wrong = (result != self.expected(call)).sum()
-        dist.all_reduce(wrong)
-        return int(wrong.item())
+        return int((result != self.expected(call)).sum().item())
+
+    def together(self, name, what, step):
+        """What `step` returns, or LeftOut on every rank where it fails on one; but without NCCL the rest is of no use.
+
+        `step` may meet the other ranks at the barrier, but makes no collective call besides those that are measured: a rank
+        whose step has failed would miss it. So one of them fails before it has submitted what others wait for, or all do.
+        """
+        first_failed, result = self.world, None
+        try:
+            result = step()
+        except GivenUp:
+            pass
+        except () if name == "nccl" else (RuntimeError, AttributeError) as error:
+            # Not every PyTorch has it, and not on every GPU.
+            self.barrier.give_up()
+            first_failed = self.rank
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+        agreed = torch.tensor([first_failed, -self.barrier.count], device=self.device)
+        dist.all_reduce(agreed, op=dist.ReduceOp.MIN)
+        first, count = agreed.tolist()
+        self.barrier.go_on(-count)
+        if first == self.world:
+            return result
+        if first == self.rank:
+            print(f"peers_bench: {name}, {what}, is left out: {reason}", file=sys.stderr, flush=True)
+        raise LeftOut
 
     def times(self, submit, stream, iterations):
-        """Per batch, of the ranks the slowest, in us a call; sorted."""
+        """Of each batch on this rank, in us a call."""
         begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
         us = []
         for batch in range(self.options.warmup + self.options.repeats):
@@ -127,45 +174,73 @@ class Bench:
             end.synchronize()
             if batch >= self.options.warmup:
                 us.append(begin.elapsed_time(end) * 1e3 / iterations)
+        return us
+
+    def slowest(self, us):
+        """Collective: per batch, of the ranks the slowest; sorted."""
         slowest = torch.tensor(us, device=self.device)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         return sorted(slowest.tolist())
 
-    def measure(self, name, call, given, result, run):
-        """`run` makes the call with `given` and returns its result: `result`, which may be `given`, or what it has allocated."""
+    def total(self, wrong):
+        """Collective."""
+        of_all = torch.tensor(wrong, device=self.device)
+        dist.all_reduce(of_all)
+        return int(of_all.item())
+
+    def measure(self, name, call):
+        what = f"{self.bytes_of(call)} bytes"
+        prepared = self.together(name, what, lambda: self.nccl(call) if name == "nccl" else self.symmetric(name, call))
         stream = torch.cuda.Stream()
+        self.together(name, what, lambda: self.begin(stream, *prepared))
+        for mode in ("graph", "eager"):
+            if mode in self.options.mode.split(","):
+                # What cannot be captured may still be called.
+                with contextlib.suppress(LeftOut):
+                    self.measure_in(mode, name, call, stream, *prepared)
+
+    def begin(self, stream, given, result, run):
+        self.fill(given)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            for _ in range(5):
+                run()
+        stream.synchronize()
+
+    def measure_in(self, mode, name, call, stream, given, result, run):
+        """`run` makes the call with `given` and returns its result: `result`, which may be `given`, or what it has allocated."""
+        what = f"{self.bytes_of(call)} bytes in {mode}"
         iterations = peers_plan.iterations_of(self.bytes_of(call), self.options.iters)
 
         def batch():
             for _ in range(iterations):
                 run()
 
-        self.fill(given)
-        torch.cuda.synchronize()
-        with torch.cuda.stream(stream):
-            for _ in range(5):
-                run()
-            stream.synchronize()
-            dist.barrier()
+        def submission():
+            if mode == "eager":
+                return batch
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                batch()
+            return graph.replay
+
+        def check():
+            self.fill(given)
+            if result is not None and result is not given:
+                result.fill_(float("nan"))
             torch.cuda.synchronize()
-            for mode in ("graph", "eager"):
-                if mode not in self.options.mode.split(","):
-                    continue
-                if mode == "graph":
-                    graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graph, stream=stream):
-                        batch()
-                    us = self.times(graph.replay, stream, iterations)
-                else:
-                    us = self.times(batch, stream, iterations)
-                self.fill(given)
-                if result is not None and result is not given:
-                    result.fill_(float("nan"))
-                torch.cuda.synchronize()
-                self.barrier.wait()
-                got = run()
-                torch.cuda.synchronize()
-                self.add(name, call, "in" if result is given else "out", mode, us, iterations, self.wrong(call, got))
+            self.barrier.wait()
+            got = run()
+            torch.cuda.synchronize()
+            return self.wrong(call, got)
+
+        with torch.cuda.stream(stream):
+            submit = self.together(name, what, submission)
+            us = self.together(name, what, lambda: self.times(submit, stream, iterations))
+            wrong = self.together(name, what, check)
+            self.add(
+                name, call, "in" if result is given else "out", mode, self.slowest(us), iterations, self.total(wrong)
+            )
 
     def bytes_of(self, call):
         return call.elements * self.element_bytes
@@ -186,17 +261,11 @@ class Bench:
 
     def run(self, call):
         for name in peers_plan.contestants_of(call.collective, self.bytes_of(call)):
-            if name == "nccl":
-                self.measure(name, call, *self.nccl(call))
-                continue
-            try:
-                self.measure(name, call, *self.symmetric(name, call))
-            except (RuntimeError, AttributeError) as error:  # Not every PyTorch has it, and not on every GPU.
-                if self.rank == 0:
-                    print(f"peers_bench: {name}, {self.bytes_of(call)} bytes, is left out: {error}", file=sys.stderr)
+            with contextlib.suppress(LeftOut):
+                self.measure(name, call)
 
     def nccl(self, call):
-        """What `measure` takes: what is given, where the result will be, and the call."""
+        """What `measure_in` takes: what is given, where the result will be, and the call."""
         given = self.empty(call.send_elements)
         if call.collective == "all-reduce":
             return given, given, returning(given, lambda: dist.all_reduce(given))
