@@ -129,7 +129,8 @@ final class GpuMemberRun {
               first.run();
               second.run();
             };
-        // In a graph whatever the mode: submitted one by one, so short a kernel would show the host's
+        // In a graph whatever the mode: submitted one by one, so short a kernel would show the
+        // host's
         // time for it, which in the mode itself passes while the call runs.
         chains.add(new Chain(name + Mode.ALONE, false, true, iterations, repeat(between)));
         chains.add(new Chain(name, true, mode.inGraph(), iterations, repeat(both)));

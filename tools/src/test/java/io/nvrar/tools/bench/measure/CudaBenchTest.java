@@ -3,6 +3,10 @@ package io.nvrar.tools.bench.measure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.sun.jna.Callback;
+import com.sun.jna.CallbackReference;
+import com.sun.jna.NativeLibrary;
+import com.sun.jna.Pointer;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.Device;
@@ -15,13 +19,19 @@ import io.nvrar.tools.bench.setup.Mode.Between;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
 import java.io.IOException;
+import java.lang.ref.Reference;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** On the stub, which loads kernels and refuses to run them. */
 @Tag("stub-cuda")
 class CudaBenchTest {
+  private static final NativeLibrary STUB = NativeLibrary.getInstance("libcuda.so.1");
   private static final int MEBIBYTE = 1 << 20;
 
   @Test
@@ -72,6 +82,108 @@ class CudaBenchTest {
     BetweenKernels computing = new BetweenKernels(device, some);
     assertThat(before - CudaBench.freeBytes(device)).isLessThan(CudaBench.l2Bytes(device));
     computing.close();
+  }
+
+  /** What the driver gets of a launch. */
+  private record Launched(
+      List<Integer> grid,
+      List<Integer> block,
+      int sharedBytes,
+      long stream,
+      int attributes,
+      int attribute,
+      int value,
+      List<Long> arguments) {
+
+    /** Reads a CUlaunchConfig and the pointers to three arguments. */
+    static Launched of(Pointer config, Pointer arguments) {
+      Pointer attribute = config.getPointer(40);
+      return new Launched(
+          List.of(config.getInt(0), config.getInt(4), config.getInt(8)),
+          List.of(config.getInt(12), config.getInt(16), config.getInt(20)),
+          config.getInt(24),
+          Pointer.nativeValue(config.getPointer(32)),
+          config.getInt(48),
+          attribute.getInt(0),
+          attribute.getInt(8),
+          Stream.of(arguments.getPointerArray(0, 3)).map(one -> one.getLong(0)).toList());
+    }
+  }
+
+  /** What the stub runs for a launch; see native/test/stub_cuda/stub.h. */
+  @FunctionalInterface
+  interface KernelOfStub extends Callback {
+    int run(Pointer config, Pointer arguments);
+  }
+
+  private static List<Launched> launchesWhile(Runnable work) {
+    List<Launched> launches = new ArrayList<>();
+    KernelOfStub note =
+        (config, arguments) -> {
+          launches.add(Launched.of(config, arguments));
+          return 0;
+        };
+    Pointer hook = STUB.getGlobalVariableAddress("stub_cuda_kernel");
+    hook.setPointer(0, CallbackReference.getFunctionPointer(note));
+    try {
+      work.run();
+    } finally {
+      hook.setPointer(0, Pointer.NULL);
+      Reference.reachabilityFence(note);
+    }
+    return launches;
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void driverGetsTheLaunchesOfNativeBenchAndOnlyTheComputingProgrammatically(boolean programmatic)
+      throws IOException {
+    Device device = Devices.open(Backend.CUDA, 0);
+    Settings settings =
+        TestSettings.withProgrammaticLaunch(TestSettings.onGpus(1, 3, 0, 4), programmatic);
+    try (BetweenKernels kernels = new BetweenKernels(device, settings);
+        DeviceBuffer result = device.allocate(DataType.UINT8, 1);
+        DeviceStream stream = device.createStream()) {
+      Runnable compute = kernels.of(Between.COMPUTE, result, stream);
+      Runnable sweep = kernels.of(Between.SWEEP, result, stream);
+      List<Launched> launches =
+          launchesWhile(
+              () -> {
+                kernels.of(Between.NOTHING, result, stream).run();
+                compute.run();
+                sweep.run();
+                compute.run();
+              });
+      assertThat(launches).hasSize(3);
+      Launched computing = launches.get(0);
+      Launched sweeping = launches.get(1);
+      long sink = computing.arguments.get(1);
+      assertThat(computing)
+          .isEqualTo(
+              new Launched(
+                  List.of(1, 1, 1),
+                  List.of(1, 1, 1),
+                  0,
+                  stream.handle(),
+                  programmatic ? 1 : 0,
+                  6,
+                  1,
+                  List.of(result.address(), sink, CudaBench.clocksPerMicrosecond(device))))
+          .isEqualTo(launches.get(2));
+      long swept = sweeping.arguments.get(0);
+      assertThat(sweeping)
+          .isEqualTo(
+              new Launched(
+                  List.of(2 * CudaBench.multiprocessors(device), 1, 1),
+                  List.of(1024, 1, 1),
+                  0,
+                  stream.handle(),
+                  0,
+                  sweeping.attribute,
+                  sweeping.value,
+                  List.of(swept, 2 * CudaBench.l2Bytes(device), sink)));
+      assertThat(List.of(sink, swept, result.address())).doesNotHaveDuplicates().doesNotContain(0L);
+    }
   }
 
   @Test

@@ -41,13 +41,22 @@ public final class TestSettings {
 
   /** The same with another collective. */
   public static Settings of(Settings one, TimedCollective collective) {
+    return of(one, collective, one.programmaticLaunch());
+  }
+
+  /** The same with programmatic dependent launch, or without. */
+  public static Settings withProgrammaticLaunch(Settings one, boolean programmatic) {
+    return of(one, one.collective(), programmatic);
+  }
+
+  private static Settings of(Settings one, TimedCollective collective, boolean programmatic) {
     return new Settings(
         one.backend(),
         one.modes(),
         one.gpus(),
         one.memory(),
         one.exclusive(),
-        one.programmaticLaunch(),
+        programmatic,
         collective,
         one.processes(),
         one.ranksPerNode(),
