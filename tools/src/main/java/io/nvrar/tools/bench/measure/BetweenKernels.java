@@ -2,6 +2,7 @@ package io.nvrar.tools.bench.measure;
 
 import static java.nio.charset.StandardCharsets.US_ASCII;
 
+import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
@@ -34,15 +35,25 @@ final class BetweenKernels implements AutoCloseable {
 
   /** Takes the memory and loads the kernels that the modes need. */
   BetweenKernels(Device device, Settings settings) throws IOException {
+    this(device, settings, CudaBench.l2Bytes(device));
+  }
+
+  BetweenKernels(Device device, Settings settings, long l2Bytes) throws IOException {
+    boolean sweeps = needs(settings, Between.SWEEP);
+    if (sweeps && l2Bytes == 0) {
+      throw new CollectiveException("the driver does not say the size of this GPU's L2 cache");
+    }
     this.device = device;
     programmatic = settings.programmaticLaunch();
     compute = needs(settings, Between.COMPUTE) ? load(computeName(programmatic)) : 0;
-    sweep = needs(settings, Between.SWEEP) ? load("sweep") : 0;
-    sink = device.allocate(DataType.UINT8, 1);
-    swept =
-        needs(settings, Between.SWEEP)
-            ? filled(device, SWEEPS_OF_L2 * CudaBench.l2Bytes(device))
-            : null;
+    sweep = sweeps ? load("sweep") : 0;
+    swept = sweeps ? filled(device, SWEEPS_OF_L2 * l2Bytes) : null;
+    try {
+      sink = device.allocate(DataType.UINT8, 1);
+    } catch (RuntimeException | OutOfMemoryError e) {
+      closeIfAny(swept);
+      throw e;
+    }
   }
 
   private static boolean needs(Settings settings, Between which) {
@@ -97,11 +108,22 @@ final class BetweenKernels implements AutoCloseable {
     byte[] ones = new byte[FILLED_AT_ONCE];
     Arrays.fill(ones, (byte) 1);
     DeviceBuffer buffer = device.allocate(DataType.UINT8, bytes);
-    for (long at = 0; at < bytes; at += FILLED_AT_ONCE) {
-      int length = (int) Math.min(FILLED_AT_ONCE, bytes - at);
-      buffer.slice(at, length).copyFrom(ByteBuffer.wrap(ones, 0, length));
+    try {
+      for (long at = 0; at < bytes; at += FILLED_AT_ONCE) {
+        int length = (int) Math.min(FILLED_AT_ONCE, bytes - at);
+        buffer.slice(at, length).copyFrom(ByteBuffer.wrap(ones, 0, length));
+      }
+    } catch (RuntimeException | OutOfMemoryError e) {
+      buffer.close();
+      throw e;
     }
     return buffer;
+  }
+
+  private static void closeIfAny(@Nullable DeviceBuffer buffer) {
+    if (buffer != null) {
+      buffer.close();
+    }
   }
 
   private static String image(String name) throws IOException {
@@ -116,8 +138,6 @@ final class BetweenKernels implements AutoCloseable {
   @Override
   public void close() {
     sink.close();
-    if (swept != null) {
-      swept.close();
-    }
+    closeIfAny(swept);
   }
 }

@@ -26,6 +26,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** On the stub, which loads kernels and refuses to run them. */
@@ -184,6 +185,38 @@ class CudaBenchTest {
                   List.of(swept, 2 * CudaBench.l2Bytes(device), sink)));
       assertThat(List.of(sink, swept, result.address())).doesNotHaveDuplicates().doesNotContain(0L);
     }
+  }
+
+  @Test
+  void cacheOfUnknownSizeIsRefusedOnlyWhereItWouldBeSwept() throws IOException {
+    Device device = Devices.open(Backend.CUDA, 0);
+    long before = CudaBench.freeBytes(device);
+    assertThatThrownBy(() -> new BetweenKernels(device, TestSettings.onGpus(1, 3, 0, 4), 0))
+        .hasMessage("the driver does not say the size of this GPU's L2 cache");
+    assertThat(CudaBench.freeBytes(device)).isEqualTo(before);
+    Settings some = TestSettings.onGpus(List.of(Mode.GRAPH_COMPUTE), 1, 3, 0, 4);
+    new BetweenKernels(device, some, 0).close();
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "cuMemAlloc_v2:2:1 | has no room for a buffer of uint8[8388608]",
+        "cuMemAlloc_v2:2:2 | has no room for a buffer of uint8[1]",
+        "cuMemcpyAsync:1:3 | cuMemcpyAsync",
+      })
+  void kernelsThatCannotBeMadeLeaveNoMemoryBehind(String order, String failure) {
+    Device device = Devices.open(Backend.CUDA, 0);
+    Settings all = TestSettings.onGpus(1, 3, 0, 4);
+    long before = CudaBench.freeBytes(device);
+    STUB.getFunction("stub_cuda_refuse").invokeVoid(new Object[] {order});
+    try {
+      assertThatThrownBy(() -> new BetweenKernels(device, all)).hasMessageContaining(failure);
+    } finally {
+      STUB.getFunction("stub_cuda_refuse").invokeVoid(new Object[] {""});
+    }
+    assertThat(CudaBench.freeBytes(device)).isEqualTo(before);
   }
 
   @Test
