@@ -28,9 +28,16 @@ final class MemberProcess implements AutoCloseable {
   private final Process process;
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
 
-  /** Starts a JVM on this one's class path. */
   MemberProcess(int rank, Settings settings, Path barrier) throws IOException {
     this.rank = rank;
+    process = starting(rank, settings, barrier).start();
+    Thread reader = new Thread(this::readAll, "bench-rank-" + rank);
+    reader.setDaemon(true);
+    reader.start();
+  }
+
+  /** Prepares the start of a JVM on this one's class path. */
+  static ProcessBuilder starting(int rank, Settings settings, Path barrier) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     for (String option : ManagementFactory.getRuntimeMXBean().getInputArguments()) {
@@ -51,10 +58,7 @@ final class MemberProcess implements AutoCloseable {
     command.addAll(settings.arguments());
     ProcessBuilder builder = AnswerPipe.starting(command);
     NoMulticast.in(builder);
-    process = builder.start();
-    Thread reader = new Thread(this::readAll, "bench-rank-" + rank);
-    reader.setDaemon(true);
-    reader.start();
+    return builder;
   }
 
   private void readAll() {

@@ -206,20 +206,21 @@ public final class ProgramRun {
   }
 
   /** Whether python3 has PyTorch with CUDA. Checked only once, because it takes seconds. */
-  private static final class PythonTorch {
+  static final class PythonTorch {
     private static final int LIMIT_SECONDS = 60;
-    static final String PROBLEM = problem();
+    static final String PROBLEM = problem(PYTHON);
 
     private PythonTorch() {}
 
-    private static String problem() {
+    static String problem(String python) {
       try {
-        Process process =
+        ProcessBuilder builder =
             new ProcessBuilder(
-                    "python3", "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())")
+                    python, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())")
                 .redirectOutput(Redirect.DISCARD)
-                .redirectError(Redirect.DISCARD)
-                .start();
+                .redirectError(Redirect.DISCARD);
+        NoMulticast.in(builder);
+        Process process = builder.start();
         boolean ended = process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS);
         process.destroyForcibly();
         return ended && process.exitValue() == 0 ? "" : "python3 has no PyTorch with CUDA here";

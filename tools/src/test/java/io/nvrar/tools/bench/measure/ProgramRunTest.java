@@ -153,4 +153,19 @@ class ProgramRunTest {
             line -> assertThat(line).endsWith("is left out: RuntimeError: no peers"),
             line -> assertThat(line).startsWith("failed: ").endsWith(": " + error));
   }
+
+  @Test
+  void pythonIsAskedForPytorchWithoutNvlinkMulticast(@TempDir Path directory) throws Exception {
+    Path python =
+        Files.writeString(
+            directory.resolve("python3"),
+            """
+            #!/bin/sh
+            test "$NCCL_NVLS_ENABLE$TORCH_SYMM_MEM_DISABLE_MULTICAST$NVSHMEM_DISABLE_NVLS" = 011
+            """,
+            UTF_8);
+    Files.setPosixFilePermissions(python, PosixFilePermissions.fromString("rwx------"));
+    assertThat(ProgramRun.PythonTorch.problem(python.toString())).isEmpty();
+    assertThat(ProgramRun.PythonTorch.problem("false")).contains("has no PyTorch");
+  }
 }
