@@ -150,8 +150,10 @@ typedef struct nvrar_config {
                            0: what this group needs */
   uint64_t join_timeout_ns;     /* how long nvrar_connect waits for other ranks, which it does if it initialises NVSHMEM
                                    or makes links; 0: timeout_ns */
-  uint32_t programmatic_launch; /* 1: calls are enqueued with programmatic dependent launch, so that a call begins while
-                                   the kernel before it ends. The caller's own kernels on these streams that are
+  uint32_t programmatic_launch; /* 1: calls are enqueued with programmatic dependent launch, so that a call's kernel
+                                   starts while the kernel before it ends; in exclusive groups it may start, and wait,
+                                   as soon as the call before it has started, and holds room on the device meanwhile,
+                                   as a caller's own kernel does. The caller's own kernels on these streams that are
                                    launched so must wait for the kernel before them (griddepcontrol.wait) before they
                                    end and before they touch memory. Needs compute capability 9.0 */
   uint32_t reserved;            /* 0 */

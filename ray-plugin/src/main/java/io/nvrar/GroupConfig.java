@@ -175,7 +175,7 @@ public final class GroupConfig {
    * then have more blocks than a GPU holds at once, which is faster from 1 MB, and {@link
    * #concurrentGroups} does not matter. If calls of another group do run meanwhile, both groups can
    * deadlock until {@link #timeout}; groups that were split from this one are other groups, too.
-   * Calls on one stream never run at the same time. The CPU backend ignores it.
+   * Calls on one stream never work at the same time. The CPU backend ignores it.
    */
   public boolean exclusive() {
     return exclusive;
@@ -183,8 +183,10 @@ public final class GroupConfig {
 
   /**
    * Whether calls are enqueued with programmatic dependent launch: a call's kernel starts while the
-   * kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us. It
-   * needs GPUs of compute capability 9.0 or newer. By setting it the caller declares that every
+   * kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us. In an
+   * {@link #exclusive} group it may start, and wait, as soon as the call before it has started; it
+   * holds room on the GPU meanwhile, as a programmatic kernel of the caller's behind a call does.
+   * It needs GPUs of compute capability 9.0 or newer. By setting it the caller declares that every
    * kernel of its own that is launched with programmatic dependent launch on a stream with calls of
    * this group executes {@code griddepcontrol.wait} before it touches memory that others use, and
    * before it ends; kernels that are launched normally need nothing. The CPU backend ignores it.
