@@ -57,6 +57,8 @@ extern "C" {
 #define NVRAR_MAX_WORLD_SIZE (NVRAR_MAX_NODES * NVRAR_MAX_RANKS_PER_NODE)
 /* The largest number of rules in a tuning table. */
 #define NVRAR_MAX_TUNING_RULES 128
+/* The longest row of a fused all-reduce, in elements. */
+#define NVRAR_MAX_HIDDEN 16384
 /* The number of calls that a rank's flight record keeps. */
 #define NVRAR_FLIGHT_RECORDS 1024
 
@@ -209,6 +211,8 @@ typedef struct nvrar_call {
   uint64_t group_sequence; /* number of the last collective that this rank has begun, also if this call is a transfer */
   uint64_t begin_ns; /* CLOCK_MONOTONIC of the host; 0: unknown, because this machine's counter has no constant rate */
   uint64_t end_ns;   /* 0 while running */
+  int32_t fusion;    /* NVRAR_FUSION_* of a fused all-reduce; else 0 */
+  uint32_t hidden;   /* elements of a row of a fused all-reduce; else 0 */
 } nvrar_call;
 
 /* One send or recv of a batch. */
@@ -333,6 +337,52 @@ NVRAR_API nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_
 /* recv[i] = send[i] of rank root; send is read on the root only and may be 0 elsewhere. */
 NVRAR_API nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count,
                                        int32_t data_type, int32_t root, uint64_t stream);
+
+/*
+ * What an all-reduce of rows does with its sums before it stores them. x is the sum over ranks (NVRAR_SUM), rounded to
+ * the data type; r, w and y are the elements of residual, weight and output; everything is computed in float32, and
+ * each element that is stored is rounded once to the data type. A NaN result is the same as in a reduction.
+ *
+ * Sums of squares. The order of their additions is a function of hidden and of the data type alone. Let a word be four
+ * bytes of a row of h: its square is low * low + high * high of its two 16-bit elements, or the square of its float32.
+ * The row is divided into parts of 32 words, the last of which is filled with zeros; a part's sum combines adjacent
+ * words as a balanced binary tree. `squares` receives these sums, ceil(hidden * element size / 128) for each row. For
+ * RMS_NORM, four adjacent parts make a run, (p0 + p1) + (p2 + p3), where absent parts are 0; lane i of 32 adds the runs
+ * i, i + 32, i + 64, ... in this order, and the lanes are combined as a balanced binary tree. No multiplication and
+ * addition are contracted. s is 1 / sqrt(sum / hidden + eps), each operation correctly rounded.
+ */
+enum {
+  NVRAR_FUSION_RESIDUAL = 1, /* y = x + r */
+  NVRAR_FUSION_BIAS = 2,     /* y = x + w; weight is the bias */
+  NVRAR_FUSION_RMS_NORM = 3, /* h = x + r, stored in residual_out; y = (h * s) * w with the stored h */
+  NVRAR_FUSION_RMS_FOLD = 4  /* h = x + r, stored in residual_out; y = h * w with the stored h; squares: a consumer
+                                scales what it computes of y, for each row, by s */
+};
+
+/* rows x hidden elements, row after row, in input, residual, residual_out and output; hidden elements in weight. Fields
+ * that the form does not use are 0. */
+typedef struct nvrar_fused_all_reduce {
+  uint32_t size;         /* sizeof(nvrar_fused_all_reduce) */
+  int32_t form;          /* NVRAR_FUSION_* */
+  int32_t data_type;     /* NVRAR_BFLOAT16, NVRAR_FLOAT16 or NVRAR_FLOAT32, of all but squares */
+  int32_t algorithm;     /* NVRAR_ALGORITHM_* */
+  uint32_t rows;         /* 0: a call without data, as any with count 0 */
+  uint32_t hidden;       /* a multiple of 8, at most NVRAR_MAX_HIDDEN */
+  float eps;             /* of RMS_NORM: at least 0 and finite */
+  uint32_t reserved;     /* 0 */
+  uint64_t input;        /* what is summed over ranks */
+  uint64_t residual;     /* all but BIAS */
+  uint64_t weight;       /* all but RESIDUAL */
+  uint64_t residual_out; /* RMS_NORM and RMS_FOLD */
+  uint64_t output;
+  uint64_t squares; /* RMS_FOLD: float32 */
+} nvrar_fused_all_reduce;
+
+/* All addresses are multiples of 16. output and residual_out may each be at the address of input or residual; any other
+ * overlap with what the call writes is NVRAR_INVALID_ARGUMENT. All ranks must pass the same form, type, rows, hidden,
+ * eps and algorithm, as in nvrar_all_reduce; they need not pass the same residual and weight, but the results are the
+ * same on all ranks, bit for bit, only if they do. A GPU group needs all of its ranks in one node. */
+NVRAR_API nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_reduce* call, uint64_t stream);
 
 /* Completes when every rank has entered. */
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
