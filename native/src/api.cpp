@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "call/fusion.h"
 #include "common/abi_struct.h"
 #include "common/error.h"
 #include "communicator.h"
@@ -158,6 +159,16 @@ nvrar_status nvrar_all_gather(nvrar_comm* comm, uint64_t send, uint64_t recv, ui
 nvrar_status nvrar_broadcast(nvrar_comm* comm, uint64_t send, uint64_t recv, uint64_t count, int32_t data_type,
                              int32_t root, uint64_t stream) {
   return run(comm, {NVRAR_BROADCAST, send, recv, count, data_type, nvrar::kNoOp, root}, stream);
+}
+
+nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_reduce* call, uint64_t stream) {
+  return guarded([&] {
+    require(comm, "comm");
+    require(call, "call");
+    const auto taken = nvrar::take_struct<nvrar_fused_all_reduce>(call, "call");
+    const nvrar::Fusion fusion = nvrar::fusion_of(taken);
+    comm->communicator->run(nvrar::fused_call(taken, fusion), stream);
+  });
 }
 
 nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream) {

@@ -7,6 +7,7 @@
 
 #include "backend/descriptor.h"
 #include "call/batch.h"
+#include "call/fusion.h"
 #include "call/plan.h"
 #include "common/error.h"
 #include "common/hash.h"
@@ -124,6 +125,10 @@ nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noex
   record.root = call.root;
   record.algorithm = plan.choice;
   record.launches = plan.launches;
+  if (call.fusion != nullptr) {
+    record.fusion = call.fusion->form;
+    record.hidden = call.fusion->hidden;
+  }
   return record;
 }
 

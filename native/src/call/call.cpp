@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "call/fusion.h"
 #include "common/error.h"
 
 namespace nvrar {
@@ -108,6 +109,12 @@ std::string describe_plan(const nvrar_call& call) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
+// "bfloat16[4 x 8192]": rows of a fused all-reduce.
+std::string describe_rows(const nvrar_call& call) {
+  return name_or_code(element_type(call.data_type).name, "type", call.data_type) + "[" +
+         std::to_string(call.count / call.hidden) + " x " + std::to_string(call.hidden) + "]";
+}
+
 void check_algorithm(int32_t algorithm, const protocol::Topology& topology) {
   if (algorithm != NVRAR_ALGORITHM_AUTO && algorithm_name(algorithm) == nullptr) {
     invalid("there is no algorithm " + std::to_string(algorithm));
@@ -150,6 +157,7 @@ Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uin
 void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology) {
   if (call.collective == NVRAR_BARRIER) return;
   check_codes(call, topology);
+  if (call.fusion != nullptr) return check_fusion(call);
   if (call.count == 0) return;
 
   const uint32_t size = element_bytes(call.data_type);
@@ -182,8 +190,9 @@ std::string describe(const nvrar_call& call) {
   std::string text = name_or_code(collective_name(call.collective), "collective", call.collective);
   text += " #" + std::to_string(call.sequence);
   if (call.collective == NVRAR_BARRIER) return text;
-  text += " " + describe_elements(call.data_type, call.count);
+  text += " " + (call.hidden != 0 ? describe_rows(call) : describe_elements(call.data_type, call.count));
   if (reduces(call.collective)) text += " " + name_or_code(op_name(call.op), "op", call.op);
+  if (call.fusion != 0) text += describe_form(call.fusion);
   if (call.collective == NVRAR_BROADCAST) text += " from root " + std::to_string(call.root);
   if (call.collective == NVRAR_REDUCE) text += " to root " + std::to_string(call.root);
   if (call.collective == NVRAR_SEND) text += " to rank " + std::to_string(call.root);

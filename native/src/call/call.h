@@ -15,6 +15,8 @@ constexpr int32_t kNoOp = -1;
 constexpr int32_t kNoRoot = -1;
 constexpr int32_t kNoType = -1;
 
+struct Fusion;
+
 struct Call {
   int32_t collective = 0;
   uint64_t send = 0;
@@ -24,6 +26,7 @@ struct Call {
   int32_t op = kNoOp;
   int32_t root = kNoRoot;
   int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // the caller's choice
+  const Fusion* fusion = nullptr;            // of a fused all-reduce
 };
 
 // "float32[1024]"

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "call/call.h"
+#include "call/fusion.h"
 #include "call/plan.h"
 #include "protocol/call_header.h"
+#include "protocol/element.h"
 
 namespace nvrar {
 
@@ -24,9 +26,7 @@ class Launches {
         launch_{.layout = layout,
                 .rank = rank,
                 .epoch = 0,
-                .header_hash = protocol::header_hash({sequence, call.collective, call.data_type, call.op, call.root,
-                                                      call.count, static_cast<uint32_t>(plan.algorithm),
-                                                      plan.packet_kind, plan.elements_per_launch}),
+                .header_hash = protocol::header_hash(signature_of(call, plan, sequence)),
                 .root = static_cast<uint32_t>(call.root),
                 .send = nullptr,
                 .recv = nullptr,
@@ -47,6 +47,24 @@ class Launches {
   }
 
  private:
+  static protocol::CallSignature signature_of(const Call& call, const Plan& plan, uint64_t sequence) noexcept {
+    protocol::CallSignature signature{.sequence = sequence,
+                                      .collective = call.collective,
+                                      .data_type = call.data_type,
+                                      .op = call.op,
+                                      .root = call.root,
+                                      .count = call.count,
+                                      .algorithm = static_cast<uint32_t>(plan.algorithm),
+                                      .packet_kind = plan.packet_kind,
+                                      .elements_per_launch = plan.elements_per_launch};
+    if (call.fusion != nullptr) {
+      signature.fusion = call.fusion->form;
+      signature.hidden = call.fusion->hidden;
+      signature.eps_bits = protocol::float_bits(call.fusion->eps);
+    }
+    return signature;
+  }
+
   const uint64_t send_;
   const uint64_t recv_;
   const uint64_t count_;

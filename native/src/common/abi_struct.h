@@ -34,14 +34,23 @@ template <>
 inline constexpr uint32_t kFirstBytes<nvrar_failure> = 32;
 template <>
 inline constexpr uint32_t kFirstBytes<nvrar_link> = 136;
+template <>
+inline constexpr uint32_t kFirstBytes<nvrar_fused_all_reduce> = 80;
+
+// Padding would hold what the caller had there before.
+template <class Struct>
+constexpr bool kHasNoPadding = std::has_unique_object_representations_v<Struct>;
+// A float's zeros have two representations, so here the fields are counted.
+template <>
+inline constexpr bool kHasNoPadding<nvrar_fused_all_reduce> = sizeof(nvrar_fused_all_reduce) ==
+                                                              8 * sizeof(uint32_t) + 6 * sizeof(uint64_t);
 
 // No header will ever define a larger struct, so a larger size means that the caller did not set it.
 constexpr uint32_t kMostStructBytes = 4096;
 
 template <class Struct>
 void check_struct_size(const std::string& name, uint32_t size) {
-  // Padding would hold what the caller had there before.
-  static_assert(std::has_unique_object_representations_v<Struct>);
+  static_assert(kHasNoPadding<Struct>);
   static_assert(kFirstBytes<Struct> != 0 && kFirstBytes<Struct> <= sizeof(Struct) && offsetof(Struct, size) == 0);
   if (size >= kFirstBytes<Struct> && size <= kMostStructBytes) return;
   throw Error(NVRAR_INVALID_ARGUMENT, name + ".size is " + std::to_string(size) + ", not one between " +

@@ -16,6 +16,14 @@ constexpr uint64_t rank_at(int32_t rank, int place) noexcept {
   return uint64_t{static_cast<uint16_t>(rank)} << (8 * place);
 }
 constexpr int32_t rank_of(uint64_t word, int place) noexcept { return static_cast<int16_t>(word >> (8 * place)); }
+// The form in four bits and hidden in twelve, in the last two bytes.
+constexpr uint32_t kHiddenStep = 8;  // hidden is a multiple of it
+static_assert(NVRAR_FUSION_RMS_FOLD < 1 << 4 && NVRAR_MAX_HIDDEN / kHiddenStep < 1 << 12);
+constexpr uint64_t fusion_at(int32_t form, uint32_t hidden) noexcept {
+  return (uint64_t{hidden / kHiddenStep} << 4 | (static_cast<uint32_t>(form) & 15)) << 48;
+}
+constexpr int32_t form_of(uint64_t word) noexcept { return static_cast<int32_t>(word >> 48 & 15); }
+constexpr uint32_t hidden_of(uint64_t word) noexcept { return static_cast<uint32_t>(word >> 52) * kHiddenStep; }
 
 nvrar_call empty_call() noexcept {
   nvrar_call call{};
@@ -33,7 +41,7 @@ void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noe
   version_.store(whole(lap) - 1, std::memory_order_relaxed);
   transfers_.store(call.transfers, std::memory_order_release);
   what_.store(byte_at(call.collective, 0) | byte_at(call.data_type, 1) | byte_at(call.op, 2) |
-                  byte_at(call.algorithm, 3) | rank_at(call.root, 4),
+                  byte_at(call.algorithm, 3) | rank_at(call.root, 4) | fusion_at(call.fusion, call.hidden),
               std::memory_order_release);
   sequence_.store(call.sequence, std::memory_order_release);
   count_.store(call.count, std::memory_order_release);
@@ -60,6 +68,8 @@ bool FlightEntry::read(const TickClock::Look& look, uint64_t lap, nvrar_call* ca
   call->op = byte_of(what, 2);
   call->algorithm = byte_of(what, 3);
   call->root = rank_of(what, 4);
+  call->fusion = form_of(what);
+  call->hidden = hidden_of(what);
   call->state = static_cast<int32_t>(end & kStateMask);
   call->begin_ns = look.to_ns(begin);
   const bool ended = call->state != NVRAR_CALL_RUNNING && call->state != NVRAR_CALL_QUEUED;

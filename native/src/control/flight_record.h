@@ -34,7 +34,7 @@ class alignas(64) FlightEntry {
 
   std::atomic<uint32_t> version_{0};  // odd while it is being written
   std::atomic<uint32_t> transfers_{0};
-  std::atomic<uint64_t> what_{0};  // collective, type, op, algorithm: a byte each; root: two
+  std::atomic<uint64_t> what_{0};  // collective, type, op, algorithm: a byte each; root: two; form and hidden: two
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> count_{0};
   std::atomic<uint64_t> launches_{0};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/member.h"
+#include "common/error.h"
 #include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
 #include "cpu/remote_ranks.h"
@@ -38,6 +39,7 @@ class CpuMember final : public Member {
 
   // Its launches have one shape, that of the calling thread.
   Plan plan(const Call& call, const TuningTable& tuning) const override {
+    if (call.fusion != nullptr) throw Error(NVRAR_UNAVAILABLE, "the CPU backend has no fused all-reduces yet");
     return make_plan(call, layout_, tuning, linked_ ? kLinkedPlanLimits : kCpuPlanLimits);
   }
   void describe(Descriptor* descriptor) const override;

@@ -23,6 +23,10 @@ struct CallSignature {
   uint32_t algorithm;
   PacketKind packet_kind;
   uint64_t elements_per_launch;
+  // Of a fused all-reduce, else 0.
+  int32_t fusion = 0;
+  uint32_t hidden = 0;
+  uint32_t eps_bits = 0;
 };
 
 NVRAR_HD uint32_t hash_step(uint32_t hash, uint32_t word) {  // murmur3's block step
@@ -49,6 +53,11 @@ NVRAR_HD uint32_t header_hash(const CallSignature& call) {
   hash = hash_step(hash, static_cast<uint32_t>(call.packet_kind));
   hash = hash_step(hash, static_cast<uint32_t>(call.elements_per_launch));
   hash = hash_step(hash, static_cast<uint32_t>(call.elements_per_launch >> 32));
+  if (call.fusion != 0) {
+    hash = hash_step(hash, static_cast<uint32_t>(call.fusion));
+    hash = hash_step(hash, call.hidden);
+    hash = hash_step(hash, call.eps_bits);
+  }
   hash ^= hash >> 16;
   hash *= 0x85EBCA6Bu;
   hash ^= hash >> 13;

@@ -2,6 +2,7 @@
 // Port: one thread without waiting. It is compiled and never run.
 #include "protocol/doubling.h"
 #include "protocol/element.h"
+#include "protocol/fusion.h"
 #include "protocol/hierarchical.h"
 #include "protocol/one_shot.h"
 #include "protocol/point_to_point.h"

@@ -242,6 +242,7 @@ const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const
 }
 
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
+  if (call.fusion != nullptr) throw Error(NVRAR_UNAVAILABLE, "the CUDA backend has no fused all-reduces yet");
   const PlanLimits& limits = limits_of(device_->compute_capability());
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
