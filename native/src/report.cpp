@@ -74,6 +74,13 @@ std::string call_of(const control::Poison& poison, const std::vector<RankActivit
   return "call #" + std::to_string(poison.sequence);
 }
 
+// No record has the eps of a call, so calls that look alike differ in that.
+bool differ_in_eps(const std::vector<RankActivity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankActivity& rank) {
+    return rank.known && rank.call.fusion == NVRAR_FUSION_RMS_NORM && describe(rank.call) == describe(ranks[0].call);
+  });
+}
+
 std::string seconds(uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(ns) * 1e-9);
@@ -126,7 +133,8 @@ std::string describe_failure(const control::Poison& poison, uint32_t own, const 
         return "launches of the group overlapped on " + origin + in_call +
                ": its calls need one order, by one stream or by events between streams";
       }
-      return "the calls of the ranks differ: " + describe_activities(ranks);
+      return "the calls of the ranks differ: " + describe_activities(ranks) +
+             (differ_in_eps(ranks) ? ", which differ in eps" : "");
     case NVRAR_TIMEOUT:
       if (here) {
         return (running.empty() ? "a call" : running) + " timed out after " + seconds(waited_ns) + " without " +

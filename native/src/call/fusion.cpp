@@ -8,7 +8,8 @@
 namespace nvrar {
 namespace {
 
-constexpr uint32_t kHiddenStep = 8;  // so that a row of any type consists of whole packets
+using protocol::kHiddenStep;
+
 constexpr uint32_t kAlignment = 16;
 
 struct Form {

@@ -36,6 +36,8 @@ class Launches {
                 .partial_parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts} {}
 
   uint64_t count() const noexcept { return count_; }
+  // Instead of at the call's recv.
+  void receive_at(uint8_t* recv) noexcept { recv_ = reinterpret_cast<uint64_t>(recv); }
   // The launch of that index, until the next call. It lacks the epoch, which whoever runs the launch sets.
   protocol::Launch& at(uint64_t index) noexcept {
     const uint64_t first = index * bytes_per_launch_;
@@ -66,7 +68,7 @@ class Launches {
   }
 
   const uint64_t send_;
-  const uint64_t recv_;
+  uint64_t recv_;
   const uint64_t count_;
   const uint64_t bytes_;             // of the call
   const uint64_t bytes_per_launch_;  // of all launches but the last

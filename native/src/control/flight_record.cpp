@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "protocol/fusion.h"
+
 namespace nvrar::control {
 namespace {
+
+using protocol::kHiddenStep;
 
 constexpr int kTries = 1000;
 
@@ -17,7 +21,6 @@ constexpr uint64_t rank_at(int32_t rank, int place) noexcept {
 }
 constexpr int32_t rank_of(uint64_t word, int place) noexcept { return static_cast<int16_t>(word >> (8 * place)); }
 // The form in four bits and hidden in twelve, in the last two bytes.
-constexpr uint32_t kHiddenStep = 8;  // hidden is a multiple of it
 static_assert(NVRAR_FUSION_RMS_FOLD < 1 << 4 && NVRAR_MAX_HIDDEN / kHiddenStep < 1 << 12);
 constexpr uint64_t fusion_at(int32_t form, uint32_t hidden) noexcept {
   return (uint64_t{hidden / kHiddenStep} << 4 | (static_cast<uint32_t>(form) & 15)) << 48;

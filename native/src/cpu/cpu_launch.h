@@ -1,5 +1,5 @@
-// Runs the steps of protocol/ on the CPU's port. Only cpu_launch.cpp and reduction.cpp are compiled for AVX, which
-// every CPU that this backend runs on has (nvrar_probe checks it before any of this code runs).
+// Runs the steps of protocol/ on the CPU's port. Only cpu_launch.cpp, fused_rows.cpp and reduction.cpp are
+// compiled for AVX, which every CPU that this backend runs on has (nvrar_probe checks it before any of this code runs).
 #ifndef NVRAR_CPU_CPU_LAUNCH_H
 #define NVRAR_CPU_CPU_LAUNCH_H
 

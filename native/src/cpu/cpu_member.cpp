@@ -8,6 +8,7 @@
 #include "common/watched.h"
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
+#include "cpu/fused_rows.h"
 #include "cpu/reach.h"
 
 namespace nvrar::cpu {
@@ -132,7 +133,19 @@ void CpuMember::update_remote(bool wait) noexcept {
   if (linked_) remote_->learn(wait);
 }
 
-bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t /*stream*/) noexcept {
+uint8_t* CpuMember::room_for_sums(uint64_t bytes) {
+  if (bytes > sums_bytes_) {
+    sums_.reset();
+    sums_bytes_ = 0;
+    sums_ = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+    sums_bytes_ = bytes;
+  }
+  return sums_.get();
+}
+
+bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t /*stream*/) {
+  const bool fused = call.fusion != nullptr;
+  uint8_t* const sums = fused ? room_for_sums(call.count * element_bytes(call.data_type)) : nullptr;
   const FloatControl same_on_all_ranks;
   const CallOfLinks taking(links());
   control::FlightRecord& flight = segments_->own().flight;
@@ -141,6 +154,7 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
   const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
   CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links(), &notes_);
   Launches launches(call, plan, layout_, rank(), sequence);
+  if (fused) launches.receive_at(sums);
   for (uint64_t i = 0; i < launches.count(); ++i) {
     // A call that never waits must detect an abort, too.
     if (segments_->own().poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
@@ -160,6 +174,7 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
       return false;
     }
   }
+  if (fused) fuse_rows(*call.fusion, call.data_type, sums, reinterpret_cast<uint8_t*>(call.recv));
   flight.end(number, NVRAR_CALL_DONE);
   return true;
 }

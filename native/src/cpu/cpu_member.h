@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backend/member.h"
-#include "common/error.h"
 #include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
 #include "cpu/remote_ranks.h"
@@ -39,12 +38,12 @@ class CpuMember final : public Member {
 
   // Its launches have one shape, that of the calling thread.
   Plan plan(const Call& call, const TuningTable& tuning) const override {
-    if (call.fusion != nullptr) throw Error(NVRAR_UNAVAILABLE, "the CPU backend has no fused all-reduces yet");
     return make_plan(call, layout_, tuning, linked_ ? kLinkedPlanLimits : kCpuPlanLimits);
   }
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
-  bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) noexcept override;
+  // If it throws std::bad_alloc, nothing was done.
+  bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
   bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                  BatchResult* result) override;
   void poison(const control::Poison& poison) noexcept override;
@@ -63,6 +62,7 @@ class CpuMember final : public Member {
   void map(const std::vector<Descriptor>& descriptors);
   void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
+  uint8_t* room_for_sums(uint64_t bytes);
   control::Poison failure_of(const CpuPort& port, uint64_t sequence) noexcept;
   RankSet ranks_not_entered(uint64_t sequence) const noexcept;
   RankSet really_missing(const RankSet& late) const noexcept;
@@ -81,6 +81,8 @@ class CpuMember final : public Member {
   std::atomic<bool> linked_{false};      // whether there are remote ranks
   Waiter waiter_;
   PointToPoint point_to_point_;
+  std::unique_ptr<uint8_t[]> sums_;  // where a fused all-reduce sums its rows: any of its buffers may still be read
+  uint64_t sums_bytes_ = 0;
 };
 
 }  // namespace nvrar::cpu

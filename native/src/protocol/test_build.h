@@ -38,6 +38,7 @@ enum class Defect : uint32_t {
   kDroppedRest,       // 15: the last packet is not stored if it is not full
   kIgnoredCredit,     // 16: a sender overwrites packets that were not read yet
   kKeptRun,           // 17: a run is used where it was received although the link has gone on
+  kDistantSums,       // 18: sums are combined with distant ones, not with adjacent ones
 };
 
 // The moment before a packet is sent into the slot, before a wait for a packet in it, or before it is emptied.

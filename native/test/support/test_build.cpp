@@ -41,6 +41,7 @@ constexpr Named kDefects[] = {
     {"dropped_rest", Defect::kDroppedRest},
     {"ignored_credit", Defect::kIgnoredCredit},
     {"kept_run", Defect::kKeptRun},
+    {"distant_sums", Defect::kDistantSums},
 };
 
 TestBuild from_environment() {

@@ -214,7 +214,7 @@ TEST(Tuning, RulesThatNoCallCanMeanAreRefused) {
 
 TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {
   const CallSignature call{41, NVRAR_ALL_REDUCE, NVRAR_FLOAT32, NVRAR_SUM, -1, 1000, 1, PacketKind::kEpoch, 4096};
-  std::vector<CallSignature> others(12, call);
+  std::vector<CallSignature> others(16, call);
   others[0].collective = NVRAR_ALL_GATHER;
   others[1].data_type = NVRAR_INT32;
   others[2].op = NVRAR_MAX;
@@ -227,6 +227,13 @@ TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {
   others[9].sequence = 42;
   others[10].sequence = 41 + (uint64_t{1} << 32);
   others[11].packet_kind = PacketKind::kMarked;
+  for (size_t fused = 12; fused < 16; ++fused) {
+    others[fused].fusion = NVRAR_FUSION_RMS_NORM;
+    others[fused].hidden = 8;
+  }
+  others[13].fusion = NVRAR_FUSION_RMS_FOLD;
+  others[14].hidden = 16;
+  others[15].eps_bits = 1;
   std::set<uint32_t> hashes{protocol::header_hash(call)};
   for (const CallSignature& other : others) hashes.insert(protocol::header_hash(other));
   EXPECT_EQ(hashes.size(), others.size() + 1);
