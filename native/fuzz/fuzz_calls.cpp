@@ -1,13 +1,16 @@
-// Fuzzes the arguments of collectives and batches: a call that passes the checks accesses only memory that the caller
-// passed, and its plan stays within the rings.
+// Fuzzes the arguments of collectives, of fused all-reduces and of batches: a call that passes the checks accesses only
+// memory that the caller passed, and its plan stays within the rings.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "call/batch.h"
 #include "call/call.h"
+#include "call/fusion.h"
 #include "call/plan.h"
 #include "common/error.h"
 #include "property.h"
@@ -110,6 +113,72 @@ void try_call(FuzzedDataProvider& input) {
   if (call.count != 0) require_plan(call, layout, TuningTable());
 }
 
+// The buffers of a fused all-reduce; the first three are read, the others written.
+constexpr uint64_t nvrar_fused_all_reduce::*kBuffers[] = {
+    &nvrar_fused_all_reduce::input,  &nvrar_fused_all_reduce::residual,     &nvrar_fused_all_reduce::weight,
+    &nvrar_fused_all_reduce::output, &nvrar_fused_all_reduce::residual_out, &nvrar_fused_all_reduce::squares};
+constexpr size_t kFirstWritten = 3;
+
+// 0: the form does not use it.
+Wide bytes_of(const nvrar_fused_all_reduce& call, uint64_t nvrar_fused_all_reduce::*buffer) {
+  const bool norm = call.form == NVRAR_FUSION_RMS_NORM || call.form == NVRAR_FUSION_RMS_FOLD;
+  const Wide row = Wide{call.hidden} * element_bytes(call.data_type);
+  if (buffer == &nvrar_fused_all_reduce::residual) return call.form == NVRAR_FUSION_BIAS ? 0 : row * call.rows;
+  if (buffer == &nvrar_fused_all_reduce::weight) return call.form == NVRAR_FUSION_RESIDUAL ? 0 : row;
+  if (buffer == &nvrar_fused_all_reduce::residual_out) return norm ? row * call.rows : 0;
+  if (buffer == &nvrar_fused_all_reduce::squares) {
+    return call.form == NVRAR_FUSION_RMS_FOLD ? (row + 127) / 128 * sizeof(float) * call.rows : 0;
+  }
+  return row * call.rows;
+}
+
+void require_memory(const nvrar_fused_all_reduce& call) {
+  for (size_t i = 0; i < std::size(kBuffers); ++i) {
+    const uint64_t one = call.*kBuffers[i];
+    const Wide bytes = bytes_of(call, kBuffers[i]);
+    require(bytes == 0 ? one == 0 : one != 0 && one % 16 == 0, "a buffer is there and aligned, or not used");
+    require(one + bytes < kAddresses + 1, "a buffer is memory");
+    for (size_t j = 0; i >= kFirstWritten && j < i; ++j) {
+      const uint64_t other = call.*kBuffers[j];
+      const Wide other_bytes = bytes_of(call, kBuffers[j]);
+      const bool both_rows = kBuffers[i] != &nvrar_fused_all_reduce::squares && j < kFirstWritten &&
+                             kBuffers[j] != &nvrar_fused_all_reduce::weight;
+      require(bytes == 0 || other_bytes == 0 || (both_rows && one == other) || !meet(one, bytes, other, other_bytes),
+              "what is written is at an input or overlaps nothing");
+    }
+  }
+}
+
+void try_fused(FuzzedDataProvider& input) {
+  nvrar_fused_all_reduce call{};
+  call.size = sizeof call;
+  call.form = code(input, NVRAR_FUSION_RMS_FOLD);
+  call.data_type = code(input, NVRAR_BFLOAT16);
+  call.algorithm = code(input, NVRAR_ALGORITHM_TWO_SHOT);
+  call.rows = static_cast<uint32_t>(number(input));
+  call.hidden =
+      input.ConsumeBool() ? static_cast<uint32_t>(number(input)) : input.ConsumeIntegralInRange<uint32_t>(0, 2050) * 8;
+  call.eps = input.ConsumeBool() ? input.ConsumeFloatingPoint<float>() : 0;
+  uint64_t last = 4096;
+  for (const auto buffer : kBuffers) {
+    const bool used = bytes_of(call, buffer) != 0;
+    if (used == (input.ConsumeIntegralInRange(0, 31) == 31)) continue;  // seldom what the form does not use
+    last = input.ConsumeBool() ? number(input) : last + input.ConsumeIntegralInRange<uint64_t>(0, 4096) * 16;
+    call.*buffer = last;
+  }
+  try {
+    const Fusion fusion = fusion_of(call);
+    check_call(fused_call(call, fusion), 0, {2, 2});
+  } catch (const Error& error) {
+    require(error.status() == NVRAR_INVALID_ARGUMENT, "a bad fused call is the caller's mistake");
+    require_sentence(error.what());
+    return;
+  }
+  require(call.hidden != 0 && call.hidden % 8 == 0 && call.hidden <= NVRAR_MAX_HIDDEN, "rows are as long as may be");
+  require(std::isfinite(call.eps) && call.eps >= 0, "eps is a number");
+  if (call.rows != 0) require_memory(call);
+}
+
 void try_batch(FuzzedDataProvider& input) {
   const auto world = input.ConsumeIntegralInRange<uint32_t>(1, protocol::kMaxRanks);
   const auto rank = input.ConsumeIntegralInRange<uint32_t>(0, world - 1);
@@ -155,10 +224,16 @@ void try_batch(FuzzedDataProvider& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  if (input.ConsumeBool()) {
-    nvrar::fuzz::try_call(input);
-  } else {
-    nvrar::fuzz::try_batch(input);
+  switch (input.ConsumeIntegralInRange(0, 3)) {
+    case 0:
+      nvrar::fuzz::try_batch(input);
+      break;
+    case 2:
+      nvrar::fuzz::try_fused(input);
+      break;
+    default:
+      nvrar::fuzz::try_call(input);
+      break;
   }
   return 0;
 }

@@ -411,16 +411,16 @@ const FusedCase kUsual{.form = NVRAR_FUSION_RMS_NORM,
                        .eps = kEps};
 
 // Rank 1 makes the odd call; all ranks must see it, and none may have a result.
-void expect_caught(const FusedCase& odd, const std::string& message) {
+void expect_caught(const FusedCase& usual, const FusedCase& odd, const std::string& message) {
   ThreadGroup group(3, {.ring_bytes = kSmallRingBytes, .timeout_ns = 5'000 * kMs});
   group.run([&](int rank, nvrar_comm* comm) {
-    Memory memory(rank == 1 ? odd : kUsual);
+    Memory memory(rank == 1 ? odd : usual);
     const nvrar_fused_all_reduce call = memory.call();
     EXPECT_EQ(nvrar_all_reduce_fused(comm, &call, 0), NVRAR_MISMATCH)
         << "rank " << rank << " was not told of " << describe_case(odd) << ": " << nvrar_last_error();
     EXPECT_STREQ(nvrar_last_error(), ("the calls of the ranks differ: " + message).c_str());
     EXPECT_TRUE(memory.untouched()) << "rank " << rank << " has a result where " << describe_case(odd) << " met "
-                                    << describe_case(kUsual);
+                                    << describe_case(usual);
     count_checked_call();
   });
 }
@@ -432,10 +432,13 @@ TEST(Invariant13_DifferingCallsAreCaught, InTheFormOfAFusedAllReduce) {
   const char* const names[] = {" + residual", " + bias", "", " + residual + RMS fold"};
   for (const int32_t form : kForms) {
     if (form == kUsual.form) continue;
-    FusedCase odd = kUsual;
+    FusedCase usual = kUsual;
+    usual.eps = 0;  // so that only the form differs
+    FusedCase odd = usual;
     odd.form = form;
     expect_caught(
-        odd, std::string("rank 1 is in allReduce #1 float32[4 x 64] SUM") + names[form - 1] + " (one-shot)" + kOthers);
+        usual, odd,
+        std::string("rank 1 is in allReduce #1 float32[4 x 64] SUM") + names[form - 1] + " (one-shot)" + kOthers);
   }
 }
 
@@ -445,26 +448,30 @@ TEST(Invariant13_DifferingCallsAreCaught, InTheShapeTypeAndAlgorithmOfAFusedAllR
   odd.rows = 8;
   odd.hidden = 32;  // as many elements
   expect_caught(
-      odd, std::string("rank 1 is in allReduce #1 float32[8 x 32] SUM + residual + RMS norm (one-shot)") + kOthers);
+      kUsual, odd,
+      std::string("rank 1 is in allReduce #1 float32[8 x 32] SUM + residual + RMS norm (one-shot)") + kOthers);
   odd = kUsual;
   odd.rows = 5;
   expect_caught(
-      odd, std::string("rank 1 is in allReduce #1 float32[5 x 64] SUM + residual + RMS norm (one-shot)") + kOthers);
+      kUsual, odd,
+      std::string("rank 1 is in allReduce #1 float32[5 x 64] SUM + residual + RMS norm (one-shot)") + kOthers);
   odd = kUsual;
   odd.data_type = NVRAR_BFLOAT16;
   expect_caught(
-      odd, std::string("rank 1 is in allReduce #1 bfloat16[4 x 64] SUM + residual + RMS norm (one-shot)") + kOthers);
+      kUsual, odd,
+      std::string("rank 1 is in allReduce #1 bfloat16[4 x 64] SUM + residual + RMS norm (one-shot)") + kOthers);
   odd = kUsual;
   odd.algorithm = NVRAR_ALGORITHM_TWO_SHOT;
   expect_caught(
-      odd, std::string("rank 1 is in allReduce #1 float32[4 x 64] SUM + residual + RMS norm (two-shot)") + kOthers);
+      kUsual, odd,
+      std::string("rank 1 is in allReduce #1 float32[4 x 64] SUM + residual + RMS norm (two-shot)") + kOthers);
 }
 
 TEST(Invariant13_DifferingCallsAreCaught, InTheEpsOfAFusedAllReduce) {
   if (on_gpu()) GTEST_SKIP() << "its message names no call";
   FusedCase odd = kUsual;
   odd.eps = std::nextafter(kEps, 1.0f);
-  expect_caught(odd,
+  expect_caught(kUsual, odd,
                 "ranks 0, 1, 2 are in allReduce #1 float32[4 x 64] SUM + residual + RMS norm (one-shot), which differ "
                 "in eps");
 }
