@@ -45,6 +45,7 @@ struct Descriptor {
   uint32_t places_per_multiprocessor;  // cuda/launch/places.h
   uint32_t concurrent_groups;
   uint32_t exclusive;
+  uint32_t most_in_cluster;  // cuda/launch/device.h
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
   control::HostKey host;
@@ -52,7 +53,7 @@ struct Descriptor {
   link::LinkAddress link;
   int32_t links;           // NVRAR_LINKS_*
   uint32_t link_security;  // NVRAR_LINK_*
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 428];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 436];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -6,6 +6,7 @@
 #include "call/algorithm.h"
 #include "call/call.h"
 #include "call/launch_shape.h"
+#include "call/row_shape.h"
 #include "call/tuning.h"
 #include "protocol/ring_layout.h"
 
@@ -21,6 +22,7 @@ struct Plan {
   // of a rank's buffers may decide.
   LaunchShape shape{};
   LaunchShape last_shape{};
+  RowShape rows{};  // of a fused all-reduce on a GPU
 };
 
 // The sizes from which a backend uses another algorithm or packet kind. They are measured, and part of the build.

@@ -2,6 +2,7 @@
 #ifndef NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 #define NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 
+#include "cuda/kernels/fused_args.h"
 #include "cuda/kernels/transfer_args.h"
 
 namespace nvrar::test {

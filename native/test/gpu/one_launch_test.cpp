@@ -6,8 +6,10 @@
 
 #include <iterator>
 #include <memory>
+#include <tuple>
 
 #include "support/collective_case.h"
+#include "support/fused_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
 #include "support/test_kernels.h"
@@ -21,6 +23,7 @@ constexpr uint64_t kCounts[] = {1, 7, 33, 64, 257, 1000, 2048, 3001};
 constexpr int32_t kMoves[] = {NVRAR_ALL_GATHER, NVRAR_ALL_TO_ALL, NVRAR_BROADCAST};
 constexpr int32_t kSums[] = {NVRAR_REDUCE, NVRAR_REDUCE_SCATTER};
 constexpr uint64_t kLargeElements = 70'000;
+constexpr uint64_t kFusedRingBytes = 256 << 10;  // a row of 8192 floats of 8 ranks
 
 class AllRanksInOneLaunch : public ::testing::TestWithParam<TestTopology> {
  protected:
@@ -122,6 +125,30 @@ TEST_P(AllRanksInOneLaunch, LargeMovesAreExact) {
       }
     }
   });
+}
+
+TEST_P(AllRanksInOneLaunch, FusedAllReducesAreExact) {
+  const auto [world, ranks_per_node] = GetParam();
+  if (ranks_per_node != 0) GTEST_SKIP() << "fused calls on GPUs are for groups in one node";
+  ThreadGroup group(world, {.ring_bytes = kFusedRingBytes});
+  const OneLaunch one_launch;
+  uint64_t turn = 0;
+  for (int32_t type : kFusedTypes) {
+    for (const uint32_t hidden : {24u, 1000u, 8192u}) {
+      const FusedData data(type, world, 0, 3 * hidden, hidden);
+      for (int32_t form : kForms) {
+        FusedCase c{.form = form, .data_type = type, .rows = 3, .hidden = hidden, .eps = 1e-5f};
+        const FusedResult expected = fused_reference(c, data);
+        const auto targets = places(form);
+        std::tie(c.output, c.residual_out) = targets[++turn % targets.size()];
+        for (int32_t way : algorithms(world, 0)) {
+          c.algorithm = way;
+          group.run([&](int rank, nvrar_comm* comm) { run_case(rank, comm, c, data, expected); });
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
 }
 
 TEST_P(AllRanksInOneLaunch, TransfersAreExact) {

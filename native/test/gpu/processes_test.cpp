@@ -10,6 +10,7 @@
 
 #include "gpu/graph.h"
 #include "support/collective_case.h"
+#include "support/fused_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
 #include "support/summary.h"
@@ -96,6 +97,47 @@ TEST_P(KilledRankOnGpus, InAGraphOfManyCallsEndsTheOthersInTime) {
       if (status != NVRAR_OK) break;
       to.fetch();
       ASSERT_EQ(difference(out.data(), pool.expected(0), kBytes), "");
+      ++board->marks[rank];
+    }
+    expect_lost(rank, comm, status, last_good);
+  });
+}
+
+TEST_P(KilledRankOnGpus, InAGraphOfFusedCallsEndsTheOthersInTime) {
+  const FusedCase c{.rows = 3, .hidden = kCount, .eps = 1e-6f};
+  const FusedData data(c.data_type, world(), 0, c.rows * c.hidden, 67);
+  const FusedResult expected = fused_reference(c, data);
+  kill_one([&](int rank, nvrar_comm* comm, Board* board) {
+    std::vector<uint8_t> in(data.sums.input(rank, 0), data.sums.input(rank, 0) + c.bytes());
+    std::vector<uint8_t> residual = data.residual;
+    std::vector<uint8_t> weight = data.weight;
+    std::vector<uint8_t> h(c.bytes());
+    std::vector<uint8_t> out(c.bytes());
+    const Image from(rank, 0, in);
+    const Image addend(rank, from.end(), residual);
+    const Image scale(rank, addend.end(), weight);
+    const Image h_to(rank, scale.end(), h);
+    Image to(rank, h_to.end(), out);
+    nvrar_fused_all_reduce call = fused_call_of(c);
+    call.input = from.address();
+    call.residual = addend.address();
+    call.weight = scale.address();
+    call.residual_out = h_to.address();
+    call.output = to.address();
+    const Graph graph(rank, [&](uint64_t stream) {
+      for (int i = 0; i < kCallsOfGraph; ++i) {
+        ASSERT_EQ(nvrar_all_reduce_fused(comm, &call, stream), NVRAR_OK) << nvrar_last_error();
+      }
+    });
+    nvrar_status status = NVRAR_OK;
+    double last_good = 0;
+    while (status == NVRAR_OK) {
+      last_good = seconds_now();
+      graph.launch(stream_of(rank));
+      status = settled(rank, comm, NVRAR_OK);
+      if (status != NVRAR_OK) break;
+      to.fetch();
+      ASSERT_EQ(difference(out.data(), expected.output.data(), c.bytes()), "");
       ++board->marks[rank];
     }
     expect_lost(rank, comm, status, last_good);

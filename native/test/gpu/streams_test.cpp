@@ -13,6 +13,7 @@
 
 #include "gpu/graph.h"
 #include "support/collective_case.h"
+#include "support/fused_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
 #include "support/summary.h"
@@ -133,6 +134,68 @@ TEST(Invariant06_ProgrammaticLaunch, AGraphOfSumsThatTakeEachOthersResultsIsExac
                   std::pow(world, kSums) * static_cast<double>(1 + (i + static_cast<uint64_t>(round)) % 5);
               ASSERT_EQ(static_cast<double>(values[i]), wanted) << what << ", rank " << rank << ", element " << i;
             }
+            count_checked_call();
+          }
+        });
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// The same of layers' all-reduces, each of which normalises what the one before has given. What they must give is what
+// the same calls give one by one.
+TEST(Invariant06_ProgrammaticLaunch, AGraphOfFusedCallsThatTakeEachOthersResultsIsExact) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr int kCalls = 20;
+  for (const int world : {2, 4, 8}) {
+    for (const int32_t algorithm : {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+      for (const uint32_t rows : {1u, 5u, 40u}) {
+        const FusedCase c{.algorithm = algorithm, .rows = rows, .hidden = 4096, .eps = 1e-6f};
+        ThreadGroup group(world);
+        group.run([&](int rank, nvrar_comm* comm) {
+          std::vector<uint8_t> x(c.bytes());
+          std::vector<uint8_t> h(c.bytes());
+          std::vector<uint8_t> weight(c.row_bytes());
+          Image x_image(rank, 0, x);
+          Image h_image(rank, x_image.end(), h);
+          Image weight_image(rank, h_image.end(), weight);
+          const uint64_t stream = stream_of(rank);
+          nvrar_fused_all_reduce call = fused_call_of(c);
+          call.input = call.output = x_image.address();
+          call.residual = call.residual_out = h_image.address();
+          call.weight = weight_image.address();
+          ASSERT_EQ(settled(rank, comm, nvrar_barrier(comm, stream)), NVRAR_OK) << nvrar_last_error();
+          const Graph graph(rank, [&](uint64_t captured) {
+            for (int i = 0; i < kCalls; ++i) {
+              ASSERT_EQ(nvrar_all_reduce_fused(comm, &call, captured), NVRAR_OK) << nvrar_last_error();
+            }
+          });
+          for (uint64_t round = 0; round < 6; ++round) {
+            const FusedData data(c.data_type, world, 0, rows * c.hidden, 71 + round);
+            const auto give = [&] {
+              std::memcpy(x.data(), data.sums.input(rank, 0), x.size());
+              std::memcpy(h.data(), data.residual.data(), h.size());
+              std::memcpy(weight.data(), data.weight.data(), weight.size());
+              for (Image* image : {&x_image, &h_image, &weight_image}) image->give();
+            };
+            give();
+            for (int i = 0; i < kCalls; ++i) {
+              const nvrar_status status = nvrar_all_reduce_fused(comm, &call, stream);
+              ASSERT_EQ(settled(rank, comm, status), NVRAR_OK) << nvrar_last_error();
+            }
+            x_image.fetch();
+            h_image.fetch();
+            const std::vector<uint8_t> wanted_x = x;
+            const std::vector<uint8_t> wanted_h = h;
+            give();
+            graph.launch(stream);
+            ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+            x_image.fetch();
+            h_image.fetch();
+            const std::string what = describe_case(c) + " of " + std::to_string(world) + " ranks";
+            ASSERT_EQ(difference(x.data(), wanted_x.data(), x.size()), "") << what << ", rank " << rank;
+            ASSERT_EQ(difference(h.data(), wanted_h.data(), h.size()), "") << what << ", rank " << rank;
             count_checked_call();
           }
         });

@@ -125,6 +125,9 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
     case 38:  // bytes of the L2 cache
       *value = 4 << 20;
       break;
+    case 120:  // clusters
+      *value = 1;
+      break;
     case 41:  // unified addressing
       *value = 1;
       break;

@@ -9,7 +9,7 @@ typedef struct Module {
 
 enum { kSharedOfABlock = 32256, kOwnShared = 6152 };
 
-enum { kSharedBytes = 1, kRegisters = 4 };
+enum { kSharedBytes = 1, kRegisters = 4, kMayHaveLargeClusters = 14 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -50,6 +50,22 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* functi
   REQUIRE(lives(function, kModule), kInvalidHandle);
   REQUIRE(threads > 0 && threads <= 1024, kInvalidValue);
   *blocks = 2048 / threads;
+  return leave(kSuccess);
+}
+
+CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
+  ENTER(1);
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  REQUIRE(attribute == kMayHaveLargeClusters && value == 1, kNotSupported);
+  return leave(kSuccess);
+}
+
+// Those of 8 blocks are the largest.
+CUresult cuOccupancyMaxActiveClusters(int* clusters, Module* function, const void* config) {
+  ENTER(1);
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  const unsigned blocks = *(const unsigned*)config;
+  *clusters = blocks <= 8 ? 16 : 0;
   return leave(kSuccess);
 }
 

@@ -18,6 +18,7 @@ namespace {
 using cuda::DeviceAddress;
 using cuda::Driver;
 using cuda::Function;
+using cuda::FusedArgs;
 using cuda::KernelArgs;
 using cuda::kSuccess;
 using cuda::LaunchConfig;
@@ -163,6 +164,7 @@ Result launch(const LaunchConfig* config, Function function, void* given) {
 Result launch_kernel(const LaunchConfig* config, Function function, void** arguments, void** extra) {
   const std::string name = name_of(function);
   if (name.rfind("nvrar_", 0) != 0) return real.cuLaunchKernelEx(config, function, arguments, extra);
+  if (name.rfind("nvrar_fused_", 0) == 0) return launch<FusedArgs>(config, function, arguments[0]);
   return name == "nvrar_transfer" ? launch<TransferArgs>(config, function, arguments[0])
                                   : launch<KernelArgs>(config, function, arguments[0]);
 }

@@ -39,6 +39,7 @@ enum DeviceAttribute : int {
   kPciDeviceId = 34,
   kPciDomainId = 50,
   kRegistersOfAMultiprocessor = 82,
+  kClusterLaunch = 120,
 };
 // CUdevice_P2PAttribute
 constexpr int kNativeAtomicsSupported = 3;
@@ -48,6 +49,7 @@ enum FunctionAttribute : int {
   kSharedBytes = 1,
   kLocalBytes = 3,
   kRegisters = 4,
+  kMayHaveLargeClusters = 14,
 };
 // CUpointer_attribute
 enum PointerAttribute : int { kPointerContext = 1, kPointerMemoryType = 2, kPointerDeviceOrdinal = 9 };
@@ -66,6 +68,7 @@ constexpr int kCaptureActive = 1;
 constexpr int kCaptureRelaxed = 2;
 
 // CUlaunchAttributeID
+constexpr int kClusterDimension = 4;
 constexpr int kProgrammaticStreamSerialization = 6;
 // CUlaunchAttribute, CUlaunchConfig
 struct alignas(8) LaunchAttribute {
@@ -74,6 +77,7 @@ struct alignas(8) LaunchAttribute {
   union {
     char bytes[64];
     int value;
+    unsigned cluster[3];
   };
 };
 static_assert(sizeof(LaunchAttribute) == 72);
@@ -127,6 +131,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuModuleUnload, (Module))                                                                               \
   X(cuModuleGetFunction, (Function*, Module, const char* name))                                             \
   X(cuFuncGetAttribute, (int* value, int attribute, Function))                                              \
+  X(cuFuncSetAttribute, (Function, int attribute, int value))                                               \
+  X(cuOccupancyMaxActiveClusters, (int* clusters, Function, const LaunchConfig*))                           \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, Function, int threads, size_t shared_bytes)) \
   X(cuLaunchKernelEx, (const LaunchConfig*, Function, void** arguments, void** extra))                      \
   X(cuStreamCreate, (Stream*, unsigned flags))                                                              \

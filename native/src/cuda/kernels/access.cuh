@@ -91,6 +91,18 @@ __device__ __forceinline__ Packet load_input(const uint8_t* from, bool exists) {
   return packet;
 }
 
+// The same for a word.
+template <bool kAtOnce>
+__device__ __forceinline__ uint32_t load_input_word(const uint8_t* from, bool exists) {
+  static_assert(kAtOnce);
+  uint32_t word;
+  asm volatile("{.reg .pred p; setp.ne.u32 p,%2,0; mov.u32 %0,0; @p ld.relaxed.gpu.global.u32 %0,[%1];}"
+               : "=&r"(word)
+               : "l"(from), "r"(static_cast<uint32_t>(exists))
+               : "memory");
+  return word;
+}
+
 // Accesses user memory in units of Word; `bytes` must be a multiple of its size.
 template <class Word>
 __device__ __forceinline__ void load_words(const uint8_t* from, uint8_t* to, uint32_t bytes) {

@@ -45,11 +45,25 @@ class HeaderExchange {
   Packet* from_;
 };
 
-// The kernel of a launch whose block 0 exchanges the headers, and whose other blocks have this body.
+// Of the blocks that are in a cluster with block 0.
+class NoWork {
+ public:
+  static constexpr bool kChecks = false;
+
+  __device__ __forceinline__ explicit NoWork(const KernelArgs&) {}
+  __device__ __forceinline__ bool prepare() const { return true; }
+  template <bool>
+  __device__ __forceinline__ void load() const {}
+  __device__ __forceinline__ void send(const Entered&) const {}
+  __device__ __forceinline__ void finish(const Entered&) const {}
+};
+
+// The kernel of a launch whose block 0 exchanges the headers, and whose blocks behind those of the headers have this
+// body.
 template <class Body, bool kProgrammatic, class... More>
 __device__ __forceinline__ void run_beside_headers(const KernelArgs& args, More... more) {
-  static_assert(kHeaderBlocks == 1);
   if (block_index() == 0) return run_in_launch<HeaderExchange, kProgrammatic>(args);
+  if (block_index() < Body::MessagePart::header_blocks(args)) return run_in_launch<NoWork, kProgrammatic>(args);
   run_in_launch<Body, kProgrammatic>(args, more...);
 }
 

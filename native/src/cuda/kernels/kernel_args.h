@@ -22,7 +22,7 @@ constexpr uint32_t kHeaderBlocks = 1;
 static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane");
 
 // The most warps of a block of any kernel.
-constexpr uint32_t kMostWarps = 12;
+constexpr uint32_t kMostWarps = 10;
 static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kTeamWarps && kMostWarps >= kPairWarps);
 
 // The warps of a launch have places: those of block 0 the first, then those of block 1, and so on. A warp needs no

@@ -4,6 +4,7 @@
 #include "call/steps.h"
 #include "kernels/header_exchange.cuh"
 #include "kernels/marked_packets.cuh"
+#include "kernels/message_part.cuh"
 #include "kernels/packet_area.cuh"
 #include "protocol/team_move.h"
 
@@ -13,6 +14,7 @@ namespace nvrar::cuda {
 template <uint32_t kRanks, bool kSingle>
 class TeamMove {
  public:
+  using MessagePart = WholeMessage;
   static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = MarkedPacket::kRunBytes;
 

@@ -2,6 +2,8 @@
 // packet of a run; each thread of a team sums some of the words.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/epilogue.cuh"
 #include "kernels/header_exchange.cuh"
 #include "kernels/packet_area.cuh"
@@ -15,9 +17,10 @@ namespace nvrar::cuda {
 enum class TeamForm { kOneShot, kTwoShot, kReduceScatter };
 
 // kRanks: the world size, or 0 for any. kSingle: a team has at most one tile, so the code has no loops over tiles.
-template <class Element, uint32_t kRanks, TeamForm kForm, bool kSingle, class Epilogue>
+template <class Element, uint32_t kRanks, TeamForm kForm, bool kSingle, class Part, class Epilogue>
 class TeamSum {
  public:
+  using MessagePart = Part;
   static constexpr bool kTwoShot = kForm == TeamForm::kTwoShot;
   static constexpr bool kChecks = false;
   static constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
@@ -26,7 +29,8 @@ class TeamSum {
 
   __device__ __forceinline__ TeamSum(const KernelArgs& args, Packet* gathered, Packet* results)
       : args_(args),
-        epilogue_{args},
+        part_(args),
+        epilogue_(args, part_),
         gathered_(gathered),
         results_(results),
         world_(kRanks != 0 ? kRanks : args.launch.topology().world),
@@ -35,17 +39,21 @@ class TeamSum {
         warp_(threadIdx.x / kWarpThreads % world_),
         team_(threadIdx.x / kWarpThreads / world_),
         thread_(threadIdx.x - team_ * world_ * kWarpThreads),
-        first_((block_index() - kHeaderBlocks) * teams() + team_),
-        bytes_(static_cast<uint32_t>(args.launch.bytes)) {
+        first_(part_.block() * teams() + team_),
+        bytes_(part_.bytes) {
     peer_ = rank_ + warp_;
     if (peer_ >= world_) peer_ -= world_;
-    own_ = LaneSlots(args.launch.layout, args.rings[rank_], tiles().data_slot(first_, peer_));
-    theirs_ = LaneSlots(args.launch.layout, args.rings[peer_], tiles().data_slot(first_, rank_));
-    part_ = args.launch.send + (kForm == TeamForm::kReduceScatter ? peer_ * args.launch.send_stride_bytes : 0);
-    from_ = part_ + offset(tiles().run(first_, peer_));
+    const uint32_t begin = part_.first_slot(world_ * kWarpThreads);
+    own_ = LaneSlots(args.launch.layout, args.rings[rank_] + begin, tiles().data_slot(first_, peer_));
+    theirs_ = LaneSlots(args.launch.layout, args.rings[peer_] + begin, tiles().data_slot(first_, rank_));
+    sent_ = args.launch.send + part_.begin() +
+            (kForm == TeamForm::kReduceScatter ? peer_ * args.launch.send_stride_bytes : 0);
+    from_ = sent_ + offset(tiles().run(first_, peer_));
   }
 
-  __device__ __forceinline__ bool prepare() { return own_.prepare() && theirs_.prepare() && pins(from_); }
+  __device__ __forceinline__ bool prepare() {
+    return own_.prepare() && theirs_.prepare() && pins(from_) && epilogue_.prepare();
+  }
   template <bool kAtOnce>
   __device__ __forceinline__ void load() {
     input_ = load_input<kAtOnce>(from_, has(tiles().run(first_, peer_)));
@@ -58,7 +66,25 @@ class TeamSum {
   }
 
   __device__ __forceinline__ void finish(const Entered& entered) {
-    (void)protocol::reduce_tiles(*this, tiles(), args_.launch.layout, entered.alive);
+    if (kSingle) expect_first(first_);
+    epilogue_.sent();
+    const bool good = protocol::reduce_tiles(*this, tiles(), args_.launch.layout, entered.alive);
+    epilogue_.finish(*this, good);
+  }
+
+  // For the epilogue. In a two-shot a thread has a packet of each run that its warp drains, else some of the words that
+  // its team sums.
+  using Result = std::conditional_t<kTwoShot, Packet, uint32_t>;
+  template <class Visit>
+  __device__ __forceinline__ void each_result(Visit visit) const {
+    each_tile([&](uint32_t tile) {
+      const uint32_t run = tiles().run(tile, peer_);
+      if constexpr (kTwoShot) {
+        visit(offset(run), has(run));
+      } else {
+        each_word([&](uint32_t word) { visit(at(run, word), at(run, word) < bytes_); });
+      }
+    });
   }
 
   // The interface of protocol/team.h.
@@ -85,7 +111,8 @@ class TeamSum {
     const Packet payload = is_loaded ? input_ : load(run);
     if (has(run)) send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(payload, 0));
   }
-  __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good) const {
+  __device__ __forceinline__ bool gather(uint32_t source, uint32_t slot, uint32_t tile, uint32_t run, bool good) {
+    if (!kSingle && !kTwoShot) expect_first(tile);
     Packet packet = input_;
     if (has(run) && warp_ != 0) {
       good = good && await<protocol::SentinelPacket>(args_, own_.at(slot), source, 0, &packet);
@@ -103,16 +130,16 @@ class TeamSum {
                  : "memory");
     return all != 0;
   }
-  __device__ __forceinline__ void sum(uint32_t run, bool good) const {
-    for (uint32_t word = thread_; word < kWordsPerRun; word += world_ * kWarpThreads) {
+  __device__ __forceinline__ void sum(uint32_t run, bool good) {
+    each_word([&](uint32_t word) {
       const uint32_t sum = sum_of(word);
-      const uint32_t at = run * kRunBytes + word * sizeof(uint32_t);
-      if (kTwoShot) {
+      if constexpr (kTwoShot) {
         reinterpret_cast<uint32_t*>(results_ + team_ * kWarpThreads)[word] = sum;
-      } else if (good && at < bytes_) {
-        epilogue_.take(at, sum);
+      } else if (good && at(run, word) < bytes_) {
+        if (word != thread_) epilogue_.expect(at(run, word), true);
+        epilogue_.take(at(run, word), sum);
       }
-    }
+    });
   }
   __device__ __forceinline__ void clear(uint32_t slot, uint32_t run) const {
     if (has(run)) clear_packet(args_, own_.at(slot));
@@ -121,16 +148,18 @@ class TeamSum {
     sync_team();
     result_ = results_[team_ * kWarpThreads + lane_];
   }
-  __device__ __forceinline__ void give_result(uint32_t, uint32_t slot, uint32_t run) const {
+  __device__ __forceinline__ void give_result(uint32_t, uint32_t slot, uint32_t run) {
     if (!has(run)) return;
     if (warp_ != 0) {
       send_packet(args_, theirs_.at(slot), protocol::SentinelPacket::seal(result_, 0));
     } else {
+      if (!kSingle) epilogue_.expect(offset(run), true);
       epilogue_.take(offset(run), result_);
     }
   }
-  __device__ __forceinline__ bool drain(uint32_t peer, uint32_t slot, uint32_t run) const {
+  __device__ __forceinline__ bool drain(uint32_t peer, uint32_t slot, uint32_t run) {
     if (!has(run)) return true;
+    if (!kSingle) epilogue_.expect(offset(run), true);
     Packet packet;
     if (!await<protocol::SentinelPacket>(args_, own_.at(slot), peer, 0, &packet)) return false;
     epilogue_.take(offset(run), packet);
@@ -145,15 +174,32 @@ class TeamSum {
   __device__ __forceinline__ protocol::Tiles<kTwoShot> tiles() const { return {{{world_, world_}}}; }
   __device__ __forceinline__ bool is_first(uint32_t tile) const { return kSingle || tile == first_; }
   __device__ __forceinline__ uint32_t teams() const { return blockDim.x / (kWarpThreads * world_); }
-  __device__ __forceinline__ uint32_t step() const { return (grid_blocks() - kHeaderBlocks) * teams(); }
+  __device__ __forceinline__ uint32_t step() const { return part_.blocks() * teams(); }
 
   __device__ __forceinline__ uint32_t offset(uint32_t run) const {
     return run * kRunBytes + lane_ * protocol::kPacketBytes;
   }
   __device__ __forceinline__ bool has(uint32_t run) const { return offset(run) < bytes_; }
+  static __device__ __forceinline__ uint32_t at(uint32_t run, uint32_t word) {
+    return run * kRunBytes + word * sizeof(uint32_t);
+  }
+  // The first vector of a tile's result that this thread takes.
+  __device__ __forceinline__ void expect_first(uint32_t tile) {
+    const uint32_t run = tiles().run(tile, peer_);
+    if constexpr (kTwoShot) {
+      epilogue_.expect(offset(run), has(run));
+    } else {
+      epilogue_.expect(at(run, thread_), thread_ < kWordsPerRun && at(run, thread_) < bytes_);
+    }
+  }
+  // The words of a run that this thread sums.
+  template <class Visit>
+  __device__ __forceinline__ void each_word(Visit visit) const {
+    for (uint32_t word = thread_; word < kWordsPerRun; word += world_ * kWarpThreads) visit(word);
+  }
   __device__ __forceinline__ Packet load(uint32_t run) const {
     const uint32_t at = offset(run);
-    return at < bytes_ ? *reinterpret_cast<const Packet*>(part_ + at) : Packet{};
+    return at < bytes_ ? *reinterpret_cast<const Packet*>(sent_ + at) : Packet{};
   }
 
   __device__ __forceinline__ uint32_t sum_of(uint32_t word) const {
@@ -170,7 +216,8 @@ class TeamSum {
   }
 
   const KernelArgs& args_;
-  const Epilogue epilogue_;
+  const Part part_;
+  Epilogue epilogue_;
   Packet* const gathered_;  // in shared memory
   Packet* const results_;
   uint32_t world_;
@@ -184,7 +231,7 @@ class TeamSum {
   uint32_t bytes_;
   LaneSlots own_;
   LaneSlots theirs_;
-  const uint8_t* part_;  // what this worker sends, or keeps
+  const uint8_t* sent_;  // what this worker sends, or keeps
   const uint8_t* from_;
   Packet input_;   // of the first tile
   Packet result_;  // of the current tile
@@ -194,12 +241,13 @@ template <class Element, uint32_t kRanks, TeamForm kForm, bool kSingle, bool kPr
 __device__ __forceinline__ void team_sum(const KernelArgs& args) {
   __shared__ Packet gathered[kTeamWarps * kWarpThreads];
   __shared__ Packet results[kForm == TeamForm::kTwoShot ? kTeamWarps / 2 * kWarpThreads : 1];
-  run_beside_headers<TeamSum<Element, kRanks, kForm, kSingle, StoreResult>, kProgrammatic>(args, gathered, results);
+  run_beside_headers<TeamSum<Element, kRanks, kForm, kSingle, WholeMessage, StoreResult>, kProgrammatic>(args, gathered,
+                                                                                                         results);
 }
 
 template <class Element, bool kScatters, bool kSingle, bool kProgrammatic>
 __device__ __forceinline__ void pair_sum(const KernelArgs& args) {
-  run_beside_headers<PairSum<Element, kScatters, kSingle, StoreResult>, kProgrammatic>(args);
+  run_beside_headers<PairSum<Element, kScatters, kSingle, WholeMessage, StoreResult>, kProgrammatic>(args);
 }
 
 }  // namespace nvrar::cuda

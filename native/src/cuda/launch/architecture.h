@@ -17,6 +17,11 @@ struct Architecture {
 
 // From here on kernels have programmatic dependent launch.
 constexpr uint32_t kMinProgrammaticCapability = 90;
+// And clusters.
+constexpr uint32_t kMinClusterCapability = 90;
+constexpr uint32_t kMostInCluster = 16;
+// The parts of a GPU each of which has whole clusters, at most.
+constexpr uint32_t kMostClusterParts = 12;
 
 // The fewer ranks there are, the larger is the message from which two-shot is faster than one-shot (docs/gpu-notes.md).
 // All were measured on compute capability 9.0, and are used for other architectures until those are measured, too.

@@ -133,6 +133,7 @@ void Device::load_kernels() {
     Kernel& node_steps = node_sums_[code];
     node_steps = find(type.sum_source, std::string("nvrar_sum_nodes_") + type.name, steps_shape);
     divisible.insert(divisible.end(), {&steps, &node_steps});
+    if (type.in_teams) load_fused(type, code, &whole);
     for (uint32_t world = 2; type.in_teams && world <= protocol::kMaxRanks; ++world) {
       const bool often = is_frequent(world);
       for (uint32_t form = 0; form < std::size(kTeamForms); ++form) {
@@ -164,6 +165,55 @@ void Device::load_kernels() {
     }
     return least;
   });
+}
+
+void Device::load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded) {
+  const std::string source = std::string("fused_") + type.name;
+  for (const bool norm : {false, true}) {
+    for (const bool two_shot : {false, true}) {
+      for (uint32_t world = 1; world <= protocol::kMaxRanks; ++world) {
+        const bool pair = world == 2 && !two_shot;
+        const bool often = is_frequent(world) && (world != 2 || pair);
+        const std::string name = std::string("nvrar_fused_") + (norm ? "norm_" : "") +
+                                 (two_shot ? "two_shot_" : "one_shot_") + type.name + "_" +
+                                 std::to_string(often ? world : 0);
+        const KernelShape shape = pair ? KernelShape{kWarpThreads, kTeamWarps, kHeaderBlocks, {}} : team_shape(world);
+        Kernel& kernel = fused_[code][norm ? 1 : 0][two_shot ? 1 : 0][world];
+        kernel = find(source, name, shape, true, often);
+        has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
+        if (norm) most_in_cluster_ = std::min(most_in_cluster_, find_most_in_cluster(kernel));
+        loaded->push_back(&kernel);
+      }
+    }
+  }
+}
+
+// With all of a kernel's forms.
+uint32_t Device::find_most_in_cluster(const Kernel& kernel) const {
+  if (compute_capability_ < kMinClusterCapability || attribute(handle(), kClusterLaunch) == 0) return 1;
+  uint32_t most = kMostInCluster;
+  for (const bool single : {false, true}) {
+    for (const bool programmatic : {false, true}) {
+      const Function function = kernel.form(single, programmatic);
+      check(driver().cuFuncSetAttribute(function, kMayHaveLargeClusters, 1), "allowing large clusters");
+      LaunchAttribute cluster{};
+      cluster.id = kClusterDimension;
+      LaunchConfig config{};
+      config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
+      config.block[0] = kernel.max_threads();
+      config.shared_bytes = kernel.added_shared_bytes;
+      config.attributes = &cluster;
+      config.attribute_count = 1;
+      for (; most > 1; most /= 2) {
+        config.grid[0] = cluster.cluster[0] = most;
+        cluster.cluster[1] = cluster.cluster[2] = 1;
+        int clusters = 0;
+        // An error says that there are no clusters of this size, too.
+        if (driver().cuOccupancyMaxActiveClusters(&clusters, function, &config) == kSuccess && clusters > 0) break;
+      }
+    }
+  }
+  return most;
 }
 
 Kernel Device::find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams,
@@ -216,6 +266,11 @@ void Device::require_programmatic_launch() const {
 
 const Kernel& Device::kernel(const KernelChoice& choice) const {
   const bool nodes = choice.topology.nodes() > 1;
+  if (choice.fusion != 0) {
+    const bool two_shot = choice.algorithm == Algorithm::kTwoShot;
+    const bool norm = choice.fusion == NVRAR_FUSION_RMS_NORM;
+    return fused_[choice.data_type][norm ? 1 : 0][two_shot ? 1 : 0][choice.topology.world];
+  }
   // Only of a type: a barrier has none.
   const auto steps = [&]() -> const Kernel& { return nodes ? node_sums_[choice.data_type] : sums_[choice.data_type]; };
   switch (choice.algorithm) {

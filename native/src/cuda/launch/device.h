@@ -13,6 +13,7 @@
 #include "call/algorithm.h"
 #include "call/element_type.h"
 #include "cuda/driver/context.h"
+#include "cuda/launch/architecture.h"
 #include "cuda/launch/places.h"
 #include "protocol/topology.h"
 
@@ -24,7 +25,8 @@ struct KernelChoice {
   int32_t data_type;
   int32_t op;
   protocol::Topology topology;
-  bool aligned;  // whether the message is whole packets, at multiples of a packet's size
+  int32_t fusion;  // of a fused all-reduce, whose messages are always aligned; else 0
+  bool aligned;    // whether the message is whole packets, at multiples of a packet's size
 };
 
 // "9.0" for 90.
@@ -48,6 +50,8 @@ class Device {
   // How many blocks are resident at once whatever the mix of kernels (places.h): on a multiprocessor, and on the GPU.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
+  // Blocks of a cluster of any kernel whose blocks may meet; 1: there are no clusters.
+  uint32_t most_in_cluster() const noexcept { return most_in_cluster_; }
   // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.
   const Kernel& kernel(const KernelChoice& choice) const;
   const Kernel& transfer_kernel() const noexcept { return transfer_; }
@@ -60,6 +64,8 @@ class Device {
 
   explicit Device(int32_t ordinal);
   void load_kernels();
+  void load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded);
+  uint32_t find_most_in_cluster(const Kernel& kernel) const;
   Kernel find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams = false,
               bool has_single = false) const;
   void unload_kernels() noexcept;
@@ -69,6 +75,7 @@ class Device {
   uint32_t compute_capability_ = 0;
   uint32_t multiprocessors_ = 0;
   uint32_t places_ = 0;
+  uint32_t most_in_cluster_ = kMostInCluster;
   bool has_programmatic_ = true;  // whether all kernels have the forms for it
   Kernel move_;
   Kernel team_moves_[protocol::kMaxRanks + 1];  // by world size
@@ -77,6 +84,8 @@ class Device {
   Kernel node_sums_[kElementCodes];  // by type, for groups in several nodes
   // By type, one-shot, two-shot or reduce-scatter, and world size.
   Kernel teams_[kElementCodes][3][protocol::kMaxRanks + 1];
+  // By type; for RMS_NORM or the other forms; one-shot or two-shot; and world size.
+  Kernel fused_[kElementCodes][2][2][protocol::kMaxRanks + 1];
 };
 
 }  // namespace nvrar::cuda

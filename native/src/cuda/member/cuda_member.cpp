@@ -8,6 +8,7 @@
 #include "call/launches.h"
 #include "common/error.h"
 #include "common/watched.h"
+#include "protocol/fusion.h"
 #include "protocol/slices.h"
 
 namespace nvrar::cuda {
@@ -156,6 +157,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
   descriptor->concurrent_groups = concurrent_groups_;
   descriptor->exclusive = exclusive_ ? 1 : 0;
+  descriptor->most_in_cluster = device_->most_in_cluster();
 }
 
 void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
@@ -178,6 +180,7 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
     require_one_kind("has", text(descriptor.multiprocessors), " multiprocessors", text(device_->multiprocessors()));
     require_one_kind("holds", text(descriptor.places_per_multiprocessor), " blocks per multiprocessor",
                      text(device_->places_per_multiprocessor()));
+    require_one_kind("has", text(descriptor.most_in_cluster), " blocks in a cluster", text(device_->most_in_cluster()));
     if ((descriptor.exclusive != 0) != exclusive_) {
       const auto word = [](bool exclusive) { return exclusive ? "exclusive" : "not exclusive"; };
       throw Error(NVRAR_MISMATCH, "the group is " + std::string(word(descriptor.exclusive != 0)) + " on rank " +
@@ -238,20 +241,70 @@ void CudaMember::require_device_memory(const char* name, uint64_t address) const
 const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const {
   const uint64_t bytes = call.count * element_bytes(call.data_type);
   const bool aligned = (call.send | call.recv | bytes) % protocol::kPacketBytes == 0;
-  return device_->kernel({algorithm, call.data_type, call.op, layout_.topology, aligned});
+  return device_->kernel(
+      {algorithm, call.data_type, call.op, layout_.topology, call.fusion == nullptr ? 0 : call.fusion->form, aligned});
 }
 
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
-  if (call.fusion != nullptr) throw Error(NVRAR_UNAVAILABLE, "the CUDA backend has no fused all-reduces yet");
   const PlanLimits& limits = limits_of(device_->compute_capability());
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
+  if (call.fusion != nullptr) {
+    give_row_shape(&plan, call, kernel);
+    return plan;
+  }
   give_shapes(&plan, call, layout_.topology, kernel,
               {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_});
   return plan;
 }
 
-void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured) {
+void CudaMember::give_row_shape(Plan* plan, const Call& call, const Kernel& kernel) const {
+  const protocol::Topology& topology = layout_.topology;
+  if (topology.nodes() > 1) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a fused all-reduce on GPUs needs all ranks in one node, and this group has " +
+                                            std::to_string(topology.nodes()));
+  }
+  constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
+  const uint32_t tile_bytes = plan->algorithm == Algorithm::kTwoShot ? topology.world * kRunBytes : kRunBytes;
+  const Fusion& fusion = *call.fusion;
+  RowShape& rows = plan->rows;
+  rows = row_shape_of(fusion, element_bytes(call.data_type), tile_bytes, layout_, kernel,
+                      {.resident = most_blocks_, .single = most_blocks_in_order_},
+                      {device_->most_in_cluster(), kMostClusterParts, most_blocks_in_order_ == most_blocks_});
+  if (rows.rows_per_launch == 0 && rows.rows != 0) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(rows.row_bytes) + " bytes of " +
+                                            std::to_string(topology.world) + " ranks does not fit into ring_bytes " +
+                                            std::to_string(layout_.ring_bytes));
+  }
+  plan->elements_per_launch = uint64_t{rows.rows_per_launch} * rows.row_bytes / element_bytes(call.data_type);
+  plan->launches = rows.rows == 0 ? 0 : (rows.rows + rows.rows_per_launch - 1) / rows.rows_per_launch;
+}
+
+LaunchShape CudaMember::shape_of_rows(const RowShape& rows, uint64_t count) {
+  LaunchShape shape = rows.block;
+  shape.blocks += static_cast<uint32_t>(count) * rows.blocks_per_row;
+  return shape;
+}
+
+FusedArgs CudaMember::fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows,
+                                 uint64_t first_row) {
+  const uint64_t first = first_row * rows.row_bytes;
+  return {args,
+          reinterpret_cast<const uint8_t*>(fusion.residual + first),
+          reinterpret_cast<const uint8_t*>(fusion.weight),
+          reinterpret_cast<uint8_t*>(fusion.residual_out + first),
+          reinterpret_cast<float*>(fusion.squares) + first_row * protocol::parts_of(rows.row_bytes),
+          fusion.form,
+          fusion.eps,
+          static_cast<float>(fusion.hidden),
+          rows.row_bytes,
+          rows.tiles_per_row,
+          rows.blocks_per_row,
+          rows.header_blocks};
+}
+
+void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
+                        bool captured) {
   LaunchConfig config{};
   config.grid[0] = shape.blocks;
   config.grid[1] = config.grid[2] = 1;
@@ -259,15 +312,22 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, void* ar
   config.block[1] = config.block[2] = 1;
   config.shared_bytes = kernel.added_shared_bytes;
   config.stream = stream;
-  LaunchAttribute programmatic{};
-  programmatic.id = kProgrammaticStreamSerialization;
-  programmatic.value = 1;
-  if (programmatic_launch_ && &kernel != &device_->transfer_kernel()) {
-    config.attributes = &programmatic;
-    config.attribute_count = 1;
+  LaunchAttribute attributes[2]{};
+  config.attributes = attributes;
+  const bool programmatic = programmatic_launch_ && &kernel != &device_->transfer_kernel();
+  if (programmatic) {
+    LaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = kProgrammaticStreamSerialization;
+    attribute.value = 1;
+  }
+  if (cluster > 1) {
+    LaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = kClusterDimension;
+    attribute.cluster[0] = cluster;
+    attribute.cluster[1] = attribute.cluster[2] = 1;
   }
   void* arguments[] = {args};
-  const Function function = kernel.form(shape.single, config.attribute_count != 0);
+  const Function function = kernel.form(shape.single, programmatic);
   check(driver().cuLaunchKernelEx(&config, function, arguments, nullptr), "launching a GPU kernel");
   if (captured) {
     has_captured_ = true;
@@ -281,6 +341,12 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
   const Stream stream = stream_of(stream_handle);
   require_device_memory("send", call.send);
   if (call.recv != call.send) require_device_memory("recv", call.recv);
+  if (const Fusion* const fusion = call.fusion) {
+    require_device_memory("residual", fusion->residual);
+    require_device_memory("weight", fusion->weight);
+    require_device_memory("residual_out", fusion->residual_out);
+    require_device_memory("squares", fusion->squares);
+  }
   // It is unknown how often a captured call will run, so only the capture is recorded.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
@@ -296,7 +362,15 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
       const bool last = enqueued + 1 == launches.count();
       args.launch = launches.at(enqueued);
       args.tag = log_.add({record, number, captured ? 0u : 1u, last});
-      launch(kernel, last ? plan.last_shape : plan.shape, &args, stream, captured);
+      if (call.fusion == nullptr) {
+        launch(kernel, last ? plan.last_shape : plan.shape, 1, &args, stream, captured);
+        continue;
+      }
+      const uint64_t first_row = enqueued * plan.rows.rows_per_launch;
+      const uint64_t rows = std::min<uint64_t>(plan.rows.rows_per_launch, plan.rows.rows - first_row);
+      FusedArgs fused = fused_args(args, *call.fusion, plan.rows, first_row);
+      launch(kernel, shape_of_rows(plan.rows, rows), plan.rows.meet ? plan.rows.blocks_per_row : 1, &fused, stream,
+             captured);
     }
   } catch (...) {
     give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
@@ -385,7 +459,7 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
     if (queues != 0) {
       args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
       const LaunchShape shape{.blocks = queues, .threads = kTransferThreads, .single = false};
-      launch(device_->transfer_kernel(), shape, &args, stream, captured);
+      launch(device_->transfer_kernel(), shape, 1, &args, stream, captured);
     }
   } catch (...) {
     transfers_ = transfers_before;

@@ -14,6 +14,7 @@
 
 #include "backend/member.h"
 #include "cuda/driver/owned.h"
+#include "cuda/kernels/fused_args.h"
 #include "cuda/kernels/kernel_args.h"
 #include "cuda/kernels/transfer_args.h"
 #include "cuda/launch/architecture.h"
@@ -67,12 +68,17 @@ class CudaMember final : public Member {
   };
 
   const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
+  void give_row_shape(Plan* plan, const Call& call, const Kernel& kernel) const;
+  static FusedArgs fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows, uint64_t first_row);
+  static LaunchShape shape_of_rows(const RowShape& rows, uint64_t count);
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
   void fill_rings() const;
   void require_device_memory(const char* name, uint64_t address) const;
   void require_room(const nvrar_transfer* transfers, uint32_t count) const;
-  void launch(const Kernel& kernel, const LaunchShape& shape, void* args, Stream stream, bool captured);
+  // cluster: how many blocks meet; 1: none.
+  void launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
+              bool captured);
   void give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept;
   Stream stream_of(uint64_t handle) const;
   static bool captures(Stream stream);

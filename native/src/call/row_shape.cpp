@@ -1,0 +1,64 @@
+#include "call/row_shape.h"
+
+#include <algorithm>
+
+namespace nvrar {
+namespace {
+
+// With more blocks than this, a row takes fewer and larger ones: small blocks end sooner, but many take long to start.
+constexpr uint32_t kManyBlocks = 128;
+
+constexpr uint32_t kResidualRowBytes = 16 << 10;
+
+constexpr uint32_t divide_up(uint32_t a, uint32_t b) noexcept { return (a + b - 1) / b; }
+
+// Wherever other blocks are, so many find room in whole clusters of this size.
+uint32_t room_for_clusters(uint32_t blocks, uint32_t cluster, uint32_t parts) noexcept {
+  const uint32_t lost = (cluster - 1) * parts;
+  return blocks > lost ? blocks - lost : 0;
+}
+
+}  // namespace
+
+RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t tile_bytes,
+                      const protocol::RingLayout& layout, const KernelShape& kernel, const BlockLimits& most,
+                      const RowLimits& limits) noexcept {
+  RowShape shape;
+  shape.rows = fusion.rows;
+  shape.row_bytes = fusion.hidden * element_bytes;
+  if (fusion.form == NVRAR_FUSION_RESIDUAL) {  // has no use for the caller's rows, which may be many short ones
+    const uint64_t bytes = uint64_t{fusion.rows} * shape.row_bytes;
+    shape.row_bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes, kResidualRowBytes));
+    shape.rows = shape.row_bytes == 0 ? 0 : static_cast<uint32_t>((bytes + shape.row_bytes - 1) / shape.row_bytes);
+  }
+  shape.tiles_per_row = divide_up(shape.row_bytes, tile_bytes);
+  const bool meets = fusion.form == NVRAR_FUSION_RMS_NORM;
+  const uint32_t blocks = limits.any_order ? most.resident : most.single;
+
+  uint32_t cluster = std::min(meets ? limits.most_in_cluster : kMostBlocksPerRow, shape.tiles_per_row);
+  const auto room = [&] {
+    return meets && limits.any_order ? room_for_clusters(blocks, cluster, limits.cluster_parts) : blocks;
+  };
+  while (cluster > 1 && shape.rows * cluster > kManyBlocks &&
+         divide_up(shape.tiles_per_row, cluster / 2) <= kernel.max_tiles) {
+    cluster /= 2;
+  }
+  while (cluster > 1 && room() < 2 * cluster) cluster /= 2;
+  LaunchShape& block = shape.block;
+  block.tiles_per_block = std::min(kernel.max_tiles, divide_up(shape.tiles_per_row, cluster));
+  const uint32_t turns = divide_up(shape.tiles_per_row, cluster * block.tiles_per_block);
+  shape.blocks_per_row = divide_up(shape.tiles_per_row, turns * block.tiles_per_block);
+  shape.meet = meets && shape.blocks_per_row > 1;
+  shape.header_blocks = shape.meet ? shape.blocks_per_row : kernel.more_blocks;
+  block.threads = block.tiles_per_block * kernel.threads_per_tile;
+  block.blocks = shape.header_blocks;
+  block.single = turns == 1;
+
+  const uint64_t row_runs = uint64_t{shape.tiles_per_row} * layout.topology.world;
+  const uint64_t in_rings = layout.area_runs(protocol::PacketKind::kSentinel) / row_runs;
+  const uint32_t on_gpu = room() < shape.header_blocks ? 0 : (room() - shape.header_blocks) / shape.blocks_per_row;
+  shape.rows_per_launch = static_cast<uint32_t>(std::min<uint64_t>({in_rings, on_gpu, shape.rows}));
+  return shape;
+}
+
+}  // namespace nvrar
