@@ -102,6 +102,28 @@ public interface CollectiveGroup extends AutoCloseable {
   void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream);
 
+  /** Fused all-reduce with {@link Algorithm#AUTO} on the group's stream. */
+  default void allReduce(DeviceBuffer input, AllReduceFusion fusion) {
+    allReduce(input, fusion, Algorithm.AUTO, stream());
+  }
+
+  /**
+   * Fused all-reduce: sums {@code input} over all ranks, adds a residual or a bias, normalises, and
+   * stores the results, in one call. {@link AllReduceFusion} says what is computed, and has an
+   * example.
+   *
+   * @param input this rank's values, as many as {@link AllReduceFusion#output} has and of the same
+   *     type. It is only read, unless the fusion's output or new residual is this buffer itself
+   * @param fusion what is done with the sums. Its form, type, rows, hidden and eps are the same on
+   *     all ranks; its buffers belong to {@link #device()} and begin, like {@code input}, at
+   *     addresses that are multiples of 16 bytes
+   * @param algorithm how to run it, the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a
+   *     group of several nodes. A group on GPUs must have all of its ranks in one node
+   * @param stream a stream of {@link #device()}
+   */
+  void allReduce(
+      DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream stream);
+
   /** Reduce in place by {@link ReduceOp#SUM} on the group's stream. */
   default void reduce(DeviceBuffer buffer, int root) {
     reduce(buffer, ReduceOp.SUM, root);

@@ -23,7 +23,7 @@ public final class ForeignDevice implements Device {
 
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {
-    return new ForeignBuffer();
+    return new ForeignBuffer(dataType, count);
   }
 
   @Override
@@ -85,6 +85,18 @@ public final class ForeignDevice implements Device {
   }
 
   public static final class ForeignBuffer implements DeviceBuffer {
+    private final DataType dataType;
+    private final long count;
+
+    public ForeignBuffer() {
+      this(DataType.FLOAT32, 8);
+    }
+
+    public ForeignBuffer(DataType dataType, long count) {
+      this.dataType = dataType;
+      this.count = count;
+    }
+
     @Override
     public Device device() {
       return new ForeignDevice();
@@ -92,12 +104,12 @@ public final class ForeignDevice implements Device {
 
     @Override
     public DataType dataType() {
-      return DataType.FLOAT32;
+      return dataType;
     }
 
     @Override
     public long count() {
-      return 8;
+      return count;
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
@@ -160,6 +161,18 @@ public final class NativeCommunicator implements AutoCloseable {
       member.checkCall(
           NvrarBinding.nvrar_all_reduce(
               member.comm(), send, recv, count, dataType, op, algorithm, stream));
+    } finally {
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_all_reduce_fused}; the buffers are open. */
+  public void allReduce(DeviceBuffer input, AllReduceFusion fusion, int algorithm, long stream) {
+    member.enter("allReduce");
+    try {
+      FusionBlock block = member.fusion();
+      block.set(input, fusion, algorithm);
+      member.checkCall(NvrarBinding.nvrar_all_reduce_fused(member.comm(), block.address(), stream));
     } finally {
       member.leave();
     }

@@ -36,6 +36,9 @@ final class NativeMember {
   /** The transfers of the call that is inside. */
   private final TransferBlock transfers = new TransferBlock();
 
+  /** The fused all-reduce that is inside. */
+  private final FusionBlock fusion = new FusionBlock();
+
   // Synchronizes the non-collective calls, which may overlap a collective, with nvrar_destroy. Held
   // only for native calls that do not block.
   private final Object lifecycle = new Object();
@@ -69,6 +72,11 @@ final class NativeMember {
   /** The block into which the call that is inside writes its transfers. */
   TransferBlock transfers() {
     return transfers;
+  }
+
+  /** The block into which a fused all-reduce that is inside writes its arguments. */
+  FusionBlock fusion() {
+    return fusion;
   }
 
   /** From now on these ranks are known to be on other hosts. */
@@ -279,6 +287,7 @@ final class NativeMember {
       awaitRefreshed();
     }
     transfers.free();
+    fusion.free();
     // Outside the lock, because abort must not wait until memory is unmapped.
     new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
     synchronized (lifecycle) {

@@ -1,7 +1,9 @@
 package io.nvrar.internal.binding;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
 import io.nvrar.TuningTable;
@@ -22,10 +24,11 @@ import org.jspecify.annotations.Nullable;
  * order.
  */
 final class NativeStructs {
-  static final int CALL_BYTES = 80;
+  static final int CALL_BYTES = 88;
   static final int FAILURE_BYTES = 88;
   static final int LINK_BYTES = 136;
   static final int TRANSFER_BYTES = 32;
+  static final int FUSION_BYTES = 80;
   static final int CPU = 1;
   static final int CUDA = 2;
 
@@ -137,6 +140,30 @@ final class NativeStructs {
         .putLong(at + 24, count);
   }
 
+  /** Writes an {@code nvrar_fused_all_reduce}. Allocates nothing. */
+  static void putFusion(
+      ByteBuffer struct, DeviceBuffer input, AllReduceFusion fusion, int algorithm) {
+    struct
+        .putInt(0, FUSION_BYTES)
+        .putInt(4, fusion.form().code())
+        .putInt(8, fusion.dataType().code())
+        .putInt(12, algorithm)
+        .putInt(16, (int) fusion.rows())
+        .putInt(20, fusion.hidden())
+        .putFloat(24, fusion.eps())
+        .putInt(28, 0)
+        .putLong(32, input.address())
+        .putLong(40, address(fusion.residualIn()))
+        .putLong(48, address(fusion.weight()))
+        .putLong(56, address(fusion.residualOut()))
+        .putLong(64, fusion.output().address())
+        .putLong(72, address(fusion.squares()));
+  }
+
+  private static long address(@Nullable DeviceBuffer buffer) {
+    return buffer == null ? 0 : buffer.address();
+  }
+
   /** An {@code nvrar_call} or {@code nvrar_failure} for the library to fill. */
   static byte[] empty(int bytes) {
     return allocate(bytes).array();
@@ -191,15 +218,18 @@ final class NativeStructs {
     long groupSequence = in.getLong();
     long beginNanos = in.getLong();
     long endNanos = in.getLong();
+    int fusion = in.getInt();
+    int hidden = in.getInt();
     if (state == CallRecord.State.NONE) {
       return CallRecord.NONE;
     }
+    String payload = describePayload(dataType, count, hidden, op, fusion);
     boolean isTransfer = collective == SEND || collective == RECV;
     return new CallRecord(
         state,
         collective,
         sequence,
-        describe(collective, sequence, count, dataType, op, root, algorithm, transfers, launches),
+        describe(collective, sequence, payload, root, algorithm, transfers, launches),
         algorithm,
         launches,
         groupSequence,
@@ -262,9 +292,7 @@ final class NativeStructs {
   private static String describe(
       int collective,
       long sequence,
-      long count,
-      int dataType,
-      int op,
+      String payload,
       int root,
       int algorithm,
       int transfers,
@@ -273,10 +301,7 @@ final class NativeStructs {
     if (collective == BARRIER) {
       return text;
     }
-    text += " " + typeName(dataType) + "[" + Long.toUnsignedString(count) + "]";
-    if (op >= 0) {
-      text += " " + opName(op);
-    }
+    text += " " + payload;
     text +=
         switch (collective) {
           case BROADCAST -> " from root " + root;
@@ -289,6 +314,20 @@ final class NativeStructs {
       text += " in a batch of " + transfers;
     }
     return text + describePlan(algorithm, launches);
+  }
+
+  private static String describePayload(int dataType, long count, int hidden, int op, int fusion) {
+    String elements = Long.toUnsignedString(count);
+    if (hidden != 0) {
+      long rows = Long.divideUnsigned(count, Integer.toUnsignedLong(hidden));
+      elements = Long.toUnsignedString(rows) + " x " + Integer.toUnsignedString(hidden);
+    }
+    return typeName(dataType)
+        + "["
+        + elements
+        + "]"
+        + (op < 0 ? "" : " " + opName(op))
+        + fusionName(fusion);
   }
 
   private static String describePlan(int algorithm, long launches) {
@@ -345,6 +384,17 @@ final class NativeStructs {
       }
     }
     return "op " + code;
+  }
+
+  private static String fusionName(int code) {
+    return switch (code) {
+      case 0 -> "";
+      case 1 -> " + residual";
+      case 2 -> " + bias";
+      case 3 -> " + residual + RMS norm";
+      case 4 -> " + residual + RMS fold";
+      default -> " + form " + code;
+    };
   }
 
   private static String algorithmName(int code) {

@@ -1,6 +1,7 @@
 package io.nvrar.internal.call;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
@@ -13,6 +14,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class CallChecks {
   private final DeviceChecks device;
+  private final FusionChecks fused;
   private final int rank;
   private final int worldSize;
   private final boolean isOneNode;
@@ -22,6 +24,7 @@ public final class CallChecks {
    */
   public CallChecks(DeviceChecks device, int rank, int worldSize, boolean isOneNode) {
     this.device = device;
+    fused = new FusionChecks(device);
     this.rank = rank;
     this.worldSize = worldSize;
     this.isOneNode = isOneNode;
@@ -29,18 +32,18 @@ public final class CallChecks {
 
   public void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream) {
-    if (algorithm == null) {
-      throw new IllegalArgumentException("algorithm is null, allReduce needs an Algorithm");
-    }
-    if (algorithm == Algorithm.HIERARCHICAL && isOneNode) {
-      throw new IllegalArgumentException(
-          "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one"
-              .formatted(worldSize));
-    }
+    checkAlgorithm(algorithm);
     checkPair(send, recv, stream);
     checkOp("allReduce", op, send.dataType());
     checkSameCount(send, recv);
     DeviceChecks.checkApart("send", send, "recv", recv, true);
+  }
+
+  public void allReduce(
+      DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream stream) {
+    checkAlgorithm(algorithm);
+    device.checkStream(stream);
+    fused.check(input, fusion);
   }
 
   public void reduce(
@@ -138,6 +141,17 @@ public final class CallChecks {
     if (op == ReduceOp.AVG && !type.isFloat()) {
       throw new IllegalArgumentException(
           "op is AVG, which is for floats, and send holds %s".formatted(type));
+    }
+  }
+
+  private void checkAlgorithm(@Nullable Algorithm algorithm) {
+    if (algorithm == null) {
+      throw new IllegalArgumentException("algorithm is null, allReduce needs an Algorithm");
+    }
+    if (algorithm == Algorithm.HIERARCHICAL && isOneNode) {
+      throw new IllegalArgumentException(
+          "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one"
+              .formatted(worldSize));
     }
   }
 

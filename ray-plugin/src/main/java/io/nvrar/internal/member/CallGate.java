@@ -1,5 +1,6 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
@@ -163,6 +164,30 @@ final class CallGate implements EnqueuedCalls {
   void leave(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
     release(on);
     BufferMemory.release(send, recv);
+    member.leaveCall();
+  }
+
+  /** Begins a fused all-reduce; {@link #leaveFused} must follow if this returns. */
+  void enterFused(DeviceBuffer input, AllReduceFusion fusion, DeviceStream on) {
+    refuseReplayInBatch();
+    member.enterCall(communicator);
+    try {
+      BufferMemory.retain(input, fusion);
+      try {
+        carry(on);
+      } catch (RuntimeException e) {
+        BufferMemory.release(input, fusion);
+        throw e;
+      }
+    } catch (RuntimeException e) {
+      member.leaveCall();
+      throw e;
+    }
+  }
+
+  void leaveFused(DeviceBuffer input, AllReduceFusion fusion, DeviceStream on) {
+    release(on);
+    BufferMemory.release(input, fusion);
     member.leaveCall();
   }
 

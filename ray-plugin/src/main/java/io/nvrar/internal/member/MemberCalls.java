@@ -1,6 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
@@ -56,6 +57,28 @@ final class MemberCalls {
       throw gate.failed(e);
     } finally {
       gate.leave(send, recv, on);
+    }
+  }
+
+  void allReduce(DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream on) {
+    gate.checkCallable("allReduce");
+    checks.allReduce(input, fusion, algorithm, on);
+    if (CallGate.records(on)) {
+      CallGate.record(on, () -> allReduceNow(input, fusion, algorithm, on));
+    } else {
+      allReduceNow(input, fusion, algorithm, on);
+    }
+  }
+
+  private void allReduceNow(
+      DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream on) {
+    gate.enterFused(input, fusion, on);
+    try {
+      gate.communicator().allReduce(input, fusion, algorithm.code(), on.handle());
+    } catch (CollectiveException e) {
+      throw gate.failed(e);
+    } finally {
+      gate.leaveFused(input, fusion, on);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
@@ -127,6 +128,12 @@ public final class MemberGroup implements CollectiveGroup {
   public void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
     calls.allReduce(send, recv, op, algorithm, on);
+  }
+
+  @Override
+  public void allReduce(
+      DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream on) {
+    calls.allReduce(input, fusion, algorithm, on);
   }
 
   @Override

@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.memory;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.binding.TransferList;
 import org.jspecify.annotations.Nullable;
@@ -31,6 +32,35 @@ public final class BufferMemory {
   public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
     releaseOne(first);
     releaseOne(second);
+  }
+
+  /**
+   * Keeps the memory of all buffers of a fused all-reduce until {@link #release(DeviceBuffer,
+   * AllReduceFusion)}.
+   *
+   * @throws IllegalStateException if one is closed; then none is kept
+   */
+  public static void retain(DeviceBuffer input, AllReduceFusion fusion) {
+    retain(input, fusion.output());
+    try {
+      retain(fusion.residualIn(), fusion.residualOut());
+      try {
+        retain(fusion.weight(), fusion.squares());
+      } catch (IllegalStateException e) {
+        release(fusion.residualIn(), fusion.residualOut());
+        throw e;
+      }
+    } catch (IllegalStateException e) {
+      release(input, fusion.output());
+      throw e;
+    }
+  }
+
+  /** Undoes one {@link #retain(DeviceBuffer, AllReduceFusion)} of the same buffers. */
+  public static void release(DeviceBuffer input, AllReduceFusion fusion) {
+    release(input, fusion.output());
+    release(fusion.residualIn(), fusion.residualOut());
+    release(fusion.weight(), fusion.squares());
   }
 
   /**

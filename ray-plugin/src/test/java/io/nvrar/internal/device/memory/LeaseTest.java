@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.CapturedLog;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
@@ -54,6 +55,36 @@ class LeaseTest {
     assertThat(freed).isEmpty();
     BufferMemory.release(first, second);
     assertThat(freed).containsExactly(256L, 512L);
+  }
+
+  @Test
+  void aFusedAllReduceKeepsAllOfItsBuffersOrNone() {
+    List<Long> freed = new ArrayList<>();
+    for (int closed = 0; closed < 6; closed++) {
+      freed.clear();
+      DeviceBuffer[] buffers = new DeviceBuffer[6];
+      for (int i = 0; i < buffers.length; i++) {
+        buffers[i] =
+            HostDevice.instance()
+                .adoptPinned(DataType.FLOAT32, i == 5 ? 1 : 8, 256L * (i + 1), freed::add);
+      }
+      DeviceBuffer input = buffers[0];
+      AllReduceFusion fusion =
+          AllReduceFusion.residualRmsNormFold(
+              buffers[1], buffers[2], buffers[3], buffers[4], buffers[5]);
+      BufferMemory.retain(input, fusion);
+      buffers[closed].close();
+      assertThat(freed).isEmpty();
+      BufferMemory.release(input, fusion);
+      assertThat(freed).containsExactly(256L * (closed + 1));
+
+      assertThatThrownBy(() -> BufferMemory.retain(input, fusion))
+          .isInstanceOf(IllegalStateException.class);
+      for (DeviceBuffer buffer : buffers) {
+        buffer.close();
+      }
+      assertThat(freed).as("freed at once, because none is kept").hasSize(6);
+    }
   }
 
   private static void refuse() {

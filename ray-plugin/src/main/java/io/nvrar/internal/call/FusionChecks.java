@@ -1,0 +1,92 @@
+package io.nvrar.internal.call;
+
+import io.nvrar.AllReduceFusion;
+import io.nvrar.DeviceBuffer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Checks the buffers of a fused all-reduce against each other and the group. What an {@link
+ * AllReduceFusion} can know of its own buffers it has checked when it was made. Allocates nothing
+ * unless a check fails.
+ */
+final class FusionChecks {
+  private static final int ALIGNMENT = 16;
+
+  private final DeviceChecks device;
+
+  FusionChecks(DeviceChecks device) {
+    this.device = device;
+  }
+
+  void check(@Nullable DeviceBuffer input, @Nullable AllReduceFusion fusion) {
+    if (fusion == null) {
+      throw new IllegalArgumentException("fusion is null, allReduce needs an AllReduceFusion");
+    }
+    DeviceBuffer source = device.checkBuffer("input", input);
+    DeviceBuffer output = fusion.output();
+    if (source.dataType() != output.dataType()) {
+      throw new IllegalArgumentException(
+          "input holds %s, output holds %s".formatted(source.dataType(), output.dataType()));
+    }
+    if (source.count() != output.count()) {
+      throw new IllegalArgumentException(
+          "input holds %d elements, output holds %d".formatted(source.count(), output.count()));
+    }
+    String weightName = fusion.form() == AllReduceFusion.Form.BIAS ? "bias" : "weight";
+    checkPlace("input", source);
+    checkPlace("output", output);
+    checkPlace("residual", fusion.residualIn());
+    checkPlace("residualOut", fusion.residualOut());
+    checkPlace(weightName, fusion.weight());
+    checkPlace("squares", fusion.squares());
+    checkWritten("output", output, source, fusion, weightName);
+    checkWritten("residualOut", fusion.residualOut(), source, fusion, weightName);
+    checkApart("output", output, "residualOut", fusion.residualOut(), false);
+    checkSquares(fusion, source);
+  }
+
+  /** Checks where a buffer is that the form has. */
+  private void checkPlace(String name, @Nullable DeviceBuffer buffer) {
+    if (buffer == null) {
+      return;
+    }
+    long address = device.checkBuffer(name, buffer).address();
+    if (address % ALIGNMENT != 0) {
+      throw new IllegalArgumentException(
+          "%s begins at 0x%x, a fused all-reduce needs addresses that are multiples of %d"
+              .formatted(name, address, ALIGNMENT));
+    }
+  }
+
+  /** Checks rows that are written against what is read. */
+  private static void checkWritten(
+      String name,
+      @Nullable DeviceBuffer written,
+      DeviceBuffer input,
+      AllReduceFusion fusion,
+      String weightName) {
+    checkApart("input", input, name, written, true);
+    checkApart("residual", fusion.residualIn(), name, written, true);
+    checkApart(weightName, fusion.weight(), name, written, false);
+  }
+
+  private static void checkSquares(AllReduceFusion fusion, DeviceBuffer input) {
+    DeviceBuffer squares = fusion.squares();
+    checkApart("input", input, "squares", squares, false);
+    checkApart("residual", fusion.residualIn(), "squares", squares, false);
+    checkApart("weight", fusion.weight(), "squares", squares, false);
+    checkApart("residualOut", fusion.residualOut(), "squares", squares, false);
+    checkApart("output", fusion.output(), "squares", squares, false);
+  }
+
+  private static void checkApart(
+      String nameA,
+      @Nullable DeviceBuffer a,
+      String nameB,
+      @Nullable DeviceBuffer b,
+      boolean mayBeSame) {
+    if (a != null && b != null) {
+      DeviceChecks.checkApart(nameA, a, nameB, b, mayBeSame);
+    }
+  }
+}
