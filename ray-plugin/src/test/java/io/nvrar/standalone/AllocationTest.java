@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.sun.management.ThreadMXBean;
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
@@ -36,6 +37,7 @@ class AllocationTest {
             group.send(c, 0);
             group.recv(d, 0);
           };
+      AllReduceFusion fusion = AllReduceFusion.residualRmsNorm(b, b, c, 1e-5f, d);
       Map<String, Runnable> calls = new LinkedHashMap<>();
       calls.put("allReduce", () -> group.allReduce(a));
       calls.put(
@@ -44,6 +46,7 @@ class AllocationTest {
       calls.put(
           "allReduce in place with an operation on a stream",
           () -> group.allReduce(a, ReduceOp.MAX, group.stream()));
+      calls.put("allReduce with a residual and RMSNorm", () -> group.allReduce(a, fusion));
       calls.put("reduce", () -> group.reduce(a, 0));
       calls.put("reduceScatter", () -> group.reduceScatter(a, b));
       calls.put("allGather", () -> group.allGather(a, b));
@@ -59,6 +62,7 @@ class AllocationTest {
                   group.stream(),
                   () -> {
                     group.allReduce(a);
+                    group.allReduce(a, fusion);
                     group.batch(transfers);
                   })) {
         calls.put("the launch of a graph", () -> graph.launch(group.stream()));
