@@ -1,5 +1,6 @@
 package io.nvrar.examples.graph;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.examples.hello.ClusterOptions;
 import io.nvrar.examples.hello.Disconnection;
 import io.nvrar.ray.RayActorGroup;
@@ -21,7 +22,7 @@ import picocli.CommandLine.Spec;
 /** The driver: creates a group of actors, and lets each capture the same graph and replay it. */
 @Command(
     name = "graph",
-    description = "Replay a captured graph of all-reduces on Ray actors.",
+    description = "Replay a captured decode step of all-reduces on Ray actors.",
     mixinStandardHelpOptions = true)
 public final class GraphCommand implements NvrarCommand {
 
@@ -35,11 +36,12 @@ public final class GraphCommand implements NvrarCommand {
   private int calls;
 
   @Option(
-      names = "--count",
+      names = "--hidden",
       paramLabel = "N",
       defaultValue = "4096",
-      description = "Elements of each all-reduce, float32 (default: ${DEFAULT-VALUE}).")
-  private int count;
+      description =
+          "Elements of each all-reduce, float32, a multiple of 8 (default: ${DEFAULT-VALUE}).")
+  private int hidden;
 
   @Option(
       names = "--replays",
@@ -55,11 +57,16 @@ public final class GraphCommand implements NvrarCommand {
 
   @Override
   public Integer call() {
-    if (calls < 1 || count < 1 || replays < 1) {
+    if (calls < 1 || replays < 1) {
       throw new ParameterException(
           spec.commandLine(),
-          "--calls is %d, --count %d and --replays %d; each must be 1 or more"
-              .formatted(calls, count, replays));
+          "--calls is %d and --replays %d; each must be 1 or more".formatted(calls, replays));
+    }
+    if (hidden < 1 || hidden > AllReduceFusion.MAX_HIDDEN || hidden % 8 != 0) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "--hidden is %d, must be a multiple of 8 from 8 to %d"
+              .formatted(hidden, AllReduceFusion.MAX_HIDDEN));
     }
     Disconnection end = cluster.connect();
     try (end;
@@ -69,7 +76,7 @@ public final class GraphCommand implements NvrarCommand {
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
       List<ObjectRef<String>> runs = new ArrayList<>();
       for (ActorHandle<Replayer> actor : actors.handles()) {
-        runs.add(actor.task(Replayer::run, group.name(), calls, count, replays).remote());
+        runs.add(actor.task(Replayer::run, group.name(), calls, hidden, replays).remote());
       }
       Ray.get(runs).forEach(spec.commandLine().getOut()::println);
     }

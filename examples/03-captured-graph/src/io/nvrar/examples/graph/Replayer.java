@@ -1,32 +1,35 @@
 package io.nvrar.examples.graph;
 
+import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
+import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
-import io.nvrar.ReduceOp;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
 import java.util.Arrays;
 
 /**
- * One member: captures a step of many all-reduces, replays it, and compares with making the calls.
+ * One member: captures a decode step, whose layers end in all-reduces, replays it, and compares
+ * with making the calls.
  */
 public class Replayer implements CollectiveActor {
 
   /**
-   * Runs the step both ways, on other numbers each time, and checks every sum.
+   * Runs the step both ways, on other numbers each time, and checks every result.
    *
    * @param name the group's name
    * @param calls the number of all-reduces in the step
-   * @param count the number of elements of each
+   * @param hidden the number of elements of each
    * @param times how often the step is run each way
    * @return one line with the result
    */
-  public String run(String name, int calls, int count, int times) {
+  public String run(String name, int calls, int hidden, int times) {
     CollectiveGroup group = RayCollectives.group(name);
-    try (Step step = new Step(group, calls, count)) {
+    try (Step step = new Step(group, calls, hidden)) {
       // Run once before the clock starts, for the one-time work of a first call.
       step.submit();
       step.await();
@@ -36,7 +39,7 @@ public class Replayer implements CollectiveActor {
       try (DeviceGraph graph = group.device().capture(step.stream, step::submit)) {
         replayed = step.microsEach(times, () -> graph.launch(step.stream));
       }
-      return "rank %d of %d on %s (%s): %d replays of %d all-reduces of %d float32, every sum right; %.1f us each, %.1f us without the graph"
+      return "rank %d of %d on %s (%s): %d replays of %d all-reduces with residual and RMSNorm of %d float32, every result right; %.1f us each, %.1f us without the graph"
           .formatted(
               group.rank(),
               group.worldSize(),
@@ -44,16 +47,20 @@ public class Replayer implements CollectiveActor {
               group.backend(),
               times,
               calls,
-              count,
+              hidden,
               replayed,
               called);
     }
   }
 
   /**
-   * Copies this rank's numbers to the device, reduces them many times, and copies the sums back.
+   * Copies this rank's numbers to the device, adds the sums over ranks to the residual stream many
+   * times, as the layers of a model do, and copies it and what is normalised of it back.
    */
   private static final class Step implements AutoCloseable {
+
+    private static final float WEIGHT = 0.5f;
+    private static final float EPS = 1e-5f;
 
     private final CollectiveGroup group;
     private final int calls;
@@ -66,27 +73,50 @@ public class Replayer implements CollectiveActor {
     private final DeviceBuffer given;
 
     private final DeviceBuffer result;
-    private final DeviceBuffer own;
-    private final DeviceBuffer sums;
+    private final DeviceBuffer normedResult;
 
-    Step(CollectiveGroup group, int calls, int count) {
+    private final DeviceBuffer partial;
+
+    /** Zeros, with which the residual begins in each step. */
+    private final DeviceBuffer start;
+
+    private final DeviceBuffer residual;
+    private final DeviceBuffer weight;
+    private final DeviceBuffer normed;
+
+    /** What follows each sum, in the same call: the residual is updated in place. */
+    private final AllReduceFusion addAndNorm;
+
+    Step(CollectiveGroup group, int calls, int hidden) {
       this.group = group;
       this.calls = calls;
-      numbers = new float[count];
-      stream = group.device().createStream();
-      given = group.device().allocatePinned(DataType.FLOAT32, count);
-      result = group.device().allocatePinned(DataType.FLOAT32, count);
-      own = group.device().allocate(DataType.FLOAT32, count);
-      sums = group.device().allocate(DataType.FLOAT32, count);
+      numbers = new float[hidden];
+      Device device = group.device();
+      stream = device.createStream();
+      given = device.allocatePinned(DataType.FLOAT32, hidden);
+      result = device.allocatePinned(DataType.FLOAT32, hidden);
+      normedResult = device.allocatePinned(DataType.FLOAT32, hidden);
+      partial = device.allocate(DataType.FLOAT32, hidden);
+      start = device.allocate(DataType.FLOAT32, hidden);
+      residual = device.allocate(DataType.FLOAT32, hidden);
+      weight = device.allocate(DataType.FLOAT32, hidden);
+      normed = device.allocate(DataType.FLOAT32, hidden);
+      start.copyFrom(numbers);
+      Arrays.fill(numbers, WEIGHT);
+      weight.copyFrom(numbers);
+      addAndNorm = AllReduceFusion.residualRmsNorm(residual, residual, weight, EPS, normed);
     }
 
     /** Returns at once on a GPU; on the CPU it returns when the work is done. */
     void submit() {
-      stream.copy(given, own);
+      stream.copy(given, partial);
+      stream.copy(start, residual);
       for (int i = 0; i < calls; i++) {
-        group.allReduce(own, sums, ReduceOp.SUM, stream);
+        // In a model, kernels that compute partial from normed come before this.
+        group.allReduce(partial, addAndNorm, Algorithm.AUTO, stream);
       }
-      stream.copy(sums, result);
+      stream.copy(residual, result);
+      stream.copy(normed, normedResult);
     }
 
     void await() {
@@ -98,7 +128,7 @@ public class Replayer implements CollectiveActor {
     double microsEach(int times, Runnable run) {
       long nanos = 0;
       for (int time = 1; time <= times; time++) {
-        Arrays.fill(numbers, group.rank() + time);
+        Arrays.fill(numbers, group.rank() + number(time));
         given.copyFrom(numbers);
         long begin = System.nanoTime();
         run.run();
@@ -109,23 +139,38 @@ public class Replayer implements CollectiveActor {
       return nanos / 1e3 / times / calls;
     }
 
+    /** Small, so that the residuals are exact. */
+    private static int number(int time) {
+      return 1 + time % 8;
+    }
+
     private void check(int time) {
       int world = group.worldSize();
-      float expected = world * (world - 1) / 2 + world * time;
-      result.copyTo(numbers);
-      for (float sum : numbers) {
-        if (sum != expected) {
+      float sum = world * (world - 1) / 2 + world * number(time);
+      check("residual", result, calls * sum, 0, time);
+      // All elements of the row are equal, so each is as large as their root mean square.
+      check("normalised element", normedResult, WEIGHT, 1e-4f, time);
+    }
+
+    private void check(String what, DeviceBuffer buffer, float expected, float margin, int time) {
+      buffer.copyTo(numbers);
+      for (float number : numbers) {
+        if (!(Math.abs(number - expected) <= margin)) {
           throw new IllegalStateException(
-              "rank %d has a sum of %s, not %s, at time %d"
-                  .formatted(group.rank(), sum, expected, time));
+              "rank %d has a %s of %s, not %s, at time %d"
+                  .formatted(group.rank(), what, number, expected, time));
         }
       }
     }
 
     @Override
     public void close() {
-      sums.close();
-      own.close();
+      normed.close();
+      weight.close();
+      residual.close();
+      start.close();
+      partial.close();
+      normedResult.close();
       result.close();
       given.close();
       stream.close();

@@ -1,4 +1,4 @@
-/** Lesson 3: all-reduces in a captured graph. */
+/** Lesson 3: fused all-reduces in a captured graph. */
 @NullMarked
 package io.nvrar.examples.graph;
 

@@ -115,7 +115,7 @@ abstract class LessonsContract {
   }
 
   @Test
-  void graphReplaysAllReducesWhoseSumsAreRight(RayCluster cluster) throws Exception {
+  void graphReplaysLayersWhoseResultsAreRight(RayCluster cluster) throws Exception {
     int ranks = ranks(4);
     Pattern line =
         Pattern.compile(
@@ -123,7 +123,7 @@ abstract class LessonsContract {
                 + ranks
                 + " on "
                 + place
-                + ": 20 replays of 160 all-reduces of 4096 float32, every sum right; [0-9.]+ us each, [0-9.]+ us without the graph");
+                + ": 20 replays of 160 all-reduces with residual and RMSNorm of 4096 float32, every result right; [0-9.]+ us each, [0-9.]+ us without the graph");
     List<String> lines = ranksOf(onRay(cluster, "graph", "--ranks", "" + ranks, "--replays", "20"));
     lines.forEach(System.out::println);
     assertThat(lines).hasSize(ranks).allMatch(printed -> line.matcher(printed).matches());
