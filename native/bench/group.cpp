@@ -24,7 +24,7 @@ class NvrarMember final : public Member {
   int rank() const override { return team_->rank(); }
 
   void call(const Problem& problem, const uint8_t* send, uint8_t* recv) override {
-    comm_.call(problem, reinterpret_cast<uint64_t>(send), reinterpret_cast<uint64_t>(recv), kNoStream);
+    comm_.call(problem, {reinterpret_cast<uint64_t>(send), reinterpret_cast<uint64_t>(recv)}, kNoStream);
   }
 
   void barrier() override { comm_.barrier(kNoStream); }

@@ -131,6 +131,10 @@ Cell cell_of(std::vector<double>* us, uint64_t wrong) {
 
 std::vector<Problem> problems_of(const Options& options) {
   std::vector<Problem> problems;
+  if (options.fused) {
+    for (uint32_t rows : options.rows) problems.push_back(Problem::of_rows(options, rows));
+    return problems;
+  }
   for (Collective collective : options.collectives) {
     uint64_t last_count = 0;
     for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {

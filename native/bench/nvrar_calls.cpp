@@ -60,32 +60,51 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
 
 Communicator::~Communicator() { nvrar_destroy(comm_); }
 
-void Communicator::call(const Problem& p, uint64_t send, uint64_t recv, uint64_t stream) {
+void Communicator::call(const Problem& p, const Buffers& at, uint64_t stream) {
+  if (p.form != 0) return fused_call(p, at, stream);
   switch (p.collective) {
     case Collective::kAllReduce:
-      return require(nvrar_all_reduce(comm_, send, recv, p.count, p.data_type, p.op, algorithm_, stream),
+      return require(nvrar_all_reduce(comm_, at.send, at.recv, p.count, p.data_type, p.op, algorithm_, stream),
                      "nvrar_all_reduce");
     case Collective::kReduce:
-      return require(nvrar_reduce(comm_, send, recv, p.count, p.data_type, p.op, p.root, stream), "nvrar_reduce");
+      return require(nvrar_reduce(comm_, at.send, at.recv, p.count, p.data_type, p.op, p.root, stream), "nvrar_reduce");
     case Collective::kBroadcast:
-      return require(nvrar_broadcast(comm_, send, recv, p.count, p.data_type, p.root, stream), "nvrar_broadcast");
+      return require(nvrar_broadcast(comm_, at.send, at.recv, p.count, p.data_type, p.root, stream), "nvrar_broadcast");
     case Collective::kAllGather:
-      return require(nvrar_all_gather(comm_, send, recv, p.count, p.data_type, stream), "nvrar_all_gather");
+      return require(nvrar_all_gather(comm_, at.send, at.recv, p.count, p.data_type, stream), "nvrar_all_gather");
     case Collective::kReduceScatter:
-      return require(nvrar_reduce_scatter(comm_, send, recv, p.count, p.data_type, p.op, stream),
+      return require(nvrar_reduce_scatter(comm_, at.send, at.recv, p.count, p.data_type, p.op, stream),
                      "nvrar_reduce_scatter");
     case Collective::kAllToAll:
-      return require(nvrar_all_to_all(comm_, send, recv, p.count, p.data_type, stream), "nvrar_all_to_all");
+      return require(nvrar_all_to_all(comm_, at.send, at.recv, p.count, p.data_type, stream), "nvrar_all_to_all");
     case Collective::kSendReceive: {
       const nvrar_transfer transfers[] = {
-          {sizeof(nvrar_transfer), NVRAR_SEND, (rank_ + 1) % p.world, p.data_type, send, p.count},
-          {sizeof(nvrar_transfer), NVRAR_RECV, (rank_ + p.world - 1) % p.world, p.data_type, recv, p.count},
+          {sizeof(nvrar_transfer), NVRAR_SEND, (rank_ + 1) % p.world, p.data_type, at.send, p.count},
+          {sizeof(nvrar_transfer), NVRAR_RECV, (rank_ + p.world - 1) % p.world, p.data_type, at.recv, p.count},
       };
       return require(nvrar_batch(comm_, transfers, 2, stream), "nvrar_batch");
     }
     case Collective::kBarrier:
       return barrier(stream);
   }
+}
+
+void Communicator::fused_call(const Problem& p, const Buffers& at, uint64_t stream) {
+  nvrar_fused_all_reduce call{};
+  call.size = sizeof call;
+  call.form = p.form;
+  call.data_type = p.data_type;
+  call.algorithm = algorithm_;
+  call.rows = p.rows();
+  call.hidden = p.hidden;
+  call.eps = p.eps();
+  call.input = at.send;
+  call.residual = at.residual;
+  call.weight = at.weight;
+  call.residual_out = at.residual_out;
+  call.output = at.recv;
+  call.squares = at.squares;
+  require(nvrar_all_reduce_fused(comm_, &call, stream), "nvrar_all_reduce_fused");
 }
 
 void Communicator::barrier(uint64_t stream) { require(nvrar_barrier(comm_, stream), "nvrar_barrier"); }

@@ -20,12 +20,14 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
 
-  void call(const Problem& problem, uint64_t send, uint64_t recv, uint64_t stream);
+  void call(const Problem& problem, const Buffers& at, uint64_t stream);
   void barrier(uint64_t stream);
   // Throws if a call has failed since it returned: on a GPU calls are only enqueued.
   void check(uint64_t stream);
 
  private:
+  void fused_call(const Problem& problem, const Buffers& at, uint64_t stream);
+
   const int rank_;
   const int32_t algorithm_;
   nvrar_comm* comm_ = nullptr;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -37,6 +38,10 @@ constexpr Name kAlgorithms[] = {
 constexpr Name kBackends[] = {{"cpu", NVRAR_BACKEND_CPU}, {"cuda", NVRAR_BACKEND_CUDA}};
 constexpr Name kMemories[] = {
     {"auto", NVRAR_MEMORY_AUTO}, {"nvshmem", NVRAR_MEMORY_NVSHMEM}, {"ipc", NVRAR_MEMORY_IPC}};
+constexpr Name kForms[] = {{"residual", NVRAR_FUSION_RESIDUAL},
+                           {"bias", NVRAR_FUSION_BIAS},
+                           {"rms-norm", NVRAR_FUSION_RMS_NORM},
+                           {"rms-fold", NVRAR_FUSION_RMS_FOLD}};
 constexpr Name kModes[] = {
     {"graph", static_cast<int32_t>(Mode::kGraph)},
     {"eager", static_cast<int32_t>(Mode::kEager)},
@@ -54,6 +59,11 @@ constexpr uint64_t kBatchBytes = 4 << 20;
 constexpr int kIterationsLeast = 20;
 constexpr int kIterationsMost = 1000;
 constexpr uint64_t kBytesMost = uint64_t{1} << 30;
+constexpr uint32_t kHiddenStep = 8;
+constexpr uint32_t kHidden = 8192;
+constexpr uint32_t kRows[] = {1, 2, 4, 8, 16, 32};
+constexpr uint32_t kRowsMost = 4096;
+constexpr uint32_t kApartBlocksMost = 8;
 
 template <size_t N>
 const char* text_of(const Name (&names)[N], int32_t code) {
@@ -131,6 +141,23 @@ const std::map<std::string, Setter>& setters() {
       {"--programmatic-launch",
        [](Options* o, Text option, Text text) { o->programmatic_launch = small_number(option, text, 0, 1) == 1; }},
       {"--yardstick", [](Options* o, Text option, Text text) { o->yardstick = small_number(option, text, 0, 1) == 1; }},
+      {"--fused", [](Options* o, Text option, Text text) { o->fused = small_number(option, text, 0, 1) == 1; }},
+      {"--form", [](Options* o, Text option, Text text) { o->form = code_of(kForms, option, text); }},
+      {"--hidden",
+       [](Options* o, Text option, Text text) {
+         o->hidden = static_cast<uint32_t>(number(option, text, kHiddenStep, NVRAR_MAX_HIDDEN));
+       }},
+      {"--rows",
+       [](Options* o, Text option, Text text) {
+         o->rows.clear();
+         for (const std::string& one : split(text)) {
+           o->rows.push_back(static_cast<uint32_t>(number(option, one, 1, kRowsMost)));
+         }
+       }},
+      {"--apart-blocks",
+       [](Options* o, Text option, Text text) {
+         o->apart_blocks = static_cast<uint32_t>(number(option, text, 0, kApartBlocksMost));
+       }},
       {"--collective",
        [](Options* o, Text option, Text text) {
          o->collectives.clear();
@@ -168,6 +195,41 @@ const std::map<std::string, Setter>& setters() {
   return kSetters;
 }
 
+bool is_power_of_two(uint32_t number) { return (number & (number - 1)) == 0; }
+
+// Of fused all-reduces, as they were given.
+void check_fused(const Options& options) {
+  const bool has_any = options.form != 0 || options.hidden != 0 || !options.rows.empty() || options.apart_blocks != 0;
+  if (!options.fused && has_any) {
+    throw UsageError("--form, --hidden, --rows and --apart-blocks are for --fused 1");
+  }
+  if (!options.fused) return;
+  if (!options.on_gpu()) throw UsageError("--fused is for --backend cuda");
+  if (options.min_bytes != 0 || options.max_bytes != 0) {
+    throw UsageError("--min and --max are not for --fused 1; --rows and --hidden say the sizes");
+  }
+  if (options.collectives != std::vector{Collective::kAllReduce} || options.op != NVRAR_SUM) {
+    throw UsageError("--fused is for --collective all-reduce and --op sum");
+  }
+  if (options.data_type >= 0 && (!is_float(options.data_type) || options.data_type == NVRAR_FLOAT64)) {
+    throw UsageError(std::string("--fused is for bfloat16, float16 and float32, --type is ") +
+                     type_name(options.data_type));
+  }
+  if (options.hidden % kHiddenStep != 0) {
+    throw UsageError("--hidden is " + std::to_string(options.hidden) + ", must be a multiple of " +
+                     std::to_string(kHiddenStep));
+  }
+  if (!is_power_of_two(options.apart_blocks)) {
+    throw UsageError("--apart-blocks is " + std::to_string(options.apart_blocks) + ", must be 0, 1, 2, 4 or 8");
+  }
+}
+
+void complete_fused(Options* options) {
+  if (options->form == 0) options->form = NVRAR_FUSION_RMS_NORM;
+  if (options->hidden == 0) options->hidden = kHidden;
+  if (options->rows.empty()) options->rows.assign(std::begin(kRows), std::end(kRows));
+}
+
 // Fills in the options that were not given.
 void complete(Options* options) {
   const bool gpu = options->on_gpu();
@@ -179,6 +241,7 @@ void complete(Options* options) {
     for (const Name& name : kModes) options->modes.push_back(static_cast<Mode>(name.code));
   }
   if (options->processes == 0 && !gpu) options->processes = 2;
+  if (options->fused) complete_fused(options);
 }
 
 void check(const Options& options) {
@@ -221,6 +284,7 @@ const char* type_name(int32_t data_type) { return text_of(kTypes, data_type); }
 const char* op_name(int32_t op) { return text_of(kOps, op); }
 const char* algorithm_name(int32_t algorithm) { return text_of(kAlgorithms, algorithm); }
 const char* backend_name(int32_t backend) { return text_of(kBackends, backend); }
+const char* form_name(int32_t form) { return text_of(kForms, form); }
 
 uint32_t type_bytes(int32_t data_type) {
   switch (data_type) {
@@ -310,6 +374,7 @@ Options parse_options(int argc, char** argv) {
     }
     setter->second(&options, name, text);
   }
+  check_fused(options);
   complete(&options);
   check(options);
   return options;
@@ -352,6 +417,12 @@ On GPUs:
                         1: calls, the study's kernels, and the kernel of the compute modes are enqueued with
                         programmatic dependent launch
   --yardstick 1         also time the kernels of the study that ours are compared with, in turn with ours
+  --fused 1             fused all-reduces of rows, beside an all-reduce and a kernel of its own for the rest
+                        (c++-apart); --min, --max and --factor are not for them
+  --form NAME           what they do with the sums: rms-norm (default), rms-fold, residual, bias
+  --hidden N            elements of a row (8192)
+  --rows N,...          rows, each number a size (1,2,4,8,16,32)
+  --apart-blocks N      blocks of a row in the kernel of c++-apart: 1, 2, 4, 8 (0: by the number of rows)
 
 Time: the mean of one batch of calls made back to back; of the ranks the slowest, of the batches the median.
 After each batch (on GPUs: after those of one mode) one more is checked: every element on every rank against values

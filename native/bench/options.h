@@ -31,6 +31,7 @@ const char* type_name(int32_t data_type);
 const char* op_name(int32_t op);
 const char* algorithm_name(int32_t algorithm);
 const char* backend_name(int32_t backend);
+const char* form_name(int32_t form);
 uint32_t type_bytes(int32_t data_type);
 bool is_float(int32_t data_type);
 bool reduces(Collective collective);
@@ -75,6 +76,11 @@ struct Options {
   bool programmatic_launch = false;
   std::vector<Mode> modes;
   bool yardstick = false;  // measure the study's kernels beside ours
+  bool fused = false;      // measure fused all-reduces, whose sizes are numbers of rows; the rest is 0 without
+  int32_t form = 0;        // NVRAR_FUSION_*
+  uint32_t hidden = 0;     // elements of a row
+  std::vector<uint32_t> rows;
+  uint32_t apart_blocks = 0;  // blocks of a row in the kernel behind an all-reduce; 0: by the number of rows
   std::string csv;
   std::string json;
   bool help = false;

@@ -56,10 +56,10 @@ Output::Output(const Options& options, std::string implementation, std::string l
                 library.c_str());
     std::printf("# time: median of %d batches of the slowest rank's mean; #wrong: elements, over ranks and batches\n",
                 options.repeats);
-    std::printf("#%-15s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count",
+    std::printf("#%-21s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count",
                 "type", "redop", "root", "from", "mode", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
                 "#wrong");
-    std::printf("#%-15s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "collective", "(B)",
+    std::printf("#%-21s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "collective", "(B)",
                 "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "in place", "(GB/s)", "(GB/s)", "");
   }
   if (csv_) {
@@ -80,8 +80,8 @@ void Output::show(const Row& row) {
       std::printf(" | %9.2f %7.3f %7.3f %6" PRIu64, measured.us, algorithm_bandwidth(row, measured),
                   bus_bandwidth(row, measured), measured.wrong);
     };
-    std::printf(" %-15s %10" PRIu64 " %10" PRIu64 " %9s %8s %4d %-10s %-13s", name_of(problem.collective),
-                problem.bytes(), problem.count, type_text(problem), op_text(problem), root_of(problem),
+    std::printf(" %-21s %10" PRIu64 " %10" PRIu64 " %9s %8s %4d %-10s %-13s", problem.name().c_str(), problem.bytes(),
+                problem.count, type_text(problem), op_text(problem), root_of(problem),
                 (row.implementation.empty() ? implementation_ : row.implementation).c_str(), row.mode.c_str());
     cell(row.out_of_place);
     if (row.in_place) {
@@ -109,7 +109,7 @@ void Output::show(const GroupCost& cost) {
 void Output::write_cell(const Row& row, const char* placement, const Cell& cell) {
   const Problem& problem = row.problem;
   const bool chooses = problem.collective == Collective::kAllReduce;
-  write({row.implementation.empty() ? implementation_ : row.implementation, name_of(problem.collective), problem.world,
+  write({row.implementation.empty() ? implementation_ : row.implementation, problem.name(), problem.world,
          problem.bytes(), problem.count, type_text(problem), op_text(problem), root_of(problem),
          chooses ? algorithm_name(options_.algorithm) : "none", placement, cell, algorithm_bandwidth(row, cell),
          bus_bandwidth(row, cell), row.iterations, options_.repeats, row.mode});
@@ -120,8 +120,8 @@ void Output::write(const Line& line) {
   if (csv_) {
     std::fprintf(csv_.get(),
                  "%s,%s,%d,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%" PRIu64 ",%.4f,%.4f,%d,%d,%s,%s\n",
-                 line.implementation.c_str(), line.collective, line.processes, line.bytes, line.count, line.type,
-                 line.op, line.root, line.algorithm, line.placement, line.cell.us, line.algorithm_bandwidth,
+                 line.implementation.c_str(), line.collective.c_str(), line.processes, line.bytes, line.count,
+                 line.type, line.op, line.root, line.algorithm, line.placement, line.cell.us, line.algorithm_bandwidth,
                  line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us, line.iterations, line.repeats,
                  backend, line.mode.c_str());
   }
@@ -133,7 +133,7 @@ void Output::write(const Line& line) {
                  "\"time_us\": %.4f, \"algbw_gbps\": %.4f, \"busbw_gbps\": %.4f, \"wrong\": %" PRIu64
                  ", \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d, \"repeats\": %d, "
                  "\"backend\": \"%s\", \"mode\": \"%s\"}",
-                 first_ ? "" : ",", line.implementation.c_str(), line.collective, line.processes, line.bytes,
+                 first_ ? "" : ",", line.implementation.c_str(), line.collective.c_str(), line.processes, line.bytes,
                  line.count, line.type, line.op, line.root, line.algorithm, line.placement, line.cell.us,
                  line.algorithm_bandwidth, line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us,
                  line.iterations, line.repeats, backend, line.mode.c_str());

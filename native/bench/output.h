@@ -30,7 +30,7 @@ class Output {
   // A line of the files.
   struct Line {
     std::string implementation;
-    const char* collective;
+    std::string collective;
     int processes;
     uint64_t bytes;
     uint64_t count;

@@ -134,6 +134,20 @@ Problem Problem::of_size(const Options& options, Collective collective, uint64_t
   return problem;
 }
 
+Problem Problem::of_rows(const Options& options, uint32_t rows) {
+  return {Collective::kAllReduce,          options.data_type, options.op,    options.root, options.processes,
+          uint64_t{rows} * options.hidden, options.form,      options.hidden};
+}
+
+std::string Problem::name() const {
+  if (form == 0) return name_of(collective);
+  return std::string("fused-") + form_name(form) + "-" + std::to_string(hidden);
+}
+
+uint32_t Problem::rows() const { return static_cast<uint32_t>(count / hidden); }
+
+float Problem::eps() const { return form == NVRAR_FUSION_RMS_NORM ? 1e-5f : 0; }
+
 uint64_t Problem::send_elements() const {
   const bool all_parts = collective == Collective::kReduceScatter || collective == Collective::kAllToAll;
   return all_parts ? count * static_cast<uint64_t>(world) : count;
@@ -193,6 +207,15 @@ uint64_t Problem::wrong(uint64_t seed, int rank, const uint8_t* recv) const {
     }
   });
   return wrong;
+}
+
+int small_number(uint64_t seed, uint64_t i) { return static_cast<int>(mix(mix(seed) ^ i) % 31) - 15; }
+
+std::vector<int64_t> Problem::sums(uint64_t seed) const {
+  const Values values(*this, seed);
+  std::vector<int64_t> sums(count);
+  for (uint64_t i = 0; i < count; ++i) sums[i] = values.reduced(i);
+  return sums;
 }
 
 }  // namespace nvrar::bench

@@ -48,7 +48,7 @@ void BetweenKernels::enqueue(Between which, uint64_t result, CudaStream stream) 
 void BetweenKernels::compute(uint64_t result, CudaStream stream) {
   uint64_t sink = sink_.address();
   void* arguments[] = {&result, &sink, &clocks_};
-  launch(compute_kernel_, 1, 1, programmatic_, stream, arguments);
+  launch(compute_kernel_, {1, 1}, programmatic_, stream, arguments);
 }
 
 // Always launched normally, so that the call before it has completed when it begins, and whatever that call has left in
@@ -57,7 +57,7 @@ void BetweenKernels::sweep(CudaStream stream) {
   uint64_t buffer = swept_->address();
   uint64_t sink = sink_.address();
   void* arguments[] = {&buffer, &sweep_bytes_, &sink};
-  launch(sweep_kernel_, sweep_blocks_, kSweepThreads, false, stream, arguments);
+  launch(sweep_kernel_, {sweep_blocks_, kSweepThreads}, false, stream, arguments);
 }
 
 }  // namespace nvrar::bench

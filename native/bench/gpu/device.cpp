@@ -24,9 +24,11 @@ uint64_t Gpu::l2_bytes() const {
   return static_cast<uint64_t>(attribute(kCudaL2Bytes, "asking for the size of a GPU's L2 cache"));
 }
 
-bool Gpu::has_programmatic_launch() const {
-  return attribute(kCudaMajor, "asking for a GPU's compute capability") >= 9;
-}
+bool Gpu::has_programmatic_launch() const { return compute_capability() >= 9; }
+
+bool Gpu::has_clusters() const { return compute_capability() >= 9; }
+
+int Gpu::compute_capability() const { return attribute(kCudaMajor, "asking for a GPU's compute capability"); }
 
 int Gpu::attribute(int of, const char* asking) const {
   int value = 0;
@@ -117,19 +119,26 @@ CudaFunction Kernels::of(const char* name) const {
   return function;
 }
 
-void launch(CudaFunction kernel, unsigned blocks, unsigned threads, bool programmatic, CudaStream stream,
-            void** arguments) {
-  CudaLaunchAttribute attribute{};
-  attribute.id = kCudaProgrammaticStreamSerialization;
-  attribute.value = 1;
+void launch(CudaFunction kernel, const Grid& grid, bool programmatic, CudaStream stream, void** arguments) {
+  CudaLaunchAttribute attributes[2] = {};
   CudaLaunchConfig config{};
-  config.grid[0] = blocks;
+  const auto add = [&](int id) -> CudaLaunchAttribute& {
+    CudaLaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = id;
+    return attribute;
+  };
+  if (programmatic) add(kCudaProgrammaticStreamSerialization).value = 1;
+  if (grid.cluster > 1) {
+    CudaLaunchAttribute& attribute = add(kCudaClusterDimension);
+    attribute.cluster[0] = grid.cluster;
+    attribute.cluster[1] = attribute.cluster[2] = 1;
+  }
+  config.grid[0] = grid.blocks;
   config.grid[1] = config.grid[2] = 1;
-  config.block[0] = threads;
+  config.block[0] = grid.threads;
   config.block[1] = config.block[2] = 1;
   config.stream = stream;
-  config.attributes = &attribute;
-  config.attribute_count = programmatic ? 1 : 0;
+  config.attributes = attributes;
   check_cuda(cuda().cuLaunchKernelEx(&config, kernel, arguments, nullptr), "launching a kernel of the benchmark");
 }
 

@@ -23,11 +23,13 @@ class Gpu {
   int multiprocessors() const;
   uint64_t l2_bytes() const;
   bool has_programmatic_launch() const;
+  bool has_clusters() const;
   uint64_t free_bytes() const;
   // Waits until all work on all streams of this process has been executed.
   void settle() const;
 
  private:
+  int compute_capability() const;  // its major part
   int attribute(int of, const char* asking) const;
 
   const int ordinal_;
@@ -104,9 +106,14 @@ class Kernels {
   CudaModule module_ = nullptr;
 };
 
+struct Grid {
+  unsigned blocks;
+  unsigned threads;
+  unsigned cluster = 1;  // blocks of a cluster
+};
+
 // Enqueues a kernel with programmatic dependent launch or normally.
-void launch(CudaFunction kernel, unsigned blocks, unsigned threads, bool programmatic, CudaStream stream,
-            void** arguments);
+void launch(CudaFunction kernel, const Grid& grid, bool programmatic, CudaStream stream, void** arguments);
 
 }  // namespace nvrar::bench
 

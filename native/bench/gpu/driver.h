@@ -19,14 +19,16 @@ struct CudaIpcHandle {
   char bytes[64];
 };
 
-constexpr int kCudaClockRateKhz = 13;     // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
-constexpr int kCudaMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-constexpr int kCudaL2Bytes = 38;          // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
-constexpr int kCudaMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kCudaClockRateKhz = 13;          // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+constexpr int kCudaMultiprocessors = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+constexpr int kCudaL2Bytes = 38;               // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+constexpr int kCudaMajor = 75;                 // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kCudaMayHaveLargeClusters = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 constexpr unsigned kCudaStreamNonBlocking = 1;
 constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 constexpr int kCudaCaptureRelaxed = 2;
 
+constexpr int kCudaClusterDimension = 4;                 // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 constexpr int kCudaProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 // CUlaunchAttribute, CUlaunchConfig
 struct CudaLaunchAttribute {
@@ -35,6 +37,7 @@ struct CudaLaunchAttribute {
   union {
     char bytes[64];
     int value;
+    unsigned cluster[3];
   };
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72);
@@ -69,6 +72,7 @@ static_assert(sizeof(CudaLaunchConfig) == 56);
   X(cuIpcCloseMemHandle, (uint64_t address))                                                   \
   X(cuModuleLoadData, (CudaModule*, const void* image))                                        \
   X(cuModuleGetFunction, (CudaFunction*, CudaModule, const char* name))                        \
+  X(cuFuncSetAttribute, (CudaFunction, int attribute, int value))                              \
   X(cuLaunchKernelEx, (const CudaLaunchConfig*, CudaFunction, void** arguments, void** extra)) \
   X(cuStreamCreate, (CudaStream*, unsigned flags))                                             \
   X(cuStreamDestroy_v2, (CudaStream))                                                          \

@@ -8,11 +8,13 @@
 #include <optional>
 #include <stdexcept>
 
+#include "gpu/add_norm.h"
 #include "gpu/between.h"
 #include "gpu/device.h"
 #include "gpu/images.h"
 #include "gpu/stream_measure.h"
 #include "gpu/yardstick.h"
+#include "gpu/yardstick_norm.h"
 #include "measure.h"
 #include "nvrar_calls.h"
 #include "output.h"
@@ -30,14 +32,46 @@ class Ours final : public Contestant {
   explicit Ours(Communicator* comm) : comm_(comm) {}
   std::string name() const override { return "c++"; }
   bool takes(const Problem&) const override { return true; }
-  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
-    comm_->call(problem, send, recv, reinterpret_cast<uint64_t>(stream));
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override {
+    comm_->call(problem, at, reinterpret_cast<uint64_t>(stream));
   }
   void check(CudaStream stream) override { comm_->check(reinterpret_cast<uint64_t>(stream)); }
 
  private:
   Communicator* const comm_;
 };
+
+// An all-reduce, and behind it a kernel for what a fused one does with the sums.
+class Apart final : public Contestant {
+ public:
+  Apart(Communicator* comm, AddNorm* add_norm) : comm_(comm), add_norm_(add_norm) {}
+  std::string name() const override { return "c++-apart"; }
+  bool takes(const Problem& problem) const override { return add_norm_->takes(problem); }
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override {
+    Problem sums = problem;
+    sums.form = 0;
+    comm_->call(sums, at, reinterpret_cast<uint64_t>(stream));
+    add_norm_->enqueue(problem, at, stream);
+  }
+  void check(CudaStream stream) override { comm_->check(reinterpret_cast<uint64_t>(stream)); }
+
+ private:
+  Communicator* const comm_;
+  AddNorm* const add_norm_;
+};
+
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
+
+SideBySide side_by_side(const Contestants& of_groups) {
+  SideBySide all;
+  for (const auto& one : of_groups) all.push_back(one.get());
+  return all;
+}
+
+std::unique_ptr<Contestant> study(Team* team, const Gpu& gpu, const Options& options) {
+  if (!options.fused) return std::make_unique<Yardstick>(team, options.programmatic_launch);
+  return std::make_unique<YardstickNorm>(team, gpu.has_clusters(), options.programmatic_launch);
+}
 
 int run_rank(const Options& options, Team* team) {
   const int gpus = options.gpus > 0 ? options.gpus : options.processes;
@@ -65,14 +99,18 @@ int run_rank(const Options& options, Team* team) {
 
   while (comms.size() < static_cast<size_t>(options.groups)) comms.push_back(make_group());
 
-  std::vector<Ours> ours;
-  for (const auto& comm : comms) ours.emplace_back(comm.get());
-  SideBySide all_ours;
-  for (Ours& one : ours) all_ours.push_back(&one);
-  std::vector<SideBySide> contestants{all_ours};
-  std::unique_ptr<Yardstick> yardstick;
+  AddNorm add_norm(gpu.has_clusters(), options);
+  Contestants ours;
+  Contestants apart;
+  for (const auto& comm : comms) {
+    ours.push_back(std::make_unique<Ours>(comm.get()));
+    apart.push_back(std::make_unique<Apart>(comm.get(), &add_norm));
+  }
+  std::vector<SideBySide> contestants{side_by_side(ours)};
+  if (options.fused) contestants.push_back(side_by_side(apart));
+  std::unique_ptr<Contestant> yardstick;
   if (options.yardstick) {
-    yardstick = std::make_unique<Yardstick>(team, options.programmatic_launch);
+    yardstick = study(team, gpu, options);
     contestants.push_back({yardstick.get()});
   }
   std::optional<Output> output;
@@ -96,6 +134,9 @@ int run_rank(const Options& options, Team* team) {
 int run_on_gpus(Options options) {
   if (options.yardstick && yardstick_image() == nullptr) {
     throw std::runtime_error("--yardstick needs kernels, and this program was built without nvcc");
+  }
+  if (options.fused && add_norm_image() == nullptr) {
+    throw std::runtime_error("--fused needs kernels to compare with, and this program was built without nvcc");
   }
   // In a separate process, because a process that has initialised CUDA cannot fork ranks.
   const int gpus = run_apart([] { return visible_gpus(); });

@@ -7,8 +7,10 @@ namespace nvrar::bench {
 const void* compute_image();
 const void* programmatic_compute_image();
 const void* sweep_image();
-// Null if the benchmark was built without nvcc.
+// These are null if the benchmark was built without nvcc.
 const void* yardstick_image();
+const void* yardstick_norm_image();
+const void* add_norm_image();
 
 }  // namespace nvrar::bench
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
+
+#include "fused_problem.h"
 
 namespace nvrar::bench {
 namespace {
@@ -12,19 +15,83 @@ constexpr int kTurns =
     3;  // each contestant makes its share of the batches in each turn, so that other load affects all alike
 constexpr int kCallsBefore = 2;  // because the driver loads kernels at their first call
 
+// The buffers of a fused all-reduce besides those of its problem.
+struct FusedBuffers {
+  explicit FusedBuffers(const Problem& problem)
+      : data(problem),
+        residual(data.residual.size()),
+        weight(data.weight.size()),
+        residual_out(data.residual_out.size()),
+        squares(data.squares.size()) {}
+
+  void refresh(const Problem& problem, uint64_t seed) {
+    data.fill(problem, seed);
+    residual.write(data.residual);
+    weight.write(data.weight);
+    residual_out.fill(kPoison);
+    squares.fill(kPoison);
+  }
+
+  void read() {
+    residual_out.read(&data.residual_out);
+    squares.read(&data.squares);
+  }
+
+  void add_to(Buffers* at) const {
+    const auto address = [](const std::vector<uint8_t>& contents, const DeviceMemory& memory) {
+      return contents.empty() ? 0 : memory.address();
+    };
+    at->residual = address(data.residual, residual);
+    at->weight = address(data.weight, weight);
+    at->residual_out = address(data.residual_out, residual_out);
+    at->squares = address(data.squares, squares);
+  }
+
+  FusedData data;
+  DeviceMemory residual;
+  DeviceMemory weight;
+  DeviceMemory residual_out;
+  DeviceMemory squares;
+};
+
 // The stream and the buffers of one of the groups that run side by side.
 struct Lane {
   explicit Lane(const Problem& problem)
       : input(problem.send_elements() * type_bytes(problem.data_type)),
         output(problem.recv_elements() * type_bytes(problem.data_type)),
         send(input.size()),
-        recv(output.size()) {}
+        recv(output.size()) {
+    if (problem.form != 0) fused.emplace(problem);
+  }
+
+  Buffers buffers() const {
+    Buffers at{send.address(), recv.address()};
+    if (fused) fused->add_to(&at);
+    return at;
+  }
+
+  // New data, and outputs in which nothing is right.
+  void refresh(const Problem& problem, int rank, uint64_t new_seed) {
+    seed = new_seed;
+    problem.fill(seed, rank, input.data());
+    send.write(input);
+    recv.fill(kPoison);
+    if (fused) fused->refresh(problem, seed);
+  }
+
+  uint64_t wrong(const Problem& problem, int rank) {
+    recv.read(&output);
+    if (!fused) return problem.wrong(seed, rank, output.data());
+    fused->read();
+    return wrong_of_fused(problem, seed, output.data(), fused->data);
+  }
 
   uint64_t seed = 0;
   std::vector<uint8_t> input;
   std::vector<uint8_t> output;
   DeviceMemory send;
   DeviceMemory recv;
+  std::optional<FusedBuffers> fused;
   const Stream stream;
 };
 using Lanes = std::vector<std::unique_ptr<Lane>>;
@@ -150,7 +217,7 @@ class Size {
 
   void call(const SideBySide& contestants, size_t lane) {
     const Lane& on = *lanes_[lane];
-    contestants[lane]->enqueue(problem_, on.send.address(), on.recv.address(), on.stream.handle());
+    contestants[lane]->enqueue(problem_, on.buffers(), on.stream.handle());
   }
 
   void enqueue(Between kernel, size_t lane) {
@@ -186,10 +253,7 @@ class Size {
     synchronize();
     check(entry.contestants);
     uint64_t wrong = 0;
-    for (const auto& lane : lanes_) {
-      lane->recv.read(&lane->output);
-      wrong += problem_.wrong(lane->seed, team_->rank(), lane->output.data());
-    }
+    for (const auto& lane : lanes_) wrong += lane->wrong(problem_, team_->rank());
     const std::vector<uint64_t> all = team_->exchange(wrong);
     return std::accumulate(all.begin(), all.end(), uint64_t{0});
   }
@@ -215,12 +279,7 @@ class Size {
 
   // Each lane gets data of its own, so that what one group would write for the other is wrong there.
   void refresh() {
-    for (const auto& lane : lanes_) {
-      lane->seed = ++seed_;
-      problem_.fill(lane->seed, team_->rank(), lane->input.data());
-      lane->send.write(lane->input);
-      lane->recv.fill(kPoison);
-    }
+    for (const auto& lane : lanes_) lane->refresh(problem_, team_->rank(), ++seed_);
   }
 
   Team* const team_;

@@ -22,7 +22,7 @@ class Contestant {
   virtual ~Contestant() = default;
   virtual std::string name() const = 0;
   virtual bool takes(const Problem& problem) const = 0;
-  virtual void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) = 0;
+  virtual void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) = 0;
   // Called after the stream is done: throws if an enqueued call has failed.
   virtual void check(CudaStream stream) = 0;
 };

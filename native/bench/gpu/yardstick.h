@@ -6,11 +6,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "gpu/device.h"
-#include "gpu/kernels/yardstick_args.h"
 #include "gpu/stream_measure.h"
+#include "gpu/yardstick_peers.h"
 #include "team.h"
 
 namespace nvrar::bench {
@@ -20,13 +19,10 @@ class Yardstick final : public Contestant {
   // Collective. With programmatic_launch only where a group with it was created: on an older GPU its creation fails,
   // and the kernels would not wait for each other.
   Yardstick(Team* team, bool programmatic_launch);
-  Yardstick(const Yardstick&) = delete;
-  Yardstick& operator=(const Yardstick&) = delete;
-  ~Yardstick() override;
 
   std::string name() const override { return "study"; }
   bool takes(const Problem& problem) const override;
-  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override;
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override;
   void check(CudaStream stream) override;
 
  private:
@@ -43,16 +39,11 @@ class Yardstick final : public Contestant {
   Shape shape_of(uint64_t bytes) const;
   bool has_kernels() const;
 
-  Team* const team_;
+  YardstickPeers peers_;
   const bool programmatic_launch_;
   Kernel one_shot_;
   Kernel two_shot_;
   Kernel pair_;
-  DeviceMemory ring_;
-  DeviceMemory epochs_;
-  DeviceMemory control_;
-  std::vector<uint64_t> peers_;  // mapped rings of the other ranks
-  yardstick::Arguments arguments_{};
 };
 
 }  // namespace nvrar::bench

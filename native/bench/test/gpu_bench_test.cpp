@@ -32,6 +32,8 @@ const void* compute_image() { return ""; }
 const void* programmatic_compute_image() { return ""; }
 const void* sweep_image() { return ""; }
 const void* yardstick_image() { return ""; }
+const void* yardstick_norm_image() { return ""; }
+const void* add_norm_image() { return ""; }
 
 namespace {
 
@@ -50,13 +52,13 @@ class Copying final : public Contestant {
   Copying(std::string name, Damage damage) : name_(std::move(name)), damage_(damage) {}
   std::string name() const override { return name_; }
   bool takes(const Problem& problem) const override { return problem.bytes() <= 2048; }
-  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override {
     ++calls;
     if (damage_ == Damage::kNothingWritten) return;
-    ASSERT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(recv, send, problem.bytes(), stream), 0);
+    ASSERT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(at.recv, at.send, problem.bytes(), stream), 0);
     // No half of a bfloat16 of the benchmark's numbers.
     if (damage_ == Damage::kOneByte) {
-      ASSERT_EQ(stub<Set>("cuMemsetD8Async")(recv + 5, 0x11, 1, stream), 0);
+      ASSERT_EQ(stub<Set>("cuMemsetD8Async")(at.recv + 5, 0x11, 1, stream), 0);
     }
   }
   void check(CudaStream) override { ++checks; }
@@ -123,9 +125,9 @@ class Recording final : public Contestant {
   Recording(std::string name, std::vector<std::string>* record) : name_(std::move(name)), record_(record) {}
   std::string name() const override { return name_; }
   bool takes(const Problem&) const override { return true; }
-  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override {
     record_->push_back(name_);
-    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(recv, send, problem.bytes(), stream), 0);
+    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(at.recv, at.send, problem.bytes(), stream), 0);
   }
   void check(CudaStream) override {}
 
@@ -248,9 +250,9 @@ class Confusing final : public Contestant {
   explicit Confusing(uint64_t* first_send) : first_send_(first_send) {}
   std::string name() const override { return "confusing"; }
   bool takes(const Problem&) const override { return true; }
-  void enqueue(const Problem& problem, uint64_t send, uint64_t recv, CudaStream stream) override {
-    if (*first_send_ == 0) *first_send_ = send;
-    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(recv, *first_send_, problem.bytes(), stream), 0);
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream stream) override {
+    if (*first_send_ == 0) *first_send_ = at.send;
+    EXPECT_EQ(stub<Copy>("cuMemcpyDtoDAsync_v2")(at.recv, *first_send_, problem.bytes(), stream), 0);
   }
   void check(CudaStream) override {}
 
@@ -338,7 +340,7 @@ TEST(GpuBench, TheStudysKernelsAreLaunchedWithProgrammaticLaunchIfOursAre) {
                          const DeviceMemory buffer(problem.bytes());
                          Yardstick study(team, options.programmatic_launch);
                          EXPECT_TRUE(study.takes(problem));
-                         study.enqueue(problem, buffer.address(), buffer.address(), stream.handle());
+                         study.enqueue(problem, {buffer.address(), buffer.address()}, stream.handle());
                          study.check(stream.handle());
                          EXPECT_EQ(launched.size(), 1u);
                          EXPECT_EQ(launched.at(0).blocks, 64u);  // 4096 vectors of 16 bytes, one for each thread

@@ -18,15 +18,32 @@ constexpr uint64_t kBigArea = 16u << 20;
 constexpr uint64_t kRingBytes = 4 * (kSmallArea + kBigArea);
 constexpr uint32_t kControlBytes = 256;
 
-struct Arguments {
-  uint64_t in;
-  uint64_t out;
+// What a rank has of the group.
+struct Peers {
   uint64_t rings[kMaxRanks];  // rings[k]: of rank (rank + k) % ranks; rings[0] is this rank's own
   uint64_t epoch;             // kMaxBlocks words
   uint64_t control;           // word 0: not 0 once a wait has come to its end
   uint32_t rank;
+};
+
+struct Arguments {
+  uint64_t in;
+  uint64_t out;
+  Peers peers;
   uint32_t vectors;
   uint64_t base;  // of the set of areas, in vectors
+};
+
+// Of an all-reduce of whole rows that adds a residual and normalises.
+struct NormArguments {
+  uint64_t in;
+  uint64_t residual;
+  uint64_t weight;
+  uint64_t out;
+  uint64_t residual_out;
+  Peers peers;
+  uint64_t base;
+  float eps;
 };
 
 }  // namespace nvrar::bench::yardstick
