@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "fused_problem.h"
 #include "measure.h"
 #include "options.h"
 #include "team.h"
@@ -123,6 +125,146 @@ TEST(Expectation, OfASumIsTheSumOfWhatTheRanksSend) {
   EXPECT_EQ(problem.wrong(7, 2, reinterpret_cast<const uint8_t*>(sum.data())), 1u);
 }
 
+// A fused all-reduce of one rank, computed in float32.
+struct Fused {
+  Fused(const Problem& of, uint64_t seed) : problem(of), data(of), sums(of.bytes()), output(of.bytes()) {
+    data.fill(problem, seed);
+    problem.fill(seed, 0, sums.data());
+    for (uint32_t row = 0; row < problem.rows(); ++row) make(row);
+  }
+
+  uint64_t wrong(uint64_t seed) const { return wrong_of_fused(problem, seed, output.data(), data); }
+
+  // Adds to the bits of element i of an array of the problem's type.
+  void move(std::vector<uint8_t>* array, uint64_t i, int by) const {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &(*array)[i * bytes()], bytes());
+    bits += static_cast<uint32_t>(by);
+    std::memcpy(&(*array)[i * bytes()], &bits, bytes());
+  }
+
+  Problem problem;
+  FusedData data;
+  std::vector<uint8_t> sums;
+  std::vector<uint8_t> output;
+
+ private:
+  uint32_t bytes() const { return type_bytes(problem.data_type); }
+
+  float get(const std::vector<uint8_t>& array, uint64_t i) const {
+    if (problem.data_type == NVRAR_FLOAT16) {
+      _Float16 value;
+      std::memcpy(&value, &array[i * sizeof value], sizeof value);
+      return static_cast<float>(value);
+    }
+    uint32_t bits = 0;
+    std::memcpy(&bits, &array[i * bytes()], bytes());
+    if (problem.data_type == NVRAR_BFLOAT16) bits <<= 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+  void set(std::vector<uint8_t>* array, uint64_t i, float value) const {
+    if (problem.data_type == NVRAR_FLOAT16) {
+      const auto half = static_cast<_Float16>(value);
+      std::memcpy(&(*array)[i * sizeof half], &half, sizeof half);
+      return;
+    }
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if (problem.data_type == NVRAR_BFLOAT16) bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    std::memcpy(&(*array)[i * bytes()], &bits, bytes());
+  }
+
+  void make(uint32_t row) {
+    const uint64_t begin = uint64_t{row} * problem.hidden;
+    const bool bias = problem.form == NVRAR_FUSION_BIAS;
+    const uint32_t in_part = 128 / bytes();
+    const uint64_t parts = (problem.hidden + in_part - 1) / in_part;
+    std::vector<float> h;
+    std::vector<float> of_parts(parts);
+    float all = 0;
+    for (uint32_t i = 0; i < problem.hidden; ++i) {
+      h.push_back(get(sums, begin + i) + (bias ? get(data.weight, i) : get(data.residual, begin + i)));
+      all += h[i] * h[i];
+      of_parts[i / in_part] += h[i] * h[i];
+    }
+    const float scale = problem.form == NVRAR_FUSION_RMS_NORM
+                            ? 1 / std::sqrt(all / static_cast<float>(problem.hidden) + problem.eps())
+                            : 1;
+    const bool normalises = !data.residual_out.empty();
+    for (uint32_t i = 0; i < problem.hidden; ++i) {
+      if (normalises) set(&data.residual_out, begin + i, h[i]);
+      set(&output, begin + i, normalises ? h[i] * scale * get(data.weight, i) : h[i]);
+    }
+    if (!data.squares.empty()) std::memcpy(&data.squares[row * parts * 4], of_parts.data(), parts * 4);
+  }
+};
+
+Problem fused_problem(const std::string& form, const std::string& type, const std::string& hidden) {
+  return Problem::of_rows(options_of({"--backend", "cuda", "--processes", "1", "--fused", "1", "--form", form, "--type",
+                                      type, "--hidden", hidden}),
+                          3);
+}
+
+TEST(WrongColumn, IsZeroForRightFusedAllReducesOfEveryFormAndType) {
+  for (const std::string form : {"residual", "bias", "rms-norm", "rms-fold"}) {
+    for (const std::string type : {"bfloat16", "float16", "float32"}) {
+      for (const std::string hidden : {"8", "104", "4096"}) {
+        EXPECT_EQ(Fused(fused_problem(form, type, hidden), 7).wrong(7), 0u) << form << " " << type << " " << hidden;
+      }
+    }
+  }
+}
+
+TEST(WrongColumn, CountsEachElementThatAFusedAllReduceHasWronglyWritten) {
+  for (const std::string type : {"bfloat16", "float16", "float32"}) {
+    for (const std::string form : {"residual", "bias", "rms-norm", "rms-fold"}) {
+      Fused fused(fused_problem(form, type, "104"), 7);
+      // Of a norm one unit may be a matter of rounding, or some of float32.
+      fused.move(&fused.output, 105, form == "rms-norm" && type == "float32" ? 40 : form == "rms-norm" ? 3 : 1);
+      EXPECT_EQ(fused.wrong(7), 1u) << form << " " << type;
+      if (fused.data.residual_out.empty()) continue;
+      fused.move(&fused.data.residual_out, 311, -1);
+      EXPECT_EQ(fused.wrong(7), 2u) << form << " " << type;
+      if (fused.data.squares.empty()) continue;
+      fused.data.squares[5] ^= 1;
+      EXPECT_EQ(fused.wrong(7), 3u) << form << " " << type;
+    }
+  }
+}
+
+TEST(WrongColumn, CountsEveryElementOfAFusedAllReduceThatWritesNothing) {
+  Fused fused(fused_problem("rms-fold", "float32", "104"), 7);
+  for (std::vector<uint8_t>* array : {&fused.output, &fused.data.residual_out, &fused.data.squares}) {
+    std::fill(array->begin(), array->end(), uint8_t{0xA5});
+  }
+  // Three rows of 104 elements, in 4 parts of 32 each.
+  EXPECT_EQ(fused.wrong(7), 3u * (104 + 104 + 4));
+}
+
+TEST(WrongColumn, SeesANormOfAnotherRowAndOneThatIsNotANumber) {
+  Fused fused(fused_problem("rms-norm", "bfloat16", "4096"), 7);
+  std::vector<uint8_t> right = fused.output;
+  std::swap_ranges(fused.output.begin(), fused.output.begin() + 8192, fused.output.begin() + 8192);
+  EXPECT_GT(fused.wrong(7), 2u * 3000);
+  fused.output = right;
+  fused.output[100] = 0xC0;
+  fused.output[101] = 0x7F;
+  EXPECT_EQ(fused.wrong(7), 1u);
+}
+
+TEST(SizeColumn, OfAFusedAllReduceIsThatOfItsRows) {
+  const Options options = options_of({"--backend", "cuda", "--fused", "1", "--rows", "1,32", "--hidden", "4096"});
+  const std::vector<Problem> problems = problems_of(options);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems[0].bytes(), 8192u);
+  EXPECT_EQ(problems[1].bytes(), 32u * 8192);
+  EXPECT_EQ(problems[1].rows(), 32u);
+  EXPECT_EQ(problems[1].name(), "fused-rms-norm-4096");
+}
+
 TEST(SizeColumn, IsOfTheLargerSideAndHasOneElementPerRankAtLeast) {
   const Options options = options_of({"--processes", "4", "--type", "float16"});
   const Problem gather = Problem::of_size(options, Collective::kAllGather, 4096);
@@ -166,6 +308,38 @@ TEST(OptionsOf, AcceptSizesWithUnitsAndValuesBehindEqualSigns) {
   EXPECT_EQ(options.max_bytes, 1u << 20);
   EXPECT_EQ(options.data_type, NVRAR_BFLOAT16);
   EXPECT_EQ(options.collectives.size(), 8u);
+}
+
+TEST(OptionsOf, FusedAllReducesAreNormsOfRowsOf8192UnlessSaidOtherwise) {
+  const Options plain = options_of({"--backend", "cuda", "--fused", "0"});
+  EXPECT_FALSE(plain.fused);
+  EXPECT_EQ(plain.form, 0);
+  const Options fused = options_of({"--backend", "cuda", "--fused", "1"});
+  EXPECT_EQ(fused.form, NVRAR_FUSION_RMS_NORM);
+  EXPECT_EQ(fused.hidden, 8192u);
+  EXPECT_EQ(fused.rows, (std::vector<uint32_t>{1, 2, 4, 8, 16, 32}));
+  EXPECT_EQ(fused.data_type, NVRAR_BFLOAT16);
+}
+
+TEST(OptionsOf, RefuseOfFusedAllReducesWhatTheyDoNotHave) {
+  const auto refusal = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--backend", "cuda", "--fused", "1"});
+    return refusal_of(std::move(words));
+  };
+  EXPECT_EQ(refusal_of({"--fused", "1"}), "--fused is for --backend cuda");
+  for (const std::string option : {"--form", "--hidden", "--rows", "--apart-blocks"}) {
+    EXPECT_EQ(refusal_of({"--backend", "cuda", option, option == "--form" ? "bias" : "8"}),
+              "--form, --hidden, --rows and --apart-blocks are for --fused 1");
+  }
+  EXPECT_EQ(refusal({"--form", "norm"}), "--form is 'norm', must be one of residual, bias, rms-norm, rms-fold");
+  EXPECT_EQ(refusal({"--hidden", "100"}), "--hidden is 100, must be a multiple of 8");
+  EXPECT_EQ(refusal({"--hidden", "16392"}), "--hidden is '16392', must be a number from 8 to 16384");
+  EXPECT_EQ(refusal({"--rows", "1,,2"}), "--rows is '', must be a number from 1 to 4096");
+  EXPECT_EQ(refusal({"--apart-blocks", "3"}), "--apart-blocks is 3, must be 0, 1, 2, 4 or 8");
+  EXPECT_EQ(refusal({"--max", "1M"}), "--min and --max are not for --fused 1; --rows and --hidden say the sizes");
+  EXPECT_EQ(refusal({"--collective", "all"}), "--fused is for --collective all-reduce and --op sum");
+  EXPECT_EQ(refusal({"--op", "avg"}), "--fused is for --collective all-reduce and --op sum");
+  EXPECT_EQ(refusal({"--type", "float64"}), "--fused is for bfloat16, float16 and float32, --type is float64");
 }
 
 TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {

@@ -14,11 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/add_norm.h"
 #include "gpu/between.h"
 #include "gpu/device.h"
 #include "gpu/images.h"
 #include "gpu/stream_measure.h"
 #include "gpu/yardstick.h"
+#include "gpu/yardstick_norm.h"
 #include "options.h"
 #include "team.h"
 
@@ -314,17 +316,21 @@ struct Launched {
   unsigned blocks;
   unsigned threads;
   bool programmatic;
+  unsigned cluster;
+  bool operator==(const Launched&) const = default;
 };
 std::vector<Launched> launched;
 
 int note_launch(const void* given, void**) {
   const auto& config = *static_cast<const CudaLaunchConfig*>(given);
   bool programmatic = false;
+  unsigned cluster = 1;
   for (unsigned i = 0; i < config.attribute_count; ++i) {
     const CudaLaunchAttribute& attribute = config.attributes[i];
     if (attribute.id == kCudaProgrammaticStreamSerialization) programmatic = attribute.value == 1;
+    if (attribute.id == kCudaClusterDimension) cluster = attribute.cluster[0];
   }
-  launched.push_back({config.grid[0], config.block[0], programmatic});
+  launched.push_back({config.grid[0], config.block[0], programmatic, cluster});
   return 0;
 }
 
@@ -350,6 +356,147 @@ TEST(GpuBench, TheStudysKernelsAreLaunchedWithProgrammaticLaunchIfOursAre) {
                        }),
               0);
   }
+}
+
+Options fused_options(std::vector<std::string> words) {
+  words.insert(words.begin(), {"--fused", "1"});
+  return options_of(std::move(words));
+}
+
+// How the kernel behind an all-reduce is launched.
+Launched of_add_norm(const Options& options, uint32_t rows, bool has_clusters = true) {
+  launched.clear();
+  stub_cuda_kernel = note_launch;
+  const Gpu gpu(0);
+  const Stream stream;
+  AddNorm add_norm(has_clusters, options);
+  const Problem problem = Problem::of_rows(options, rows);
+  EXPECT_TRUE(add_norm.takes(problem));
+  add_norm.enqueue(problem, {}, stream.handle());
+  return launched.at(0);
+}
+
+TEST(GpuBench, TheKernelBehindAnAllReduceHasAVectorForEachThread) {
+  EXPECT_EQ(
+      run([](Team*) {
+        const auto with = [](const std::string& option, const std::string& value) {
+          return fused_options({option, value});
+        };
+        const std::string blocks = "--apart-blocks";
+        // A row of 8192 bfloat16 is 1024 vectors.
+        EXPECT_EQ(of_add_norm(with(blocks, "1"), 8), (Launched{8, 1024, false, 1}));
+        EXPECT_EQ(of_add_norm(with(blocks, "8"), 2), (Launched{16, 128, false, 8}));
+        EXPECT_EQ(of_add_norm(fused_options({"--programmatic-launch", "1"}), 32), (Launched{32, 1024, true, 1}));
+        EXPECT_GT(of_add_norm(fused_options({}), 1).cluster, 1u);
+        // More vectors than a block has threads.
+        EXPECT_EQ(of_add_norm(fused_options({blocks, "1", "--type", "float32"}), 8), (Launched{16, 1024, false, 2}));
+        // 104 of them are 13 vectors, in one warp.
+        EXPECT_EQ(of_add_norm(with("--hidden", "104"), 16), (Launched{16, 32, false, 1}));
+        // No thread needs another's numbers.
+        for (const std::string form : {"residual", "bias", "rms-fold"}) {
+          EXPECT_EQ(of_add_norm(with("--form", form), 2), (Launched{16, 128, false, 1}));
+        }
+      }),
+      0);
+}
+
+TEST(GpuBench, WithoutClustersTheNormOfARowIsMadeByOneBlockOrNotAtAll) {
+  EXPECT_EQ(run([](Team*) {
+              EXPECT_EQ(of_add_norm(fused_options({}), 1, false), (Launched{1, 1024, false, 1}));
+              const Options longer = fused_options({"--type", "float32"});
+              EXPECT_FALSE(AddNorm(false, longer).takes(Problem::of_rows(longer, 1)));
+              EXPECT_TRUE(AddNorm(true, longer).takes(Problem::of_rows(longer, 1)));
+            }),
+            0);
+}
+
+TEST(GpuBench, TheStudysNormsAreLaunchedInItsShapes) {
+  const auto shapes = [](int ranks, const std::string& hidden, const std::vector<Launched>& expected) {
+    EXPECT_EQ(run_team(ranks, 0,
+                       [&](Team* team) {
+                         const Gpu gpu(0);
+                         const Stream stream;
+                         stub_cuda_kernel = note_launch;
+                         const Options options = fused_options({"--hidden", hidden, "--programmatic-launch", "1"});
+                         YardstickNorm study(team, true, true);
+                         for (uint32_t rows : {1, 4, 32}) {
+                           const Problem problem = Problem::of_rows(options, rows);
+                           EXPECT_TRUE(study.takes(problem));
+                           study.enqueue(problem, {}, stream.handle());
+                         }
+                         study.check(stream.handle());
+                         EXPECT_EQ(launched, expected);
+                         return ::testing::Test::HasFailure() ? 1 : 0;
+                       }),
+              0);
+  };
+  shapes(2, "8192", {{16, 128, true, 16}, {64, 128, true, 16}, {256, 256, true, 8}});
+  shapes(4, "8192", {{16, 256, true, 16}, {64, 256, true, 16}, {128, 256, true, 4}});
+  shapes(8, "4096", {{16, 256, true, 16}, {64, 256, true, 16}, {32, 512, true, 1}});
+}
+
+TEST(GpuBench, TheStudyHasNormsOfSomeRowsOnly) {
+  EXPECT_EQ(run_team(2, 0,
+                     [](Team* team) {
+                       const Gpu gpu(0);
+                       const YardstickNorm study(team, true, false);
+                       const YardstickNorm without(team, false, false);
+                       const auto problem = [](std::vector<std::string> words, uint32_t rows) {
+                         return Problem::of_rows(fused_options(std::move(words)), rows);
+                       };
+                       EXPECT_TRUE(study.takes(problem({}, 32)));
+                       EXPECT_FALSE(without.takes(problem({}, 32)));
+                       EXPECT_FALSE(study.takes(problem({}, 33)));
+                       EXPECT_FALSE(study.takes(problem({"--hidden", "2048"}, 1)));
+                       EXPECT_FALSE(study.takes(problem({"--form", "rms-fold"}, 1)));
+                       EXPECT_FALSE(study.takes(problem({"--type", "float16"}, 1)));
+                       return ::testing::Test::HasFailure() ? 1 : 0;
+                     }),
+            0);
+}
+
+// Adds the residual on the host, which the stub's memory is in.
+class Adding final : public Contestant {
+ public:
+  enum class Damage { kNone, kInput, kOneElement };
+  explicit Adding(Damage damage) : damage_(damage) {}
+  std::string name() const override { return "adding"; }
+  bool takes(const Problem&) const override { return true; }
+  void enqueue(const Problem& problem, const Buffers& at, CudaStream) override {
+    EXPECT_EQ(at.weight, 0u);
+    EXPECT_EQ(at.residual_out, 0u);
+    EXPECT_EQ(at.squares, 0u);
+    const auto* send = reinterpret_cast<const float*>(at.send);
+    const auto* residual = reinterpret_cast<const float*>(at.residual);
+    auto* recv = reinterpret_cast<float*>(at.recv);
+    for (uint64_t i = 0; i < problem.count; ++i) recv[i] = send[i] + (damage_ == Damage::kInput ? 0 : residual[i]);
+    if (damage_ == Damage::kOneElement) recv[5] += 1;
+  }
+  void check(CudaStream) override {}
+
+ private:
+  const Damage damage_;
+};
+
+TEST(GpuBench, WrongElementsOfFusedAllReducesAreCounted) {
+  EXPECT_EQ(run([](Team* team) {
+              const Gpu gpu(0);
+              Adding right(Adding::Damage::kNone);
+              Adding one(Adding::Damage::kOneElement);
+              Adding unfused(Adding::Damage::kInput);
+              std::vector<uint64_t> wrong;
+              measure_on_gpu(
+                  team,
+                  fused_options({"--form", "residual", "--type", "float32", "--hidden", "512", "--rows", "2", "--iters",
+                                 "2", "--repeats", "1", "--mode", "eager"}),
+                  {{&right}, {&one}, {&unfused}}, [](Between, uint64_t, CudaStream) {},
+                  [&](const Row& row) { wrong.push_back(row.out_of_place.wrong); });
+              ASSERT_EQ(wrong.size(), 3u);
+              EXPECT_EQ(wrong[0], 0u);
+              EXPECT_EQ(wrong[1], 1u);
+              EXPECT_GT(wrong[2], 900u);  // of 1024; some residuals are 0
+            }),
+            0);
 }
 
 // What the kernels between calls are launched with, in a process with that environment.
