@@ -1,12 +1,13 @@
 """The controls on GPUs: NCCL and what PyTorch's symmetric memory has of the collective, by protocol B of docs/benchmarks.md.
 
 peers_bench.py --csv FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
-    --warmup N --mode NAMES]
+    --warmup N --mode NAMES --fused 0|1 --form NAME --hidden N --rows N,...]
 
 `bin/nvrar bench --backend cuda` starts it. It starts a process for each rank, takes the options of nvrar_bench, does without those that say nothing to it, and writes
 the same file. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
 figure is that of the slowest rank, a cell the median of its batches. Then each is called once more with fresh data, every element of
-which is compared on every rank. peers_plan.py says what is measured, and how often.
+which is compared on every rank. peers_plan.py says what is measured, and how often. Behind the all-reduces of --fused 1 comes a
+kernel of peers_fusion.py in the same stream or graph.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402
 
+import peers_fusion  # noqa: E402
 import peers_plan  # noqa: E402
 
 HEADER = (
@@ -34,6 +36,8 @@ HEADER = (
     "time_min_us,time_max_us,iterations,repeats,backend,mode"
 )
 TYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+# Of what is added to the sums; the data has seeds from 64 on.
+RESIDUAL_SEED, WEIGHT_SEED = 1, 2
 LINE_BYTES = 64
 LIMIT_S = 120
 
@@ -53,6 +57,10 @@ def parse():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--mode", default="graph,eager")
+    parser.add_argument("--fused", type=int, choices=(0, 1), default=0)
+    parser.add_argument("--form", choices=peers_plan.FORMS, default="rms-norm")
+    parser.add_argument("--hidden", type=int, default=8192)
+    parser.add_argument("--rows", type=peers_plan.numbers, default=[1, 2, 4, 8, 16, 32])
     return parser.parse_known_args()[0]
 
 
@@ -115,10 +123,14 @@ class Bench:
         self.barrier = Barrier(rank, world)
         self.seed = 0
         self.rows = []
+        self.fusions = {}
 
     def input_of(self, rank, count):
+        return self.numbers(self.seed * 64 + rank, count)
+
+    def numbers(self, seed, count):
         """Whole numbers whose sums every type holds exactly."""
-        generator = torch.Generator(self.device).manual_seed(self.seed * 64 + rank)
+        generator = torch.Generator(self.device).manual_seed(seed)
         return torch.randint(-15, 16, (count,), generator=generator, device=self.device, dtype=torch.int32)
 
     def fill(self, tensor):
@@ -133,6 +145,8 @@ class Bench:
         return sum(inputs)[first : first + call.recv_elements].to(self.type)
 
     def wrong(self, call, result):
+        if call.form:
+            return self.fusion(call).wrong(self.expected(call), result)
         return int((result != self.expected(call)).sum().item())
 
     def together(self, name, what, step):
@@ -190,7 +204,7 @@ class Bench:
 
     def measure(self, name, call):
         what = f"{self.bytes_of(call)} bytes"
-        prepared = self.together(name, what, lambda: self.nccl(call) if name == "nccl" else self.symmetric(name, call))
+        prepared = self.together(name, what, lambda: self.prepare(name, call))
         stream = torch.cuda.Stream()
         self.together(name, what, lambda: self.begin(stream, *prepared))
         for mode in ("graph", "eager"):
@@ -242,6 +256,14 @@ class Bench:
                 name, call, "in" if result is given else "out", mode, self.slowest(us), iterations, self.total(wrong)
             )
 
+    def calls(self):
+        options = self.options
+        if options.fused:
+            return peers_plan.calls_of_rows(options.form, self.world, options.hidden, options.rows)
+        return peers_plan.calls_of(
+            options.collective, self.world, self.element_bytes, options.min, options.max, options.factor
+        )
+
     def bytes_of(self, call):
         return call.elements * self.element_bytes
 
@@ -252,7 +274,7 @@ class Bench:
         algbw = size / median * 1e-3
         busbw = algbw * call.bus_factor
         self.rows.append(
-            f"{name},{call.collective},{self.world},{size},{call.count},{self.options.type},{call.op},-1,none,{placement},"
+            f"{name},{call.name},{self.world},{size},{call.count},{self.options.type},{call.op},-1,none,{placement},"
             f"{median:.4f},{algbw:.4f},{busbw:.4f},{wrong},{us[0]:.4f},{us[-1]:.4f},{iterations},{self.options.repeats},cuda,{mode}"
         )
 
@@ -264,8 +286,25 @@ class Bench:
             with contextlib.suppress(LeftOut):
                 self.measure(name, call)
 
-    def nccl(self, call):
+    def prepare(self, name, call):
         """What `measure_in` takes: what is given, where the result will be, and the call."""
+        given, result, run = self.nccl(call) if name == "nccl" else self.symmetric(name, call)
+        if not call.form:
+            return given, result, run
+        fusion = self.fusion(call)
+        return given, None, lambda: fusion.behind(run())
+
+    def fusion(self, call):
+        """The same for all contestants and ranks."""
+        if call not in self.fusions:
+            residual = self.numbers(RESIDUAL_SEED, call.count).to(self.type).view(call.rows, call.hidden)
+            weight = self.numbers(WEIGHT_SEED, call.hidden)
+            # A factor is never 0, so that each element of h shows in the output.
+            factor = weight if call.form == "bias" else (weight + 16) / 8
+            self.fusions[call] = peers_fusion.Fusion(call.form, residual, factor.to(self.type))
+        return self.fusions[call]
+
+    def nccl(self, call):
         given = self.empty(call.send_elements)
         if call.collective == "all-reduce":
             return given, given, returning(given, lambda: dist.all_reduce(given))
@@ -333,9 +372,7 @@ def main():
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     bench = Bench(options, rank, world, device)
-    for call in peers_plan.calls_of(
-        options.collective, world, bench.element_bytes, options.min, options.max, options.factor
-    ):
+    for call in bench.calls():
         bench.run(call)
     if rank == 0:
         with open(options.csv, "w", encoding="utf-8") as file:

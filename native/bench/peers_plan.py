@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+FORMS = ("rms-norm", "rms-fold", "residual", "bias")
 ITERATIONS = 40
 LEAST_ITERATIONS = 5
 BATCH_BYTES = ITERATIONS * (8 << 20)
@@ -21,6 +22,10 @@ def number_of_bytes(text):
     return int(text) if unit < 0 else int(text[:-1]) << 10 * (unit + 1)
 
 
+def numbers(text):
+    return [int(one) for one in text.split(",")]
+
+
 def iterations_of(size, given):
     """Calls of a batch: as many as were given; else 40 up to 8 MB, then as many as move the same bytes, but 5 at least."""
     return given if given > 0 else max(LEAST_ITERATIONS, min(ITERATIONS, BATCH_BYTES // size))
@@ -33,6 +38,17 @@ class Call:
     collective: str
     world: int
     count: int
+    # Of a fused all-reduce: what is done with the sums, and the elements of a row.
+    form: str = ""
+    hidden: int = 0
+
+    @property
+    def name(self):
+        return f"fused-{self.form}-{self.hidden}" if self.form else self.collective
+
+    @property
+    def rows(self):
+        return self.count // self.hidden
 
     @property
     def send_elements(self):
@@ -68,6 +84,11 @@ def calls_of(collective, world, element_bytes, least, most, factor):
             calls.append(call)
         size *= factor
     return calls
+
+
+def calls_of_rows(form, world, hidden, rows):
+    """Fused all-reduces, the numbers of whose rows are the sizes."""
+    return [Call("all-reduce", world, one * hidden, form, hidden) for one in rows]
 
 
 def contestants_of(collective, size):

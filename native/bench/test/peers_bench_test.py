@@ -18,7 +18,7 @@ BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, BENCH)
 
 TORCH = mock.MagicMock()
-for module in ("torch", "torch.distributed", "torch.distributed._symmetric_memory"):
+for module in ("torch", "torch.nn", "torch.nn.functional", "torch.distributed", "torch.distributed._symmetric_memory"):
     sys.modules[module] = mock.MagicMock()
 sys.modules["torch"] = TORCH
 TORCH.distributed = sys.modules["torch.distributed"]
@@ -60,6 +60,14 @@ class PeersPlanTest(unittest.TestCase):
         self.assertEqual(
             peers_plan.contestants_of("reduce-scatter", 64 * MIB), ["nccl", "torch-reduce-scatter", "torch-low-contention"]
         )
+
+    def test_rows_are_the_sizes_of_fused_all_reduces_which_say_their_form(self):
+        calls = peers_plan.calls_of_rows("rms-norm", 4, 8192, peers_plan.numbers("1,32"))
+        self.assertEqual([(call.rows, call.elements * 2) for call in calls], [(1, 16384), (32, 32 * 16384)])
+        self.assertEqual({call.name for call in calls}, {"fused-rms-norm-8192"})
+        self.assertEqual({call.bus_factor for call in calls}, {1.5})
+        (plain,) = peers_plan.calls_of("all-reduce", 4, 2, 4096, 4096, 2)
+        self.assertEqual(plain.name, "all-reduce")
 
     def test_sizes_have_the_units_of_the_command_line(self):
         self.assertEqual([peers_plan.number_of_bytes(text) for text in ("64", "8K", "64M")], [64, 8192, 64 * MIB])
@@ -116,7 +124,7 @@ def bench_of(rank, world, **options):
     bench.options = types.SimpleNamespace(**dict({"type": "bfloat16", "iters": 0, "repeats": 3, "mode": "graph"}, **options))
     bench.rank, bench.world, bench.device, bench.element_bytes = rank, world, f"cuda:{rank}", 2
     bench.type = TORCH.bfloat16
-    bench.rows, bench.seed, bench.barrier = [], 0, mock.MagicMock(count=0)
+    bench.rows, bench.seed, bench.barrier, bench.fusions = [], 0, mock.MagicMock(count=0), {}
     return bench
 
 
@@ -253,6 +261,38 @@ class PeersBenchTest(unittest.TestCase):
         self.assert_each_call(ops.one_shot_all_reduce_out, 5 + 40 + 1, self.shared, "sum", self.group, out)
         self.assert_each_call(ops.two_shot_all_reduce_, 5 + 40 + 1, self.shared, "sum", self.group)
 
+    def test_fused_all_reduces_are_followed_by_a_kernel_and_checked_by_what_that_returns(self):
+        fusion = mock.MagicMock()
+        fusion.behind.side_effect = lambda sums: self.events.append(("behind", sums)) or "results"
+        with mock.patch.object(peers_bench.peers_fusion, "Fusion", return_value=fusion) as made:
+            (call,) = peers_plan.calls_of_rows("rms-norm", 2, 512, [2])
+            self.bench.numbers = lambda seed, count: mock.MagicMock()
+            self.bench.run(call)
+        # One for all three contestants, whose kernel it is.
+        self.assertEqual(made.call_count, 1)
+        self.assertEqual(made.call_args[0][0], "rms-norm")
+        rows = [row.split(",") for row in self.bench.rows]
+        self.assertEqual(
+            [row[:5] for row in rows],
+            [[name, "fused-rms-norm-512", "2", "2048", "1024"] for name in ("nccl", "torch-one-shot", "torch-two-shot")],
+        )
+        given, out = self.bench.fusions, self.made[1024]
+        self.assertEqual(list(given), [call])
+        self.assertEqual([one for one in self.events if one[0] == "wrong"], [("wrong", "results")] * 3)
+        behind = [sums for what, sums, *_ in self.events if what == "behind"]
+        self.assertEqual(len(behind), 3 * (5 + 40 + 1))
+        self.assertIs(behind[46], out)
+        self.assertIs(behind[-1], self.shared)
+
+    def test_wrong_elements_of_fused_all_reduces_are_counted_by_their_kernels_expectation(self):
+        bench = bench_of(1, 2)
+        (call,) = peers_plan.calls_of_rows("bias", 2, 8, [1])
+        bench.fusions[call] = fusion = mock.MagicMock()
+        sums = bench.expected(call).tolist()
+        self.assertIs(bench.wrong(call, "results"), fusion.wrong.return_value)
+        (given, results), _ = fusion.wrong.call_args
+        self.assertEqual((given.tolist(), results), (sums, "results"))
+
     def test_call_on_fresh_data_into_a_cleared_result_is_checked_by_what_it_returns(self):
         ops = TORCH.ops.symm_mem
         for collective, operation, cleared, returned in (
@@ -306,9 +346,12 @@ class PeersBenchTest(unittest.TestCase):
     def test_nvlink_multicast_is_off_when_pytorch_is_imported(self):
         names = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS")
         with tempfile.TemporaryDirectory() as directory:
-            package = os.path.join(directory, "torch", "distributed", "_symmetric_memory")
-            os.makedirs(package)
-            for folder in (package, os.path.dirname(package)):
+            distributed = os.path.join(directory, "torch", "distributed")
+            network = os.path.join(directory, "torch", "nn")
+            for folder in (os.path.join(distributed, "_symmetric_memory"), os.path.join(network, "functional")):
+                os.makedirs(folder)
+                open(os.path.join(folder, "__init__.py"), "w").close()
+            for folder in (distributed, network):
                 open(os.path.join(folder, "__init__.py"), "w").close()
             with open(os.path.join(directory, "torch", "__init__.py"), "w") as file:
                 file.write(
