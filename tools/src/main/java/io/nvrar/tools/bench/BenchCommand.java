@@ -1,6 +1,7 @@
 package io.nvrar.tools.bench;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
@@ -18,6 +19,7 @@ import io.nvrar.tools.bench.results.MarkdownReport;
 import io.nvrar.tools.bench.results.ResultFiles;
 import io.nvrar.tools.bench.results.Results;
 import io.nvrar.tools.bench.results.TextReport;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.OptionNames;
@@ -58,6 +60,11 @@ public final class BenchCommand implements NvrarCommand {
   private static final long GPU_MOST_BYTES = 8 << 20;
   private static final int GPU_REPEATS = 30;
 
+  private static final int HIDDEN = 8192;
+  private static final int HIDDEN_MULTIPLE = 8;
+  private static final List<Integer> ROWS = List.of(1, 2, 4, 8, 16, 32);
+  private static final int MOST_ROWS = 4096;
+
   /** Sizes for the collectives that have no comparison: latency, the middle, bandwidth. */
   private static final long DOCUMENT_LEAST_BYTES = 1 << 10;
 
@@ -81,7 +88,8 @@ public final class BenchCommand implements NvrarCommand {
       paramLabel = "NAME",
       description =
           "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot,"
-              + " torch-reduce-scatter, torch-low-contention (default: all that are here).")
+              + " torch-reduce-scatter, torch-low-contention, with --fused also c++-apart (default:"
+              + " all that are here).")
   private @Nullable List<Implementation> from;
 
   @Option(
@@ -137,6 +145,35 @@ public final class BenchCommand implements NvrarCommand {
           "On GPUs: 1: calls, the study's kernels, and the kernel of the compute modes are enqueued"
               + " with programmatic dependent launch (default: ${DEFAULT-VALUE}).")
   private int programmaticLaunch;
+
+  @Option(
+      names = "--fused",
+      arity = "0..1",
+      defaultValue = "0",
+      fallbackValue = "1",
+      paramLabel = "0|1",
+      description =
+          "On GPUs: fused all-reduces of rows instead, beside an all-reduce with a kernel behind it"
+              + " for the rest (c++-apart); --min, --max and --factor are not for them.")
+  private int fused;
+
+  @Option(
+      names = "--form",
+      converter = OptionNames.Forms.class,
+      paramLabel = "NAME",
+      description =
+          "What they do with their sums: residual, bias, rms-norm, rms-fold (default: rms-norm).")
+  private AllReduceFusion.@Nullable Form form;
+
+  @Option(names = "--hidden", paramLabel = "N", description = "Elements of a row (default: 8192).")
+  private @Nullable Integer hidden;
+
+  @Option(
+      names = "--rows",
+      split = ",",
+      paramLabel = "N",
+      description = "Numbers of rows, each a size (default: 1,2,4,8,16,32).")
+  private @Nullable List<Integer> rows;
 
   @Option(
       names = "--collective",
@@ -382,10 +419,21 @@ public final class BenchCommand implements NvrarCommand {
         warmup,
         repeats == null ? (onGpu() ? GPU_REPEATS : REPEATS) : repeats,
         ringBytes == null ? 0 : ringBytes,
-        hosts == null ? 1 : hosts);
+        hosts == null ? 1 : hosts,
+        fused == 1 ? fusedRows() : null);
+  }
+
+  private FusedRows fusedRows() {
+    return new FusedRows(
+        form == null ? AllReduceFusion.Form.RMS_NORM : form,
+        hidden == null ? HIDDEN : hidden,
+        rows == null ? ROWS : rows);
   }
 
   private MarkdownReport.Place place() {
+    if (fused == 1) {
+      return MarkdownReport.Place.FUSED;
+    }
     return onGpu()
         ? MarkdownReport.Place.GPUS
         : hosts != null ? MarkdownReport.Place.HOSTS : MarkdownReport.Place.HOST;
@@ -428,7 +476,10 @@ public final class BenchCommand implements NvrarCommand {
 
   private List<Implementation> implementations(
       Path home, List<Settings> settings, PrintWriter err) {
-    List<Implementation> wanted = from == null ? Implementation.of(backend) : from;
+    List<Implementation> wanted = from == null ? new ArrayList<>(Implementation.of(backend)) : from;
+    if (from == null && fused == 0) {
+      wanted.remove(Implementation.CPP_APART);
+    }
     List<Implementation> here = new ArrayList<>();
     for (Implementation one : wanted) {
       String reason = leftOut(home, one, settings);
@@ -484,6 +535,7 @@ public final class BenchCommand implements NvrarCommand {
             || programmaticLaunch != 0)) {
       throw wrong("--gpus, --memory, --exclusive and --programmatic-launch are for --backend cuda");
     }
+    checkFused();
     require(gpus, "--gpus", 0, Groups.MAX_NODE_SIZE);
     require(exclusive, "--exclusive", 0, 1);
     require(programmaticLaunch, "--programmatic-launch", 0, 1);
@@ -507,6 +559,38 @@ public final class BenchCommand implements NvrarCommand {
     }
     if (document != null) {
       MarkdownReport.check(document, place());
+    }
+  }
+
+  private void checkFused() {
+    require(fused, "--fused", 0, 1);
+    if (fused == 0) {
+      if (form != null || hidden != null || rows != null) {
+        throw wrong("--form, --hidden and --rows are for --fused");
+      }
+      return;
+    }
+    if (!onGpu()) {
+      throw wrong("--fused is for --backend cuda");
+    }
+    if (minBytes != null || maxBytes != null) {
+      throw wrong("--min and --max are not for --fused; --rows and --hidden say the sizes");
+    }
+    if (all || !collectives.equals(List.of(TimedCollective.ALL_REDUCE)) || op != ReduceOp.SUM) {
+      throw wrong("--fused is for --collective all-reduce and --op sum");
+    }
+    if (!type().isFloat() || type() == DataType.FLOAT64) {
+      throw wrong(
+          "--fused is for bfloat16, float16 and float32, --type is " + OptionNames.of(type()));
+    }
+    FusedRows wanted = fusedRows();
+    require(wanted.hidden(), "--hidden", HIDDEN_MULTIPLE, AllReduceFusion.MAX_HIDDEN);
+    if (wanted.hidden() % HIDDEN_MULTIPLE != 0) {
+      throw wrong(
+          "--hidden is %d, must be a multiple of %d".formatted(wanted.hidden(), HIDDEN_MULTIPLE));
+    }
+    for (int count : wanted.rows()) {
+      require(count, "--rows", 1, MOST_ROWS);
     }
   }
 

@@ -6,7 +6,6 @@ import io.nvrar.tools.bench.measure.JavaRun;
 import io.nvrar.tools.bench.measure.ProgramRun;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.Implementation;
-import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -52,7 +51,7 @@ final class Campaign {
       for (Settings one : settings) {
         progress.printf(
             "nvrar: round %d of %d, %s, %d processes%n",
-            round + 1, rounds, OptionNames.of(one.collective()), one.processes());
+            round + 1, rounds, one.name(), one.processes());
         List<Implementation> programs = programs(one);
         for (int i = 0; i < programs.size(); i++) {
           for (Row row : attempt(programs.get((round + i) % programs.size()), one)) {
@@ -100,7 +99,8 @@ final class Campaign {
   private List<Row> run(Implementation program, Settings one)
       throws IOException, InterruptedException {
     return switch (program) {
-      case CPP, STUDY -> ProgramRun.cpp(home, one, implementations.contains(Implementation.STUDY));
+      case CPP, CPP_APART, STUDY ->
+          ProgramRun.cpp(home, one, implementations.contains(Implementation.STUDY));
       case JAVA -> JavaRun.run(one);
       case OPEN_MPI -> ProgramRun.mpi(home, one);
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->

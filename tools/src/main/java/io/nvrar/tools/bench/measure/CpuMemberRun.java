@@ -5,6 +5,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.Settings;
@@ -99,6 +100,12 @@ public final class CpuMemberRun {
 
   /** The sizes to measure, in order; sizes of less than one element per rank are rounded up. */
   static List<CollectiveValues> sizes(Settings settings) {
+    FusedRows fused = settings.fused();
+    if (fused != null) {
+      return fused.rows().stream()
+          .map(rows -> CollectiveValues.ofRows(settings, fused, rows))
+          .toList();
+    }
     List<CollectiveValues> problems = new ArrayList<>();
     long lastCount = -1;
     for (long bytes = settings.minBytes();

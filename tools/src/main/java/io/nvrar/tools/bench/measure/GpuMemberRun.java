@@ -9,6 +9,8 @@ import io.nvrar.DeviceStream;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
 import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.FusedRows;
+import io.nvrar.tools.bench.setup.FusedValues;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Mode.Between;
 import io.nvrar.tools.bench.setup.OptionNames;
@@ -98,6 +100,7 @@ final class GpuMemberRun {
     private final CollectiveValues problem;
     private final DeviceBuffer send;
     private final DeviceBuffer recv;
+    private final @Nullable FusedCall fused;
     private final int iterations;
     final Runnable call;
     final List<Chain> chains = new ArrayList<>();
@@ -109,7 +112,13 @@ final class GpuMemberRun {
       send = device.allocate(problem.type(), problem.sendElements());
       recv = device.allocate(problem.type(), problem.recvElements());
       iterations = settings.iterationsOf(problem.bytes());
-      call = GroupCalls.of(group, settings, problem, send, recv, stream);
+      FusedRows rows = settings.fused();
+      fused =
+          rows == null ? null : new FusedCall(device, rows, new FusedValues(problem, rows), recv);
+      call =
+          fused == null
+              ? GroupCalls.of(group, settings, problem, send, recv, stream)
+              : fused.of(group, settings, send, stream);
       refresh();
       // The driver loads kernels when they are first called.
       call.run();
@@ -178,6 +187,9 @@ final class GpuMemberRun {
       chain.submit();
       stream.synchronize();
       group.throwIfFailed();
+      if (fused != null) {
+        return fused.wrong(seed);
+      }
       ByteBuffer got = bytesOf(problem.recvElements());
       recv.copyTo(got);
       return problem.wrong(seed, group.rank(), got.flip());
@@ -192,6 +204,9 @@ final class GpuMemberRun {
       byte[] poison = new byte[Math.toIntExact(recv.sizeBytes())];
       Arrays.fill(poison, POISON);
       recv.copyFrom(ByteBuffer.wrap(poison));
+      if (fused != null) {
+        fused.refresh(seed);
+      }
     }
 
     private ByteBuffer bytesOf(long elements) {
@@ -202,6 +217,9 @@ final class GpuMemberRun {
     @Override
     public void close() {
       chains.forEach(Chain::close);
+      if (fused != null) {
+        fused.close();
+      }
       send.close();
       recv.close();
     }

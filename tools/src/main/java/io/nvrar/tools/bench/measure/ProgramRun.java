@@ -2,9 +2,11 @@ package io.nvrar.tools.bench.measure;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.Settings;
@@ -31,6 +33,11 @@ public final class ProgramRun {
   private static final String PYTHON = "python3";
   private static final int LIMIT_SECONDS = 600;
   private static final int GRACE_SECONDS = 5;
+
+  /** The rows that the study has fused kernels for. */
+  private static final List<Integer> STUDY_HIDDEN = List.of(4096, 8192);
+
+  private static final int STUDY_ROWS_MOST = 32;
 
   /** The exit code of a run with wrong results, which the {@code wrong} column counts. */
   private static final int WRONG_RESULTS = 3;
@@ -112,6 +119,7 @@ public final class ProgramRun {
   public static String leftOut(Path home, Implementation implementation, Settings settings) {
     return switch (implementation) {
       case CPP -> "";
+      case CPP_APART -> settings.fused() == null ? "it is measured with --fused only" : "";
       case JAVA -> onHosts() == null ? "" : "it is measured on one host only";
       case STUDY -> studyLeftOut(settings);
       case OPEN_MPI -> mpiLeftOut(home, settings);
@@ -128,6 +136,13 @@ public final class ProgramRun {
             && List.of(2, 4, 8).contains(settings.processes());
     if (!its) {
       return "its kernels are for the all-reduce of bfloat16 sums among 2, 4 or 8 ranks";
+    }
+    FusedRows fused = settings.fused();
+    if (fused != null
+        && (fused.form() != AllReduceFusion.Form.RMS_NORM
+            || !STUDY_HIDDEN.contains(fused.hidden())
+            || fused.rows().stream().noneMatch(rows -> rows <= STUDY_ROWS_MOST))) {
+      return "its fused kernels are for norms of up to 32 rows of 4096 or 8192 elements";
     }
     return tooLarge(Implementation.STUDY, settings);
   }

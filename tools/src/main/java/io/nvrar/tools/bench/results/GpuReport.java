@@ -85,6 +85,7 @@ final class GpuReport {
     for (Mode mode : List.of(Mode.GRAPH, Mode.GRAPH_COMPUTE)) {
       behindTheStudy(part, mode).ifPresent(sentences::add);
     }
+    againstApart(part).ifPresent(sentences::add);
     javaInAGraph(part).ifPresent(sentences::add);
     javaEager(part).ifPresent(sentences::add);
     againstNccl(part).ifPresent(sentences::add);
@@ -122,6 +123,22 @@ final class GpuReport {
         "C++ against the study's kernels, "
             + OptionNames.of(mode)
             + ": %.2f to %.2f us behind, beyond 0.40 us and 10 %% %s.");
+  }
+
+  private static Optional<String> againstApart(Part part) {
+    SortedMap<Long, Double> saved =
+        compared(
+            part,
+            Mode.GRAPH,
+            Implementation.CPP,
+            Implementation.CPP_APART,
+            (ours, apart) -> apart - ours);
+    SortedMap<Long, Double> lost = new TreeMap<>(saved);
+    lost.values().removeIf(us -> us >= 0);
+    return sentence(
+        saved,
+        lost,
+        "A fused all-reduce in a graph saves %.2f to %.2f us of one with a kernel behind it, below 0.00 us %s.");
   }
 
   private static Optional<String> javaInAGraph(Part part) {

@@ -22,7 +22,10 @@ public final class MarkdownReport {
         "<!-- end of hosts results -->"),
     GPUS(
         "<!-- gpu results: written by bin/nvrar bench --backend cuda --document -->",
-        "<!-- end of gpu results -->");
+        "<!-- end of gpu results -->"),
+    FUSED(
+        "<!-- fused results: written by bin/nvrar bench --backend cuda --fused --document -->",
+        "<!-- end of fused results -->");
 
     final String begin;
     final String end;

@@ -89,7 +89,7 @@ public record Row(
     TimedCollective collective = problem.collective();
     return new Row(
         implementation.toString(),
-        OptionNames.of(collective),
+        settings.name(),
         problem.world(),
         problem.bytes(),
         problem.count(),

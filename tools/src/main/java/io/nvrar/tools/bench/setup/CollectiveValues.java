@@ -27,6 +27,17 @@ public record CollectiveValues(
     return one.withCount(Math.max(1, bytes / one.type.sizeBytes() / parts));
   }
 
+  /** Values of so many rows of fused all-reduces. */
+  public static CollectiveValues ofRows(Settings settings, FusedRows fused, int rows) {
+    return new CollectiveValues(
+        TimedCollective.ALL_REDUCE,
+        settings.type(),
+        settings.op(),
+        settings.root(),
+        settings.processes(),
+        (long) rows * fused.hidden());
+  }
+
   private CollectiveValues withCount(long elements) {
     return new CollectiveValues(collective, type, op, root, world, elements);
   }
@@ -108,6 +119,21 @@ public record CollectiveValues(
       }
     }
     return wrong;
+  }
+
+  /** What an all-reduce has as its result. */
+  long[] sums(long seed) {
+    long mixed = mix(seed);
+    long[] sums = new long[Math.toIntExact(count)];
+    for (int i = 0; i < sums.length; i++) {
+      sums[i] = reduced(mixed, i);
+    }
+    return sums;
+  }
+
+  /** A random whole number from -15 to 15, the i-th for that seed. */
+  static int small(long seed, long i) {
+    return (int) Long.remainderUnsigned(mix(mix(seed) ^ i), 31) - 15;
   }
 
   private void put(ByteBuffer target, long number) {

@@ -10,6 +10,8 @@ import java.util.Set;
 public enum Implementation {
   /** {@code nvrar_bench}, on the C ABI of the native library. */
   CPP("c++"),
+  /** An all-reduce with a kernel behind it for the rest of a fused one, in the same processes. */
+  CPP_APART("c++-apart"),
   /** The kernels of the study that ours are compared with, in the processes of the first. */
   STUDY("study"),
   /** Groups of plain JVM processes. */
@@ -34,7 +36,7 @@ public enum Implementation {
   public Set<TimedCollective> collectives() {
     return switch (this) {
       case CPP, JAVA -> EnumSet.allOf(TimedCollective.class);
-      case STUDY, OPEN_MPI, TORCH_ONE_SHOT, TORCH_TWO_SHOT ->
+      case CPP_APART, STUDY, OPEN_MPI, TORCH_ONE_SHOT, TORCH_TWO_SHOT ->
           EnumSet.of(TimedCollective.ALL_REDUCE);
       case NCCL ->
           EnumSet.of(
@@ -52,7 +54,7 @@ public enum Implementation {
     return switch (this) {
       case CPP, JAVA -> EnumSet.allOf(Mode.class);
       case OPEN_MPI -> EnumSet.of(Mode.CALLS);
-      case STUDY -> EnumSet.copyOf(Mode.OF_GPUS);
+      case CPP_APART, STUDY -> EnumSet.copyOf(Mode.OF_GPUS);
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
           EnumSet.of(Mode.GRAPH, Mode.EAGER);
     };
@@ -75,7 +77,8 @@ public enum Implementation {
     return switch (this) {
       case CPP, JAVA -> true;
       case OPEN_MPI -> backend == Backend.CPU;
-      case STUDY,
+      case CPP_APART,
+          STUDY,
           NCCL,
           TORCH_ONE_SHOT,
           TORCH_TWO_SHOT,
@@ -88,7 +91,7 @@ public enum Implementation {
   /** The implementation whose program also measures this one. */
   public Implementation program() {
     return switch (this) {
-      case CPP, STUDY -> CPP;
+      case CPP, CPP_APART, STUDY -> CPP;
       case JAVA -> JAVA;
       case OPEN_MPI -> OPEN_MPI;
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION -> NCCL;

@@ -1,6 +1,7 @@
 package io.nvrar.tools.bench.setup;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
@@ -82,6 +83,14 @@ public final class OptionNames {
     @Override
     public ReduceOp convert(String text) {
       return parse(ReduceOp.values(), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link AllReduceFusion.Form}. */
+  public static final class Forms implements ITypeConverter<AllReduceFusion.Form> {
+    @Override
+    public AllReduceFusion.Form convert(String text) {
+      return parse(AllReduceFusion.Form.values(), OptionNames::of, text);
     }
   }
 

@@ -10,6 +10,7 @@ import io.nvrar.tools.bench.BenchCommand;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The settings of a run, which are the same options for {@code nvrar_bench}, {@code
@@ -26,6 +27,8 @@ import java.util.stream.Collectors;
  *     for 3
  * @param repeats batches
  * @param hosts how many hosts the ranks are divided among, which is no option of the programs
+ * @param fused the fused all-reduces to measure, whose sizes are numbers of rows; null for the
+ *     collective itself at sizes in bytes
  */
 public record Settings(
     Backend backend,
@@ -48,7 +51,8 @@ public record Settings(
     int warmup,
     int repeats,
     long ringBytes,
-    int hosts) {
+    int hosts,
+    @Nullable FusedRows fused) {
 
   // The same as in nvrar_bench, so that the implementations are compared at the same number of
   // calls.
@@ -114,7 +118,13 @@ public record Settings(
         warmup,
         repeats,
         ringBytes,
-        hosts);
+        hosts,
+        fused);
+  }
+
+  /** What is measured, as the files and tables name it. */
+  public String name() {
+    return fused != null ? fused.name() : OptionNames.of(collective);
   }
 
   /** The configuration of a group from Java; that from C++ gets it by {@link #arguments}. */
@@ -159,9 +169,19 @@ public record Settings(
     add(arguments, "--op", OptionNames.of(op));
     add(arguments, "--algorithm", OptionNames.of(algorithm));
     add(arguments, "--root", root);
-    add(arguments, "--min", minBytes);
-    add(arguments, "--max", maxBytes);
-    add(arguments, "--factor", factor);
+    if (fused == null) {
+      add(arguments, "--min", minBytes);
+      add(arguments, "--max", maxBytes);
+      add(arguments, "--factor", factor);
+    } else {
+      add(arguments, "--fused", 1);
+      add(arguments, "--form", OptionNames.of(fused.form()));
+      add(arguments, "--hidden", fused.hidden());
+      add(
+          arguments,
+          "--rows",
+          fused.rows().stream().map(String::valueOf).collect(Collectors.joining(",")));
+    }
     if (iterations > 0) {
       add(arguments, "--iters", iterations);
     }

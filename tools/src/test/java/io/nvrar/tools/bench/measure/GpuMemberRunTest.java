@@ -2,6 +2,8 @@ package io.nvrar.tools.bench.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.AllReduceFusion;
+import io.nvrar.AllReduceFusion.Form;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
@@ -12,6 +14,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
@@ -57,7 +60,12 @@ class GpuMemberRunTest {
                 try {
                   Object result = method.invoke(group, arguments);
                   if (method.getName().equals("allReduce")) {
-                    damage.submit((DeviceBuffer) arguments[1], (DeviceStream) arguments[4]);
+                    boolean fused = arguments[1] instanceof AllReduceFusion;
+                    DeviceBuffer recv =
+                        fused
+                            ? ((AllReduceFusion) arguments[1]).output()
+                            : (DeviceBuffer) arguments[1];
+                    damage.submit(recv, (DeviceStream) arguments[fused ? 3 : 4]);
                   }
                   return result;
                 } catch (InvocationTargetException e) {
@@ -95,6 +103,32 @@ class GpuMemberRunTest {
     List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
     assertThat(rows).hasSize(2 * 5);
     assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
+  }
+
+  @ParameterizedTest
+  @EnumSource(Form.class)
+  void fusedAllReducesOfEveryFormAreRightAndOneDamagedElementIsCounted(Form form)
+      throws IOException {
+    Settings settings = TestSettings.withFused(SETTINGS, new FusedRows(form, 104, List.of(1, 3)));
+    List<Row> right =
+        JavaRun.rows(
+            settings,
+            List.of(measure(settings, (recv, stream) -> {}, (which, result, on) -> () -> {})));
+    assertThat(right).hasSize(2 * 5);
+    assertThat(right)
+        .allSatisfy(row -> assertThat(row.wrong()).isZero())
+        .allSatisfy(row -> assertThat(row.collective()).isEqualTo(settings.name()));
+    assertThat(right.stream().map(Row::bytes).distinct()).containsExactly(208L, 3 * 208L);
+    try (DeviceBuffer nan = Devices.open(Backend.CPU, 0).allocate(DataType.BFLOAT16, 1)) {
+      nan.copyFrom(new float[] {Float.NaN});
+      List<Batch> damaged =
+          measure(
+              settings,
+              (recv, stream) -> stream.copy(nan, recv.slice(recv.count() - 1, 1)),
+              (which, result, on) -> () -> {});
+      assertThat(JavaRun.rows(settings, List.of(damaged)))
+          .allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
+    }
   }
 
   @ParameterizedTest

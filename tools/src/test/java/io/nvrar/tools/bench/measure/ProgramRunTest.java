@@ -3,7 +3,9 @@ package io.nvrar.tools.bench.measure;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.AllReduceFusion.Form;
 import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
@@ -73,6 +75,32 @@ class ProgramRunTest {
     assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, upTo64)).doesNotContain("up to");
     assertThat(ProgramRun.leftOut(Path.of("/nowhere"), one, upTo64.ofSizes(16 << 20, 64 << 20, 2)))
         .isEqualTo("it is measured up to 8388608 bytes only");
+  }
+
+  @Test
+  void implementationsThatHaveNoSuchFusedAllReduceAreLeftOut() {
+    Path nowhere = Path.of("/nowhere");
+    assertThat(ProgramRun.leftOut(nowhere, Implementation.CPP_APART, TWO_RANKS))
+        .isEqualTo("it is measured with --fused only");
+    FusedRows longRows = new FusedRows(Form.RMS_NORM, 8192, List.of(1, 64));
+    Settings norms = TestSettings.withFused(TWO_RANKS, longRows);
+    for (Implementation one :
+        List.of(
+            Implementation.CPP,
+            Implementation.CPP_APART,
+            Implementation.STUDY,
+            Implementation.JAVA)) {
+      assertThat(ProgramRun.leftOut(nowhere, one, norms)).isEmpty();
+    }
+    for (FusedRows others :
+        List.of(
+            new FusedRows(Form.RMS_FOLD, 8192, List.of(1)),
+            new FusedRows(Form.RMS_NORM, 2048, List.of(1)),
+            new FusedRows(Form.RMS_NORM, 4096, List.of(64)))) {
+      Settings settings = TestSettings.withFused(TWO_RANKS, others);
+      assertThat(ProgramRun.leftOut(nowhere, Implementation.STUDY, settings))
+          .isEqualTo("its fused kernels are for norms of up to 32 rows of 4096 or 8192 elements");
+    }
   }
 
   @Test

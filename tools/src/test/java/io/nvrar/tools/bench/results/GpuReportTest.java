@@ -2,8 +2,10 @@ package io.nvrar.tools.bench.results;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.AllReduceFusion.Form;
 import io.nvrar.tools.bench.results.Results.Part;
 import io.nvrar.tools.bench.setup.CollectiveValues;
+import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
@@ -85,6 +87,31 @@ class GpuReportTest {
     GpuReport.Table large = GpuReport.tables(parts.get(1)).get(0);
     assertThat(large.rows().get(0)).startsWith("8388608", "30.00", "28.00");
     assertThat(large.rows().get(1)).startsWith("67108864", "200.00", "");
+  }
+
+  @Test
+  void fusedAllReducesHaveATableOfTheirOwnAndAreComparedWithTheKernelBehind() {
+    FusedRows norms = new FusedRows(Form.RMS_NORM, 8192, List.of(1, 2));
+    Settings fused = TestSettings.withFused(SETTINGS, norms);
+    List<Row> rows = new ArrayList<>(results().rows());
+    double[][] us = {{2.5, 3.75}, {3, 2.9}};
+    for (int size = 0; size < us.length; size++) {
+      CollectiveValues problem = CollectiveValues.ofRows(fused, norms, size + 1);
+      for (Implementation from : List.of(Implementation.CPP, Implementation.CPP_APART)) {
+        double time = us[size][from == Implementation.CPP ? 0 : 1];
+        rows.add(Row.of(from, fused, problem, Row.OUT_OF_PLACE, Mode.GRAPH, List.of(time), 0));
+      }
+    }
+    Results both = new Results(rows);
+    Part part = both.parts().get(1);
+    GpuReport.Table table = GpuReport.tables(part).get(0);
+    assertThat(table.title()).isEqualTo("fused-rms-norm-8192, bfloat16 sum, 4 ranks, graph");
+    assertThat(table.columns()).startsWith("size (B)", "c++ us", "c++-apart us");
+    assertThat(table.rows().get(0)).startsWith("16384", "2.50", "3.75");
+    assertThat(GpuReport.summary(both, part))
+        .contains(
+            "A fused all-reduce in a graph saves -0.10 to 1.25 us of one with a kernel behind it, below 0.00 us at 32768 B (-0.10).");
+    assertThat(both.parts().get(0).rows()).hasSize(results().rows().size() - 1);
   }
 
   @Test

@@ -39,7 +39,8 @@ class CollectiveValuesTest {
             -1,
             1,
             0,
-            1),
+            1,
+            null),
         2048);
   }
 

@@ -3,11 +3,13 @@ package io.nvrar.tools.bench.setup;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.Algorithm;
+import io.nvrar.AllReduceFusion.Form;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -36,7 +38,8 @@ class SettingsTest {
         -1,
         30,
         1 << 20,
-        1);
+        1,
+        null);
   }
 
   @Test
@@ -76,5 +79,16 @@ class SettingsTest {
     assertThat(settings(true, true).ofSizes(8, 16, 2).arguments())
         .containsSequence("--exclusive", "1")
         .containsSequence("--programmatic-launch", "1");
+    assertThat(settings(false, false).arguments())
+        .contains("--min", "--max", "--factor")
+        .doesNotContain("--fused", "--form", "--hidden", "--rows");
+    FusedRows rows = new FusedRows(Form.RMS_NORM, 4096, List.of(1, 32));
+    Settings fused = TestSettings.withFused(settings(false, false), rows);
+    assertThat(fused.arguments())
+        .containsSequence(
+            "--fused", "1", "--form", "rms-norm", "--hidden", "4096", "--rows", "1,32")
+        .doesNotContain("--min", "--max", "--factor");
+    assertThat(fused.name()).isEqualTo("fused-rms-norm-4096");
+    assertThat(settings(false, false).name()).isEqualTo("all-reduce");
   }
 }

@@ -6,6 +6,7 @@ import io.nvrar.DataType;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** Settings of all-reduces, of which a test names what it is about. */
 public final class TestSettings {
@@ -41,15 +42,21 @@ public final class TestSettings {
 
   /** The same with another collective. */
   public static Settings of(Settings one, TimedCollective collective) {
-    return of(one, collective, one.programmaticLaunch());
+    return of(one, collective, one.programmaticLaunch(), one.fused());
   }
 
   /** The same with programmatic dependent launch, or without. */
   public static Settings withProgrammaticLaunch(Settings one, boolean programmatic) {
-    return of(one, one.collective(), programmatic);
+    return of(one, one.collective(), programmatic, one.fused());
   }
 
-  private static Settings of(Settings one, TimedCollective collective, boolean programmatic) {
+  /** The same of fused all-reduces. */
+  public static Settings withFused(Settings one, FusedRows fused) {
+    return of(one, one.collective(), one.programmaticLaunch(), fused);
+  }
+
+  private static Settings of(
+      Settings one, TimedCollective collective, boolean programmatic, @Nullable FusedRows fused) {
     return new Settings(
         one.backend(),
         one.modes(),
@@ -71,7 +78,8 @@ public final class TestSettings {
         one.warmup(),
         one.repeats(),
         one.ringBytes(),
-        one.hosts());
+        one.hosts(),
+        fused);
   }
 
   private static Settings of(
@@ -97,6 +105,7 @@ public final class TestSettings {
         counts[1],
         counts[2],
         0,
-        1);
+        1,
+        null);
   }
 }
