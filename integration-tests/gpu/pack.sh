@@ -134,7 +134,7 @@ fill_nvrar() {
   cp "$NVRAR_HOME/native/cmake/find-nvcc" "$root/native/cmake/"
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
   mkdir "$root/native/bench"
-  cp "$NVRAR_HOME/native/bench/peers_bench.py" "$NVRAR_HOME/native/bench/peers_plan.py" "$root/native/bench/"
+  cp "$NVRAR_HOME/native/bench/"peers_{bench,fusion,plan}.py "$root/native/bench/"
   touch "$root/pom.xml"
   printf '%s\n' "$2" > "$root/ray-version"
 }
