@@ -72,7 +72,7 @@ TEST_F(WholeGroup, HasNoHierarchicalKernelInOneNode) {
   in_a_process([] {
     const auto device = cuda::Device::open(0);
     const auto choice = [](uint32_t ranks_per_node) {
-      return cuda::KernelChoice{Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, true};
+      return cuda::KernelChoice{Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, 0, true};
     };
     EXPECT_NE(device->kernel(choice(2)).forms.any, nullptr);
     EXPECT_EQ(error_of([&] { (void)device->kernel(choice(4)); }),

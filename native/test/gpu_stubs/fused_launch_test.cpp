@@ -1,0 +1,165 @@
+// What is launched for fused all-reduces, over the stub of libcuda, whose clusters have at most 8 blocks.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/fused_args.h"
+#include "gpu_stubs/stub_gpu.h"
+#include "protocol/fusion.h"
+#include "support/abi.h"
+#include "support/cuda_ranks.h"
+#include "support/forked.h"
+
+extern "C" {
+extern nvrar::cuda::Result (*stub_cuda_kernel)(const void* config, void** arguments);
+}
+
+namespace nvrar::test {
+namespace {
+
+struct Launched {
+  uint32_t blocks;
+  uint32_t cluster;  // 1: none
+  bool programmatic;
+  cuda::FusedArgs args;
+};
+std::vector<Launched> launched;
+
+cuda::Result note_launch(const void* config, void** arguments) {
+  cuda::LaunchConfig launch;
+  std::memcpy(&launch, config, sizeof launch);
+  Launched seen{launch.grid[0], 1, false, {}};
+  std::memcpy(&seen.args, arguments[0], sizeof seen.args);
+  for (unsigned i = 0; i < launch.attribute_count; ++i) {
+    const cuda::LaunchAttribute& attribute = launch.attributes[i];
+    if (attribute.id == cuda::kProgrammaticStreamSerialization) seen.programmatic = attribute.value == 1;
+    if (attribute.id == cuda::kClusterDimension) seen.cluster = attribute.cluster[0];
+  }
+  launched.push_back(seen);
+  count_warps_ended(seen.args, launch);
+  return cuda::kSuccess;
+}
+
+class FusedLaunches : public WithKernels {
+ protected:
+  using Fill = std::function<void(nvrar_fused_all_reduce&)>;
+  // The error of rank 0 of two for a call that `fill` has changed; "" for none. `launched` has its launches.
+  static std::string call(const Ranks::Change& change, const Fill& fill) {
+    set("STUB_CUDA_DEVICES", "2");
+    stub_cuda_kernel = note_launch;
+    launched.clear();
+    const Ranks group(2, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
+      config.ring_bytes = uint64_t{16} << 20;
+      change(config);
+    });
+    EXPECT_EQ(group.error(), "");
+    const auto device = std::make_shared<cuda::PrimaryContext>(0);
+    const cuda::CurrentContext current(device->get());
+    cuda::Stream stream = nullptr;
+    cuda::DeviceAddress buffer = 0;
+    constexpr uint64_t kRoom = uint64_t{32} << 20;
+    cuda::check(cuda::driver().cuStreamCreate(&stream, cuda::kStreamNonBlocking), "creating a stream");
+    cuda::check(cuda::driver().cuMemAlloc_v2(&buffer, 6 * kRoom), "allocating");
+    nvrar_fused_all_reduce call{};
+    call.size = sizeof call;
+    call.form = NVRAR_FUSION_RMS_NORM;
+    call.data_type = NVRAR_BFLOAT16;
+    call.rows = 3;
+    call.hidden = 8192;
+    call.eps = 1e-6F;
+    call.input = buffer;
+    call.residual = buffer + kRoom;
+    call.weight = buffer + 2 * kRoom;
+    call.residual_out = buffer + 3 * kRoom;
+    call.output = buffer + 4 * kRoom;
+    fill(call);
+    const auto handle = reinterpret_cast<uint64_t>(stream);
+    const std::string error = last(nvrar_all_reduce_fused(group.comm(0), &call, handle));
+    // A refused call leaves the group as it was.
+    const auto of_call = launched;
+    EXPECT_EQ(last(nvrar_barrier(group.comm(0), handle)), "");
+    launched = of_call;
+    cuda::check(cuda::driver().cuMemFree_v2(buffer), "freeing");
+    cuda::check(cuda::driver().cuStreamDestroy_v2(stream), "destroying a stream");
+    return error;
+  }
+  static void exclusive(nvrar_config& config) {
+    config.exclusive = 1;
+    config.programmatic_launch = 1;
+  }
+};
+
+TEST_F(FusedLaunches, OfANormAreWholeClusters) {
+  in_a_process([] {
+    EXPECT_EQ(call(exclusive, [](nvrar_fused_all_reduce&) {}), "");
+    ASSERT_EQ(launched.size(), 1U);
+    EXPECT_EQ(launched[0].cluster, 8U);
+    EXPECT_EQ(launched[0].blocks, 8 + 3 * 8U) << "a cluster with the headers, and one for each row";
+    EXPECT_TRUE(launched[0].programmatic);
+    EXPECT_EQ(launched[0].args.row_bytes, 16384U);
+    EXPECT_EQ(launched[0].args.header_blocks, 8U);
+    EXPECT_EQ(launched[0].args.eps, 1e-6F);
+  });
+}
+
+TEST_F(FusedLaunches, OfManyRowsTakeWhatADefaultGroupMayHoldOfAGpu) {
+  in_a_process([] {
+    EXPECT_EQ(call([](nvrar_config&) {}, [](nvrar_fused_all_reduce& given) { given.rows = 200; }), "");
+    ASSERT_GT(launched.size(), 1U);
+    uint64_t rows = 0;
+    for (const Launched& launch : launched) {
+      EXPECT_LE(launch.blocks, 264U);
+      EXPECT_EQ(launch.blocks % launch.cluster, 0U);
+      EXPECT_EQ(reinterpret_cast<uint64_t>(launch.args.residual_out) -
+                    reinterpret_cast<uint64_t>(launched[0].args.residual_out),
+                rows * launch.args.row_bytes);
+      rows += launch.args.launch.bytes / launch.args.row_bytes;
+    }
+    EXPECT_EQ(rows, 200U);
+  });
+}
+
+TEST_F(FusedLaunches, OfTheOtherFormsHaveNoClusters) {
+  in_a_process([] {
+    const std::string error = call(exclusive, [](nvrar_fused_all_reduce& given) {
+      given.form = NVRAR_FUSION_RMS_FOLD;
+      given.eps = 0;
+      given.squares = given.output + (uint64_t{32} << 20);
+    });
+    EXPECT_EQ(error, "");
+    ASSERT_EQ(launched.size(), 1U);
+    EXPECT_EQ(launched[0].cluster, 1U);
+    EXPECT_EQ(launched[0].blocks, 1 + 3 * 16U);
+  });
+}
+
+TEST_F(FusedLaunches, BelowComputeCapability9HaveABlockForEachRow) {
+  in_a_process([] {
+    set("STUB_CUDA_COMPUTE_CAPABILITY", "80");
+    EXPECT_EQ(call([](nvrar_config& config) { config.exclusive = 1; }, [](nvrar_fused_all_reduce&) {}), "");
+    ASSERT_EQ(launched.size(), 1U);
+    EXPECT_EQ(launched[0].cluster, 1U);
+    EXPECT_EQ(launched[0].args.blocks_per_row, 1U);
+  });
+}
+
+TEST_F(FusedLaunches, AreRefusedWhereARowDoesNotFitTheRings) {
+  in_a_process([] {
+    EXPECT_EQ(call([](nvrar_config& config) { config.ring_bytes = 8192; }, [](nvrar_fused_all_reduce&) {}),
+              "1 a row of 16384 bytes of 2 ranks does not fit into ring_bytes 8192");
+    EXPECT_TRUE(launched.empty());
+  });
+}
+
+TEST_F(FusedLaunches, AreRefusedInSeveralNodes) {
+  in_a_process([] {
+    EXPECT_EQ(call([](nvrar_config& config) { config.ranks_per_node = 1; }, [](nvrar_fused_all_reduce&) {}),
+              "1 a fused all-reduce on GPUs needs all ranks in one node, and this group has 2");
+    EXPECT_TRUE(launched.empty());
+  });
+}
+
+}  // namespace
+}  // namespace nvrar::test
