@@ -381,7 +381,8 @@ typedef struct nvrar_fused_all_reduce {
 /* All addresses are multiples of 16. output and residual_out may each be at the address of input or residual; any other
  * overlap with what the call writes is NVRAR_INVALID_ARGUMENT. All ranks must pass the same form, type, rows, hidden,
  * eps and algorithm, as in nvrar_all_reduce; they need not pass the same residual and weight, but the results are the
- * same on all ranks, bit for bit, only if they do. A GPU group needs all of its ranks in one node. */
+ * same on all ranks, bit for bit, only if they do. A GPU group needs all of its ranks in one node, and for any
+ * form but RESIDUAL ring_bytes must hold world_size rows, each rounded up to 512 bytes. */
 NVRAR_API nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_reduce* call, uint64_t stream);
 
 /* Completes when every rank has entered. */

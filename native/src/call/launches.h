@@ -62,7 +62,7 @@ class Launches {
     if (call.fusion != nullptr) {
       signature.fusion = call.fusion->form;
       signature.hidden = call.fusion->hidden;
-      signature.eps_bits = protocol::float_bits(call.fusion->eps);
+      signature.eps_bits = protocol::float_bits(call.fusion->eps + 0.0F);  // -0 is 0
     }
     return signature;
   }

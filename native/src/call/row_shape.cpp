@@ -28,7 +28,9 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
   shape.row_bytes = fusion.hidden * element_bytes;
   if (fusion.form == NVRAR_FUSION_RESIDUAL) {  // has no use for the caller's rows, which may be many short ones
     const uint64_t bytes = uint64_t{fusion.rows} * shape.row_bytes;
-    shape.row_bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes, kResidualRowBytes));
+    const uint64_t in_rings =
+        layout.area_runs(protocol::PacketKind::kSentinel) / layout.topology.world * uint64_t{tile_bytes};
+    shape.row_bytes = static_cast<uint32_t>(std::min<uint64_t>({bytes, kResidualRowBytes, in_rings}));
     shape.rows = shape.row_bytes == 0 ? 0 : static_cast<uint32_t>((bytes + shape.row_bytes - 1) / shape.row_bytes);
   }
   shape.tiles_per_row = divide_up(shape.row_bytes, tile_bytes);

@@ -486,6 +486,19 @@ TEST(Invariant13_DifferingCallsAreCaught, InTheEpsOfAFusedAllReduce) {
                 "in eps");
 }
 
+// The two zeros are the same eps.
+TEST(Invariant18_FusedRowsAlike, RanksMayPassZerosOfDifferentSigns) {
+  ThreadGroup group(2);
+  FusedCase c{.data_type = NVRAR_FLOAT32, .rows = 2, .hidden = 64};
+  const FusedData data(c.data_type, 2, 0, c.rows * c.hidden, 8);
+  const FusedResult expected = fused_reference(c, data);
+  group.run([&](int rank, nvrar_comm* comm) {
+    FusedCase own = c;
+    own.eps = rank == 0 ? 0.0f : -0.0f;
+    run_case(rank, comm, own, data, expected);
+  });
+}
+
 TEST(Invariant13_DifferingCallsAreCaught, BetweenAFusedAllReduceAndAnother) {
   if (on_gpu()) GTEST_SKIP() << "its message names no call";
   ThreadGroup group(2);

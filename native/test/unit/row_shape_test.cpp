@@ -129,6 +129,16 @@ TEST(RowShapes, HaveNoRowWhereTheRingsHoldNone) {
   EXPECT_EQ(given.shape().rows_per_launch, 1U);
 }
 
+// Which have no rows of their own.
+TEST(RowShapes, OfResidualsFitTheSmallestRings) {
+  for (uint32_t world = 1; world <= NVRAR_MAX_RANKS_PER_NODE; ++world) {
+    for (const bool two_shot : {false, true}) {
+      expect_sound({{NVRAR_FUSION_RESIDUAL, 3, 16384, 0}, 4, world, two_shot, kDefault, {16, 12, true}, 8192});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(RowShapes, OfResidualsDoNotDependOnTheCallersRows) {
   Given many{{NVRAR_FUSION_RESIDUAL, 8192, 8, 0}, 2, 2, false, kExclusive, {16, 12, false}};
   Given few{{NVRAR_FUSION_RESIDUAL, 4, 16384, 0}, 2, 2, false, kExclusive, {16, 12, false}};
