@@ -45,6 +45,7 @@ struct Descriptor {
   uint32_t places_per_multiprocessor;  // cuda/launch/places.h
   uint32_t concurrent_groups;
   uint32_t exclusive;
+  uint32_t programmatic_launch;
   uint32_t most_in_cluster;  // cuda/launch/device.h
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];

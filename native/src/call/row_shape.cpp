@@ -24,6 +24,7 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
                       const protocol::RingLayout& layout, const KernelShape& kernel, const BlockLimits& most,
                       const RowLimits& limits) noexcept {
   RowShape shape;
+  if (fusion.rows == 0) return shape;
   shape.rows = fusion.rows;
   shape.row_bytes = fusion.hidden * element_bytes;
   if (fusion.form == NVRAR_FUSION_RESIDUAL) {  // has no use for the caller's rows, which may be many short ones
@@ -31,7 +32,7 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
     const uint64_t in_rings =
         layout.area_runs(protocol::PacketKind::kSentinel) / layout.topology.world * uint64_t{tile_bytes};
     shape.row_bytes = static_cast<uint32_t>(std::min<uint64_t>({bytes, kResidualRowBytes, in_rings}));
-    shape.rows = shape.row_bytes == 0 ? 0 : static_cast<uint32_t>((bytes + shape.row_bytes - 1) / shape.row_bytes);
+    shape.rows = (bytes + shape.row_bytes - 1) / shape.row_bytes;
   }
   shape.tiles_per_row = divide_up(shape.row_bytes, tile_bytes);
   const bool meets = fusion.form == NVRAR_FUSION_RMS_NORM;
@@ -56,8 +57,10 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
   block.blocks = shape.header_blocks;
   block.single = turns == 1;
 
+  // A rank that is alone has nothing in its rings.
   const uint64_t row_runs = uint64_t{shape.tiles_per_row} * layout.topology.world;
-  const uint64_t in_rings = layout.area_runs(protocol::PacketKind::kSentinel) / row_runs;
+  const uint64_t in_rings =
+      layout.topology.world == 1 ? shape.rows : layout.area_runs(protocol::PacketKind::kSentinel) / row_runs;
   const uint32_t on_gpu = room() < shape.header_blocks ? 0 : (room() - shape.header_blocks) / shape.blocks_per_row;
   shape.rows_per_launch = static_cast<uint32_t>(std::min<uint64_t>({in_rings, on_gpu, shape.rows}));
   return shape;

@@ -21,7 +21,7 @@ struct RowLimits {
 constexpr uint32_t kMostBlocksPerRow = 16;
 
 struct RowShape {
-  uint32_t rows = 0;  // of the message, as the kernel takes it; the last one may be shorter
+  uint64_t rows = 0;  // of the message, as the kernel takes it; the last one may be shorter
   uint32_t row_bytes = 0;
   uint32_t tiles_per_row = 0;
   uint32_t blocks_per_row = 0;  // a cluster, if `meet`

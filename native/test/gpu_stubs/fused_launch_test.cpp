@@ -45,9 +45,9 @@ cuda::Result note_launch(const void* config, void** arguments) {
 class FusedLaunches : public WithKernels {
  protected:
   using Fill = std::function<void(nvrar_fused_all_reduce&)>;
-  // The error of rank 0 of two for a call that `fill` has changed; "" for none. `launched` has its launches.
-  static std::string call(const Ranks::Change& change, const Fill& fill) {
-    set("STUB_CUDA_DEVICES", "2");
+  // The error of a rank of two for a call that `fill` has changed; "" for none. `launched` has its launches.
+  static std::string call(const Ranks::Change& change, const Fill& fill, int devices = 2, int rank = 0) {
+    set("STUB_CUDA_DEVICES", std::to_string(devices).c_str());
     stub_cuda_kernel = note_launch;
     launched.clear();
     const Ranks group(2, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
@@ -76,10 +76,10 @@ class FusedLaunches : public WithKernels {
     call.output = buffer + 4 * kRoom;
     fill(call);
     const auto handle = reinterpret_cast<uint64_t>(stream);
-    const std::string error = last(nvrar_all_reduce_fused(group.comm(0), &call, handle));
+    const std::string error = last(nvrar_all_reduce_fused(group.comm(rank), &call, handle));
     // A refused call leaves the group as it was.
     const auto of_call = launched;
-    EXPECT_EQ(last(nvrar_barrier(group.comm(0), handle)), "");
+    EXPECT_EQ(last(nvrar_barrier(group.comm(rank), handle)), "");
     launched = of_call;
     cuda::check(cuda::driver().cuMemFree_v2(buffer), "freeing");
     cuda::check(cuda::driver().cuStreamDestroy_v2(stream), "destroying a stream");
@@ -142,6 +142,56 @@ TEST_F(FusedLaunches, BelowComputeCapability9HaveABlockForEachRow) {
     ASSERT_EQ(launched.size(), 1U);
     EXPECT_EQ(launched[0].cluster, 1U);
     EXPECT_EQ(launched[0].args.blocks_per_row, 1U);
+  });
+}
+
+// Its kernels are for older GPUs, whatever this one has.
+TEST_F(FusedLaunches, OfOldPtxHaveNoClusters) {
+  in_a_process([] {
+    set("STUB_CUDA_OLD_PTX", "1");
+    EXPECT_EQ(call([](nvrar_config&) {}, [](nvrar_fused_all_reduce&) {}), "");
+    ASSERT_EQ(launched.size(), 1U);
+    EXPECT_EQ(launched[0].cluster, 1U);
+    EXPECT_EQ(launched[0].args.blocks_per_row, 1U);
+  });
+}
+
+TEST_F(FusedLaunches, OfNoRowsAreNone) {
+  for (const int32_t form : {NVRAR_FUSION_RESIDUAL, NVRAR_FUSION_BIAS, NVRAR_FUSION_RMS_NORM}) {
+    in_a_process([form] {
+      const std::string error = call([](nvrar_config&) {},
+                                     [form](nvrar_fused_all_reduce& given) {
+                                       given.form = form;
+                                       given.rows = 0;
+                                       if (form == NVRAR_FUSION_RMS_NORM) return;
+                                       given.eps = 0;
+                                       given.residual_out = 0;
+                                       (form == NVRAR_FUSION_RESIDUAL ? given.weight : given.residual) = 0;
+                                     });
+      EXPECT_EQ(error, "");
+      EXPECT_TRUE(launched.empty());
+    });
+  }
+}
+
+// How many rows a launch has depends on how many launches a GPU may have to hold; all ranks have the same.
+TEST_F(FusedLaunches, AreTheSameOnRanksOfWhichOnlySomeStartEarly) {
+  in_a_process([] {
+    std::vector<uint32_t> hashes;
+    for (const int rank : {0, 1}) {
+      const auto change = [](nvrar_config& config) {
+        config.exclusive = 1;
+        config.device = 0;
+        config.shared_devices = 1;
+        config.programmatic_launch = config.rank == 1 ? 1 : 0;
+      };
+      EXPECT_EQ(call(
+                    change, [](nvrar_fused_all_reduce& given) { given.rows = 300; }, 1, rank),
+                "");
+      ASSERT_FALSE(launched.empty());
+      hashes.push_back(launched[0].args.launch.header_hash);
+    }
+    EXPECT_EQ(hashes[0], hashes[1]);
   });
 }
 

@@ -59,7 +59,7 @@ struct ClusterNumbers {
       uint32_t done;
       do {
         asm volatile(
-            "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
+            "{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;"
             " selp.u32 %0, 1, 0, p;}"
             : "=r"(done)
             : "r"(shared_address(&barrier))

@@ -190,6 +190,8 @@ void Device::load_fused(const ElementType& type, size_t code, std::vector<Kernel
 
 // With all of a kernel's forms.
 uint32_t Device::find_most_in_cluster(const Kernel& kernel) const {
+  // Where the driver compiles PTX for an older GPU, blocks have no means to meet, as launches have none to start early.
+  if (kernel.programmatic.any == nullptr) return 1;
   if (compute_capability_ < kMinClusterCapability || attribute(handle(), kClusterLaunch) == 0) return 1;
   uint32_t most = kMostInCluster;
   for (const bool single : {false, true}) {

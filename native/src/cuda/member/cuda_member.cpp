@@ -157,12 +157,14 @@ void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->places_per_multiprocessor = device_->places_per_multiprocessor();
   descriptor->concurrent_groups = concurrent_groups_;
   descriptor->exclusive = exclusive_ ? 1 : 0;
+  descriptor->programmatic_launch = programmatic_launch_ ? 1 : 0;
   descriptor->most_in_cluster = device_->most_in_cluster();
 }
 
 void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   std::vector<MemoryAddress> addresses(descriptors.size());
   uint32_t most_on_a_device = 1;
+  bool any_programmatic = false;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
     // These determine how a call runs and how many blocks a launch may have.
@@ -197,10 +199,11 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
       if (std::memcmp(other.device_uuid, descriptor.device_uuid, sizeof other.device_uuid) == 0) ++on_device;
     }
     most_on_a_device = std::max(most_on_a_device, on_device);
+    any_programmatic = any_programmatic || descriptor.programmatic_launch != 0;
     std::memcpy(addresses[peer].bytes, descriptor.memory, sizeof descriptor.memory);
   }
   // Where ranks share a GPU, the next launch of one may have started and wait while another's has to run.
-  const bool starts_early = exclusive_ && programmatic_launch_ && most_on_a_device > 1;
+  const bool starts_early = exclusive_ && any_programmatic && most_on_a_device > 1;
   most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device * (starts_early ? 2 : 1));
   most_blocks_in_order_ = exclusive_ && most_on_a_device == 1 ? kMostBlocksInOrder : most_blocks_;
   if (most_blocks_ < 2) {  // that of the headers, and one for tiles
@@ -339,9 +342,10 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t
 bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
-  require_device_memory("send", call.send);
-  if (call.recv != call.send) require_device_memory("recv", call.recv);
-  if (const Fusion* const fusion = call.fusion) {
+  const Fusion* const fusion = call.fusion;
+  require_device_memory(fusion == nullptr ? "send" : "input", call.send);
+  if (call.recv != call.send) require_device_memory(fusion == nullptr ? "recv" : "output", call.recv);
+  if (fusion != nullptr) {
     require_device_memory("residual", fusion->residual);
     require_device_memory("weight", fusion->weight);
     require_device_memory("residual_out", fusion->residual_out);
@@ -362,13 +366,13 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
       const bool last = enqueued + 1 == launches.count();
       args.launch = launches.at(enqueued);
       args.tag = log_.add({record, number, captured ? 0u : 1u, last});
-      if (call.fusion == nullptr) {
+      if (fusion == nullptr) {
         launch(kernel, last ? plan.last_shape : plan.shape, 1, &args, stream, captured);
         continue;
       }
       const uint64_t first_row = enqueued * plan.rows.rows_per_launch;
       const uint64_t rows = std::min<uint64_t>(plan.rows.rows_per_launch, plan.rows.rows - first_row);
-      FusedArgs fused = fused_args(args, *call.fusion, plan.rows, first_row);
+      FusedArgs fused = fused_args(args, *fusion, plan.rows, first_row);
       launch(kernel, shape_of_rows(plan.rows, rows), plan.rows.meet ? plan.rows.blocks_per_row : 1, &fused, stream,
              captured);
     }
