@@ -18,9 +18,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Every form of a fused all-reduce gives each rank the bits of a reference in Java. */
@@ -49,14 +53,51 @@ class FusedAllReduceTest {
     }
   }
 
-  @Test
-  void rowsThatAreMoreThanARingHoldsTakeSeveralLaunches() {
-    GroupConfig config = Members.config().ringBytes(128 << 10).build();
+  @ParameterizedTest
+  @EnumSource(names = {"ONE_SHOT", "TWO_SHOT"})
+  void rowsThatAreMoreThanARingHoldsTakeSeveralLaunches(Algorithm algorithm) {
+    // 512 KiB, in rings that hold two rows of both ranks and in those of most groups.
+    int few = launchesOf(algorithm, Members.config().build());
+    int many = launchesOf(algorithm, Members.config().ringBytes(64 << 10).build());
+    assertThat(many).isGreaterThan(1).isGreaterThan(few);
+    if (!TestBackend.isCuda()) {
+      assertThat(many).isEqualTo(algorithm == Algorithm.ONE_SHOT ? 16 : 8);
+    }
+  }
+
+  private static int launchesOf(Algorithm algorithm, GroupConfig config) {
+    AtomicInteger launches = new AtomicInteger();
     try (Members members = Members.join("fused", 2, config)) {
       members.onAll(
           group -> {
-            Case rows = new Case(group, Form.RMS_NORM, DataType.FLOAT32, 8, 16_384);
-            rows.check(Algorithm.TWO_SHOT, false);
+            Case rows = new Case(group, Form.RMS_NORM, DataType.FLOAT32, 32, 4096);
+            rows.check(algorithm, false);
+            if (group.rank() == 0) {
+              launches.set(launchesOf(group.health().ranks().get(0).lastCall()));
+            }
+          });
+    }
+    return launches.get();
+  }
+
+  private static int launchesOf(String call) {
+    Matcher several = Pattern.compile(", (\\d+) launches\\)").matcher(call);
+    return several.find() ? Integer.parseInt(several.group(1)) : 1;
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {2, 3})
+  void eachRankAddsItsOwnResidualAndWeight(int worldSize) {
+    try (Members members = Members.join("own", worldSize, Members.config().build())) {
+      members.onAll(
+          group -> {
+            for (DataType type : TYPES) {
+              for (Form form : Form.values()) {
+                for (Algorithm algorithm : List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT)) {
+                  new Case(group, form, type, 3, 1000, 1 + group.rank()).check(algorithm, true);
+                }
+              }
+            }
           });
     }
   }
@@ -78,7 +119,7 @@ class FusedAllReduceTest {
         });
   }
 
-  /** The arguments of calls, the same on all ranks but for the input, and what they give. */
+  /** The arguments of calls, in which ranks differ in the input at least, and what they give. */
   private static final class Case {
     private final CollectiveGroup group;
     private final Form form;
@@ -91,6 +132,13 @@ class FusedAllReduceTest {
     private final FusedReference expected;
 
     Case(CollectiveGroup group, Form form, DataType type, int rows, int hidden) {
+      this(group, form, type, rows, hidden, 0);
+    }
+
+    /**
+     * @param variant which residual and weight to take
+     */
+    Case(CollectiveGroup group, Form form, DataType type, int rows, int hidden, int variant) {
       this.group = group;
       this.form = form;
       this.type = type;
@@ -104,8 +152,8 @@ class FusedAllReduceTest {
         inputs[rank] = values(type, rank, count);
       }
       input = inputs[group.rank()];
-      residual = values(type, 100, count);
-      weight = values(type, 101, hidden);
+      residual = values(type, 100 + 2 * variant, count);
+      weight = values(type, 101 + 2 * variant, hidden);
       float[] sums = FusedReference.sum(type, ofNode == 0 ? worldSize : ofNode, inputs);
       expected = new FusedReference(form, type, sums, residual, weight, EPS);
     }

@@ -182,6 +182,23 @@ class FusionChecksTest {
     refused(() -> group.allReduce(at(0), AllReduceFusion.bias(foreign, at(8))), "bias" + place);
     refused(
         () -> group.allReduce(at(0), AllReduceFusion.residual(at(8), foreign)), "output" + place);
+    refused(
+        () ->
+            group.allReduce(
+                at(0), AllReduceFusion.residualRmsNorm(at(8), foreign, at(16), 0, at(24))),
+        "residualOut" + place);
+    refused(
+        () ->
+            group.allReduce(
+                at(0), AllReduceFusion.residualRmsNorm(at(8), at(8), foreign, 0, at(24))),
+        "weight" + place);
+    DeviceBuffer foreignSum = new ForeignDevice.ForeignBuffer(DataType.FLOAT32, 1);
+    refused(
+        () ->
+            group.allReduce(
+                at(0),
+                AllReduceFusion.residualRmsNormFold(at(8), at(8), at(16), at(24), foreignSum)),
+        "squares" + place);
     DeviceStream stream = new ForeignDevice.ForeignStream();
     refused(
         () -> group.allReduce(at(0), fusion, Algorithm.AUTO, stream),
