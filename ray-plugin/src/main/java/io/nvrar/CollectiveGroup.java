@@ -116,7 +116,7 @@ public interface CollectiveGroup extends AutoCloseable {
    *     type. It is only read, unless the fusion's output or new residual is this buffer itself
    * @param fusion what is done with the sums. Its form, type, rows, hidden and eps are the same on
    *     all ranks; its buffers belong to {@link #device()} and begin, like {@code input}, at
-   *     addresses that are multiples of 16 bytes
+   *     addresses that are multiples of 16 bytes (with 0 rows, anywhere)
    * @param algorithm how to run it, the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a
    *     group of several nodes. A group on GPUs must have all of its ranks in one node
    * @param stream a stream of {@link #device()}

@@ -68,7 +68,8 @@ public final class DeviceChecks {
     long aBytes = a.sizeBytes();
     long bBytes = b.sizeBytes();
     boolean same = mayBeSame && aAt == bAt && aBytes == bBytes;
-    if (!same && aAt < bAt + bBytes && bAt < aAt + aBytes) {
+    boolean isEmpty = aBytes == 0 || bBytes == 0;
+    if (!same && !isEmpty && aAt < bAt + bBytes && bAt < aAt + aBytes) {
       throw new IllegalArgumentException(
           "%s (%d bytes at 0x%x) and %s (%d bytes at 0x%x) overlap"
               .formatted(nameA, aBytes, aAt, nameB, bBytes, bAt));

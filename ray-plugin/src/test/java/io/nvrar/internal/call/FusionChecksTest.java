@@ -1,5 +1,6 @@
 package io.nvrar.internal.call;
 
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.Algorithm;
@@ -11,6 +12,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.standalone.ForeignDevice;
 import io.nvrar.standalone.Members;
+import java.util.List;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterAll;
@@ -149,6 +151,35 @@ class FusionChecksTest {
     overlap("residualOut", "squares", at(0), folded(16, 24, 32, 40, 24));
     overlap("weight", "squares", at(0), folded(16, 24, 32, 40, 36));
     overlap("output", "squares", at(0), folded(16, 24, 32, 40, 40));
+  }
+
+  @Test
+  void aCallWithoutDataMayHaveItsEmptyBuffersAnywhere() {
+    members.onAll(
+        member -> {
+          Device own = member.device();
+          try (DeviceBuffer rows = own.allocate(DataType.FLOAT32, 16);
+              DeviceBuffer none = rows.slice(member.rank() == 1 ? 3 : 0, 0)) {
+            float[] values = new float[16];
+            values[3] = 1;
+            rows.copyFrom(values);
+            DeviceBuffer eight = rows.slice(0, 8);
+            DeviceBuffer odd = rows.slice(member.rank() == 1 ? 1 : 0, 8);
+            for (AllReduceFusion fusion :
+                List.of(
+                    AllReduceFusion.residual(none, none),
+                    AllReduceFusion.bias(odd, none),
+                    AllReduceFusion.residualRmsNorm(none, none, eight, 0, none),
+                    AllReduceFusion.residualRmsNormFold(none, none, eight, none, none))) {
+              member.allReduce(none, fusion);
+            }
+            member.allReduce(none);
+            member.allReduce(eight, AllReduceFusion.residual(eight, eight));
+            Members.complete(member);
+            rows.copyTo(values);
+            assertThat(values[3]).isEqualTo(3);
+          }
+        });
   }
 
   @Test

@@ -216,6 +216,22 @@ class TransferChecksTest {
   }
 
   @Test
+  void anEmptyBufferOverlapsNothing() {
+    members.onAll(
+        member -> {
+          Device own = member.device();
+          try (DeviceBuffer all = own.allocate(DataType.FLOAT32, 8)) {
+            switch (member.rank()) {
+              case 0 -> member.recv(all, 1);
+              case 1 -> member.sendReceive(all, 0, all.slice(3, 0), 2);
+              default -> member.send(all.slice(3, 0), 1);
+            }
+            Members.complete(member);
+          }
+        });
+  }
+
+  @Test
   void nothingButTransfersHasAPlaceInABatch() {
     String tail = " was called inside a batch, which takes send, recv and sendReceive only";
     misused(() -> group.batch(() -> group.allReduce(eight)), "allReduce" + tail);
