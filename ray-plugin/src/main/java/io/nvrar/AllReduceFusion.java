@@ -169,8 +169,10 @@ public final class AllReduceFusion {
       throw new IllegalArgumentException(
           "eps is %s, RMSNorm needs a finite number of 0 or more".formatted(eps));
     }
+    // Ranks whose eps are the two zeros do not differ.
+    float oneZero = eps + 0f;
     return new AllReduceFusion(
-        Form.RMS_NORM, hidden, eps, residual, weight, residualOut, output, null);
+        Form.RMS_NORM, hidden, oneZero, residual, weight, residualOut, output, null);
   }
 
   /**

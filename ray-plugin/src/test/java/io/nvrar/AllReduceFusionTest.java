@@ -175,6 +175,12 @@ class AllReduceFusionTest {
   }
 
   @Test
+  void theTwoZerosAreOneEps() {
+    assertThat(AllReduceFusion.residualRmsNorm(rows, rows, row, -0f, floats(64)).eps())
+        .isEqualTo(0f);
+  }
+
+  @Test
   void thereIsASumOfSquaresForEachBegun128Bytes() {
     assertThat(AllReduceFusion.squaresCount(DataType.BFLOAT16, 3, 64)).isEqualTo(3);
     assertThat(AllReduceFusion.squaresCount(DataType.BFLOAT16, 3, 72)).isEqualTo(6);

@@ -102,6 +102,23 @@ class FusedAllReduceTest {
     }
   }
 
+  @Test
+  void theTwoZerosAreOneEps() {
+    try (Members members = Members.join("zeros", 2, Members.config().build())) {
+      members.onAll(
+          group -> {
+            try (DeviceBuffer in = filled(group, DataType.FLOAT32, new float[64]);
+                DeviceBuffer state =
+                    filled(group, DataType.FLOAT32, values(DataType.FLOAT32, 1, 64));
+                DeviceBuffer row = filled(group, DataType.FLOAT32, new float[64])) {
+              float eps = group.rank() == 1 ? -0f : 0f;
+              group.allReduce(in, AllReduceFusion.residualRmsNorm(state, state, row, eps, in));
+              Members.complete(group);
+            }
+          });
+    }
+  }
+
   private static void checkAllForms(Members members, Algorithm... algorithms) {
     members.onAll(
         group -> {
