@@ -136,6 +136,34 @@ class PostMortemTest {
   }
 
   @Test
+  void callsWhoseDescriptionsAreEqualDifferInWhatTheUserWasTold() {
+    FlightRecord equal =
+        Records.of("MISMATCH", -1, List.of(), calls(3, State.FAILED, 8), calls(3, State.FAILED, 8));
+    FlightRecord.Header header = equal.header();
+    String message = "the calls of the ranks differ: both in allReduce #3, which differ in eps";
+    FlightRecord told =
+        new FlightRecord(
+            new FlightRecord.Header(
+                header.group(),
+                header.groupId(),
+                header.worldSize(),
+                header.backend(),
+                header.build(),
+                header.time(),
+                header.nanos(),
+                header.host(),
+                header.writer(),
+                header.kind(),
+                message,
+                -1,
+                List.of()),
+            equal.ranks());
+    assertThat(faultOf(told)).isEqualTo(new PostMortem.Fault(List.of(), message));
+    assertThat(faultOf(equal).sentence())
+        .isEqualTo("the file does not show which rank is at fault");
+  }
+
+  @Test
   void whoWasLostOrEndedTheGroupIsNamedAndTheDriverIsNoRank() {
     List<CallRecord> calls = calls(3, State.DONE, 8);
     assertThat(faultOf(Records.of("PEER_LOST", 1, List.of(), calls, calls)).sentence())
