@@ -132,11 +132,13 @@ public final class AllReduceFusion {
    * @param bias {@code hidden} elements
    * @param output {@code rows * hidden} elements; the call's input itself, or memory that does not
    *     overlap it. It may not overlap {@code bias}
-   * @throws IllegalArgumentException if a buffer is null, or a type or a count does not fit
+   * @throws IllegalArgumentException if a buffer is null, a type or a count does not fit, or one
+   *     buffer is given for two
    */
   public static AllReduceFusion bias(DeviceBuffer bias, DeviceBuffer output) {
     checkRows(output);
     int hidden = checkHidden(output, "bias", bias);
+    checkTwo("bias", bias, "output", output);
     return new AllReduceFusion(Form.BIAS, hidden, 0, null, bias, null, output, null);
   }
 
@@ -152,8 +154,8 @@ public final class AllReduceFusion {
    * @param output {@code rows * hidden} elements; the call's input or {@code residual} itself, or
    *     memory that does not overlap them. {@code output} and {@code residualOut} may overlap
    *     neither each other nor {@code weight}
-   * @throws IllegalArgumentException if a buffer is null, a type or a count does not fit, or eps is
-   *     out of range
+   * @throws IllegalArgumentException if a buffer is null, a type or a count does not fit, eps is
+   *     out of range, or one buffer is given for two
    */
   public static AllReduceFusion residualRmsNorm(
       DeviceBuffer residual,
@@ -169,6 +171,7 @@ public final class AllReduceFusion {
       throw new IllegalArgumentException(
           "eps is %s, RMSNorm needs a finite number of 0 or more".formatted(eps));
     }
+    checkWritten(residualOut, weight, output);
     // Ranks whose eps are the two zeros do not differ.
     float oneZero = eps + 0f;
     return new AllReduceFusion(
@@ -188,7 +191,8 @@ public final class AllReduceFusion {
    * @param output as in {@link #residualRmsNorm}
    * @param squares {@link #squaresCount} elements of {@link DataType#FLOAT32}, row after row: the
    *     sums of the squares of h over 128 bytes of the row each. May overlap no other buffer
-   * @throws IllegalArgumentException if a buffer is null, or a type or a count does not fit
+   * @throws IllegalArgumentException if a buffer is null, a type or a count does not fit, or one
+   *     buffer is given for two
    */
   public static AllReduceFusion residualRmsNormFold(
       DeviceBuffer residual,
@@ -201,6 +205,9 @@ public final class AllReduceFusion {
     checkLike(output, "residualOut", residualOut);
     int hidden = checkHidden(output, "weight", weight);
     checkSquares(output, hidden, squares);
+    checkWritten(residualOut, weight, output);
+    // No other can be as long.
+    checkTwo("weight", weight, "squares", squares);
     return new AllReduceFusion(
         Form.RMS_FOLD, hidden, 0, residual, weight, residualOut, output, squares);
   }
@@ -291,6 +298,21 @@ public final class AllReduceFusion {
       throw new IllegalArgumentException(
           "squares holds %d elements, %d rows of %d %s need %d"
               .formatted(given.count(), rows, hidden, output.dataType(), need));
+    }
+  }
+
+  private static void checkWritten(
+      DeviceBuffer residualOut, DeviceBuffer weight, DeviceBuffer output) {
+    checkTwo("residualOut", residualOut, "output", output);
+    checkTwo("weight", weight, "output", output);
+    checkTwo("weight", weight, "residualOut", residualOut);
+  }
+
+  /** Refuses one buffer for what a call that has data could never take in the same memory. */
+  private static void checkTwo(String nameA, DeviceBuffer a, String nameB, DeviceBuffer b) {
+    if (a == b && a.count() > 0) {
+      throw new IllegalArgumentException(
+          "%s and %s are the same buffer, a fused all-reduce needs two".formatted(nameA, nameB));
     }
   }
 

@@ -181,6 +181,39 @@ class AllReduceFusionTest {
   }
 
   @Test
+  void oneBufferForWhatMustBeTwoIsRefused() {
+    refused(
+        () -> AllReduceFusion.residualRmsNorm(floats(64), rows, row, 0, rows),
+        "residualOut and output are the same buffer, a fused all-reduce needs two");
+    refused(
+        () -> AllReduceFusion.residualRmsNorm(rows, rows, row, 0, rows),
+        "residualOut and output are the same buffer, a fused all-reduce needs two");
+    DeviceBuffer sums = floats(4);
+    refused(
+        () -> AllReduceFusion.residualRmsNormFold(rows, rows, row, rows, sums),
+        "residualOut and output are the same buffer, a fused all-reduce needs two");
+    refused(
+        () -> AllReduceFusion.bias(row, row),
+        "bias and output are the same buffer, a fused all-reduce needs two");
+    refused(
+        () -> AllReduceFusion.residualRmsNorm(row, floats(16), row, 0, row),
+        "weight and output are the same buffer, a fused all-reduce needs two");
+    refused(
+        () -> AllReduceFusion.residualRmsNorm(floats(16), row, row, 0, floats(16)),
+        "weight and residualOut are the same buffer, a fused all-reduce needs two");
+    DeviceBuffer eight = floats(8);
+    refused(
+        () -> AllReduceFusion.residualRmsNormFold(rows, rows, eight, floats(64), eight),
+        "weight and squares are the same buffer, a fused all-reduce needs two");
+  }
+
+  @Test
+  void emptyRowsMayAllBeOneBuffer() {
+    DeviceBuffer none = floats(0);
+    assertThat(AllReduceFusion.residualRmsNormFold(none, none, row, none, none).rows()).isZero();
+  }
+
+  @Test
   void thereIsASumOfSquaresForEachBegun128Bytes() {
     assertThat(AllReduceFusion.squaresCount(DataType.BFLOAT16, 3, 64)).isEqualTo(3);
     assertThat(AllReduceFusion.squaresCount(DataType.BFLOAT16, 3, 72)).isEqualTo(6);
