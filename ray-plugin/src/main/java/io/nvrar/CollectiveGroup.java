@@ -107,6 +107,11 @@ public interface CollectiveGroup extends AutoCloseable {
     allReduce(input, fusion, Algorithm.AUTO, stream());
   }
 
+  /** Fused all-reduce with {@link Algorithm#AUTO} on a stream. */
+  default void allReduce(DeviceBuffer input, AllReduceFusion fusion, DeviceStream stream) {
+    allReduce(input, fusion, Algorithm.AUTO, stream);
+  }
+
   /**
    * Fused all-reduce: sums {@code input} over all ranks, adds a residual or a bias, normalises, and
    * stores the results, in one call. {@link AllReduceFusion} says what is computed, and has an

@@ -1,6 +1,5 @@
 package io.nvrar.examples.graph;
 
-import io.nvrar.Algorithm;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
@@ -113,7 +112,7 @@ public class Replayer implements CollectiveActor {
       stream.copy(start, residual);
       for (int i = 0; i < calls; i++) {
         // In a model, kernels that compute partial from normed come before this.
-        group.allReduce(partial, addAndNorm, Algorithm.AUTO, stream);
+        group.allReduce(partial, addAndNorm, stream);
       }
       stream.copy(residual, result);
       stream.copy(normed, normedResult);

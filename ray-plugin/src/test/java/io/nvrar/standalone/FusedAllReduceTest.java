@@ -276,7 +276,7 @@ class FusedAllReduceTest {
           device.capture(
               stream,
               () -> {
-                group.allReduce(partial, layer, Algorithm.AUTO, stream);
+                group.allReduce(partial, layer, stream);
                 group.allReduce(normed, layer, Algorithm.ONE_SHOT, stream);
               })) {
         for (int round = 0; round < 3; round++) {
