@@ -69,9 +69,22 @@ public final class GraphCommand implements NvrarCommand {
               .formatted(hidden, AllReduceFusion.MAX_HIDDEN));
     }
     Disconnection end = cluster.connect();
-    try (end;
-        RayActorGroup<Replayer> actors =
-            RayActorGroup.create(Replayer::new, cluster.ranks(), RayActorGroup.Options.gpus(1));
+    try (end) {
+      int ranks = cluster.ranks();
+      if (calls > Replayer.mostCalls(ranks)) {
+        throw new ParameterException(
+            spec.commandLine(),
+            "--calls is %d; with %d ranks it must be %d or less, for float32 to hold the residuals exactly"
+                .formatted(calls, ranks, Replayer.mostCalls(ranks)));
+      }
+      replay(ranks);
+    }
+    return 0;
+  }
+
+  private void replay(int ranks) {
+    try (RayActorGroup<Replayer> actors =
+            RayActorGroup.create(Replayer::new, ranks, RayActorGroup.Options.gpus(1));
         RayCollectiveGroup group =
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
       List<ObjectRef<String>> runs = new ArrayList<>();
@@ -80,6 +93,5 @@ public final class GraphCommand implements NvrarCommand {
       }
       Ray.get(runs).forEach(spec.commandLine().getOut()::println);
     }
-    return 0;
   }
 }

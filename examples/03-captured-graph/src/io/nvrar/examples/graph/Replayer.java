@@ -17,6 +17,16 @@ import java.util.Arrays;
  */
 public class Replayer implements CollectiveActor {
 
+  /** The largest whole number up to which float32 holds all. */
+  private static final int MOST_EXACT = 1 << 24;
+
+  private static final int MOST_NUMBER = 8;
+
+  /** How many all-reduces a step may have, so that every residual is exact. */
+  static long mostCalls(int world) {
+    return MOST_EXACT / Math.max(1, Step.sum(world, MOST_NUMBER));
+  }
+
   /**
    * Runs the step both ways, on other numbers each time, and checks every result.
    *
@@ -138,15 +148,19 @@ public class Replayer implements CollectiveActor {
       return nanos / 1e3 / times / calls;
     }
 
-    /** Small, so that the residuals are exact. */
+    /** Small, so that the residuals of many calls are exact. */
     private static int number(int time) {
-      return 1 + time % 8;
+      return 1 + time % MOST_NUMBER;
+    }
+
+    /** The sum over ranks of what each gives. */
+    private static long sum(long world, int number) {
+      return world * (world - 1) / 2 + world * number;
     }
 
     private void check(int time) {
-      int world = group.worldSize();
-      float sum = world * (world - 1) / 2 + world * number(time);
-      check("residual", result, calls * sum, 0, time);
+      long sum = sum(group.worldSize(), number(time));
+      check("residual", result, (float) (calls * sum), 0, time);
       // All elements of the row are equal, so each is as large as their root mean square.
       check("normalised element", normedResult, WEIGHT, 1e-4f, time);
     }
