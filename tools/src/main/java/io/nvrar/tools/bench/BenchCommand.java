@@ -29,7 +29,9 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -55,6 +57,7 @@ import picocli.CommandLine.Spec;
 public final class BenchCommand implements NvrarCommand {
   private static final long LEAST_BYTES = 8;
   private static final long MOST_BYTES = 4 << 20;
+  private static final int FACTOR = 2;
   private static final int REPEATS = 5;
   private static final long GPU_LEAST_BYTES = 1 << 10;
   private static final long GPU_MOST_BYTES = 8 << 20;
@@ -154,7 +157,8 @@ public final class BenchCommand implements NvrarCommand {
       paramLabel = "0|1",
       description =
           "On GPUs: fused all-reduces of rows instead, beside an all-reduce with a kernel behind it"
-              + " for the rest (c++-apart); --min, --max and --factor are not for them.")
+              + " for the rest (c++-apart); --min, --max, --factor and"
+              + " --ranks-per-node are not for them.")
   private int fused;
 
   @Option(
@@ -238,10 +242,9 @@ public final class BenchCommand implements NvrarCommand {
 
   @Option(
       names = "--factor",
-      defaultValue = "2",
       paramLabel = "N",
-      description = "The factor from one size to the next, 2 to 1024 (default: ${DEFAULT-VALUE}).")
-  private int factor;
+      description = "The factor from one size to the next, 2 to 1024 (default: 2).")
+  private @Nullable Integer factor;
 
   @Option(
       names = "--iters",
@@ -414,7 +417,7 @@ public final class BenchCommand implements NvrarCommand {
         root,
         least(),
         most(),
-        factor,
+        factor(),
         iterations,
         warmup,
         repeats == null ? (onGpu() ? GPU_REPEATS : REPEATS) : repeats,
@@ -472,6 +475,10 @@ public final class BenchCommand implements NvrarCommand {
       return maxBytes;
     }
     return onGpu() ? GPU_MOST_BYTES : MOST_BYTES;
+  }
+
+  private int factor() {
+    return factor == null ? FACTOR : factor;
   }
 
   private List<Implementation> implementations(
@@ -539,7 +546,7 @@ public final class BenchCommand implements NvrarCommand {
     require(gpus, "--gpus", 0, Groups.MAX_NODE_SIZE);
     require(exclusive, "--exclusive", 0, 1);
     require(programmaticLaunch, "--programmatic-launch", 0, 1);
-    require(factor, "--factor", 2, 1024);
+    require(factor(), "--factor", 2, 1024);
     require(iterations, "--iters", 0, 1_000_000);
     require(warmup, "--warmup", -1, 1_000_000);
     require(repeats == null ? 1 : repeats, "--repeats", 1, 1000);
@@ -573,8 +580,12 @@ public final class BenchCommand implements NvrarCommand {
     if (!onGpu()) {
       throw wrong("--fused is for --backend cuda");
     }
-    if (minBytes != null || maxBytes != null) {
-      throw wrong("--min and --max are not for --fused; --rows and --hidden say the sizes");
+    if (minBytes != null || maxBytes != null || factor != null) {
+      throw wrong(
+          "--min, --max and --factor are not for --fused; --rows and --hidden say the sizes");
+    }
+    if (ranksPerNode != 0) {
+      throw wrong("--ranks-per-node is not for --fused, which needs all ranks on GPUs in one node");
     }
     if (all || !collectives.equals(List.of(TimedCollective.ALL_REDUCE)) || op != ReduceOp.SUM) {
       throw wrong("--fused is for --collective all-reduce and --op sum");
@@ -589,8 +600,13 @@ public final class BenchCommand implements NvrarCommand {
       throw wrong(
           "--hidden is %d, must be a multiple of %d".formatted(wanted.hidden(), HIDDEN_MULTIPLE));
     }
+    Set<Integer> different = new HashSet<>();
     for (int count : wanted.rows()) {
       require(count, "--rows", 1, MOST_ROWS);
+      if (!different.add(count)) {
+        throw wrong(
+            "--rows has %d twice, and each number of rows is measured once".formatted(count));
+      }
     }
   }
 

@@ -166,7 +166,7 @@ class BenchCommandTest {
         "--fused               | --fused is for --backend cuda",
         "--rows 1              | --form, --hidden and --rows are for --fused",
         "--backend cuda --hidden 8 --fused 0 | --form, --hidden and --rows are for --fused",
-        "--backend cuda --fused --max 1M | --min and --max are not for --fused; --rows and --hidden say the sizes",
+        "--backend cuda --fused --max 1M | --min, --max and --factor are not for --fused; --rows and --hidden say the sizes",
         "--backend cuda --fused --op avg | --fused is for --collective all-reduce and --op sum",
         "--backend cuda --fused --all | --fused is for --collective all-reduce and --op sum",
         "--backend cuda --fused 1 --collective all-gather | --fused is for --collective all-reduce and --op sum",
@@ -174,6 +174,9 @@ class BenchCommandTest {
         "--backend cuda --fused --hidden 100 | --hidden is 100, must be a multiple of 8",
         "--backend cuda --fused --hidden 16392 | --hidden is 16392, must be 8 to 16384",
         "--backend cuda --fused --rows 4,0 | --rows is 0, must be 1 to 4096",
+        "--backend cuda --fused --rows 4,8,4 | --rows has 4 twice, and each number of rows is measured once",
+        "--backend cuda --fused --factor 2 | --min, --max and --factor are not for --fused; --rows and --hidden say the sizes",
+        "--backend cuda --fused --ranks-per-node 2 | --ranks-per-node is not for --fused, which needs all ranks on GPUs in one node",
         "--backend cuda --fused 2 | --fused is 2, must be 0 to 1",
         "--backend cuda --programmatic-launch 2 | --programmatic-launch is 2, must be 0 to 1",
       })

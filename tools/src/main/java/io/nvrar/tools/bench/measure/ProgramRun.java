@@ -148,7 +148,7 @@ public final class ProgramRun {
   }
 
   private static String tooLarge(Implementation implementation, Settings settings) {
-    return settings.minBytes() > implementation.mostBytes()
+    return settings.leastBytes() > implementation.mostBytes()
         ? "it is measured up to %d bytes only".formatted(implementation.mostBytes())
         : "";
   }

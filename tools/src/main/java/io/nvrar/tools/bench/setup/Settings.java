@@ -122,6 +122,15 @@ public record Settings(
         fused);
   }
 
+  /** The smallest size, in bytes. */
+  public long leastBytes() {
+    if (fused == null) {
+      return minBytes;
+    }
+    long fewestRows = fused.rows().stream().mapToLong(Integer::longValue).min().orElseThrow();
+    return fewestRows * fused.hidden() * type.sizeBytes();
+  }
+
   /** What is measured, as the files and tables name it. */
   public String name() {
     return fused != null ? fused.name() : OptionNames.of(collective);

@@ -78,6 +78,21 @@ class ProgramRunTest {
   }
 
   @Test
+  void theSizesOfFusedAllReducesAreThoseOfTheirRows() {
+    Settings upTo64 = TWO_RANKS.ofSizes(16 << 20, 64 << 20, 2); // which are not for them
+    for (int rows : List.of(1, 256)) {
+      Settings some =
+          TestSettings.withFused(upTo64, new FusedRows(Form.BIAS, 16_384, List.of(512, rows)));
+      assertThat(ProgramRun.leftOut(Path.of("/nowhere"), Implementation.TORCH_ONE_SHOT, some))
+          .doesNotContain("up to");
+    }
+    Settings none =
+        TestSettings.withFused(TWO_RANKS, new FusedRows(Form.BIAS, 16_384, List.of(512, 257)));
+    assertThat(ProgramRun.leftOut(Path.of("/nowhere"), Implementation.TORCH_ONE_SHOT, none))
+        .isEqualTo("it is measured up to 8388608 bytes only");
+  }
+
+  @Test
   void implementationsThatHaveNoSuchFusedAllReduceAreLeftOut() {
     Path nowhere = Path.of("/nowhere");
     assertThat(ProgramRun.leftOut(nowhere, Implementation.CPP_APART, TWO_RANKS))
