@@ -16,8 +16,15 @@ import org.jspecify.annotations.Nullable;
  * <p>In the formulas below x is the sum over ranks, rounded to the type, and RMSNorm's scale of a
  * row of h is {@code s = 1 / sqrt(mean of h * h + eps)}. Everything is computed in float32, and
  * each element that is stored is rounded once. All ranks must pass the same form, type, rows,
- * hidden and eps. They should pass the same residual and weight, too: only then all have the same
- * results, bit by bit.
+ * hidden, eps and {@link Algorithm}. They should pass the same residual and weight, too: only then
+ * all have the same results, bit by bit.
+ *
+ * <p>A group on GPUs must have all of its ranks in one node. For all forms but {@link #residual},
+ * which is cut as needed, its rings must hold a row: {@link GroupConfig#ringBytes} is at least
+ * {@code worldSize} times a row, rounded up to 512 bytes; for {@link Algorithm#TWO_SHOT} a row,
+ * rounded up to {@code 512 * worldSize} bytes, is enough. The default holds every row. On the CPU
+ * rings may be smaller, and each member keeps scratch memory as large as the output of its largest
+ * fused call until it is closed.
  *
  * <p>The end of a decode layer, with the residual stream in {@code state}, which is updated in
  * place, and the normalised rows of the next layer in {@code normed}:
@@ -31,8 +38,10 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  *
  * <p>Immutable and thread-safe. It references the buffers and does not own them: they must be open
- * whenever a call uses them. The methods that create it check types, counts and eps; the call
- * checks the addresses and the device.
+ * whenever a call uses them. That includes every launch of a graph into which a call was captured,
+ * until the launch is complete: on the CPU a launch throws if a buffer is closed, a GPU uses the
+ * memory without a look. The methods that create a fusion check types, counts and eps, and refuse
+ * one buffer for what must be two; the call checks the addresses and the device.
  */
 public final class AllReduceFusion {
   /** The longest row, in elements. */
