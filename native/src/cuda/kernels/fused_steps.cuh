@@ -1,6 +1,8 @@
 // The kernels of fused all-reduces: those of all-reduces by teams and pairs, each of whose blocks works on one row.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/fused_epilogue.cuh"
 #include "kernels/team_steps.cuh"
 

@@ -59,8 +59,7 @@ class PairSum {
     epilogue_.finish(*this, good);
   }
 
-  // For the epilogue.
-  using Result = Packet;
+  // For the epilogue: a thread has a packet of each run.
   template <class Visit>
   __device__ __forceinline__ void each_result(Visit visit) const {
     each_tile([&](uint32_t run) { visit(offset(run), has(run)); });

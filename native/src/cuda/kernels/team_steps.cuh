@@ -2,8 +2,6 @@
 // packet of a run; each thread of a team sums some of the words.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/epilogue.cuh"
 #include "kernels/header_exchange.cuh"
 #include "kernels/packet_area.cuh"
@@ -74,7 +72,6 @@ class TeamSum {
 
   // For the epilogue. In a two-shot a thread has a packet of each run that its warp drains, else some of the words that
   // its team sums.
-  using Result = std::conditional_t<kTwoShot, Packet, uint32_t>;
   template <class Visit>
   __device__ __forceinline__ void each_result(Visit visit) const {
     each_tile([&](uint32_t tile) {
