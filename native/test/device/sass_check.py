@@ -36,6 +36,13 @@ UNWANTED = {
     "acquire": (re.compile(r"CCTL\b.*IVALL"), "an acquire, which empties the first-level cache"),
     "local": (re.compile(r"(LDL|STL)\b"), "local memory"),
 }
+# What the loads behind the wait for the launch before must be: so many of them before anything needs the result of one.
+BATCH = re.compile(r"batch(\d+)$")
+WAIT = WANTED["wait"][0]
+# Nothing behind these counts: they end a stretch of code, or have a warp wait.
+STRETCH_END = re.compile(r"(BRA|BRX|JMP|EXIT|RET|CALL|BAR|WARPSYNC|SHFL|VOTE)\b")
+STORE = re.compile(r"(ST|RED|ATOM)")
+REGISTER = re.compile(r"\bR(\d+)\b")
 # Spilled registers are local memory too, but only ptxas knows which of it they are.
 SPILL_WORD = "spill"
 
@@ -57,7 +64,7 @@ def read_rules(path):
                 continue
             pattern, registers, must, may, since = line.rstrip("\n").split("\t")
             must, may = ([] if field == "-" else field.split(",") for field in (must, may))
-            unknown = [word for word in must if word not in WANTED] + [word for word in may if word not in (*UNWANTED, SPILL_WORD)]
+            unknown = [word for word in must if word not in WANTED and not BATCH.match(word)] + [word for word in may if word not in (*UNWANTED, SPILL_WORD)]
             if unknown:
                 sys.exit(f"{path}: unknown: {', '.join(unknown)}")
             rules.append(Rule(pattern, int(registers), must, may, int(since)))
@@ -105,9 +112,37 @@ def read_spills(logs, kernels):
                     kernels[architecture, entry].spilled += int(match.group(1)) + int(match.group(2))
 
 
+def batch_behind(instructions):
+    """How many loads are issued before an instruction needs the result of one of them."""
+    results = set()
+    loads = 0
+    for operation, text in instructions:
+        if STRETCH_END.match(operation):
+            break
+        operands = text[len(operation):]
+        target, _, sources = operands.partition(",")
+        if results & {int(number) for number in REGISTER.findall(operands if STORE.match(operation) else sources)}:
+            break
+        if operation.startswith("LDG"):
+            loads += 1
+            if register := REGISTER.search(target):
+                words = 4 if ".128" in operation else 2 if ".64" in operation else 1
+                results.update(range(int(register.group(1)), int(register.group(1)) + words))
+    return loads
+
+
+def largest_batch(kernel):
+    waits = [at for at, (operation, _) in enumerate(kernel.instructions) if WAIT.match(operation)]
+    return max((batch_behind(kernel.instructions[at + 1 :]) for at in waits), default=0)
+
+
 def faults(kernel, rule, architecture):
     for word in rule.must:
-        if word == "wait" and int(architecture) < PROGRAMMATIC:
+        if (word == "wait" or BATCH.match(word)) and int(architecture) < PROGRAMMATIC:
+            continue
+        if match := BATCH.match(word):
+            if largest_batch(kernel) < int(match.group(1)):
+                yield f"{largest_batch(kernel)} loads in one batch behind the wait, and not {match.group(1)}"
             continue
         pattern, name = WANTED[word]
         if not any(pattern.match(operation) for operation, _ in kernel.instructions):

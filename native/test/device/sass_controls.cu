@@ -35,6 +35,25 @@ extern "C" __global__ void weak_load(Packet* slots) { store(slots + threadIdx.x,
 
 extern "C" __global__ void no_wait(Packet* slots) { store(slots + threadIdx.x, load(slots)); }
 
+__device__ __forceinline__ void wait_for_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+extern "C" __global__ void batched(Packet* slots) {
+  wait_for_launch();
+  const Packet one = load(slots + threadIdx.x);
+  Packet both = load(slots + threadIdx.x + 32);
+  both[0] += one[0] + one[1] + one[2] + one[3];
+  store(slots + threadIdx.x, both);
+}
+
+// Where the second is, the first one says.
+extern "C" __global__ void unbatched(Packet* slots) {
+  wait_for_launch();
+  const Packet one = load(slots + threadIdx.x);
+  Packet both = load(slots + one[0]);
+  both[0] += one[1] + one[2] + one[3];
+  store(slots + threadIdx.x, both);
+}
+
 // Two accesses where one is meant.
 extern "C" __global__ void split_load(Packet* slots) {
   Packet packet{};
