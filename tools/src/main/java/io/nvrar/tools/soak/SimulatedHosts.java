@@ -98,7 +98,8 @@ final class SimulatedHosts {
       String why = Files.readString(said).strip();
       return why.isEmpty() ? command.get(0) + " exits with " + probe.exitValue() : why;
     } finally {
-      probe.destroyForcibly();
+      // A kill is only sent.
+      probe.destroyForcibly().waitFor(limit.toMillis(), TimeUnit.MILLISECONDS);
     }
   }
 }
