@@ -19,20 +19,13 @@ constexpr uint32_t kMostParts = NVRAR_MAX_HIDDEN * sizeof(float) / protocol::kPa
 constexpr uint32_t kPartsTogether = protocol::kRunParts * kWords;
 static_assert(kMostParts % kPartsTogether == 0 && protocol::kRunParts == 4 && protocol::kPartWords == 32);
 
-NVRAR_HD Packet load_packet_at(const uint8_t* from) {
-  Packet packet;
-  __builtin_memcpy(&packet, from, sizeof packet);
-  return packet;
-}
-NVRAR_HD void store_packet_at(uint8_t* to, Packet packet) { __builtin_memcpy(to, &packet, sizeof packet); }
-
 // The elements of a packet, in float32.
 template <class Element>
 struct Floats {
   using Type = Wide<Element>;
 
   explicit NVRAR_HD Floats(Packet packet) { Type::widen(packet, parts); }
-  static NVRAR_HD Floats at(const uint8_t* from) { return Floats(load_packet_at(from)); }
+  static NVRAR_HD Floats at(const uint8_t* from) { return Floats(load_vector(from)); }
   NVRAR_HD Packet rounded() const { return Type::narrow(parts); }
 
   NVRAR_HD Floats operator+(const Floats& other) const {
@@ -83,7 +76,7 @@ NVRAR_HD float tree_sum(FloatVector* sums) {
 template <class Element>
 void add(const uint8_t* x, const uint8_t* addend, uint8_t* y, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += kPacketBytes) {
-    store_packet_at(y + at, (Floats<Element>::at(x + at) + Floats<Element>::at(addend + at)).rounded());
+    store_vector(y + at, (Floats<Element>::at(x + at) + Floats<Element>::at(addend + at)).rounded());
   }
 }
 
@@ -99,7 +92,7 @@ void add_residual(const uint8_t* x, const uint8_t* residual, uint8_t* h, uint32_
     for (uint32_t i = 0; i < packets; ++i) {
       const uint32_t at = first + i * kPacketBytes;
       const Packet stored = (Floats<Element>::at(x + at) + Floats<Element>::at(residual + at)).rounded();
-      store_packet_at(h + at, stored);
+      store_vector(h + at, stored);
       words[i] = Floats<Element>(stored).squares();
     }
     const uint32_t sum = protocol::Float32::narrow(tree_sum(words));
@@ -111,7 +104,7 @@ void add_residual(const uint8_t* x, const uint8_t* residual, uint8_t* h, uint32_
 template <class Element>
 void multiply(const uint8_t* h, float scale, const uint8_t* weight, uint8_t* y, uint32_t bytes) {
   for (uint32_t at = 0; at < bytes; at += kPacketBytes) {
-    store_packet_at(y + at, (Floats<Element>::at(h + at) * scale * Floats<Element>::at(weight + at)).rounded());
+    store_vector(y + at, (Floats<Element>::at(h + at) * scale * Floats<Element>::at(weight + at)).rounded());
   }
 }
 

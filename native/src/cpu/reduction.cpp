@@ -14,13 +14,6 @@ using protocol::Packet;
 // into registers.
 constexpr uint32_t kTile = 4;
 
-NVRAR_HD Packet load_vector(const uint8_t* from) {
-  Packet packet;
-  __builtin_memcpy(&packet, from, sizeof packet);
-  return packet;
-}
-NVRAR_HD void store_vector(uint8_t* to, Packet packet) { __builtin_memcpy(to, &packet, sizeof packet); }
-
 template <uint32_t kVectors, class Accumulator, class Store>
 NVRAR_HD void sum_tile(const uint8_t* const* runs, uint32_t count, uint32_t first, Store store) {
   const auto at = [&](uint32_t source, uint32_t i) { return load_vector(runs[source] + (first + i) * kPacketBytes); };

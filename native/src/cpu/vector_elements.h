@@ -14,6 +14,14 @@ typedef int32_t IntVector __attribute__((vector_size(16)));
 typedef uint64_t LongBitsVector __attribute__((vector_size(16)));
 using BitsVector = protocol::Packet;
 
+// Of an address with any alignment.
+NVRAR_HD BitsVector load_vector(const uint8_t* from) {
+  BitsVector packet;
+  __builtin_memcpy(&packet, from, sizeof packet);
+  return packet;
+}
+NVRAR_HD void store_vector(uint8_t* to, BitsVector packet) { __builtin_memcpy(to, &packet, sizeof packet); }
+
 template <class Vector>
 NVRAR_HD BitsVector bits_of(Vector value) {
   return reinterpret_cast<BitsVector>(value);

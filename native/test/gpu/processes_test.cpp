@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include "gpu/graph.h"
 #include "support/collective_case.h"
@@ -40,6 +42,21 @@ class KilledRankOnGpus : public ::testing::TestWithParam<int32_t> {
     EXPECT_EQ(cuda::driver().cuStreamQuery(reinterpret_cast<cuda::Stream>(stream_of(rank))), cuda::kSuccess);
     EXPECT_EQ(nvrar_barrier(comm, stream_of(rank)), NVRAR_TIMEOUT) << "a failed group gives no more results";
     count_checked_call();
+  }
+  // `wrong` says how the results of a replay differ from those expected; "" for not at all.
+  static void replay_until_lost(int rank, nvrar_comm* comm, Board* board, const Graph& graph,
+                                const std::function<std::string()>& wrong) {
+    nvrar_status status = NVRAR_OK;
+    double last_good = 0;
+    while (status == NVRAR_OK) {
+      last_good = seconds_now();
+      graph.launch(stream_of(rank));
+      status = settled(rank, comm, NVRAR_OK);
+      if (status != NVRAR_OK) break;
+      ASSERT_EQ(wrong(), "");
+      ++board->marks[rank];
+    }
+    expect_lost(rank, comm, status, last_good);
   }
   static void kill_one(const ProcessBody& body) {
     const auto begin = [&](int rank, nvrar_comm* comm, Board* board) {
@@ -88,18 +105,10 @@ TEST_P(KilledRankOnGpus, InAGraphOfManyCallsEndsTheOthersInTime) {
             << nvrar_last_error();
       }
     });
-    nvrar_status status = NVRAR_OK;
-    double last_good = 0;
-    while (status == NVRAR_OK) {
-      last_good = seconds_now();
-      graph.launch(stream_of(rank));
-      status = settled(rank, comm, NVRAR_OK);
-      if (status != NVRAR_OK) break;
+    replay_until_lost(rank, comm, board, graph, [&] {
       to.fetch();
-      ASSERT_EQ(difference(out.data(), pool.expected(0), kBytes), "");
-      ++board->marks[rank];
-    }
-    expect_lost(rank, comm, status, last_good);
+      return difference(out.data(), pool.expected(0), kBytes);
+    });
   });
 }
 
@@ -129,18 +138,10 @@ TEST_P(KilledRankOnGpus, InAGraphOfFusedCallsEndsTheOthersInTime) {
         ASSERT_EQ(nvrar_all_reduce_fused(comm, &call, stream), NVRAR_OK) << nvrar_last_error();
       }
     });
-    nvrar_status status = NVRAR_OK;
-    double last_good = 0;
-    while (status == NVRAR_OK) {
-      last_good = seconds_now();
-      graph.launch(stream_of(rank));
-      status = settled(rank, comm, NVRAR_OK);
-      if (status != NVRAR_OK) break;
+    replay_until_lost(rank, comm, board, graph, [&] {
       to.fetch();
-      ASSERT_EQ(difference(out.data(), expected.output.data(), c.bytes()), "");
-      ++board->marks[rank];
-    }
-    expect_lost(rank, comm, status, last_good);
+      return difference(out.data(), expected.output.data(), c.bytes());
+    });
   });
 }
 

@@ -29,17 +29,15 @@ std::vector<Launched> launched;  // for a fused call
 bool in_fused_call = false;
 
 cuda::Result note_launch(const void* config, void** arguments) {
-  cuda::LaunchConfig launch;
-  std::memcpy(&launch, config, sizeof launch);
+  const cuda::LaunchConfig launch = launch_config(config);
   cuda::KernelArgs common;
   std::memcpy(&common, arguments[0], sizeof common);
   count_warps_ended(common, launch);
   if (!in_fused_call) return cuda::kSuccess;
-  Launched seen{launch.grid[0], 1, false, {}};
+  Launched seen{launch.grid[0], 1, is_programmatic(launch), {}};
   std::memcpy(&seen.args, arguments[0], sizeof seen.args);
   for (unsigned i = 0; i < launch.attribute_count; ++i) {
     const cuda::LaunchAttribute& attribute = launch.attributes[i];
-    if (attribute.id == cuda::kProgrammaticStreamSerialization) seen.programmatic = attribute.value == 1;
     if (attribute.id == cuda::kClusterDimension) seen.cluster = attribute.cluster[0];
   }
   launched.push_back(seen);
@@ -59,13 +57,9 @@ class FusedLaunches : public WithKernels {
       change(config);
     });
     EXPECT_EQ(group.error(), "");
-    const auto device = std::make_shared<cuda::PrimaryContext>(0);
-    const cuda::CurrentContext current(device->get());
-    cuda::Stream stream = nullptr;
-    cuda::DeviceAddress buffer = 0;
     constexpr uint64_t kRoom = uint64_t{32} << 20;
-    cuda::check(cuda::driver().cuStreamCreate(&stream, cuda::kStreamNonBlocking), "creating a stream");
-    cuda::check(cuda::driver().cuMemAlloc_v2(&buffer, 6 * kRoom), "allocating");
+    const StubStream stream(6 * kRoom);
+    const cuda::DeviceAddress buffer = stream.buffer();
     nvrar_fused_all_reduce call{};
     call.size = sizeof call;
     call.form = NVRAR_FUSION_RMS_NORM;
@@ -79,14 +73,11 @@ class FusedLaunches : public WithKernels {
     call.residual_out = buffer + 3 * kRoom;
     call.output = buffer + 4 * kRoom;
     fill(call);
-    const auto handle = reinterpret_cast<uint64_t>(stream);
     in_fused_call = true;
-    const std::string error = last(nvrar_all_reduce_fused(group.comm(rank), &call, handle));
+    const std::string error = last(nvrar_all_reduce_fused(group.comm(rank), &call, stream.handle()));
     in_fused_call = false;
     // A refused call leaves the group as it was.
-    EXPECT_EQ(last(nvrar_barrier(group.comm(rank), handle)), "");
-    cuda::check(cuda::driver().cuMemFree_v2(buffer), "freeing");
-    cuda::check(cuda::driver().cuStreamDestroy_v2(stream), "destroying a stream");
+    EXPECT_EQ(last(nvrar_barrier(group.comm(rank), stream.handle())), "");
     return error;
   }
   static void exclusive(nvrar_config& config) {

@@ -27,16 +27,10 @@ std::vector<Launched> launched;
 
 // All calls of these tests are made by one thread, and their kernels end at once.
 cuda::Result note_launch(const void* config, void** arguments) {
-  cuda::LaunchConfig launch;
-  std::memcpy(&launch, config, sizeof launch);
+  const cuda::LaunchConfig launch = launch_config(config);
   cuda::KernelArgs args;
   std::memcpy(&args, arguments[0], sizeof args);  // those of a batch begin with them
-  bool programmatic = false;
-  for (unsigned i = 0; i < launch.attribute_count; ++i) {
-    const cuda::LaunchAttribute& attribute = launch.attributes[i];
-    if (attribute.id == cuda::kProgrammaticStreamSerialization) programmatic = attribute.value == 1;
-  }
-  launched.push_back({launch.grid[0], programmatic, args.next});
+  launched.push_back({launch.grid[0], is_programmatic(launch), args.next});
   count_warps_ended(args, launch);
   return cuda::kSuccess;
 }
@@ -53,21 +47,14 @@ class LaunchOptions : public WithKernels {
       change(config);
     });
     EXPECT_EQ(group.error(), "");
-    const auto device = std::make_shared<cuda::PrimaryContext>(0);
-    const cuda::CurrentContext current(device->get());
-    cuda::Stream stream = nullptr;
-    cuda::DeviceAddress buffer = 0;
-    cuda::check(cuda::driver().cuStreamCreate(&stream, cuda::kStreamNonBlocking), "creating a stream");
-    cuda::check(cuda::driver().cuMemAlloc_v2(&buffer, bytes), "allocating");
-    const auto handle = reinterpret_cast<uint64_t>(stream);
+    const StubStream stream(bytes);
+    const cuda::DeviceAddress buffer = stream.buffer();
     EXPECT_EQ(last(nvrar_all_reduce(group.comm(0), buffer, buffer, bytes / 2, NVRAR_BFLOAT16, NVRAR_SUM,
-                                    NVRAR_ALGORITHM_ONE_SHOT, handle)),
+                                    NVRAR_ALGORITHM_ONE_SHOT, stream.handle())),
               "");
-    EXPECT_EQ(last(nvrar_barrier(group.comm(0), handle)), "");
+    EXPECT_EQ(last(nvrar_barrier(group.comm(0), stream.handle())), "");
     const nvrar_transfer transfer = send_to(1, buffer, 1, NVRAR_INT32);
-    EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, handle)), "");
-    cuda::check(cuda::driver().cuMemFree_v2(buffer), "freeing");
-    cuda::check(cuda::driver().cuStreamDestroy_v2(stream), "destroying a stream");
+    EXPECT_EQ(last(nvrar_batch(group.comm(0), &transfer, 1, stream.handle())), "");
     return launched;
   }
 };
