@@ -1,8 +1,8 @@
 package io.nvrar.examples.llama;
 
 import io.nvrar.CollectiveGroup;
-import io.nvrar.examples.llama.engine.CpuEngine;
 import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;

@@ -6,6 +6,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.generate.Sampling;
