@@ -18,7 +18,8 @@ import java.util.List;
  * @param normEpsilon what RMSNorm adds to the mean square
  * @param rope the rotation of positions
  * @param tiedEmbeddings whether the embedding is the output head too
- * @param attentionBias whether q, k, v and o projections have biases
+ * @param queryKeyValueBias whether q, k and v projections have biases
+ * @param attentionOutputBias whether the o projection has a bias
  * @param mlpBias whether gate, up and down projections have biases
  * @param endTokens the tokens that end a sequence
  */
@@ -34,7 +35,8 @@ public record LlamaConfig(
     float normEpsilon,
     RopeScaling rope,
     boolean tiedEmbeddings,
-    boolean attentionBias,
+    boolean queryKeyValueBias,
+    boolean attentionOutputBias,
     boolean mlpBias,
     List<Integer> endTokens) {
 
@@ -66,6 +68,7 @@ public record LlamaConfig(
             (float) config.number("rms_norm_eps", 1e-6),
             RopeScaling.from(config),
             config.flag("tie_word_embeddings"),
+            config.flag("attention_bias"),
             config.flag("attention_bias"),
             config.flag("mlp_bias"),
             endTokens(directory, config));

@@ -26,7 +26,8 @@ final class LlamaConfigTest {
     assertThat(config.normEpsilon()).isEqualTo(1e-6f);
     assertThat(config.rope()).isEqualTo(new RopeScaling.Unscaled(10000));
     assertThat(config.tiedEmbeddings()).isFalse();
-    assertThat(config.attentionBias()).isFalse();
+    assertThat(config.queryKeyValueBias()).isFalse();
+    assertThat(config.attentionOutputBias()).isFalse();
     assertThat(config.mlpBias()).isFalse();
     assertThat(config.endTokens()).isEmpty();
   }
