@@ -1,5 +1,5 @@
-// A step for any shape, with float32 activations: what models take that the fast kernels do not, and the fast path's
-// attention of many rows. Sums have an order that depends on the shapes alone, and not on the number of rows.
+// A step for any shape, with float32 activations, keys and values: for models and GPUs that the fast kernels do not
+// take. Sums have an order that depends on the shapes alone, and not on the number of rows.
 #include "launch.cuh"
 #include "number.cuh"
 #include "paged_rows.cuh"
@@ -10,15 +10,13 @@ namespace llama {
 constexpr uint32_t kWarps = 8;
 
 struct PlainGemmArgs {
-  const float* x;         // [.][inputs]
-  const int32_t* x_rows;  // [rows]: which of x; null: the first ones
-  const void* weights;    // [outputs][inputs]
-  const float* bias;      // [outputs], or null
-  float* out;             // [rows][out_stride]
+  const float* x;       // [rows][inputs]
+  const void* weights;  // [outputs][inputs]
+  const float* bias;    // [outputs], or null
+  float* out;           // [rows][outputs]
   uint32_t rows;
   uint32_t inputs;
   uint32_t outputs;
-  uint32_t out_stride;
 };
 
 constexpr uint32_t kWarpOutputs = 4;
@@ -36,8 +34,7 @@ __device__ __forceinline__ void plain_gemm(const PlainGemmArgs& args) {
   const float* x[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const uint32_t row = min(first_row + i, args.rows - 1);
-    x[i] = args.x + static_cast<size_t>(args.x_rows == nullptr ? row : args.x_rows[row]) * args.inputs;
+    x[i] = args.x + static_cast<size_t>(min(first_row + i, args.rows - 1)) * args.inputs;
   }
   const Weight* weights[kWarpOutputs];
 #pragma unroll
@@ -65,7 +62,7 @@ __device__ __forceinline__ void plain_gemm(const PlainGemmArgs& args) {
       const float sum = sum_of_warp(sums[i][row]);
       const uint32_t output = first_output + i;
       if (lane == 0 && output < args.outputs && first_row + row < args.rows) {
-        args.out[static_cast<size_t>(first_row + row) * args.out_stride + output] =
+        args.out[static_cast<size_t>(first_row + row) * args.outputs + output] =
             args.bias == nullptr ? sum : sum + args.bias[output];
       }
     }
@@ -90,75 +87,21 @@ struct SwigluArgs {
 
 struct RotateArgs {
   PagedRows rows;
-  float* query_key_value;  // [rows][(heads + 2 key_value_heads) head_size]; queries are rotated in place
-  const float* bias;       // of a row, or null
-  RowSquares squares;      // sums null: rows are scaled already
+  float* query_key_value;  // [rows][(heads + 2 key_value_heads) head_size]; queries are turned in place
   const float2* angles;    // [positions][head_size / 2]: cosine, sine
-  void* keys;              // of the layer: [pages][key_value_heads][64][head_size]
-  void* values;
+  float* keys;             // of the layer: [pages][key_value_heads][64][head_size]
+  float* values;
   uint32_t heads;
   uint32_t key_value_heads;
   uint32_t head_size;
 };
 
-// A block a row and head, whichever of the three: scales, adds the bias, turns queries and keys, and appends keys and
-// values. Number i of a head is turned with number i + head_size / 2.
-template <class Element>
-__device__ __forceinline__ void rotate(const RotateArgs& args) {
-  __shared__ float scale;
-  if (threadIdx.x == 0) allow_next_kernel();
-  await_earlier_kernels();
-  const uint32_t row = blockIdx.x;
-  const uint32_t head = blockIdx.y;
-  const uint32_t half = args.head_size / 2;
-  const int32_t position = args.rows.positions[row];
-  if (position < 0) return;
-  if (threadIdx.x < 32) {
-    const float factor = args.squares.sums == nullptr ? 1 : row_scale(args.squares, row);
-    if (threadIdx.x == 0) scale = factor;
-  }
-  __syncthreads();
-  const bool is_query = head < args.heads;
-  const bool is_value = head >= args.heads + args.key_value_heads;
-  const uint32_t at = head * args.head_size;
-  const uint32_t width = (args.heads + 2 * args.key_value_heads) * args.head_size;
-  float* const numbers = args.query_key_value + static_cast<size_t>(row) * width + at;
-  Element* stored = nullptr;
-  if (!is_query) {
-    const uint32_t key_value_head = head - args.heads - (is_value ? args.key_value_heads : 0);
-    const int32_t* const pages = args.rows.pages + static_cast<size_t>(args.rows.sequences[row]) * args.rows.max_pages;
-    stored = static_cast<Element*>(is_value ? args.values : args.keys) +
-             pool_place(pages, position, key_value_head, args.key_value_heads) * args.head_size;
-  }
-  for (uint32_t i = threadIdx.x; i < half; i += blockDim.x) {
-    float first = numbers[i] * scale;
-    float second = numbers[i + half] * scale;
-    if (args.bias != nullptr) {
-      first += args.bias[at + i];
-      second += args.bias[at + i + half];
-    }
-    if (!is_value) {
-      const float2 angle = args.angles[static_cast<size_t>(position) * half + i];
-      const float turned = first * angle.x - second * angle.y;
-      second = second * angle.x + first * angle.y;
-      first = turned;
-    }
-    if (is_query) {
-      numbers[i] = first;
-      numbers[i + half] = second;
-    } else {
-      stored[i] = rounded<Element>(first);
-      stored[i + half] = rounded<Element>(second);
-    }
-  }
-}
-
 struct PlainAttentionArgs {
   PagedRows rows;
   const float* query_key_value;  // as rotate leaves it
-  const void* keys;              // of the layer
-  const void* values;
-  void* out;  // [rows][heads][head_size]
+  const float* keys;             // of the layer
+  const float* values;
+  float* out;  // [rows][heads][head_size]
   uint32_t heads;
   uint32_t key_value_heads;
   uint32_t head_size;
@@ -173,7 +116,7 @@ constexpr uint32_t kTogether = 4;
 
 // A block has kHeads query heads of a row, which share a key/value head. A warp has every eighth group of positions, a
 // lane every 32nd number of a head, of which there are at most 32 kNumbers.
-template <class Element, int kNumbers, int kHeads>
+template <int kNumbers, int kHeads>
 __device__ __forceinline__ void plain_attention(const PlainAttentionArgs& args) {
   __shared__ float maxima[kWarps][kHeads];
   __shared__ float totals[kWarps][kHeads];
@@ -185,10 +128,10 @@ __device__ __forceinline__ void plain_attention(const PlainAttentionArgs& args) 
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t size = args.head_size;
-  Element* const out = static_cast<Element*>(args.out) + (static_cast<size_t>(row) * args.heads + head) * size;
+  float* const out = args.out + (static_cast<size_t>(row) * args.heads + head) * size;
   const int32_t position = args.rows.positions[row];
   if (position < 0) {
-    for (uint32_t i = threadIdx.x; i < kHeads * size; i += blockDim.x) out[i] = rounded<Element>(0);
+    for (uint32_t i = threadIdx.x; i < kHeads * size; i += blockDim.x) out[i] = 0;
     return;
   }
   const uint32_t count = position + 1;
@@ -211,15 +154,15 @@ __device__ __forceinline__ void plain_attention(const PlainAttentionArgs& args) 
   for (int h = 0; h < kHeads; ++h) maximum[h] = -INFINITY;
   for (uint32_t first = warp * kTogether; first < count; first += kWarps * kTogether) {
     const size_t place = pool_place(pages, first, key_value_head, args.key_value_heads) * size;
-    const Element* const keys = static_cast<const Element*>(args.keys) + place;
-    const Element* const values = static_cast<const Element*>(args.values) + place;
+    const float* const keys = args.keys + place;
+    const float* const values = args.values + place;
     const uint32_t here = min(kTogether, count - first);
     float scores[kTogether][kHeads] = {};
 #pragma unroll
     for (uint32_t p = 0; p < kTogether; ++p) {
 #pragma unroll
       for (int n = 0; n < kNumbers; ++n) {
-        const float key = p < here && n * 32 + lane < size ? widened(keys[p * size + n * 32 + lane]) : 0;
+        const float key = p < here && n * 32 + lane < size ? keys[p * size + n * 32 + lane] : 0;
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) scores[p][h] = fmaf(q[h][n], key, scores[p][h]);
       }
@@ -229,7 +172,7 @@ __device__ __forceinline__ void plain_attention(const PlainAttentionArgs& args) 
     for (uint32_t p = 0; p < kTogether; ++p) {
 #pragma unroll
       for (int n = 0; n < kNumbers; ++n) {
-        value[p][n] = p < here && n * 32 + lane < size ? widened(values[p * size + n * 32 + lane]) : 0;
+        value[p][n] = p < here && n * 32 + lane < size ? values[p * size + n * 32 + lane] : 0;
       }
     }
 #pragma unroll
@@ -279,7 +222,7 @@ __device__ __forceinline__ void plain_attention(const PlainAttentionArgs& args) 
       weights = fmaf(totals[w][h], factor, weights);
       sum = fmaf(outputs[w][h][number], factor, sum);
     }
-    out[i] = rounded<Element>(sum / weights);
+    out[i] = sum / weights;
   }
 }
 
@@ -341,29 +284,47 @@ extern "C" __global__ void __launch_bounds__(256) llama_plain_swiglu(const __gri
   args.out[row * args.width + i] = gate / (1 + expf(-gate)) * up;
 }
 
-#define LLAMA_ROTATE(name, element)                                                                      \
-  extern "C" __global__ void llama_plain_rotate_##name(const __grid_constant__ llama::RotateArgs args) { \
-    llama::rotate<element>(args);                                                                        \
+// Turns queries and keys, and appends keys and values. Number i of a head is turned with number i + head_size / 2. A
+// block a row and head, whichever of the three: grid of (rows, heads + 2 key_value_heads).
+extern "C" __global__ void llama_plain_rotate(const __grid_constant__ llama::RotateArgs args) {
+  using namespace llama;
+  if (threadIdx.x == 0) allow_next_kernel();
+  await_earlier_kernels();
+  const uint32_t row = blockIdx.x;
+  const uint32_t head = blockIdx.y;
+  const uint32_t half = args.head_size / 2;
+  const int32_t position = args.rows.positions[row];
+  if (position < 0) return;
+  const bool is_query = head < args.heads;
+  const bool is_value = head >= args.heads + args.key_value_heads;
+  const size_t width = (args.heads + 2 * args.key_value_heads) * args.head_size;
+  float* const numbers = args.query_key_value + row * width + head * args.head_size;
+  float* target = numbers;
+  if (!is_query) {
+    const uint32_t key_value_head = head - args.heads - (is_value ? args.key_value_heads : 0);
+    const int32_t* const pages = args.rows.pages + static_cast<size_t>(args.rows.sequences[row]) * args.rows.max_pages;
+    target = (is_value ? args.values : args.keys) +
+             pool_place(pages, position, key_value_head, args.key_value_heads) * args.head_size;
   }
-// Grid of (rows, heads + 2 key_value_heads).
-LLAMA_ROTATE(float32, float)
-LLAMA_ROTATE(bfloat16, llama::Bfloat16)
-LLAMA_ROTATE(float16, llama::Float16)
+  for (uint32_t i = threadIdx.x; i < half; i += blockDim.x) {
+    const float first = numbers[i];
+    const float second = numbers[i + half];
+    const float2 angle = is_value ? make_float2(1, 0) : args.angles[static_cast<size_t>(position) * half + i];
+    target[i] = first * angle.x - second * angle.y;
+    target[i + half] = second * angle.x + first * angle.y;
+  }
+}
 
-#define LLAMA_PLAIN_ATTENTION(name, element, numbers, heads)                                                       \
-  extern "C" __global__ void __launch_bounds__(llama::kWarps * 32)                                                 \
-      llama_plain_attention_##name##_##numbers##_##heads(const __grid_constant__ llama::PlainAttentionArgs args) { \
-    llama::plain_attention<element, numbers, heads>(args);                                                         \
+#define LLAMA_PLAIN_ATTENTION(numbers, heads)                                                             \
+  extern "C" __global__ void __launch_bounds__(llama::kWarps * 32)                                        \
+      llama_plain_attention_##numbers##_##heads(const __grid_constant__ llama::PlainAttentionArgs args) { \
+    llama::plain_attention<numbers, heads>(args);                                                         \
   }
-#define LLAMA_PLAIN_ATTENTIONS(name, element, numbers) \
-  LLAMA_PLAIN_ATTENTION(name, element, numbers, 1)     \
-  LLAMA_PLAIN_ATTENTION(name, element, numbers, 4)
-// llama_plain_attention_ELEMENTS_NUMBERS_HEADS, for head sizes up to 32 NUMBERS: grid of (rows, heads / HEADS)
-LLAMA_PLAIN_ATTENTIONS(float32, float, 1)
-LLAMA_PLAIN_ATTENTIONS(float32, float, 2)
-LLAMA_PLAIN_ATTENTIONS(float32, float, 4)
-LLAMA_PLAIN_ATTENTIONS(float32, float, 8)
-LLAMA_PLAIN_ATTENTIONS(bfloat16, llama::Bfloat16, 2)
-LLAMA_PLAIN_ATTENTIONS(bfloat16, llama::Bfloat16, 4)
-LLAMA_PLAIN_ATTENTIONS(float16, llama::Float16, 2)
-LLAMA_PLAIN_ATTENTIONS(float16, llama::Float16, 4)
+#define LLAMA_PLAIN_ATTENTIONS(numbers) \
+  LLAMA_PLAIN_ATTENTION(numbers, 1)     \
+  LLAMA_PLAIN_ATTENTION(numbers, 4)
+// llama_plain_attention_NUMBERS_HEADS, for head sizes up to 32 NUMBERS: grid of (rows, heads / HEADS)
+LLAMA_PLAIN_ATTENTIONS(1)
+LLAMA_PLAIN_ATTENTIONS(2)
+LLAMA_PLAIN_ATTENTIONS(4)
+LLAMA_PLAIN_ATTENTIONS(8)

@@ -43,11 +43,10 @@ struct BestArgs {
 };
 
 struct BestOfLogitsArgs {
-  const float* logits;  // [rows][stride]
+  const float* logits;  // [rows][count]
   uint64_t* best;       // [rows]
   Sampling sampling;
   uint32_t count;
-  uint32_t stride;
   uint32_t first_token;
 };
 
@@ -118,7 +117,7 @@ extern "C" __global__ void llama_best_of_logits(const __grid_constant__ llama::B
   const RowChoice choice(args.sampling, row);
   uint64_t best = 0;
   for (uint32_t i = threadIdx.x; i < args.count; i += blockDim.x) {
-    best = max(best, choice.key(args.logits[static_cast<size_t>(row) * args.stride + i], args.first_token + i));
+    best = max(best, choice.key(args.logits[static_cast<size_t>(row) * args.count + i], args.first_token + i));
   }
   best = greatest_of_warp(best);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = best;
