@@ -1,6 +1,8 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaInterop;
 import jcuda.driver.CUcontext;
 import jcuda.driver.JCudaDriver;
@@ -12,6 +14,9 @@ final class Gpu {
   private static final int CAPABILITY_MAJOR = 75;
   private static final int CAPABILITY_MINOR = 76;
   private static final int SHARED_BYTES_OPT_IN = 97;
+
+  // CUDA_ERROR_NOT_READY
+  private static final int NOT_READY = 600;
 
   private final Device device;
   private final CUcontext context;
@@ -59,6 +64,31 @@ final class Gpu {
     enter();
     Driver.check("cuMemGetInfo", this, Driver.cuMemGetInfo_v2(free, new long[1]));
     return free[0];
+  }
+
+  /** Fills a buffer with zeros in the order of a stream. */
+  void zero(DeviceStream stream, DeviceBuffer buffer) {
+    if (buffer.sizeBytes() > 0) {
+      enter();
+      Driver.check(
+          "cuMemsetD8Async",
+          this,
+          Driver.cuMemsetD8Async(buffer.address(), (byte) 0, buffer.sizeBytes(), stream.handle()));
+    }
+  }
+
+  /**
+   * Whether all that was enqueued on a stream has been executed.
+   *
+   * @throws IllegalStateException if some of it has failed
+   */
+  boolean isDone(DeviceStream stream) {
+    enter();
+    int status = Driver.cuStreamQuery(stream.handle());
+    if (status != NOT_READY) {
+      Driver.check("cuStreamQuery", this, status);
+    }
+    return status != NOT_READY;
   }
 
   /** Makes this GPU's context that of the calling thread. */

@@ -10,7 +10,7 @@ import java.nio.ByteBuffer;
  * The kernels of one source file, loaded on a GPU. No work that uses them may be running when it is
  * closed.
  */
-final class KernelImage implements AutoCloseable {
+final class KernelImage implements Resources.Resource {
   private static final String FOLDER = "/io/nvrar/examples/llama/kernels/";
 
   // CUDA_ERROR_NO_BINARY_FOR_GPU
