@@ -2,7 +2,7 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;
-import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 
 /**
@@ -19,7 +19,7 @@ final class ActorHeap {
   /** For {@code -Xmx}. Rank 0 has the largest part of everything. */
   static String size(LlamaConfig config, int worldSize, DecodeRequest request) {
     Shard shard = Shard.of(config, 0, worldSize);
-    long weights = LlamaWeights.count(config, shard) * Float.BYTES;
+    long weights = RankTensors.of(config, shard).count() * Float.BYTES;
     long tokens = 0;
     for (int i = 0; i < request.sequences(); i++) {
       tokens += (long) request.prompt(i).length + request.maxTokens();

@@ -7,7 +7,7 @@ import io.nvrar.examples.llama.text.StreamingDetokenizer;
 import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaTensors;
-import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;
@@ -62,7 +62,7 @@ public final class DecodeCommand implements NvrarCommand {
       for (int rank = 0; rank < options.ranks(); rank++) {
         Shard shard = Shard.of(config, rank, options.ranks());
         LlamaTensors.check(checkpoint, config);
-        bytes += LlamaWeights.fileBytes(checkpoint, config, shard);
+        bytes += RankTensors.of(config, shard).sourceBytes(checkpoint);
       }
       return bytes;
     }

@@ -2,7 +2,6 @@ package io.nvrar.examples.llama.weights;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -13,18 +12,12 @@ import java.util.function.LongConsumer;
 
 /**
  * The tensors of a model directory: {@code model.safetensors}, or the files that {@code
- * model.safetensors.index.json} names. Reads parts of them, as float32 and transposed: what a file
- * holds as {@code [outputs][inputs]} becomes {@code [inputs][outputs]}, in which the engine's loops
- * run over adjacent numbers without adding them up across lanes.
+ * model.safetensors.index.json} names. Of what is not asked for, nothing is read.
  */
-public final class Checkpoint implements AutoCloseable {
+public final class Checkpoint implements TensorSource {
   private static final String SINGLE = "model.safetensors";
   private static final String INDEX = "model.safetensors.index.json";
   private static final long MAX_INDEX_BYTES = 64 << 20;
-  private static final long MAX_MAP_BYTES = 1 << 30;
-
-  // Rows transposed together: 16 floats fill a cache line of the target.
-  private static final int BLOCK = 16;
 
   private final Path directory;
   private final List<SafetensorsFile> files;
@@ -45,7 +38,8 @@ public final class Checkpoint implements AutoCloseable {
    * Opens the files and checks their headers.
    *
    * @param directory the model directory
-   * @param progress hears how many bytes a read has taken from the files
+   * @param progress hears how many bytes were read since it heard last, from whichever thread read
+   *     them
    */
   public static Checkpoint open(Path directory, LongConsumer progress) {
     List<SafetensorsFile> files = new ArrayList<>();
@@ -89,12 +83,13 @@ public final class Checkpoint implements AutoCloseable {
     return paths;
   }
 
-  /**
-   * Checks that a tensor is there, of a known format and of a shape.
-   *
-   * @throws ModelException with both shapes, or with what is missing or unknown
-   */
-  void require(String name, List<Long> shape) {
+  @Override
+  public FloatFormat format(String name) {
+    return find(name).format();
+  }
+
+  @Override
+  public void require(String name, List<Long> shape) {
     Located located = find(name);
     if (!located.tensor().shape().equals(shape)) {
       throw new ModelException(
@@ -103,109 +98,34 @@ public final class Checkpoint implements AutoCloseable {
     }
   }
 
-  /** The bytes that one number of a tensor takes in its file. */
-  int elementBytes(String name) {
-    return find(name).format().sizeBytes();
-  }
-
-  /**
-   * Reads rows of a matrix, which lie together in the file.
-   *
-   * @param name the matrix, {@code [rows][columns]}
-   * @param rows the rows to read
-   * @param target gets number c of row r at {@code [c][at + r]}
-   * @param at see {@code target}
-   */
-  void readRows(String name, Range rows, float[][] target, int at) {
-    Located located = find(name);
-    int columns = target.length;
-    long rowBytes = (long) columns * located.format().sizeBytes();
-    int step = (int) Math.max(1, Math.min(rows.count(), MAX_MAP_BYTES / rowBytes));
-    try {
-      for (int done = 0; done < rows.count(); done += step) {
-        int count = Math.min(step, rows.count() - done);
-        ByteBuffer bytes =
-            located
-                .file()
-                .map(
-                    located.tensor().begin() + (rows.first() + (long) done) * rowBytes,
-                    count * rowBytes);
-        transpose(located.format(), bytes, count, columns, target, at + done);
-        progress.accept(count * rowBytes);
-      }
-    } catch (IOException e) {
-      throw unreadable(located, e);
-    }
-  }
-
-  /**
-   * Reads columns of a matrix, a piece of each row. The pieces are read, not mapped: a mapping for
-   * each would be a system call and a kernel object per row.
-   *
-   * @param name the matrix, {@code [rows][totalColumns]}
-   * @param columns the columns to read
-   * @param totalColumns the columns that the matrix has
-   * @param target gets number c of row r at {@code [c - columns.first()][r]}
-   */
-  void readColumns(String name, Range columns, int totalColumns, float[][] target) {
-    if (columns.count() == 0) {
-      return;
-    }
-    Located located = find(name);
+  @Override
+  public void copy(TensorPart part, long first, ByteBuffer target) {
+    int bytes = target.remaining();
+    Located located = find(part.name());
     int size = located.format().sizeBytes();
-    int rows = target[0].length;
-    int pieceBytes = columns.count() * size;
-    ByteBuffer pieces = ByteBuffer.allocateDirect(BLOCK * pieceBytes);
-    pieces.order(ByteOrder.LITTLE_ENDIAN);
+    long begin = located.tensor().begin();
+    int width = part.columns().count();
     try {
-      for (int done = 0; done < rows; done += BLOCK) {
-        int count = Math.min(BLOCK, rows - done);
-        for (int row = 0; row < count; row++) {
-          pieces.limit((row + 1) * pieceBytes).position(row * pieceBytes);
-          long element = (long) (done + row) * totalColumns + columns.first();
-          located.file().read(located.tensor().begin() + element * size, pieces);
+      if (part.isContiguous()) {
+        located.file().copy(begin + part.indexInTensor(first) * size, bytes, target);
+      } else {
+        long next = first;
+        while (target.hasRemaining()) {
+          int toRowEnd = width - (int) (next % width);
+          int count = Math.min(toRowEnd, target.remaining() / size);
+          located.file().copy(begin + part.indexInTensor(next) * size, count * size, target);
+          next += count;
         }
-        transpose(located.format(), pieces, count, columns.count(), target, done);
-        progress.accept((long) count * pieceBytes);
       }
     } catch (IOException e) {
       throw unreadable(located, e);
     }
-  }
-
-  /** Reads part of a vector to {@code target[at]} and on. */
-  void readVector(String name, Range part, float[] target, int at) {
-    Located located = find(name);
-    int size = located.format().sizeBytes();
-    ByteBuffer bytes = ByteBuffer.allocate(part.count() * size).order(ByteOrder.LITTLE_ENDIAN);
-    try {
-      located.file().read(located.tensor().begin() + (long) part.first() * size, bytes);
-    } catch (IOException e) {
-      throw unreadable(located, e);
-    }
-    for (int i = 0; i < part.count(); i++) {
-      target[at + i] = located.format().read(bytes, i * size);
-    }
-    progress.accept(bytes.capacity());
+    progress.accept(bytes);
   }
 
   @Override
   public void close() {
     closeAll(files);
-  }
-
-  private static void transpose(
-      FloatFormat format, ByteBuffer bytes, int rows, int columns, float[][] target, int at) {
-    int size = format.sizeBytes();
-    for (int block = 0; block < rows; block += BLOCK) {
-      int end = Math.min(rows, block + BLOCK);
-      for (int column = 0; column < columns; column++) {
-        float[] numbers = target[column];
-        for (int row = block; row < end; row++) {
-          numbers[at + row] = format.read(bytes, (row * columns + column) * size);
-        }
-      }
-    }
   }
 
   private record Located(SafetensorsFile file, SafetensorsFile.Tensor tensor, FloatFormat format) {}

@@ -112,6 +112,11 @@ final class JsonFile {
     return object.keySet();
   }
 
+  /** Whether a key is there, if only with null. */
+  boolean mentions(String key) {
+    return object.has(key);
+  }
+
   boolean has(String key) {
     JsonElement value = object.get(key);
     return value != null && !value.isJsonNull();

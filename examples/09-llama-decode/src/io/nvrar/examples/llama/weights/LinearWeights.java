@@ -14,9 +14,9 @@ public final class LinearWeights {
   private final float @Nullable [] bias;
   private final int outputs;
 
-  LinearWeights(int inputs, int outputs, boolean hasBias) {
-    this.weight = new float[inputs][outputs];
-    this.bias = hasBias ? new float[outputs] : null;
+  LinearWeights(float[][] weight, float @Nullable [] bias, int outputs) {
+    this.weight = weight;
+    this.bias = bias;
     this.outputs = outputs;
   }
 

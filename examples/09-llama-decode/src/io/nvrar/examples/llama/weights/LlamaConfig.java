@@ -5,7 +5,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * What {@code config.json} of a Llama says, in the spellings of transformers 4 and 5.
+ * What {@code config.json} of a Llama, or of a {@link ModelFamily} that differs little from it,
+ * says in the spellings of transformers 4 and 5.
  *
  * @param vocabularySize rows of the embedding, and numbers in a row of logits
  * @param hiddenSize numbers in the residual stream of one token
@@ -18,7 +19,8 @@ import java.util.List;
  * @param normEpsilon what RMSNorm adds to the mean square
  * @param rope the rotation of positions
  * @param tiedEmbeddings whether the embedding is the output head too
- * @param attentionBias whether q, k, v and o projections have biases
+ * @param queryKeyValueBias whether q, k and v projections have biases
+ * @param attentionOutputBias whether the o projection has a bias
  * @param mlpBias whether gate, up and down projections have biases
  * @param endTokens the tokens that end a sequence
  */
@@ -34,7 +36,8 @@ public record LlamaConfig(
     float normEpsilon,
     RopeScaling rope,
     boolean tiedEmbeddings,
-    boolean attentionBias,
+    boolean queryKeyValueBias,
+    boolean attentionOutputBias,
     boolean mlpBias,
     List<Integer> endTokens) {
 
@@ -49,16 +52,21 @@ public record LlamaConfig(
     if (!Files.isDirectory(directory)) {
       throw new ModelException("There is no model directory " + directory + ".");
     }
-    JsonFile config = JsonFile.read(directory.resolve("config.json"), MAX_BYTES);
-    refuseWhatIsNoPlainLlama(config);
+    return of(JsonFile.read(directory.resolve("config.json"), MAX_BYTES), directory);
+  }
+
+  private static LlamaConfig of(JsonFile config, Path directory) {
+    ModelFamily family = ModelFamily.of(config);
+    refuseWhatIsUnknown(config);
     int heads = config.positive("num_attention_heads");
     int hiddenSize = config.positive("hidden_size");
+    int layers = config.positive("num_hidden_layers");
     LlamaConfig result =
         new LlamaConfig(
             config.positive("vocab_size"),
             hiddenSize,
             config.positive("intermediate_size"),
-            config.positive("num_hidden_layers"),
+            layers,
             heads,
             config.positive("num_key_value_heads", heads),
             config.positive("head_dim", Math.max(1, hiddenSize / heads)),
@@ -66,8 +74,9 @@ public record LlamaConfig(
             (float) config.number("rms_norm_eps", 1e-6),
             RopeScaling.from(config),
             config.flag("tie_word_embeddings"),
-            config.flag("attention_bias"),
-            config.flag("mlp_bias"),
+            family.hasQueryKeyValueBias(config),
+            family.hasAttentionOutputBias(config),
+            family.hasMlpBias(config),
             endTokens(directory, config));
     if (result.heads % result.keyValueHeads != 0) {
       throw new ModelException(
@@ -79,6 +88,12 @@ public record LlamaConfig(
           "%s has heads of %d numbers, and rotary embeddings need an even number."
               .formatted(config.name(), result.headSize));
     }
+    int window = family.slidingWindow(config, layers).orElse(result.maxPositions);
+    if (window < result.maxPositions) {
+      throw new ModelException(
+          "%s lets attention look back %d of %d positions, and this decoder knows no such window."
+              .formatted(config.name(), window, result.maxPositions));
+    }
     return result;
   }
 
@@ -87,18 +102,7 @@ public record LlamaConfig(
     return heads / keyValueHeads;
   }
 
-  private static void refuseWhatIsNoPlainLlama(JsonFile config) {
-    List<String> architectures = config.strings("architectures");
-    String type = config.string("model_type").orElse("llama");
-    if (!type.equals("llama")
-        || !(architectures.isEmpty() || architectures.contains("LlamaForCausalLM"))) {
-      throw new ModelException(
-          "%s describes %s (%s), and this decoder reads LlamaForCausalLM (llama) only."
-              .formatted(
-                  config.name(),
-                  architectures.isEmpty() ? "a model" : String.join(", ", architectures),
-                  type));
-    }
+  private static void refuseWhatIsUnknown(JsonFile config) {
     String activation = config.string("hidden_act").orElse("silu");
     if (!activation.equals("silu")) {
       throw new ModelException(

@@ -10,23 +10,52 @@ public final class LlamaTensors {
   static final String FINAL_NORM = "model.norm.weight";
   static final String HEAD = "lm_head.weight";
 
+  static final String ATTENTION_NORM = "input_layernorm.weight";
+  static final String QUERY = "self_attn.q_proj";
+  static final String KEY = "self_attn.k_proj";
+  static final String VALUE = "self_attn.v_proj";
+  static final String ATTENTION_OUTPUT = "self_attn.o_proj";
+  static final String MLP_NORM = "post_attention_layernorm.weight";
+  static final String GATE = "mlp.gate_proj";
+  static final String UP = "mlp.up_proj";
+  static final String DOWN = "mlp.down_proj";
+
   private LlamaTensors() {}
 
-  /** A tensor of a layer. */
+  /** A tensor or a projection of a layer. */
   static String inLayer(int layer, String name) {
     return "model.layers." + layer + "." + name;
   }
 
+  /** The matrix of a projection. */
+  static String weight(String projection) {
+    return projection + ".weight";
+  }
+
+  /** The bias of a projection. */
+  static String bias(String projection) {
+    return projection + ".bias";
+  }
+
   /**
-   * Checks that a checkpoint has all tensors, of known formats and right shapes.
+   * Checks that a source has all tensors, of known formats and right shapes.
    *
    * @throws ModelException about the first that is not so
    */
-  public static void check(Checkpoint checkpoint, LlamaConfig config) {
-    shapes(config).forEach(checkpoint::require);
+  public static void check(TensorSource source, LlamaConfig config) {
+    shapes(config).forEach(source::require);
   }
 
-  private static Map<String, List<Long>> shapes(LlamaConfig config) {
+  /**
+   * The format in which an engine keeps a model's matrices: that of the first layer's MLP, which
+   * the bulk of a model has. Matrices in another format, which few models have, are converted.
+   */
+  public static FloatFormat format(TensorSource source) {
+    return source.format(weight(inLayer(0, GATE)));
+  }
+
+  /** The shapes of all tensors by their names. */
+  static Map<String, List<Long>> shapes(LlamaConfig config) {
     long hidden = config.hiddenSize();
     long vocabulary = config.vocabularySize();
     Map<String, List<Long>> shapes = new LinkedHashMap<>();
@@ -46,23 +75,24 @@ public final class LlamaTensors {
     long queries = (long) config.heads() * config.headSize();
     long keys = (long) config.keyValueHeads() * config.headSize();
     long wide = config.intermediateSize();
-    shapes.put(inLayer(layer, "input_layernorm.weight"), List.of(hidden));
-    shapes.put(inLayer(layer, "post_attention_layernorm.weight"), List.of(hidden));
-    boolean bias = config.attentionBias();
-    putLinear(shapes, inLayer(layer, "self_attn.q_proj"), queries, hidden, bias);
-    putLinear(shapes, inLayer(layer, "self_attn.k_proj"), keys, hidden, bias);
-    putLinear(shapes, inLayer(layer, "self_attn.v_proj"), keys, hidden, bias);
-    putLinear(shapes, inLayer(layer, "self_attn.o_proj"), hidden, queries, bias);
-    putLinear(shapes, inLayer(layer, "mlp.gate_proj"), wide, hidden, config.mlpBias());
-    putLinear(shapes, inLayer(layer, "mlp.up_proj"), wide, hidden, config.mlpBias());
-    putLinear(shapes, inLayer(layer, "mlp.down_proj"), hidden, wide, config.mlpBias());
+    shapes.put(inLayer(layer, ATTENTION_NORM), List.of(hidden));
+    shapes.put(inLayer(layer, MLP_NORM), List.of(hidden));
+    boolean bias = config.queryKeyValueBias();
+    putLinear(shapes, inLayer(layer, QUERY), queries, hidden, bias);
+    putLinear(shapes, inLayer(layer, KEY), keys, hidden, bias);
+    putLinear(shapes, inLayer(layer, VALUE), keys, hidden, bias);
+    boolean outputBias = config.attentionOutputBias();
+    putLinear(shapes, inLayer(layer, ATTENTION_OUTPUT), hidden, queries, outputBias);
+    putLinear(shapes, inLayer(layer, GATE), wide, hidden, config.mlpBias());
+    putLinear(shapes, inLayer(layer, UP), wide, hidden, config.mlpBias());
+    putLinear(shapes, inLayer(layer, DOWN), hidden, wide, config.mlpBias());
   }
 
   private static void putLinear(
       Map<String, List<Long>> shapes, String name, long outputs, long inputs, boolean bias) {
-    shapes.put(name + ".weight", List.of(outputs, inputs));
+    shapes.put(weight(name), List.of(outputs, inputs));
     if (bias) {
-      shapes.put(name + ".bias", List.of(outputs));
+      shapes.put(bias(name), List.of(outputs));
     }
   }
 }

@@ -1,13 +1,14 @@
 package io.nvrar.examples.llama.weights;
 
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
 
 /**
- * The weights of a rank's shard in float32. Projections that read the same input stand side by side
- * as one.
+ * The {@link RankTensors} of a rank in float32 and transposed: what a file holds as {@code
+ * [outputs][inputs]} becomes {@code [inputs][outputs]}, in which the CPU engine's loops run over
+ * adjacent numbers without adding them up across lanes.
  */
 public final class LlamaWeights {
   private final LlamaConfig config;
@@ -50,17 +51,14 @@ public final class LlamaWeights {
     }
   }
 
-  private LlamaWeights(LlamaConfig config, Shard shard, Checkpoint checkpoint) {
+  private LlamaWeights(LlamaConfig config, Shard shard, FloatReader reader) {
     this.config = config;
     this.shard = shard;
-    embedding = vocabularyPart(checkpoint, LlamaTensors.EMBEDDING);
-    head = config.tiedEmbeddings() ? embedding : vocabularyPart(checkpoint, LlamaTensors.HEAD);
-    finalNorm = norm(checkpoint, LlamaTensors.FINAL_NORM).numbers();
-    List<Layer> read = new ArrayList<>();
-    for (int layer = 0; layer < config.layers(); layer++) {
-      read.add(layer(checkpoint, layer));
-    }
-    layers = List.copyOf(read);
+    RankTensors tensors = RankTensors.of(config, shard);
+    layers = tensors.layers().stream().map(layer -> layer(reader, layer)).toList();
+    embedding = matrix(reader, tensors.embedding());
+    head = tensors.head() == tensors.embedding() ? embedding : matrix(reader, tensors.head());
+    finalNorm = reader.vector(tensors.finalNorm());
   }
 
   /**
@@ -75,35 +73,18 @@ public final class LlamaWeights {
   public static LlamaWeights read(
       Path directory, LlamaConfig config, Shard shard, LongConsumer progress) {
     try (Checkpoint checkpoint = Checkpoint.open(directory, progress)) {
-      LlamaTensors.check(checkpoint, config);
-      return new LlamaWeights(config, shard, checkpoint);
+      return read(checkpoint, config, shard);
     }
   }
 
   /**
-   * The bytes that {@link #read} takes from the files; their formats are those of the embedding.
+   * Reads a rank's weights from a source.
+   *
+   * @throws ModelException if a tensor is missing, malformed or of another shape
    */
-  public static long fileBytes(Checkpoint checkpoint, LlamaConfig config, Shard shard) {
-    return count(config, shard) * checkpoint.elementBytes(LlamaTensors.EMBEDDING);
-  }
-
-  /** How many numbers a rank's weights have. */
-  public static long count(LlamaConfig config, Shard shard) {
-    long hidden = config.hiddenSize();
-    long vocabulary = (config.tiedEmbeddings() ? 1L : 2L) * shard.vocabulary().count() * hidden;
-    long attention =
-        (2L * shard.heads().count() + 2L * shard.keyValueHeads().count()) * config.headSize();
-    long mlp = 3L * shard.intermediate().count();
-    return vocabulary
-        + hidden
-        + config.layers() * (hidden * (attention + mlp + 2) + biases(config, shard));
-  }
-
-  private static long biases(LlamaConfig config, Shard shard) {
-    long heads = shard.heads().count() + 2L * shard.keyValueHeads().count();
-    long attention = heads * config.headSize() + config.hiddenSize();
-    long mlp = 2L * shard.intermediate().count() + config.hiddenSize();
-    return (config.attentionBias() ? attention : 0) + (config.mlpBias() ? mlp : 0);
+  public static LlamaWeights read(TensorSource source, LlamaConfig config, Shard shard) {
+    LlamaTensors.check(source, config);
+    return new LlamaWeights(config, shard, new FloatReader(source));
   }
 
   /** What the model's config.json says. */
@@ -136,78 +117,25 @@ public final class LlamaWeights {
     return layers;
   }
 
-  private float[][] vocabularyPart(Checkpoint checkpoint, String name) {
-    float[][] part = new float[config.hiddenSize()][shard.vocabulary().count()];
-    checkpoint.readRows(name, shard.vocabulary(), part, 0);
-    return part;
-  }
-
-  private Scale norm(Checkpoint checkpoint, String name) {
-    float[] numbers = new float[config.hiddenSize()];
-    checkpoint.readVector(name, Range.of(config.hiddenSize()), numbers, 0);
-    return new Scale(numbers);
-  }
-
-  private Layer layer(Checkpoint checkpoint, int layer) {
-    Range queries = shard.heads().times(config.headSize());
-    Range keys = shard.keyValueHeads().times(config.headSize());
-    String attention = LlamaTensors.inLayer(layer, "self_attn.");
-    String mlp = LlamaTensors.inLayer(layer, "mlp.");
-    boolean attentionBias = config.attentionBias();
+  private static Layer layer(FloatReader reader, RankTensors.Layer layer) {
     return new Layer(
-        norm(checkpoint, LlamaTensors.inLayer(layer, "input_layernorm.weight")),
-        columnParallel(
-            checkpoint,
-            attentionBias,
-            new Part(attention + "q_proj", queries),
-            new Part(attention + "k_proj", keys),
-            new Part(attention + "v_proj", keys)),
-        rowParallel(
-            checkpoint,
-            attentionBias,
-            new Part(attention + "o_proj", queries),
-            config.heads() * config.headSize()),
-        norm(checkpoint, LlamaTensors.inLayer(layer, "post_attention_layernorm.weight")),
-        columnParallel(
-            checkpoint,
-            config.mlpBias(),
-            new Part(mlp + "gate_proj", shard.intermediate()),
-            new Part(mlp + "up_proj", shard.intermediate())),
-        rowParallel(
-            checkpoint,
-            config.mlpBias(),
-            new Part(mlp + "down_proj", shard.intermediate()),
-            config.intermediateSize()));
+        new Scale(reader.vector(layer.attentionNorm())),
+        linear(reader, layer.queryKeyValue(), layer.queryKeyValueBias()),
+        linear(reader, layer.attentionOutput(), layer.attentionOutputBias()),
+        new Scale(reader.vector(layer.mlpNorm())),
+        linear(reader, layer.gateUp(), layer.gateUpBias()),
+        linear(reader, layer.down(), layer.downBias()));
   }
 
-  private record Part(String name, Range range) {}
-
-  private LinearWeights columnParallel(Checkpoint checkpoint, boolean bias, Part... parts) {
-    int outputs = 0;
-    for (Part part : parts) {
-      outputs += part.range().count();
-    }
-    LinearWeights linear = new LinearWeights(config.hiddenSize(), outputs, bias);
-    int at = 0;
-    for (Part part : parts) {
-      checkpoint.readRows(part.name() + ".weight", part.range(), linear.weight(), at);
-      float[] biases = linear.bias();
-      if (biases != null) {
-        checkpoint.readVector(part.name() + ".bias", part.range(), biases, at);
-      }
-      at += part.range().count();
-    }
-    return linear;
+  private static LinearWeights linear(
+      FloatReader reader, RankTensor weight, @Nullable RankTensor bias) {
+    return new LinearWeights(
+        matrix(reader, weight), bias == null ? null : reader.vector(bias), weight.rows());
   }
 
-  private LinearWeights rowParallel(
-      Checkpoint checkpoint, boolean bias, Part part, int totalInputs) {
-    LinearWeights linear = new LinearWeights(part.range().count(), config.hiddenSize(), bias);
-    checkpoint.readColumns(part.name() + ".weight", part.range(), totalInputs, linear.weight());
-    float[] biases = linear.bias();
-    if (biases != null) {
-      checkpoint.readVector(part.name() + ".bias", Range.of(biases.length), biases, 0);
-    }
-    return linear;
+  private static float[][] matrix(FloatReader reader, RankTensor tensor) {
+    float[][] transposed = new float[tensor.columns()][tensor.rows()];
+    reader.transposed(tensor, transposed);
+    return transposed;
   }
 }

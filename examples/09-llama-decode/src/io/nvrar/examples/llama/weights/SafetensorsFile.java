@@ -15,6 +15,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An open safetensors file whose header has been checked: eight bytes of header length, a JSON
@@ -27,8 +29,12 @@ final class SafetensorsFile implements AutoCloseable {
   // Of a Llama they are two; the product of very many would take for ever.
   private static final int MAX_DIMENSIONS = 64;
 
+  private static final long WINDOW_BYTES = 1L << 30;
+
   private final Path path;
   private final FileChannel channel;
+  private final long fileBytes;
+  private final AtomicReferenceArray<@Nullable ByteBuffer> windows;
   private final Map<String, Tensor> tensors;
 
   /**
@@ -45,7 +51,10 @@ final class SafetensorsFile implements AutoCloseable {
   private SafetensorsFile(Path path, FileChannel channel) throws IOException {
     this.path = path;
     this.channel = channel;
-    this.tensors = readHeader();
+    this.fileBytes = channel.size();
+    this.windows =
+        new AtomicReferenceArray<>((int) ((fileBytes + WINDOW_BYTES - 1) / WINDOW_BYTES));
+    this.tensors = readHeader(fileBytes);
   }
 
   static SafetensorsFile open(Path path) {
@@ -73,11 +82,40 @@ final class SafetensorsFile implements AutoCloseable {
     return Optional.ofNullable(tensors.get(name));
   }
 
-  /** Maps bytes of the file. */
-  ByteBuffer map(long position, long size) throws IOException {
-    return channel
-        .map(FileChannel.MapMode.READ_ONLY, position, size)
-        .order(ByteOrder.LITTLE_ENDIAN);
+  /**
+   * Copies bytes of the file to the position of a buffer, which moves on. Safe for use by several
+   * threads with buffers of their own.
+   */
+  void copy(long position, int count, ByteBuffer target) throws IOException {
+    int done = 0;
+    while (done < count) {
+      long at = position + done;
+      ByteBuffer window = window((int) (at / WINDOW_BYTES));
+      int offset = (int) (at % WINDOW_BYTES);
+      int piece = Math.min(count - done, window.capacity() - offset);
+      target.put(target.position(), window, offset, piece);
+      target.position(target.position() + piece);
+      done += piece;
+    }
+  }
+
+  // A buffer has an int for its size, and a mapping lives until the garbage collector finds that
+  // nothing needs it: so the file is mapped in large windows, each once.
+  private ByteBuffer window(int index) throws IOException {
+    ByteBuffer window = windows.get(index);
+    if (window != null) {
+      return window;
+    }
+    synchronized (windows) {
+      window = windows.get(index);
+      if (window == null) {
+        long begin = index * WINDOW_BYTES;
+        long size = Math.min(WINDOW_BYTES, fileBytes - begin);
+        window = channel.map(FileChannel.MapMode.READ_ONLY, begin, size);
+        windows.set(index, window);
+      }
+      return window;
+    }
   }
 
   /** Fills {@code target} from the file. */
@@ -97,8 +135,7 @@ final class SafetensorsFile implements AutoCloseable {
     channel.close();
   }
 
-  private Map<String, Tensor> readHeader() throws IOException {
-    long size = channel.size();
+  private Map<String, Tensor> readHeader(long size) throws IOException {
     if (size < Long.BYTES) {
       throw truncated("its header length takes 8 bytes", size);
     }

@@ -105,7 +105,8 @@ final class DecodeLoopTest {
         config.normEpsilon(),
         config.rope(),
         config.tiedEmbeddings(),
-        config.attentionBias(),
+        config.queryKeyValueBias(),
+        config.attentionOutputBias(),
         config.mlpBias(),
         List.of(token));
   }

@@ -25,13 +25,16 @@ final class CheckpointTest {
     }
     write("{'w': {'dtype': 'F32', 'shape': [40, 3], 'data_offsets': [0, 480]}}", floats(numbers));
     try (Checkpoint checkpoint = Checkpoint.open(directory)) {
+      TensorPart head = TensorPart.rows("w", new Range(17, 20), 3);
+      TensorPart tail = TensorPart.rows("w", new Range(2, 5), 3);
       float[][] rows = new float[3][25];
-      checkpoint.readRows("w", new Range(17, 20), rows, 5);
+      reader(checkpoint).transposed(RankTensor.matrix("both", tail, head), rows);
       assertThat(rows[2][5]).isEqualTo(17 * 3 + 2);
       assertThat(rows[0][24]).isEqualTo(36 * 3);
-      assertThat(rows[0][4]).isZero();
+      assertThat(rows[0][4]).isEqualTo(6 * 3);
+      TensorPart pieces = TensorPart.columns("w", 40, new Range(1, 2), 3);
       float[][] columns = new float[2][40];
-      checkpoint.readColumns("w", new Range(1, 2), 3, columns);
+      reader(checkpoint).transposed(RankTensor.matrix("pieces", pieces), columns);
       assertThat(columns[0][0]).isEqualTo(1);
       assertThat(columns[1][39]).isEqualTo(39 * 3 + 2);
     }
@@ -53,9 +56,14 @@ final class CheckpointTest {
             + " 'b': {'dtype': 'BF16', 'shape': [5], 'data_offsets': [10, 20]}}",
         bytes.array());
     try (Checkpoint checkpoint = Checkpoint.open(directory)) {
-      float[] numbers = new float[10];
-      checkpoint.readVector("h", Range.of(5), numbers, 0);
-      checkpoint.readVector("b", Range.of(5), numbers, 5);
+      float[] numbers =
+          reader(checkpoint)
+              .vector(
+                  RankTensor.vector(
+                      "both",
+                      RankTensor.Kind.BIAS,
+                      TensorPart.vector("h", Range.of(5), 5),
+                      TensorPart.vector("b", Range.of(5), 5)));
       assertThat(numbers)
           .containsExactly(
               1f,
@@ -178,6 +186,10 @@ final class CheckpointTest {
   void aMissingTensorIsNamed() throws IOException {
     write("{'__metadata__': {'format': 'pt'}}", new byte[0]);
     required("lm_head.weight", List.of(1L), "lack lm_head.weight");
+  }
+
+  private static FloatReader reader(TensorSource source) {
+    return new FloatReader(source);
   }
 
   private Path file() {

@@ -26,7 +26,8 @@ final class LlamaConfigTest {
     assertThat(config.normEpsilon()).isEqualTo(1e-6f);
     assertThat(config.rope()).isEqualTo(new RopeScaling.Unscaled(10000));
     assertThat(config.tiedEmbeddings()).isFalse();
-    assertThat(config.attentionBias()).isFalse();
+    assertThat(config.queryKeyValueBias()).isFalse();
+    assertThat(config.attentionOutputBias()).isFalse();
     assertThat(config.mlpBias()).isFalse();
     assertThat(config.endTokens()).isEmpty();
   }
@@ -75,7 +76,6 @@ final class LlamaConfigTest {
     refused("'rope_scaling': {'rope_type': 'linear'}", "lacks factor in its rope parameters");
     refused("'partial_rotary_factor': 0.5", "rotates a part of each head");
     refused("'hidden_act': 'gelu'", "activation gelu, and this decoder knows silu only");
-    refused("'architectures': ['MistralForCausalLM'], 'model_type': 'mistral'", "Mistral");
     refused("'quantization_config': {'bits': 4}", "quantized");
     refused("'num_key_value_heads': 3", "8 attention heads, which its 3 key/value heads");
     refused("'head_dim': 7", "an even number");

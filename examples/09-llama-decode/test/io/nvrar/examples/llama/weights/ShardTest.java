@@ -113,6 +113,7 @@ final class ShardTest {
         true,
         false,
         false,
+        false,
         List.of());
   }
 }
