@@ -200,7 +200,6 @@ final class FastAttention {
         .int32(cache.keyValueHeads())
         .int32(heads / cache.keyValueHeads())
         .int32(stages)
-        .int32(cache.pagesOfSequence())
         .int32(Math.toIntExact(layer * cache.rowsOfLayer()))
         .int32(appended)
         .pointer(qkv)
@@ -211,6 +210,7 @@ final class FastAttention {
         .pointer(rows.positions())
         .pointer(rows.sequences())
         .pointer(cache.table())
+        .int32(cache.pagesOfSequence())
         .pointer(cache.keys())
         .pointer(cache.values())
         .pointer(out);
