@@ -222,7 +222,7 @@ public final class CudaEngine implements LlamaEngine {
       int pages = Arrays.stream(capacities).map(CudaEngine::pagesOf).sum();
       requireRoom(pages, longest);
       try {
-        state = room.own(new StepState(group, rows));
+        state = room.own(new StepState(group.device(), rows));
         PagedCache cache = cache(pages, pagesOf(longest));
         DeviceBuffer angles = angles(longest);
         path = room.own(path(cache, angles));

@@ -1,7 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
-import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
+import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 
@@ -16,9 +16,9 @@ final class StepState implements Resources.Resource {
   private final int[] written;
 
   /** For steps of up to so many rows. */
-  StepState(CollectiveGroup group, int rows) {
+  StepState(Device device, int rows) {
     this.rows = rows;
-    all = resources.allocate(group.device(), DataType.INT32, 3L * rows);
+    all = resources.allocate(device, DataType.INT32, 3L * rows);
     tokens = all.slice(0, rows);
     positions = all.slice(rows, rows);
     sequences = all.slice(2L * rows, rows);
