@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Makes the reference outputs that the decoder of this example is compared with.
 
-Usage: references.py [--tests test-models] [--model out]
+Usage: references.py [--tests test-models] [--seeded test-models] [--model out]
 
-With --tests it writes four tiny Llamas with random weights, each with its reference. With --model it
-writes the reference of a trained model (see train.py) next to its files.
+With --tests it writes tiny models with random weights, each with its reference. With --seeded it writes
+configurations and references of larger ones, whose weights are not kept: random_weights.py makes them. With
+--model it writes the reference of a trained model (see train.py) next to its files.
 
 A reference is reference.json (prompt, generated tokens) and logits.npy: row i holds the logits which
-generated token i was chosen from by the greatest, the end-of-text token having no special meaning.
-Everything is computed by transformers in float32 on the CPU from the weights read back from the files.
+generated token i was chosen from by the greatest, the end-of-text token having no special meaning; of a large
+vocabulary only each column_step-th column. Everything is computed by transformers in float32 on the CPU from
+the weights read back from the files, or from those of random_weights.py.
 """
 
 from __future__ import annotations
@@ -23,9 +25,14 @@ import tokenizers
 import torch
 import transformers
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+
+import random_weights
 
 MAX_TOKENS = 12
+
+SEEDED_TOKENS = 64
+SEEDED_COLUMN_STEP = 16
 
 PROMPT = (
     "It came to pass in the days of the king, that there was a young woman of good sense, "
@@ -144,6 +151,85 @@ TINY = {
         "tie_word_embeddings": False,
         "vocab_size": 211,
     },
+    "qwen6": {
+        **COMMON,
+        **VERSION_4,
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "hidden_size": 72,
+        "intermediate_size": 110,
+        # Shorter than the prompt, but switched off.
+        "max_window_layers": 0,
+        "num_attention_heads": 6,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "rope_theta": 1000.0,
+        "sliding_window": 8,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "use_sliding_window": False,
+        "vocab_size": 239,
+    },
+    "mistral4": {
+        **COMMON,
+        **VERSION_5,
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+        "dtype": "float16",
+        "head_dim": 20,
+        "hidden_size": 64,
+        "intermediate_size": 115,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "sliding_window": None,
+        "tie_word_embeddings": False,
+        "vocab_size": 223,
+    },
+}
+
+# Of the sizes that fast kernels take, and for every world of 1, 2, 4 and 8 ranks.
+SEEDED = {
+    "seeded64": {
+        **COMMON,
+        **VERSION_4,
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 3,
+        "num_key_value_heads": 8,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "use_sliding_window": False,
+        "vocab_size": 4096,
+    },
+    "seeded128": {
+        **COMMON,
+        **VERSION_4,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "head_dim": 128,
+        "hidden_size": 1536,
+        "intermediate_size": 4096,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 4,
+        "rope_scaling": {
+            "factor": 8.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 32,
+            "rope_type": "llama3",
+        },
+        "rope_theta": 500.0,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 4160,
+    },
 }
 
 SHARD_SIZE = {"linear6": "90KB"}
@@ -153,7 +239,7 @@ def write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def randomise(model: LlamaForCausalLM, generator: torch.Generator) -> None:
+def randomise(model: PreTrainedModel, generator: torch.Generator) -> None:
     """Weights with which every part of the model moves the logits."""
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
@@ -170,7 +256,7 @@ def randomise(model: LlamaForCausalLM, generator: torch.Generator) -> None:
 
 
 @torch.no_grad()
-def greedy(model: LlamaForCausalLM, prompt: list[int], count: int) -> tuple[list[int], np.ndarray]:
+def greedy(model: PreTrainedModel, prompt: list[int], count: int) -> tuple[list[int], np.ndarray]:
     # The whole sequence is computed anew for each token: the reference must not lean on a cache.
     ids = list(prompt)
     rows = []
@@ -187,27 +273,39 @@ def least_gap(logits: np.ndarray) -> float:
     return float((ordered[:, -1] - ordered[:, -2]).min())
 
 
-def choose_prompt(folder: Path, vocabulary: int, generator: torch.Generator) -> list[int]:
+def choose_prompt(
+    model: PreTrainedModel, generator: torch.Generator, count: int, gap: float
+) -> list[int]:
     """A random prompt after which no two tokens are so close that rounding decides between them."""
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     while True:
-        prompt = torch.randint(3, vocabulary, (24,), generator=generator).tolist()
-        generated, logits = greedy(model, prompt, MAX_TOKENS)
+        prompt = torch.randint(3, model.config.vocab_size, (24,), generator=generator).tolist()
+        generated, logits = greedy(model, prompt, count)
         # One token over and over would not tell whether decoding goes on rightly.
-        if least_gap(logits) > 0.03 and len(set(generated)) > MAX_TOKENS // 2:
+        if least_gap(logits) > gap and len(set(generated)) > count // 2:
             return prompt
 
 
-def write_reference(folder: Path, prompt: list[int], extra: dict[str, object]) -> np.ndarray:
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    generated, logits = greedy(model, prompt, MAX_TOKENS)
+def read_model(folder: Path) -> PreTrainedModel:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def write_reference(
+    folder: Path,
+    model: PreTrainedModel,
+    prompt: list[int],
+    extra: dict[str, object],
+    count: int = MAX_TOKENS,
+    column_step: int = 1,
+) -> np.ndarray:
+    generated, logits = greedy(model, prompt, count)
+    kept = np.ascontiguousarray(logits[:, ::column_step])
     with (folder / "logits.npy").open("wb") as file:
-        np.lib.format.write_array(file, logits, version=(1, 0))
+        np.lib.format.write_array(file, kept, version=(1, 0))
     reference = {
         **extra,
         "prompt_ids": prompt,
         "generated_ids": generated,
-        "max_tokens": MAX_TOKENS,
+        "max_tokens": count,
         "transformers_version": transformers.__version__,
         "torch_version": torch.__version__,
         "computation_dtype": "float32",
@@ -220,8 +318,9 @@ def write_reference(folder: Path, prompt: list[int], extra: dict[str, object]) -
     return logits
 
 
-def other_logits(folder: Path, config: LlamaConfig, prompt: list[int]) -> np.ndarray:
-    model = LlamaForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
+def other_logits(folder: Path, config: PreTrainedConfig, prompt: list[int]) -> np.ndarray:
+    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32)
+    model.eval()
     with torch.no_grad():
         return model(input_ids=torch.tensor([prompt]), use_cache=False).logits[0, -1].numpy()
 
@@ -232,20 +331,24 @@ def check_spelling(folder: Path, prompt: list[int], logits: np.ndarray) -> None:
     theta = config.get("rope_theta")
     rope = config.get("rope_parameters") or {
         "rope_type": "default",
-        **(config["rope_scaling"] or {}),
+        **(config.get("rope_scaling") or {}),
     }
     rope = {"rope_theta": theta, **rope} if theta else dict(rope)
     explicit = {
         k: v for k, v in config.items() if k not in ("rope_theta", "rope_scaling", "torch_dtype")
     }
-    same = other_logits(folder, LlamaConfig(**{**explicit, "rope_parameters": rope}), prompt)
+    same = other_logits(
+        folder, AutoConfig.for_model(**{**explicit, "rope_parameters": rope}), prompt
+    )
     error = float(np.abs(same - logits[0]).max())
     if error != 0:
         sys.exit(f"{folder.name}: the spelled-out configuration gives logits {error} away")
     plain = {"rope_type": "default", "rope_theta": rope["rope_theta"]}
     if rope["rope_type"] == "default":
         plain["rope_theta"] *= 2
-    changed = other_logits(folder, LlamaConfig(**{**explicit, "rope_parameters": plain}), prompt)
+    changed = other_logits(
+        folder, AutoConfig.for_model(**{**explicit, "rope_parameters": plain}), prompt
+    )
     difference = float(np.abs(changed - logits[0]).max())
     if difference < 0.05:
         sys.exit(f"{folder.name}: another rotation changes the logits by {difference} only")
@@ -261,7 +364,7 @@ def make_tiny(tests: Path) -> None:
         generator = torch.Generator().manual_seed(1000 + seed)
         write_json(folder / "config.json", config)
         dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
-        model = LlamaForCausalLM(LlamaConfig.from_pretrained(folder))
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
         randomise(model, generator)
         model.to(dtype).save_pretrained(folder, max_shard_size=SHARD_SIZE.get(name, "1GB"))
         # transformers has just written its own spelling over this one.
@@ -270,13 +373,37 @@ def make_tiny(tests: Path) -> None:
         for file in folder.iterdir():
             # safetensors files come out readable by their owner only.
             file.chmod(0o644)
-        prompt = choose_prompt(folder, config["vocab_size"], generator)
-        logits = write_reference(folder, prompt, {})
+        model = read_model(folder)
+        prompt = choose_prompt(model, generator, MAX_TOKENS, 0.03)
+        logits = write_reference(folder, model, prompt, {})
         check_spelling(folder, prompt, logits)
         size = sum(file.stat().st_size for file in folder.iterdir())
         print(f"{name}: {size} bytes in {len(list(folder.iterdir()))} files")
         if size >= 400_000:
             sys.exit(f"{name}: too big to be kept in the repository")
+
+
+@torch.no_grad()
+def seeded_model(folder: Path, seed: int) -> PreTrainedModel:
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.from_pretrained(folder), dtype=torch.float32
+    )
+    for name, parameter in model.named_parameters():
+        bits = random_weights.tensor(name, tuple(parameter.shape), seed)
+        parameter.copy_(torch.from_numpy(bits.view(np.int16)).view(torch.bfloat16))
+    return model.eval()
+
+
+def make_seeded(tests: Path) -> None:
+    for seed, (name, config) in enumerate(SEEDED.items()):
+        folder = tests / name
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "config.json", config)
+        model = seeded_model(folder, seed)
+        generator = torch.Generator().manual_seed(2000 + seed)
+        prompt = choose_prompt(model, generator, SEEDED_TOKENS, 0.01)
+        extra = {"weights_seed": seed, "column_step": SEEDED_COLUMN_STEP}
+        write_reference(folder, model, prompt, extra, SEEDED_TOKENS, SEEDED_COLUMN_STEP)
 
 
 def make_trained(folder: Path) -> None:
@@ -302,7 +429,7 @@ def make_trained(folder: Path) -> None:
     content = {"tokenizers_version": tokenizers.__version__, "cases": cases}
     write_json(folder / "tokenizer_cases.json", content)
     prompt = fast.encode(PROMPT).ids
-    logits = write_reference(folder, prompt, {"prompt_text": PROMPT})
+    logits = write_reference(folder, read_model(folder), prompt, {"prompt_text": PROMPT})
     path = folder / "reference.json"
     reference = json.loads(path.read_text())
     reference["generated_text"] = fast.decode(reference["generated_ids"], skip_special_tokens=False)
@@ -315,14 +442,17 @@ def make_trained(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", type=Path, help="where to write the tiny models")
+    parser.add_argument("--seeded", type=Path, help="where to write the models without weights")
     parser.add_argument("--model", type=Path, help="a directory which train.py has written")
     args = parser.parse_args()
-    if args.tests is None and args.model is None:
-        parser.error("give --tests, --model or both")
+    if args.tests is None and args.seeded is None and args.model is None:
+        parser.error("give --tests, --seeded or --model")
     # One thread adds in one order, so that the last bits do not depend on the number of cores.
     torch.set_num_threads(1)
     if args.tests is not None:
         make_tiny(args.tests)
+    if args.seeded is not None:
+        make_seeded(args.seeded)
     if args.model is not None:
         make_trained(args.model)
 

@@ -122,8 +122,9 @@ public final class DecodeCommand implements NvrarCommand {
     }
 
     void in(DecodeSession session, long fileBytes) throws IOException {
-      try (LoadProgress progress = new LoadProgress(err(), fileBytes, ranks)) {
+      try (WeightsProgress progress = WeightsProgress.loading(err(), fileBytes, ranks)) {
         session.load(model, progress::update);
+        progress.complete();
       }
       double startup = secondsSinceStart();
       StreamedOutput streamed = options.json() ? null : new StreamedOutput(out(), beginnings());

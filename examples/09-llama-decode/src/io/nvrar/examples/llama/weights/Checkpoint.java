@@ -15,8 +15,8 @@ import java.util.function.LongConsumer;
  * model.safetensors.index.json} names. Of what is not asked for, nothing is read.
  */
 public final class Checkpoint implements TensorSource {
-  private static final String SINGLE = "model.safetensors";
-  private static final String INDEX = "model.safetensors.index.json";
+  static final String SINGLE = "model.safetensors";
+  static final String INDEX = "model.safetensors.index.json";
   private static final long MAX_INDEX_BYTES = 64 << 20;
 
   private final Path directory;

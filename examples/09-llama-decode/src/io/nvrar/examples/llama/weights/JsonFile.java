@@ -25,6 +25,9 @@ final class JsonFile {
   private static final int MAX_DEPTH = 64;
   private static final int MAX_QUOTED_CHARS = 100;
 
+  /** The cap of positive integers: every product of two such numbers is within a long. */
+  static final int MAX_INTEGER = 1 << 28;
+
   private final String name;
   private final JsonObject object;
 
@@ -104,6 +107,23 @@ final class JsonFile {
     return start.replaceAll("\\p{Cc}", "?");
   }
 
+  void set(String key, int value) {
+    object.addProperty(key, value);
+  }
+
+  void set(String key, String value) {
+    object.addProperty(key, value);
+  }
+
+  void remove(String key) {
+    object.remove(key);
+  }
+
+  /** The whole as JSON. */
+  String text() {
+    return object.toString();
+  }
+
   String name() {
     return name;
   }
@@ -145,9 +165,8 @@ final class JsonFile {
       return absent;
     }
     double value = number(key, 0);
-    // The cap keeps every product of two such numbers within a long.
-    if (value != Math.rint(value) || value < 1 || value > 1 << 28) {
-      throw wrong(key, "an integer from 1 to " + (1 << 28), object.get(key));
+    if (value != Math.rint(value) || value < 1 || value > MAX_INTEGER) {
+      throw wrong(key, "an integer from 1 to " + MAX_INTEGER, object.get(key));
     }
     return (int) value;
   }

@@ -41,7 +41,8 @@ public record LlamaConfig(
     boolean mlpBias,
     List<Integer> endTokens) {
 
-  private static final long MAX_BYTES = 1 << 20;
+  static final String FILE = "config.json";
+  static final long MAX_BYTES = 1 << 20;
 
   /**
    * Reads {@code config.json} and, where present, the end tokens of {@code generation_config.json}.
@@ -52,10 +53,17 @@ public record LlamaConfig(
     if (!Files.isDirectory(directory)) {
       throw new ModelException("There is no model directory " + directory + ".");
     }
-    return of(JsonFile.read(directory.resolve("config.json"), MAX_BYTES), directory);
+    JsonFile config = JsonFile.read(directory.resolve(FILE), MAX_BYTES);
+    return of(config, endOfGeneration(directory, config));
   }
 
-  private static LlamaConfig of(JsonFile config, Path directory) {
+  /**
+   * Checks and takes over what a file says.
+   *
+   * @param config as config.json
+   * @param end the file with the end tokens
+   */
+  static LlamaConfig of(JsonFile config, JsonFile end) {
     ModelFamily family = ModelFamily.of(config);
     refuseWhatIsUnknown(config);
     int heads = config.positive("num_attention_heads");
@@ -77,7 +85,7 @@ public record LlamaConfig(
             family.hasQueryKeyValueBias(config),
             family.hasAttentionOutputBias(config),
             family.hasMlpBias(config),
-            endTokens(directory, config));
+            endTokens(end));
     if (result.heads % result.keyValueHeads != 0) {
       throw new ModelException(
           "%s has %d attention heads, which its %d key/value heads do not divide."
@@ -87,6 +95,11 @@ public record LlamaConfig(
       throw new ModelException(
           "%s has heads of %d numbers, and rotary embeddings need an even number."
               .formatted(config.name(), result.headSize));
+    }
+    if ((long) result.heads * result.headSize > JsonFile.MAX_INTEGER) {
+      throw new ModelException(
+          "%s has %d heads of %d numbers, more than %d together."
+              .formatted(config.name(), result.heads, result.headSize, JsonFile.MAX_INTEGER));
     }
     int window = family.slidingWindow(config, layers).orElse(result.maxPositions);
     if (window < result.maxPositions) {
@@ -117,15 +130,18 @@ public record LlamaConfig(
 
   // transformers' generate() prefers generation_config.json, and chat models name their end of
   // turn only there.
-  private static List<Integer> endTokens(Path directory, JsonFile config) {
+  private static JsonFile endOfGeneration(Path directory, JsonFile config) {
     Path generation = directory.resolve("generation_config.json");
-    JsonFile source = config;
-    if (Files.isRegularFile(generation)) {
-      JsonFile file = JsonFile.read(generation, MAX_BYTES);
-      source = file.has("eos_token_id") ? file : config;
+    if (!Files.isRegularFile(generation)) {
+      return config;
     }
+    JsonFile file = JsonFile.read(generation, MAX_BYTES);
+    return file.has("eos_token_id") ? file : config;
+  }
+
+  private static List<Integer> endTokens(JsonFile file) {
     // A number past the vocabulary is never generated, so that clamping it changes nothing.
-    return source.integers("eos_token_id").stream()
+    return file.integers("eos_token_id").stream()
         .map(token -> (int) Math.min(token, Integer.MAX_VALUE))
         .toList();
   }

@@ -46,14 +46,6 @@ public final class LlamaTensors {
     shapes(config).forEach(source::require);
   }
 
-  /**
-   * The format in which an engine keeps a model's matrices: that of the first layer's MLP, which
-   * the bulk of a model has. Matrices in another format, which few models have, are converted.
-   */
-  public static FloatFormat format(TensorSource source) {
-    return source.format(weight(inLayer(0, GATE)));
-  }
-
   /** The shapes of all tensors by their names. */
   static Map<String, List<Long>> shapes(LlamaConfig config) {
     long hidden = config.hiddenSize();

@@ -1,8 +1,10 @@
 package io.nvrar.examples.llama.weights;
 
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -114,6 +116,20 @@ public final class RankTensors {
   /** What the final RMSNorm multiplies by. */
   public RankTensor finalNorm() {
     return finalNorm;
+  }
+
+  /**
+   * The format in which an engine keeps the matrices: that of the source, or float32 if it stores
+   * them in several, which few models do.
+   */
+  public FloatFormat matrixFormat(TensorSource source) {
+    Set<FloatFormat> formats = EnumSet.noneOf(FloatFormat.class);
+    for (RankTensor tensor : inLoadingOrder) {
+      if (tensor.kind() == RankTensor.Kind.MATRIX) {
+        tensor.parts().forEach(part -> formats.add(source.format(part.name())));
+      }
+    }
+    return formats.size() == 1 ? formats.iterator().next() : FloatFormat.F32;
   }
 
   /** How many numbers all tensors have. */

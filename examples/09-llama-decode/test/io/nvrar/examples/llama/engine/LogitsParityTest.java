@@ -2,22 +2,16 @@ package io.nvrar.examples.llama.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import com.google.gson.JsonArray;
-import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.generate.Sampling;
-import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.ReferenceModel;
 import io.nvrar.examples.llama.weights.Shard;
+import io.nvrar.examples.llama.weights.TensorSource;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -29,44 +23,41 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** The decoder agrees with Hugging Face transformers, on however many ranks. */
 final class LogitsParityTest {
-  private static final Path LESSON = Path.of("09-llama-decode");
   private static final double TOLERANCE = 1e-3;
+  private static final int TOKENS = 12;
 
-  static Stream<Arguments> modelsAndWorldSizes() {
-    return Stream.of(
-            "test-models/gqa8",
-            "test-models/linear6",
-            "test-models/llama3rope7",
-            "test-models/mha5",
-            "model/tiny-english")
-        .flatMap(
-            name -> {
-              int heads = LlamaConfig.read(LESSON.resolve(name)).heads();
-              return IntStream.rangeClosed(1, 8)
-                  .filter(worldSize -> heads % worldSize == 0)
-                  .mapToObj(worldSize -> Arguments.of(name, worldSize));
-            });
+  static Stream<Arguments> modelsAndWorldSizes() throws IOException {
+    List<Arguments> all = new ArrayList<>();
+    for (String name : ReferenceModel.SMALL) {
+      int heads = ReferenceModel.of(name).config().heads();
+      for (int worldSize = 1; worldSize <= 8; worldSize++) {
+        if (heads % worldSize == 0) {
+          all.add(Arguments.of(name, worldSize));
+        }
+      }
+    }
+    // These take seconds each.
+    for (String name : ReferenceModel.SEEDED) {
+      all.add(Arguments.of(name, 1));
+      all.add(Arguments.of(name, 8));
+    }
+    return all.stream();
   }
 
   @ParameterizedTest(name = "{0} on {1} ranks")
   @MethodSource("modelsAndWorldSizes")
   void logitsAndTokensAreThoseOfTransformers(String name, int worldSize) throws Exception {
-    Path directory = LESSON.resolve(name);
-    JsonObject reference =
-        JsonParser.parseString(Files.readString(directory.resolve("reference.json")))
-            .getAsJsonObject();
-    int[] prompt = ints(reference.getAsJsonArray("prompt_ids"));
-    int[] expected = ints(reference.getAsJsonArray("generated_ids"));
-    float[] referenceLogits = readNpy(directory.resolve("logits.npy"));
+    ReferenceModel model = ReferenceModel.of(name);
+    int[] expected = Arrays.copyOf(model.generated(), TOKENS);
     DecodeRequest request =
-        new DecodeRequest(new int[][] {prompt}, expected.length, true, true, Sampling.greedy());
+        new DecodeRequest(new int[][] {model.prompt()}, TOKENS, true, true, Sampling.greedy());
 
-    List<Decoded> ranks = RankThreads.run(worldSize, group -> decode(directory, group, request));
+    List<Decoded> ranks = RankThreads.run(worldSize, group -> decode(model, group, request));
 
     for (Decoded rank : ranks) {
       assertThat(rank.tokens)
           .containsExactly(Arrays.stream(expected).boxed().toArray(Integer[]::new));
-      assertThat(relativeError(rank.logits, referenceLogits)).isLessThan(TOLERANCE);
+      assertThat(model.relativeError(rank.logits)).isLessThan(TOLERANCE);
       assertThat(rank.bits()).as("same bits on all ranks").isEqualTo(ranks.get(0).bits());
     }
   }
@@ -80,12 +71,13 @@ final class LogitsParityTest {
     }
   }
 
-  private static Decoded decode(Path directory, CollectiveGroup group, DecodeRequest request) {
-    LlamaConfig config = LlamaConfig.read(directory);
-    Shard shard = Shard.of(config, group.rank(), group.worldSize());
-    LlamaWeights weights = LlamaWeights.read(directory, config, shard, bytes -> {});
+  private static Decoded decode(
+      ReferenceModel model, CollectiveGroup group, DecodeRequest request) {
+    Shard shard = Shard.of(model.config(), group.rank(), group.worldSize());
     Decoded decoded = new Decoded(new ArrayList<>(), new ArrayList<>());
-    try (LlamaEngine engine = new CpuEngine(weights, group)) {
+    try (TensorSource tensors = model.tensors();
+        LlamaEngine engine =
+            new CpuEngine(LlamaWeights.read(tensors, model.config(), shard), group)) {
       DecodeLoop.run(
           engine,
           request,
@@ -95,32 +87,5 @@ final class LogitsParityTest {
           });
     }
     return decoded;
-  }
-
-  private static double relativeError(List<float[]> rows, float[] reference) {
-    double difference = 0;
-    double magnitude = 0;
-    int at = 0;
-    for (float[] row : rows) {
-      for (float logit : row) {
-        difference = Math.max(difference, Math.abs((double) logit - reference[at]));
-        magnitude = Math.max(magnitude, Math.abs(reference[at]));
-        at++;
-      }
-    }
-    assertThat(at).isEqualTo(reference.length);
-    return difference / magnitude;
-  }
-
-  private static int[] ints(JsonArray array) {
-    return IntStream.range(0, array.size()).map(i -> array.get(i).getAsInt()).toArray();
-  }
-
-  private static float[] readNpy(Path file) throws IOException {
-    ByteBuffer bytes = ByteBuffer.wrap(Files.readAllBytes(file)).order(ByteOrder.LITTLE_ENDIAN);
-    bytes.position(10 + bytes.getShort(8));
-    float[] numbers = new float[bytes.remaining() / Float.BYTES];
-    bytes.asFloatBuffer().get(numbers);
-    return numbers;
   }
 }

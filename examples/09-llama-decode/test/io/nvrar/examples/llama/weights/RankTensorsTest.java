@@ -99,7 +99,7 @@ final class RankTensorsTest {
     RankTensors tensors = RankTensors.of(config, Shard.of(config, 1, 3));
     ExecutorService threads = Executors.newFixedThreadPool(4);
     try (Checkpoint checkpoint = Checkpoint.open(model)) {
-      FloatFormat format = LlamaTensors.format(checkpoint);
+      FloatFormat format = tensors.matrixFormat(checkpoint);
       assertThat(format).isEqualTo(FloatFormat.BF16);
       for (RankTensor tensor : tensors.inLoadingOrder()) {
         ByteBuffer whole = buffer((int) tensor.bytes(format));
@@ -150,6 +150,40 @@ final class RankTensorsTest {
     Set<String> names =
         tensors.inLoadingOrder().stream().map(RankTensor::name).collect(Collectors.toSet());
     assertThat(names).hasSameSizeAs(tensors.inLoadingOrder());
+  }
+
+  @Test
+  void matricesOfSeveralFormatsAreKeptInFloat32() {
+    Path model = MODELS.resolve("gqa8");
+    LlamaConfig config = LlamaConfig.read(model);
+    RankTensors tensors = RankTensors.of(config, Shard.of(config, 0, 2));
+    try (Checkpoint checkpoint = Checkpoint.open(MODELS.resolve("gqa8"));
+        TensorSource brain = new RandomTensors(config, 0, bytes -> {})) {
+      assertThat(tensors.matrixFormat(checkpoint)).isEqualTo(FloatFormat.F32);
+      assertThat(tensors.matrixFormat(brain)).isEqualTo(FloatFormat.BF16);
+      assertThat(tensors.matrixFormat(new EmbeddingInHalf(brain))).isEqualTo(FloatFormat.F32);
+    }
+  }
+
+  /** A source that says of its embedding that it is in float16. */
+  private record EmbeddingInHalf(TensorSource source) implements TensorSource {
+    @Override
+    public FloatFormat format(String name) {
+      return name.equals(LlamaTensors.EMBEDDING) ? FloatFormat.F16 : source.format(name);
+    }
+
+    @Override
+    public void require(String name, List<Long> shape) {
+      source.require(name, shape);
+    }
+
+    @Override
+    public void copy(TensorPart part, long first, ByteBuffer target) {
+      source.copy(part, first, target);
+    }
+
+    @Override
+    public void close() {}
   }
 
   private static ByteBuffer buffer(int bytes) {

@@ -70,7 +70,7 @@ public final class CudaEngine implements LlamaEngine {
       stream = group.device().createStream();
       resources.own(stream::close);
       RankTensors tensors = RankTensors.of(config, shard);
-      FloatFormat matrices = GpuWeights.formatOf(tensors, source);
+      FloatFormat matrices = tensors.matrixFormat(source);
       DataType type = GpuWeights.typeOf(matrices);
       isFast = settings.fast() && FastPath.takes(gpu, config, group.worldSize(), type);
       if (!isFast && config.headSize() > PlainKernels.MAX_HEAD_SIZE) {

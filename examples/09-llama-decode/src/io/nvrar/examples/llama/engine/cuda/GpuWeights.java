@@ -71,22 +71,10 @@ final class GpuWeights implements Resources.Resource {
       TensorSource source,
       FloatFormat norms,
       boolean first) {
-    FloatFormat matrices = formatOf(tensors, source);
+    FloatFormat matrices = tensors.matrixFormat(source);
     requireRoom(gpu, "The rank's weights", tensors.bytes(matrices, norms, FloatFormat.F32));
     return new GpuWeights(
         new Loading(gpu, stream, source, matrices, norms, first), tensors, matrices);
-  }
-
-  /** The format of all matrices: that of the file, and float32 if there are several. */
-  static FloatFormat formatOf(RankTensors tensors, TensorSource source) {
-    FloatFormat format = source.format(tensors.embedding().name());
-    for (RankTensor tensor : tensors.inLoadingOrder()) {
-      if (tensor.kind() == RankTensor.Kind.MATRIX
-          && tensor.sourceBytes(source) != tensor.bytes(format)) {
-        return FloatFormat.F32;
-      }
-    }
-    return format;
   }
 
   /** Throws if a GPU has not so many bytes free. */

@@ -1,0 +1,56 @@
+package io.nvrar.examples.llama.weights;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A model of any shape with random weights in bf16, which needs no files.
+ *
+ * @param configJson its config.json
+ * @param config what that says
+ * @param seed what the weights are made from
+ */
+public record RandomModel(String configJson, LlamaConfig config, long seed) {
+
+  /**
+   * Describes a model.
+   *
+   * @param fileOrShape a config.json, or the label of a {@link ModelShape}
+   * @param layers how many layers instead of those of the configuration
+   * @param seed another seed makes other weights
+   * @throws ModelException if there is no such file, or it describes no model that can be decoded
+   */
+  public static RandomModel of(String fileOrShape, @Nullable Integer layers, long seed) {
+    JsonFile json = config(fileOrShape);
+    if (layers != null) {
+      json.set("num_hidden_layers", layers);
+      // It has an entry for each layer, all the same in what can be decoded.
+      json.remove("layer_types");
+    }
+    json.remove("dtype");
+    json.set("torch_dtype", "bfloat16");
+    return new RandomModel(json.text(), LlamaConfig.of(json, json), seed);
+  }
+
+  private static JsonFile config(String fileOrShape) {
+    Optional<ModelShape> shape = ModelShape.labelled(fileOrShape);
+    if (shape.isPresent()) {
+      return JsonFile.parse(shape.get().label(), shape.get().configJson());
+    }
+    Path file = Path.of(fileOrShape);
+    if (!Files.isRegularFile(file)) {
+      throw new ModelException(
+          "There is no file %s, and the shapes without one are %s."
+              .formatted(fileOrShape, ModelShape.labels()));
+    }
+    return JsonFile.read(file, LlamaConfig.MAX_BYTES);
+  }
+
+  /** The weights; {@code progress} hears how many bytes were made since it heard last. */
+  public TensorSource tensors(LongConsumer progress) {
+    return new RandomTensors(config, seed, progress);
+  }
+}
