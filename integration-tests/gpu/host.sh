@@ -12,6 +12,8 @@
 #                                  console, as --include-tag=ray. Tests of Ray start a private cluster.
 #   nvrar_contract_tests GPUS [REGEX] ...
 #                                  the Java tests of what groups of both backends must do, rank r on GPU r modulo GPUS
+#   nvrar_decode_tests GPUS [REGEX] ...
+#                                  the Java tests with the tag gpu of the example that decodes, rank r on GPU r modulo GPUS
 #
 # The host has bash, tar, xz, the version of Python that the archives were made for, NVIDIA's driver, and NVSHMEM and ctest where these
 # are wanted.
@@ -68,6 +70,12 @@ nvrar_contract_tests() {
   shift "$(($# < 2 ? $# : 2))"
   # Members are threads of one JVM, and each needs streams that wait for no other's.
   CUDA_DEVICE_MAX_CONNECTIONS=32 nvrar_junit "$classes" '--include-tag=contract & !host' "$@"
+}
+
+nvrar_decode_tests() {
+  local test_options=(-Dnvrar.sharedDevices=true "-Dnvrar.test.gpus=$1") classes="${2:-io.nvrar.examples.llama.*Test}"
+  shift "$(($# < 2 ? $# : 2))"
+  CUDA_DEVICE_MAX_CONNECTIONS=32 nvrar_junit "$classes" --include-tag=gpu "$@"
 }
 
 # nvrar_junit REGEX ARGS...: JUnit's console; test_options are its JVM's.

@@ -6,7 +6,7 @@
 #   ray.txz    Ray's wheel for that host's Python, without the parts that no Java actor uses
 #   jre.txz    a Java runtime made of this machine's JDK
 #   nvrar.txz  this checkout as built here: jars with what they depend on, the tests and JUnit's console, libnvrar.so with its kernels,
-#              the native test programs and nvrar_bench; natives for linux-x86_64 only
+#              the native test programs and nvrar_bench, the small models; natives for linux-x86_64 only
 #   host.sh    unpacks them over there and sets the environment
 #
 # DIRECTORY is target/nvrar/gpu-host if it is not named. The first two are made once for their versions (minutes, kept in ~/.cache/nvrar),
@@ -120,7 +120,7 @@ fill_nvrar() {
   touch "$build/users" "$build/kernels"
   ln -s builds/packed "$root/target/nvrar/current"
   python3 "$HERE/repack.py" "$work"/junit/*.jar "$root/tests/junit-console.jar"
-  for file in integration ray-plugin; do
+  for file in integration ray-plugin examples; do
     python3 "$HERE/repack.py" "$NVRAR_HOME/${file/integration/integration-tests}/target/test-classes" "$root/tests/$file-tests.jar"
   done
   while read -r program; do
@@ -135,6 +135,9 @@ fill_nvrar() {
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
   mkdir "$root/native/bench"
   cp "$NVRAR_HOME/native/bench/"peers_{bench,fusion,plan}.py "$root/native/bench/"
+  mkdir -p "$root/examples/09-llama-decode/model"
+  cp -r "$NVRAR_HOME/examples/09-llama-decode/test-models" "$root/examples/09-llama-decode/"
+  cp -r "$NVRAR_HOME/examples/09-llama-decode/model/tiny-english" "$root/examples/09-llama-decode/model/"
   touch "$root/pom.xml"
   printf '%s\n' "$2" > "$root/ray-version"
 }

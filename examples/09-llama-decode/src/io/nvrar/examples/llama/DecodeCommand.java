@@ -39,29 +39,35 @@ public final class DecodeCommand implements NvrarCommand {
     options.check();
     Path model = options.model();
     LlamaConfig config = LlamaConfig.read(model);
-    long fileBytes = checkedBytes(model, config);
+    Integer wantedRanks = options.ranks();
+    checkedBytes(model, config, wantedRanks == null ? 1 : wantedRanks);
     List<String> prompts = options.prompts();
     boolean needsTokenizer = !prompts.isEmpty();
     try (LlamaTokenizer tokenizer = needsTokenizer ? LlamaTokenizer.read(model) : null) {
       DecodeRequest request = request(tokenizer, prompts);
       request.check(config);
-      Run run = new Run(model, config, request, prompts, tokenizer);
-      String heap = ActorHeap.size(config, options.ranks(), request);
-      try (DecodeSession session =
-          DecodeSession.open(options.address(), options.ranks(), options.nodes(), heap)) {
-        run.in(session, fileBytes);
+      RayCluster cluster = RayCluster.connect(options.address());
+      try (cluster) {
+        ActorPlaces places =
+            ActorPlaces.choose(options.backend(), wantedRanks, options.nodes(), config);
+        long fileBytes = checkedBytes(model, config, places.ranks());
+        Run run = new Run(model, config, request, prompts, tokenizer, places.ranks());
+        String heap = ActorHeap.size(config, places.ranks(), request);
+        try (DecodeSession session = DecodeSession.open(places, heap)) {
+          run.in(session, fileBytes);
+        }
       }
     }
     return 0;
   }
 
   /** Checks all tensors; returns the bytes that all ranks together will read. */
-  private long checkedBytes(Path model, LlamaConfig config) {
+  private static long checkedBytes(Path model, LlamaConfig config, int ranks) {
     try (Checkpoint checkpoint = Checkpoint.open(model)) {
+      LlamaTensors.check(checkpoint, config);
       long bytes = 0;
-      for (int rank = 0; rank < options.ranks(); rank++) {
-        Shard shard = Shard.of(config, rank, options.ranks());
-        LlamaTensors.check(checkpoint, config);
+      for (int rank = 0; rank < ranks; rank++) {
+        Shard shard = Shard.of(config, rank, ranks);
         bytes += RankTensors.of(config, shard).sourceBytes(checkpoint);
       }
       return bytes;
@@ -89,6 +95,7 @@ public final class DecodeCommand implements NvrarCommand {
     private final LlamaConfig config;
     private final DecodeRequest request;
     private final List<String> prompts;
+    private final int ranks;
     private final List<Generated> outputs = new ArrayList<>();
     private long firstTokenNanos;
 
@@ -97,11 +104,13 @@ public final class DecodeCommand implements NvrarCommand {
         LlamaConfig config,
         DecodeRequest request,
         List<String> prompts,
-        @Nullable LlamaTokenizer tokenizer) {
+        @Nullable LlamaTokenizer tokenizer,
+        int ranks) {
       this.model = model;
       this.config = config;
       this.request = request;
       this.prompts = prompts;
+      this.ranks = ranks;
       List<Integer> endTokens = options.ignoreEnd() ? List.of() : config.endTokens();
       for (int i = 0; i < request.sequences(); i++) {
         StreamingDetokenizer detokenizer =
@@ -113,7 +122,7 @@ public final class DecodeCommand implements NvrarCommand {
     }
 
     void in(DecodeSession session, long fileBytes) throws IOException {
-      try (WeightsProgress progress = WeightsProgress.loading(err(), fileBytes, options.ranks())) {
+      try (WeightsProgress progress = WeightsProgress.loading(err(), fileBytes, ranks)) {
         session.load(model, progress::update);
         progress.complete();
       }
@@ -169,7 +178,7 @@ public final class DecodeCommand implements NvrarCommand {
 
     private void report(DecodeSummary summary) {
       if (options.json()) {
-        JsonReport report = new JsonReport(model.toString(), options.ranks(), options.usedSeed());
+        JsonReport report = new JsonReport(model.toString(), ranks, options.usedSeed());
         for (int i = 0; i < outputs.size(); i++) {
           report.add(request, i, prompts.isEmpty() ? null : prompts.get(i), outputs.get(i));
         }

@@ -29,10 +29,9 @@ final class DecodeOptions {
   @Option(
       names = "--ranks",
       paramLabel = "N",
-      defaultValue = "4",
       description =
-          "Number of actors, 1 to 8; divides the attention heads (default: ${DEFAULT-VALUE}).")
-  private int ranks;
+          "Number of actors, 1 to 8; divides the attention heads (default: 4, or the GPUs of the node if it has fewer).")
+  private @Nullable Integer ranks;
 
   @Option(
       names = "--nodes",
@@ -46,7 +45,7 @@ final class DecodeOptions {
       names = "--backend",
       paramLabel = "NAME",
       defaultValue = "AUTO",
-      description = "auto, cpu or cuda (default: auto).")
+      description = "auto, cpu or cuda (default: auto, which is cuda where it can run).")
   private Backend backend = Backend.AUTO;
 
   @Option(
@@ -122,7 +121,7 @@ final class DecodeOptions {
 
   /** Checks what can be checked without the model; fills in the seed. */
   void check() {
-    if (ranks < 1 || ranks > Groups.MAX_NODE_SIZE) {
+    if (ranks != null && (ranks < 1 || ranks > Groups.MAX_NODE_SIZE)) {
       throw new ModelException(
           "There were to be "
               + ranks
@@ -130,13 +129,11 @@ final class DecodeOptions {
               + Groups.MAX_NODE_SIZE
               + ".");
     }
-    if (nodes < 1 || nodes > ranks) {
+    int mostNodes = ranks == null ? Groups.MAX_NODE_SIZE : ranks;
+    if (nodes < 1 || nodes > mostNodes) {
       throw new ModelException(
-          "There were to be %d nodes, and %d ranks are on 1 to %d.".formatted(nodes, ranks, ranks));
-    }
-    if (backend == Backend.CUDA) {
-      throw new ModelException(
-          "The backend cuda is not available: in this version decode computes on the CPU.");
+          "There were to be %d nodes, and %d ranks are on 1 to %d."
+              .formatted(nodes, mostNodes, mostNodes));
     }
     if (!prompts.isEmpty() && !promptIds.isEmpty()) {
       throw new ModelException("Give either --prompt or --prompt-ids, not both.");
@@ -173,8 +170,13 @@ final class DecodeOptions {
     return Path.of(home).toAbsolutePath().normalize().resolve(SHIPPED_MODEL);
   }
 
-  int ranks() {
+  /** How many actors the user wants; null if nothing was said. */
+  @Nullable Integer ranks() {
     return ranks;
+  }
+
+  Backend backend() {
+    return backend;
   }
 
   int nodes() {

@@ -3,6 +3,7 @@ package io.nvrar.examples.llama;
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
@@ -14,14 +15,12 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
-import org.jspecify.annotations.Nullable;
 
 /** The driver's side of a model that is spread over Ray actors. Closing it ends the actors. */
 final class DecodeSession implements AutoCloseable {
   private static final String GROUP = "llama";
   private static final int CHECK_MILLIS = 5000;
 
-  private final RayCluster cluster;
   private final RayActorGroup<LlamaActor> actors;
   private final RayCollectiveGroup group;
 
@@ -30,39 +29,48 @@ final class DecodeSession implements AutoCloseable {
     void onToken(int sequence, int token);
   }
 
-  private DecodeSession(
-      RayCluster cluster, RayActorGroup<LlamaActor> actors, RayCollectiveGroup group) {
-    this.cluster = cluster;
+  private DecodeSession(RayActorGroup<LlamaActor> actors, RayCollectiveGroup group) {
     this.actors = actors;
     this.group = group;
   }
 
   /**
-   * Connects to a cluster, starts the actors there and makes them a group.
+   * Starts actors in the cluster that this driver is connected to, and makes them a group.
    *
-   * @param address see {@link RayCluster#connect}
-   * @param ranks how many actors
-   * @param nodes on how many nodes of the cluster
+   * @param places where the actors are to be
    * @param heap the largest heap of each, as {@code -Xmx} takes it
    */
-  static DecodeSession open(@Nullable String address, int ranks, int nodes, String heap) {
-    RayCluster cluster = RayCluster.connect(address);
-    RayActorGroup<LlamaActor> actors = null;
+  static DecodeSession open(ActorPlaces places, String heap) {
+    RayActorGroup<LlamaActor> actors =
+        RayActorGroup.create(LlamaActor::new, places.ranks(), places.options().heap(heap));
     try {
-      actors =
-          RayActorGroup.create(
-              LlamaActor::new, ranks, RayActorGroup.Options.cpus(1).heap(heap).nodes(nodes));
-      GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
       return new DecodeSession(
-          cluster, actors, RayCollectives.createGroup(GROUP, actors.handles(), config));
+          actors, RayCollectives.createGroup(GROUP, actors.handles(), groupConfig(places, actors)));
     } catch (RuntimeException | Error e) {
-      try (cluster) {
-        if (actors != null) {
-          actors.close();
-        }
+      try (actors) {
+        throw e;
       }
-      throw e;
     }
+  }
+
+  private static GroupConfig groupConfig(ActorPlaces places, RayActorGroup<LlamaActor> actors) {
+    GroupConfig.Builder config = GroupConfig.builder().backend(Backend.CPU);
+    if (!places.onGpus()) {
+      return config.build();
+    }
+    for (String problem : Ray.get(actors.callAll(LlamaActor::gpuProblem))) {
+      if (!problem.isEmpty() && places.mayFallBack()) {
+        return config.build();
+      }
+      if (!problem.isEmpty()) {
+        throw new ModelException("The backend cuda is not available: " + problem + ".");
+      }
+    }
+    boolean programmatic =
+        Ray.get(actors.callAll(LlamaActor::takesProgrammaticLaunch)).stream().allMatch(yes -> yes);
+    // Nothing else runs on the actors' GPUs, and the engine's kernels keep the rule of programmatic
+    // launch.
+    return config.backend(Backend.CUDA).exclusive(true).programmaticLaunch(programmatic).build();
   }
 
   /**
@@ -117,11 +125,10 @@ final class DecodeSession implements AutoCloseable {
     return getAll(actors.callAll(LlamaActor::times));
   }
 
-  /** Ends the group in order, then the actors, then the connection. */
+  /** Ends the group in order, then the actors. */
   @Override
   public void close() {
-    try (cluster;
-        actors) {
+    try (actors) {
       group.close();
     }
   }

@@ -12,7 +12,7 @@ import java.util.Locale;
  * @param generatedTokens the number of tokens of all prompts
  * @param tokensPerSecond for all prompts, after the first token of each
  * @param collectiveShare part of the time spent in collectives, waiting for slower ranks included;
- *     the mean over the ranks
+ *     the mean over the ranks; negative if an engine cannot tell
  */
 record DecodeSummary(
     double startupSeconds,
@@ -29,7 +29,7 @@ record DecodeSummary(
     int tokens = (int) first[3];
     double share = 0;
     for (double[] rank : ranks) {
-      share += rank[2] / rank[1] / ranks.size();
+      share = rank[2] < 0 || share < 0 ? -1 : share + rank[2] / rank[1] / ranks.size();
     }
     boolean prefillOnly = tokens <= sequences;
     double speed = prefillOnly ? tokens / first[1] : (tokens - sequences) / (first[1] - first[0]);
@@ -37,13 +37,18 @@ record DecodeSummary(
   }
 
   String sentence() {
-    return String.format(
-        Locale.ROOT,
-        "%d tokens, %.1f tokens/s, first token after %.3f s (ready after %.1f s), %.0f %% of the time in collectives.",
-        generatedTokens,
-        tokensPerSecond,
-        firstTokenSeconds,
-        startupSeconds,
-        100 * collectiveShare);
+    String speed =
+        String.format(
+            Locale.ROOT,
+            "%d tokens, %.1f tokens/s, first token after %.3f s (ready after %.1f s)",
+            generatedTokens,
+            tokensPerSecond,
+            firstTokenSeconds,
+            startupSeconds);
+    return collectiveShare < 0
+        ? speed + "."
+        : speed
+            + String.format(
+                Locale.ROOT, ", %.0f %% of the time in collectives.", 100 * collectiveShare);
   }
 }

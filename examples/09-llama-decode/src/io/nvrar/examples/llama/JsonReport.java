@@ -46,7 +46,9 @@ final class JsonReport {
     statistics.addProperty("decode_seconds", summary.decodeSeconds());
     statistics.addProperty("generated_tokens", summary.generatedTokens());
     statistics.addProperty("tokens_per_second", summary.tokensPerSecond());
-    statistics.addProperty("collective_share", summary.collectiveShare());
+    if (summary.collectiveShare() >= 0) {
+      statistics.addProperty("collective_share", summary.collectiveShare());
+    }
     root.add("statistics", statistics);
   }
 

@@ -1,10 +1,15 @@
 package io.nvrar.examples.llama;
 
+import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveGroup;
-import io.nvrar.examples.llama.engine.CpuEngine;
+import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.cpu.CpuEngine;
+import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
 import io.nvrar.examples.llama.weights.Shard;
@@ -37,6 +42,20 @@ public final class LlamaActor implements CollectiveActor {
   private volatile @Nullable LlamaEngine engine;
   private GeneratedTokens tokens = new GeneratedTokens(false);
 
+  /** Why this actor cannot compute on a GPU; empty if it can. */
+  public String gpuProblem() {
+    if (!CudaEngine.hasKernels()) {
+      return "this build has no kernels for GPUs, because there was no nvcc where it was built; bin/nvrar setup --cuda gets one";
+    }
+    BackendUnavailableException cause = Devices.unavailabilityCause(Backend.CUDA);
+    return cause == null ? "" : String.valueOf(cause.getMessage());
+  }
+
+  /** Whether this actor's GPU is new enough for programmatic launch. */
+  public boolean takesProgrammaticLaunch() {
+    return CudaEngine.takesProgrammaticLaunch(Devices.open(Backend.CUDA, 0));
+  }
+
   /** Starts to load this rank's weights. */
   public boolean load(String directory, String groupName) {
     CollectiveGroup member = RayCollectives.group(groupName);
@@ -47,8 +66,14 @@ public final class LlamaActor implements CollectiveActor {
           Path path = Path.of(directory);
           LlamaConfig config = LlamaConfig.read(path);
           Shard shard = Shard.of(config, member.rank(), member.worldSize());
-          LlamaWeights weights = LlamaWeights.read(path, config, shard, loadedBytes::addAndGet);
-          engine = new CpuEngine(weights, member);
+          if (member.backend() == Backend.CUDA) {
+            try (Checkpoint checkpoint = Checkpoint.open(path, loadedBytes::addAndGet)) {
+              engine = CudaEngine.load(checkpoint, config, member);
+            }
+          } else {
+            LlamaWeights weights = LlamaWeights.read(path, config, shard, loadedBytes::addAndGet);
+            engine = new CpuEngine(weights, member);
+          }
         });
     return true;
   }

@@ -30,7 +30,27 @@ public interface LlamaEngine extends AutoCloseable {
    */
   void forward(TokenBatch batch, float[][] logits);
 
-  /** Nanoseconds spent in collectives, waiting for other ranks included, since {@link #begin}. */
+  /**
+   * Generates on until all sequences have ended, if this engine can feed itself.
+   *
+   * @param continuation where the sequences stand, after the {@link #forward} of their prompts
+   * @param listener hears each token, those of a sequence in their order
+   * @return whether it has; else nothing has happened
+   */
+  default boolean generate(Continuation continuation, TokenListener listener) {
+    return false;
+  }
+
+  /** Hears the tokens of {@link #generate}. */
+  interface TokenListener {
+    /** A token was generated. */
+    void onToken(int sequence, int token);
+  }
+
+  /**
+   * Nanoseconds spent in collectives, waiting for other ranks included, since {@link #begin};
+   * negative if this engine cannot tell.
+   */
   long collectiveNanos();
 
   /** Frees the engine's memory. Idempotent. */

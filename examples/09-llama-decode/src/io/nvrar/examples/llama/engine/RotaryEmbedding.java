@@ -6,13 +6,14 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
  * Turns pairs of a head's numbers by angles that grow with the position. As in transformers, number
  * i of a head is paired with number i + headSize / 2.
  */
-final class RotaryEmbedding {
+public final class RotaryEmbedding {
   private final int half;
   private final float[] frequencies;
   private float[][] cosines = {};
   private float[][] sines = {};
 
-  RotaryEmbedding(LlamaConfig config) {
+  /** For a model's heads. */
+  public RotaryEmbedding(LlamaConfig config) {
     half = config.headSize() / 2;
     frequencies = new float[half];
     for (int i = 0; i < half; i++) {
@@ -22,7 +23,7 @@ final class RotaryEmbedding {
   }
 
   /** Computes the angles of positions below {@code positions}. */
-  void reserve(int positions) {
+  public void reserve(int positions) {
     if (positions <= cosines.length) {
       return;
     }
@@ -40,7 +41,7 @@ final class RotaryEmbedding {
   }
 
   /** Turns the head whose first number is {@code row[from]}. */
-  void rotate(float[] row, int from, int position) {
+  public void rotate(float[] row, int from, int position) {
     float[] cosine = cosines[position];
     float[] sine = sines[position];
     for (int i = 0; i < half; i++) {
@@ -48,6 +49,18 @@ final class RotaryEmbedding {
       float y = row[from + half + i];
       row[from + i] = x * cosine[i] - y * sine[i];
       row[from + half + i] = y * cosine[i] + x * sine[i];
+    }
+  }
+
+  /**
+   * Cosine and sine of a position's angles, in turn.
+   *
+   * @param target gets {@code headSize} numbers, from {@code at} on
+   */
+  public void copyAngles(int position, float[] target, int at) {
+    for (int i = 0; i < half; i++) {
+      target[at + 2 * i] = cosines[position][i];
+      target[at + 2 * i + 1] = sines[position][i];
     }
   }
 }

@@ -1,7 +1,9 @@
 package io.nvrar.examples.llama.generate;
 
+import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
+import java.util.List;
 
 /**
  * The decode loop: prefill, then one token per step for each unfinished sequence. It runs
@@ -9,6 +11,8 @@ import io.nvrar.examples.llama.engine.TokenBatch;
  * ranks communicate only by the engine's collectives.
  */
 public final class DecodeLoop {
+  private static final float[] NO_LOGITS = {};
+
   private final LlamaEngine engine;
   private final DecodeRequest request;
   private final TokenSink sink;
@@ -59,6 +63,10 @@ public final class DecodeLoop {
   }
 
   private void decode() {
+    boolean needsLogits = request.keepLogits() || request.sampling().isOfLikeliest();
+    if (!needsLogits && engine.generate(continuation(), this::accept)) {
+      return;
+    }
     while (true) {
       for (int sequence = 0; sequence < request.sequences(); sequence++) {
         if (!isFinished(sequence)) {
@@ -70,6 +78,25 @@ public final class DecodeLoop {
       }
       step();
     }
+  }
+
+  private Continuation continuation() {
+    int[] remaining = new int[generated.length];
+    for (int sequence = 0; sequence < remaining.length; sequence++) {
+      remaining[sequence] = isFinished(sequence) ? 0 : request.maxTokens() - generated[sequence];
+    }
+    return new Continuation(
+        lastToken,
+        remaining,
+        request.ignoreEnd() ? List.of() : engine.config().endTokens(),
+        (float) request.sampling().temperature(),
+        request.sampling().seed());
+  }
+
+  private void accept(int sequence, int token) {
+    lastToken[sequence] = token;
+    generated[sequence]++;
+    sink.accept(sequence, token, NO_LOGITS);
   }
 
   private void step() {

@@ -8,7 +8,8 @@ public interface TokenSink {
    *
    * @param sequence the sequence of the token
    * @param token the token
-   * @param logits the logits from which it was chosen; valid during the call
+   * @param logits the logits from which it was chosen; valid during the call. Empty if the engine
+   *     has chosen it, which it does only for requests that keep no logits
    */
   void accept(int sequence, int token, float[] logits);
 }

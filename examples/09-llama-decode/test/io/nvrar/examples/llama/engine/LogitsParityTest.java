@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.CollectiveGroup;
+import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.generate.Sampling;

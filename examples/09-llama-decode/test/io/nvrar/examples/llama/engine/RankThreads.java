@@ -13,6 +13,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.IntUnaryOperator;
 
 /** Runs the ranks of a real group as threads of this process. */
 public final class RankThreads {
@@ -22,9 +23,22 @@ public final class RankThreads {
 
   /** Runs {@code body} on each rank of a new group; returns what they return, by rank. */
   public static <T> List<T> run(int worldSize, Function<CollectiveGroup, T> body) throws Exception {
-    byte[] ticket =
-        Groups.createTicket(
-            "llama", worldSize, GroupConfig.builder().backend(Backend.CPU).build(), "127.0.0.1");
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    return run(worldSize, config, rank -> 0, body);
+  }
+
+  /**
+   * Runs {@code body} on each rank of a new group of a configuration.
+   *
+   * @param devices the ordinal of a rank's device
+   */
+  public static <T> List<T> run(
+      int worldSize,
+      GroupConfig config,
+      IntUnaryOperator devices,
+      Function<CollectiveGroup, T> body)
+      throws Exception {
+    byte[] ticket = Groups.createTicket("llama", worldSize, config, "127.0.0.1");
     ExecutorService threads = Executors.newFixedThreadPool(worldSize);
     try {
       List<Future<T>> running = new ArrayList<>();
@@ -32,7 +46,7 @@ public final class RankThreads {
         int own = rank;
         Callable<T> work =
             () -> {
-              try (CollectiveGroup group = Groups.join(ticket, own)) {
+              try (CollectiveGroup group = Groups.join(ticket, own, devices.applyAsInt(own))) {
                 return runOrAbort(group, body);
               }
             };

@@ -1,4 +1,4 @@
-package io.nvrar.examples.llama.engine;
+package io.nvrar.examples.llama.engine.cpu;
 
 import io.nvrar.examples.llama.weights.LinearWeights;
 import java.util.Arrays;

@@ -1,6 +1,8 @@
-package io.nvrar.examples.llama.engine;
+package io.nvrar.examples.llama.engine.cpu;
 
 import io.nvrar.CollectiveGroup;
+import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.weights.LinearWeights;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;

@@ -1,5 +1,6 @@
-package io.nvrar.examples.llama.engine;
+package io.nvrar.examples.llama.engine.cpu;
 
+import io.nvrar.examples.llama.engine.RotaryEmbedding;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.Shard;
 import java.util.Arrays;

@@ -1,4 +1,4 @@
-package io.nvrar.examples.llama.engine;
+package io.nvrar.examples.llama.engine.cpu;
 
 /**
  * One layer's keys and values of this rank's heads, for all sequences.

@@ -1,4 +1,4 @@
-package io.nvrar.examples.llama.engine;
+package io.nvrar.examples.llama.engine.cpu;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;

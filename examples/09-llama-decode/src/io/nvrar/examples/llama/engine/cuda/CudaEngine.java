@@ -1,0 +1,415 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.Continuation;
+import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.RotaryEmbedding;
+import io.nvrar.examples.llama.engine.TokenBatch;
+import io.nvrar.examples.llama.weights.FloatFormat;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.LlamaTensors;
+import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.RankTensors;
+import io.nvrar.examples.llama.weights.Shard;
+import io.nvrar.examples.llama.weights.TensorSource;
+import java.util.Arrays;
+import java.util.BitSet;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A Llama on a GPU: in the weights' 16-bit type where the fast kernels take the model, else in
+ * float32. Ranks divide the work as those of the CPU's engine do.
+ */
+public final class CudaEngine implements LlamaEngine {
+  /** Rows of a prefill step, as those of the CPU's engine. */
+  private static final int PREFILL_ROWS = 128;
+
+  private static final int MIN_PROGRAMMATIC_CAPABILITY = 9;
+
+  private final Resources resources = new Resources();
+  private final LlamaConfig config;
+  private final CollectiveGroup group;
+  private final RankShape shape;
+  private final Gpu gpu;
+  private final DeviceStream stream;
+  private final Settings settings;
+  private final boolean isFast;
+  private final KernelImage plainOrGemm;
+  private final @Nullable KernelImage attention;
+  private final GpuWeights weights;
+  private final StepEnds ends;
+  private final RotaryEmbedding rotary;
+  private @Nullable Sequences sequences;
+
+  /**
+   * How an engine works; tests compare.
+   *
+   * @param fast whether the fast kernels are used where they take the model
+   * @param captures whether steps that feed themselves are replays of graphs
+   */
+  record Settings(boolean fast, boolean captures) {
+    static final Settings DEFAULT = new Settings(true, true);
+  }
+
+  private CudaEngine(
+      TensorSource source, LlamaConfig config, CollectiveGroup group, Settings settings) {
+    this.config = config;
+    this.group = group;
+    this.settings = settings;
+    Shard shard = Shard.of(config, group.rank(), group.worldSize());
+    shape = RankShape.of(config, shard);
+    rotary = new RotaryEmbedding(config);
+    try {
+      gpu = new Gpu(group.device());
+      KernelImage step = resources.own(KernelImage.load(gpu, "step"));
+      stream = group.device().createStream();
+      resources.own(stream::close);
+      RankTensors tensors = RankTensors.of(config, shard);
+      FloatFormat matrices = tensors.matrixFormat(source);
+      DataType type = GpuWeights.typeOf(matrices);
+      isFast = settings.fast() && FastPath.takes(gpu, config, group.worldSize(), type);
+      if (!isFast && config.headSize() > PlainKernels.MAX_HEAD_SIZE) {
+        throw new ModelException(
+            "The model has heads of %d numbers, and on GPUs this decoder takes at most %d."
+                .formatted(config.headSize(), PlainKernels.MAX_HEAD_SIZE));
+      }
+      plainOrGemm = resources.own(KernelImage.load(gpu, isFast ? "gemm" : "plain"));
+      attention = isFast ? resources.own(KernelImage.load(gpu, "attention")) : null;
+      ends =
+          isFast
+              ? new StepEnds(step, type, type, group.config().programmaticLaunch())
+              : new StepEnds(step, type, DataType.FLOAT32, false);
+      weights =
+          resources.own(
+              GpuWeights.load(
+                  gpu,
+                  stream,
+                  tensors,
+                  source,
+                  isFast ? matrices : FloatFormat.F32,
+                  group.rank() == 0));
+    } catch (RuntimeException | Error e) {
+      closeAfter(e);
+      throw e;
+    }
+  }
+
+  /**
+   * Loads a rank's weights to the GPU of its member of a group, which the caller closes.
+   *
+   * @throws ModelException if this build has no kernels for the GPU, or its memory is too small;
+   *     before anything is read
+   */
+  public static CudaEngine load(TensorSource source, LlamaConfig config, CollectiveGroup group) {
+    return load(source, config, group, Settings.DEFAULT);
+  }
+
+  static CudaEngine load(
+      TensorSource source, LlamaConfig config, CollectiveGroup group, Settings settings) {
+    if (group.backend() != Backend.CUDA) {
+      throw new IllegalArgumentException("an engine on a GPU needs a group on GPUs, not " + group);
+    }
+    LlamaTensors.check(source, config);
+    return new CudaEngine(source, config, group, settings);
+  }
+
+  /** Whether this build has the kernels that every GPU needs. */
+  public static boolean hasKernels() {
+    return KernelImage.exists("step") && KernelImage.exists("plain");
+  }
+
+  /** Whether a GPU is new enough for groups with programmatic launch. */
+  public static boolean takesProgrammaticLaunch(Device device) {
+    return new Gpu(device).capabilityMajor() >= MIN_PROGRAMMATIC_CAPABILITY;
+  }
+
+  /** Whether the fast kernels are used. */
+  boolean isFast() {
+    return isFast;
+  }
+
+  @Override
+  public LlamaConfig config() {
+    return config;
+  }
+
+  @Override
+  public int maxRows() {
+    return sequences == null ? 0 : sequences.rows;
+  }
+
+  @Override
+  public void begin(int[] capacities) {
+    Sequences before = sequences;
+    sequences = null;
+    if (before != null) {
+      try {
+        stream.synchronize();
+      } finally {
+        before.close();
+      }
+    }
+    sequences = new Sequences(capacities);
+  }
+
+  @Override
+  public void forward(TokenBatch batch, float[][] logits) {
+    begun().forward(batch, logits);
+  }
+
+  @Override
+  public boolean generate(Continuation continuation, TokenListener listener) {
+    begun().generate(continuation, listener);
+    return true;
+  }
+
+  @Override
+  public long collectiveNanos() {
+    return -1;
+  }
+
+  @Override
+  public void close() {
+    Sequences last = sequences;
+    sequences = null;
+    Resources all = new Resources();
+    all.own(resources::close);
+    if (last != null) {
+      all.own(last::close);
+      // What may still run uses the memory. A failure of the group is thrown once that is freed.
+      all.own(stream::synchronize);
+    }
+    all.close();
+  }
+
+  private Sequences begun() {
+    if (sequences == null) {
+      throw new IllegalStateException("the engine has no sequences: call begin first");
+    }
+    return sequences;
+  }
+
+  private void closeAfter(Throwable failure) {
+    try {
+      resources.close();
+    } catch (RuntimeException e) {
+      failure.addSuppressed(e);
+    }
+  }
+
+  /** The sequences since {@link #begin}, and room for their steps. */
+  private final class Sequences {
+    private final Resources room = new Resources();
+    private final int[] capacities;
+    private final int[] lengths;
+    private final int rows;
+    private final StepState state;
+    private final StepPath path;
+    private final LogitsGather gather;
+    private final SelfFedSteps steps;
+
+    Sequences(int[] capacities) {
+      this.capacities = capacities.clone();
+      lengths = new int[capacities.length];
+      long tokens = Arrays.stream(capacities).asLongStream().sum();
+      rows = (int) Math.max(capacities.length, Math.min(PREFILL_ROWS, tokens));
+      int longest = Math.max(1, Arrays.stream(capacities).max().orElse(0));
+      int pages = Arrays.stream(capacities).map(CudaEngine::pagesOf).sum();
+      requireRoom(pages, longest);
+      try {
+        state = room.own(new StepState(group.device(), rows));
+        PagedCache cache = cache(pages, pagesOf(longest));
+        DeviceBuffer angles = angles(longest);
+        path = room.own(path(cache, angles));
+        gather = room.own(new LogitsGather(gpu, group, stream, config, capacities.length));
+        steps =
+            room.own(
+                new SelfFedSteps(
+                    gpu,
+                    group,
+                    stream,
+                    path,
+                    ends,
+                    state,
+                    rows,
+                    capacities.length,
+                    config.endTokens().size(),
+                    longest,
+                    settings.captures()));
+        stream.synchronize();
+      } catch (RuntimeException | Error e) {
+        room.close();
+        throw e;
+      }
+    }
+
+    void forward(TokenBatch batch, float[][] logits) {
+      BitSet seen = new BitSet();
+      boolean isDecode = true;
+      int positions = 0;
+      for (int row = 0; row < rows; row++) {
+        if (row >= batch.rows()) {
+          state.set(row, 0, -1, 0);
+          continue;
+        }
+        int sequence = batch.sequence(row);
+        if (lengths[sequence] == capacities[sequence]) {
+          throw new IllegalStateException(
+              "sequence " + sequence + " has its " + capacities[sequence] + " tokens already");
+        }
+        isDecode &= !seen.get(sequence);
+        seen.set(sequence);
+        state.set(row, batch.token(row), lengths[sequence]++, sequence);
+        positions = Math.max(positions, lengths[sequence]);
+      }
+      state.write(stream);
+      path.enqueueLayers(batch.rows(), isDecode, path.contextFor(positions));
+      if (batch.logitsRows() > 0) {
+        path.enqueueLogits(wanting(batch), gather.own());
+        gather.gather(batch.logitsRows(), logits);
+      }
+    }
+
+    void generate(Continuation continuation, TokenListener listener) {
+      for (int i = 0; i < capacities.length; i++) {
+        if (continuation.remaining(i) > capacities[i] - lengths[i]) {
+          throw new IllegalStateException(
+              "sequence %d has %d of its %d tokens, and %d more were to be generated"
+                  .formatted(i, lengths[i], capacities[i], continuation.remaining(i)));
+        }
+      }
+      steps.run(continuation, lengths, listener);
+    }
+
+    void close() {
+      room.close();
+    }
+
+    private int[] wanting(TokenBatch batch) {
+      int[] wanting = new int[batch.logitsRows()];
+      int count = 0;
+      for (int row = 0; row < batch.rows(); row++) {
+        if (batch.wantsLogits(row)) {
+          wanting[count++] = row;
+        }
+      }
+      return wanting;
+    }
+
+    private void requireRoom(int pages, int longest) {
+      long elements =
+          2L
+              * shape.layers()
+              * pages
+              * shape.keyValueHeads()
+              * PagedCache.PAGE_POSITIONS
+              * shape.headSize();
+      long bytesOfRow = isFast ? FastPath.bytesOfRow(shape) : PlainPath.bytesOfRow(shape);
+      long bytes =
+          elements * cacheType().sizeBytes()
+              + rows * bytesOfRow
+              + (long) longest * shape.headSize() * Float.BYTES
+              + capacities.length * LogitsGather.bytesOfRow(config, group.worldSize());
+      GpuWeights.requireRoom(
+          gpu,
+          "The keys and values of %d sequences of up to %d tokens, and their steps,"
+              .formatted(capacities.length, longest),
+          bytes);
+    }
+
+    private PagedCache cache(int pages, int pagesOfSequence) {
+      long count =
+          (long) shape.layers()
+              * pages
+              * shape.keyValueHeads()
+              * PagedCache.PAGE_POSITIONS
+              * shape.headSize();
+      DeviceBuffer table =
+          room.allocate(group.device(), DataType.INT32, (long) capacities.length * pagesOfSequence);
+      table.copyFrom(pageTable(pagesOfSequence), stream);
+      // Zeroed, because tiles are read whole: what no position has yet written must be a number.
+      return new PagedCache(
+          room.zeroed(gpu, stream, cacheType(), count),
+          room.zeroed(gpu, stream, cacheType(), count),
+          shape.layers(),
+          pages,
+          shape.keyValueHeads(),
+          shape.headSize(),
+          table,
+          pagesOfSequence);
+    }
+
+    private int[] pageTable(int pagesOfSequence) {
+      int[] table = new int[capacities.length * pagesOfSequence];
+      int next = 0;
+      for (int i = 0; i < capacities.length; i++) {
+        for (int page = 0; page < pagesOf(capacities[i]); page++) {
+          table[i * pagesOfSequence + page] = next++;
+        }
+      }
+      return table;
+    }
+
+    private DeviceBuffer angles(int positions) {
+      rotary.reserve(positions);
+      int size = shape.headSize();
+      DeviceBuffer angles =
+          room.allocate(group.device(), DataType.FLOAT32, (long) positions * size);
+      float[] some = new float[PagedCache.PAGE_POSITIONS * size];
+      for (int first = 0; first < positions; first += PagedCache.PAGE_POSITIONS) {
+        int count = Math.min(PagedCache.PAGE_POSITIONS, positions - first);
+        for (int i = 0; i < count; i++) {
+          rotary.copyAngles(first + i, some, i * size);
+        }
+        angles.copyFrom(some, 0, (long) first * size, count * size, stream);
+      }
+      return angles;
+    }
+
+    private StepPath path(PagedCache cache, DeviceBuffer angles) {
+      if (attention != null) {
+        return new FastPath(
+            gpu,
+            group,
+            stream,
+            shape,
+            config.normEpsilon(),
+            weights,
+            ends,
+            plainOrGemm,
+            attention,
+            state,
+            cache,
+            angles,
+            rows,
+            capacities.length);
+      }
+      return new PlainPath(
+          group,
+          stream,
+          shape,
+          config.normEpsilon(),
+          weights,
+          ends,
+          new PlainKernels(plainOrGemm, shape, weights.matrixType()),
+          state,
+          cache,
+          angles,
+          rows,
+          capacities.length);
+    }
+
+    private DataType cacheType() {
+      return isFast ? weights.matrixType() : DataType.FLOAT32;
+    }
+  }
+
+  private static int pagesOf(int positions) {
+    return Math.max(1, (positions + PagedCache.PAGE_POSITIONS - 1) / PagedCache.PAGE_POSITIONS);
+  }
+}

@@ -1,0 +1,119 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import com.sun.jna.Function;
+import com.sun.jna.Native;
+import com.sun.jna.NativeLibrary;
+import com.sun.jna.Pointer;
+import java.nio.Buffer;
+import java.util.Arrays;
+
+/**
+ * The functions of NVIDIA's driver that kernels need, bound by JNA: JCuda lacks launches with
+ * attributes and tensor maps. May be used only after the library has opened a GPU, which loads the
+ * driver; every driver that it accepts (CUDA 12.0) has these functions.
+ *
+ * <p>Handles, device addresses and the addresses of host memory are longs, 0 is null. Each function
+ * returns a status, which {@link #check} turns into an exception.
+ */
+final class Driver {
+  private static final NativeLibrary LIBRARY;
+
+  static {
+    // The name under which the library has loaded it, so that JNA finds the same one.
+    LIBRARY = NativeLibrary.getInstance("libcuda.so.1");
+    Native.register(Driver.class, LIBRARY);
+  }
+
+  private Driver() {}
+
+  static native int cuDeviceGet(int[] device, int ordinal);
+
+  static native int cuDeviceGetAttribute(int[] value, int attribute, int device);
+
+  static native int cuMemGetInfo_v2(long[] free, long[] total);
+
+  static native int cuModuleLoadData(long[] module, Buffer image);
+
+  static native int cuModuleUnload(long module);
+
+  static native int cuModuleGetFunction(long[] function, long module, String name);
+
+  static native int cuFuncGetAttribute(int[] value, int attribute, long function);
+
+  static native int cuFuncSetAttribute(long function, int attribute, int value);
+
+  static native int cuLaunchKernelEx(long config, long function, long parameters, long extra);
+
+  static native int cuOccupancyMaxActiveClusters(int[] clusters, long function, long config);
+
+  static native int cuStreamQuery(long stream);
+
+  static native int cuMemsetD8Async(long target, byte value, long count, long stream);
+
+  static native int cuTensorMapEncodeTiled(
+      Buffer tensorMap,
+      int dataType,
+      int rank,
+      long address,
+      long[] dimensions,
+      long[] strides,
+      int[] box,
+      int[] elementStrides,
+      int interleave,
+      int swizzle,
+      int l2Promotion,
+      int outOfBounds);
+
+  private static native int cuGetErrorName(int status, long[] text);
+
+  private static native int cuGetErrorString(int status, long[] text);
+
+  /**
+   * The bytes that the parameters of a kernel take, one after another; empty if the driver is older
+   * than CUDA 12.4, which cannot say.
+   */
+  static int[] parameterBytes(long function) {
+    Function ask;
+    try {
+      ask = LIBRARY.getFunction("cuFuncGetParamInfo");
+    } catch (UnsatisfiedLinkError e) {
+      return new int[0];
+    }
+    int[] sizes = new int[Arguments.MAX_PARAMETERS];
+    int count = 0;
+    long[] offset = new long[1];
+    long[] size = new long[1];
+    while (count < sizes.length
+        && ask.invokeInt(new Object[] {function, (long) count, offset, size}) == 0) {
+      sizes[count++] = (int) size[0];
+    }
+    return Arrays.copyOf(sizes, count);
+  }
+
+  /**
+   * Throws if a status is not success.
+   *
+   * @param function the function's name in the driver's documentation
+   * @param what what it was to do, and where
+   */
+  static void check(String function, Object what, int status) {
+    if (status != 0) {
+      throw new IllegalStateException(
+          "%s failed for %s with %s".formatted(function, what, describe(status)));
+    }
+  }
+
+  /** A status by its name, number and text. */
+  static String describe(int status) {
+    long[] name = new long[1];
+    long[] text = new long[1];
+    if (cuGetErrorName(status, name) != 0 || cuGetErrorString(status, text) != 0) {
+      return "the status " + status;
+    }
+    return "%s (%d: %s)".formatted(string(name[0]), status, string(text[0]));
+  }
+
+  private static String string(long address) {
+    return new Pointer(address).getString(0);
+  }
+}

@@ -1,0 +1,428 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.AllReduceFusion;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.Shard;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The path for 16-bit weights: rows and cache are of the weights' type, and the norm is folded into
+ * the all-reduce. That leaves a row times gamma and the sums of its squares, by which whoever
+ * multiplies the row scales its result.
+ */
+final class FastPath implements StepPath {
+  /** How many elements one sum of squares covers. */
+  private static final int SQUARES = 64;
+
+  private static final int MIN_CAPABILITY = 9;
+
+  /** The least context that attention is planned for. */
+  private static final int MIN_CONTEXT = 256;
+
+  private final Resources resources = new Resources();
+  private final Gpu gpu;
+  private final CollectiveGroup group;
+  private final DeviceStream stream;
+  private final boolean programmatic;
+  private final RankShape shape;
+  private final float epsilon;
+  private final GpuWeights weights;
+  private final StepEnds ends;
+  private final KernelImage gemmImage;
+  private final KernelImage attentionImage;
+  private final StepState state;
+  private final PagedCache cache;
+  private final DeviceBuffer angles;
+  private final DeviceBuffer zeros;
+  private final DeviceBuffer partial;
+  private final DeviceBuffer residual;
+  private final DeviceBuffer scaled;
+  private final DeviceBuffer squares;
+  private final DeviceBuffer queryKeyValue;
+  private final DeviceBuffer heads;
+  private final DeviceBuffer wide;
+  private final DeviceBuffer headRows;
+  private final DeviceBuffer headSquares;
+  private final DeviceBuffer headLogits;
+  private final DeviceBuffer headKeys;
+  private final Map<Integer, FastProducts> products = new HashMap<>();
+  private final Map<Integer, List<Pass>> passes = new HashMap<>();
+  private final Map<Integer, List<AllReduceFusion>> fusions = new HashMap<>();
+  private final Map<AttentionSize, FastAttention> attentions = new HashMap<>();
+
+  private record AttentionSize(int rows, int context) {}
+
+  /** Some rows of a step that are multiplied together, as each product reads them. */
+  private record Pass(
+      FastProducts products,
+      int first,
+      TensorMap forQueryKeyValue,
+      TensorMap forAttentionOutput,
+      TensorMap forGateUp,
+      TensorMap forDown,
+      TensorMap forHead) {
+    int rows() {
+      return products.rows();
+    }
+
+    DeviceBuffer part(DeviceBuffer buffer, int rowSize) {
+      return buffer.slice((long) first * rowSize, (long) rows() * rowSize);
+    }
+  }
+
+  /**
+   * Makes room.
+   *
+   * @param rows of the largest step
+   * @param headRowCount rows of the largest head
+   */
+  FastPath(
+      Gpu gpu,
+      CollectiveGroup group,
+      DeviceStream stream,
+      RankShape shape,
+      float epsilon,
+      GpuWeights weights,
+      StepEnds ends,
+      KernelImage gemmImage,
+      KernelImage attentionImage,
+      StepState state,
+      PagedCache cache,
+      DeviceBuffer angles,
+      int rows,
+      int headRowCount) {
+    this.gpu = gpu;
+    this.group = group;
+    this.stream = stream;
+    this.programmatic = group.config().programmaticLaunch();
+    this.shape = shape;
+    this.epsilon = epsilon;
+    this.weights = weights;
+    this.ends = ends;
+    this.gemmImage = gemmImage;
+    this.attentionImage = attentionImage;
+    this.state = state;
+    this.cache = cache;
+    this.angles = angles;
+    DataType type = weights.matrixType();
+    try {
+      zeros = resources.zeroed(gpu, stream, type, (long) rows * shape.hidden());
+      partial = allocate(type, rows, shape.hidden());
+      residual = allocate(type, rows, shape.hidden());
+      scaled = allocate(type, rows, shape.hidden());
+      squares = allocate(DataType.FLOAT32, rows, parts());
+      queryKeyValue = allocate(DataType.FLOAT32, rows, shape.queryKeyValueSize());
+      heads = allocate(type, rows, shape.attentionSize());
+      wide = allocate(type, rows, shape.width());
+      headRows = allocate(type, headRowCount, shape.hidden());
+      headSquares = allocate(DataType.FLOAT32, headRowCount, parts());
+      headLogits = allocate(DataType.FLOAT32, headRowCount, shape.vocabulary());
+      headKeys = allocate(DataType.INT64, headRowCount, gpu.multiprocessors());
+    } catch (RuntimeException | Error e) {
+      resources.close();
+      throw e;
+    }
+  }
+
+  /**
+   * Whether a model can take this path on all ranks of a world.
+   *
+   * @param matrices the type of its matrices
+   */
+  static boolean takes(Gpu gpu, LlamaConfig config, int worldSize, DataType matrices) {
+    boolean takes =
+        gpu.capabilityMajor() >= MIN_CAPABILITY
+            && KernelImage.exists("gemm")
+            && KernelImage.exists("attention")
+            && matrices != DataType.FLOAT32
+            && !config.mlpBias()
+            && config.hiddenSize() <= AllReduceFusion.MAX_HIDDEN;
+    for (int rank = 0; takes && rank < worldSize; rank++) {
+      takes = takes(RankShape.of(config, Shard.of(config, rank, worldSize)));
+    }
+    return takes;
+  }
+
+  private static boolean takes(RankShape shape) {
+    return (shape.headSize() == 64 || shape.headSize() == 128)
+        && shape.isEvenlyShared()
+        && shape.heads() / shape.keyValueHeads() <= FastAttention.MAX_GROUP
+        && isBlocks(shape.hidden())
+        && isBlocks(shape.attentionSize())
+        && isBlocks(shape.width())
+        && shape.vocabulary() > 0;
+  }
+
+  private static boolean isBlocks(int columns) {
+    return columns > 0 && columns % MatrixMap.BLOCK_COLUMNS == 0;
+  }
+
+  /** The bytes of a row of a step and of the head. */
+  static long bytesOfRow(RankShape shape) {
+    return 5L * shape.hidden() * Short.BYTES
+        + 2L * shape.hidden() / SQUARES * Float.BYTES
+        + (long) shape.queryKeyValueSize() * Float.BYTES
+        + (long) (shape.attentionSize() + shape.width()) * Short.BYTES
+        + (long) shape.vocabulary() * Float.BYTES;
+  }
+
+  @Override
+  public int contextFor(int positions) {
+    int context = MIN_CONTEXT;
+    while (context < positions) {
+      context *= 2;
+    }
+    return Math.min(context, cache.pagesOfSequence() * PagedCache.PAGE_POSITIONS);
+  }
+
+  @Override
+  public void enqueueLayers(int rows, boolean isDecode, int context) {
+    ends.embed(stream, shape, weights.embedding(), state, rows, partial);
+    reduce(rows, 0);
+    RowSquares allSquares = squaresOf(squares);
+    FastAttention attention = attention(rows, context);
+    FastAttention.Rows which = new FastAttention.Rows(state.positions(), state.sequences());
+    for (int i = 0; i < shape.layers(); i++) {
+      GpuWeights.Layer layer = weights.layers().get(i);
+      for (Pass pass : passes(rows)) {
+        pass.products()
+            .queryKeyValue()
+            .float32(
+                stream,
+                programmatic,
+                pass.products().maps(i).queryKeyValue(),
+                pass.forQueryKeyValue(),
+                pass.part(queryKeyValue, shape.queryKeyValueSize()));
+      }
+      if (isDecode) {
+        attention.launch(
+            stream,
+            programmatic,
+            i,
+            queryKeyValue,
+            layer.queryKeyValueBias(),
+            allSquares,
+            angles,
+            which,
+            heads);
+      } else {
+        attention.launchAppended(
+            stream,
+            programmatic,
+            i,
+            queryKeyValue,
+            layer.queryKeyValueBias(),
+            allSquares,
+            angles,
+            which,
+            heads);
+      }
+      for (Pass pass : passes(rows)) {
+        pass.products()
+            .attentionOutput()
+            .rounded(
+                stream,
+                programmatic,
+                pass.products().maps(i).attentionOutput(),
+                pass.forAttentionOutput(),
+                layer.attentionOutputBias(),
+                pass.part(partial, shape.hidden()));
+      }
+      reduce(rows, 2 * i + 1);
+      for (Pass pass : passes(rows)) {
+        pass.products()
+            .gateUp()
+            .gated(
+                stream,
+                programmatic,
+                pass.products().maps(i).gateUp(),
+                pass.forGateUp(),
+                squaresOf(pass.part(squares, parts())),
+                pass.part(wide, shape.width()));
+      }
+      for (Pass pass : passes(rows)) {
+        pass.products()
+            .down()
+            .rounded(
+                stream,
+                programmatic,
+                pass.products().maps(i).down(),
+                pass.forDown(),
+                null,
+                pass.part(partial, shape.hidden()));
+      }
+      reduce(rows, 2 * i + 2);
+    }
+  }
+
+  @Override
+  public void enqueueLogits(int[] rows, DeviceBuffer logits) {
+    copyRows(rows, scaled, headRows, shape.hidden());
+    copyRows(rows, squares, headSquares, parts());
+    for (int first = 0; first < rows.length; first += GemmPlan.MAX_BATCH) {
+      int count = Math.min(GemmPlan.MAX_BATCH, rows.length - first);
+      FastProducts product = products(count);
+      multiplyHead(
+          product,
+          product.head().rows(part(headRows, first, count, shape.hidden())),
+          part(headSquares, first, count, parts()),
+          RowSampling.GREEDY,
+          part(logits, first, count, shape.vocabulary()));
+    }
+  }
+
+  @Override
+  public void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best) {
+    for (Pass pass : passes(rows)) {
+      multiplyHead(
+          pass.products(),
+          pass.forHead(),
+          pass.part(squares, parts()),
+          partOf(sampling, pass),
+          pass.part(headLogits, shape.vocabulary()));
+      ends.best(
+          stream, pass.rows(), headKeys, pass.products().head().keysOfRow(), pass.part(best, 1));
+    }
+  }
+
+  @Override
+  public void close() {
+    resources.close();
+  }
+
+  private static RowSampling partOf(RowSampling sampling, Pass pass) {
+    return new RowSampling(
+        partOf(sampling.temperatures(), pass),
+        sampling.seed(),
+        partOf(sampling.sequences(), pass),
+        partOf(sampling.positions(), pass));
+  }
+
+  private static @Nullable DeviceBuffer partOf(@Nullable DeviceBuffer numbers, Pass pass) {
+    return numbers == null ? null : pass.part(numbers, 1);
+  }
+
+  private void multiplyHead(
+      FastProducts product,
+      TensorMap rows,
+      DeviceBuffer rowSquares,
+      RowSampling sampling,
+      DeviceBuffer logits) {
+    product
+        .head()
+        .head(
+            stream,
+            programmatic,
+            product.headMap(),
+            rows,
+            squaresOf(rowSquares),
+            shape.firstToken(),
+            sampling,
+            logits,
+            headKeys);
+  }
+
+  private void copyRows(int[] rows, DeviceBuffer from, DeviceBuffer to, int size) {
+    for (int i = 0; i < rows.length; i++) {
+      stream.copy(part(from, rows[i], 1, size), part(to, i, 1, size));
+    }
+  }
+
+  private static DeviceBuffer part(DeviceBuffer buffer, int first, int count, int rowSize) {
+    return buffer.slice((long) first * rowSize, (long) count * rowSize);
+  }
+
+  private void reduce(int rows, int index) {
+    group.allReduce(
+        part(partial, 0, rows, shape.hidden()),
+        fusions.computeIfAbsent(rows, this::fusionsOf).get(index),
+        stream);
+  }
+
+  // The first begins the residual stream, then there are two a layer; each has the scale of the
+  // norm that follows.
+  private List<AllReduceFusion> fusionsOf(int rows) {
+    DeviceBuffer stateRows = part(residual, 0, rows, shape.hidden());
+    List<AllReduceFusion> made = new ArrayList<>();
+    made.add(fusion(rows, part(zeros, 0, rows, shape.hidden()), stateRows, normOf(0)));
+    for (int i = 0; i < shape.layers(); i++) {
+      made.add(fusion(rows, stateRows, stateRows, weights.layers().get(i).mlpNorm()));
+      made.add(fusion(rows, stateRows, stateRows, normOf(i + 1)));
+    }
+    return made;
+  }
+
+  private DeviceBuffer normOf(int layer) {
+    return layer == shape.layers()
+        ? weights.finalNorm()
+        : weights.layers().get(layer).attentionNorm();
+  }
+
+  private AllReduceFusion fusion(
+      int rows, DeviceBuffer before, DeviceBuffer after, DeviceBuffer gamma) {
+    return AllReduceFusion.residualRmsNormFold(
+        before,
+        after,
+        gamma,
+        part(scaled, 0, rows, shape.hidden()),
+        part(squares, 0, rows, parts()));
+  }
+
+  private List<Pass> passes(int rows) {
+    return passes.computeIfAbsent(
+        rows,
+        all -> {
+          List<Pass> made = new ArrayList<>();
+          for (int first = 0; first < all; first += GemmPlan.MAX_BATCH) {
+            made.add(pass(first, Math.min(GemmPlan.MAX_BATCH, all - first)));
+          }
+          return made;
+        });
+  }
+
+  private Pass pass(int first, int rows) {
+    FastProducts product = products(rows);
+    DeviceBuffer scaledRows = part(scaled, first, rows, shape.hidden());
+    return new Pass(
+        product,
+        first,
+        product.queryKeyValue().rows(scaledRows),
+        product.attentionOutput().rows(part(heads, first, rows, shape.attentionSize())),
+        product.gateUp().rows(scaledRows),
+        product.down().rows(part(wide, first, rows, shape.width())),
+        product.head().rows(scaledRows));
+  }
+
+  private FastProducts products(int rows) {
+    return products.computeIfAbsent(
+        rows, count -> new FastProducts(gpu, gemmImage, shape, weights, count));
+  }
+
+  private FastAttention attention(int rows, int context) {
+    return attentions.computeIfAbsent(
+        new AttentionSize(rows, context),
+        size ->
+            new FastAttention(
+                gpu, attentionImage, cache, shape.heads(), size.rows(), size.context()));
+  }
+
+  private RowSquares squaresOf(DeviceBuffer sums) {
+    return new RowSquares(sums, parts(), shape.hidden(), epsilon);
+  }
+
+  private int parts() {
+    return shape.hidden() / SQUARES;
+  }
+
+  private DeviceBuffer allocate(DataType type, int rows, int size) {
+    return resources.allocate(group.device(), type, (long) rows * size);
+  }
+}

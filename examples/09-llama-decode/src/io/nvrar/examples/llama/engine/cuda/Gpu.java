@@ -1,0 +1,117 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaInterop;
+import jcuda.driver.CUcontext;
+import jcuda.driver.JCudaDriver;
+
+/** A GPU as launches see it: its context and its properties. Not thread-safe. */
+final class Gpu {
+  // CUdevice_attribute
+  private static final int MULTIPROCESSORS = 16;
+  private static final int CAPABILITY_MAJOR = 75;
+  private static final int CAPABILITY_MINOR = 76;
+  private static final int SHARED_BYTES_OPT_IN = 97;
+
+  // CUDA_ERROR_NOT_READY
+  private static final int NOT_READY = 600;
+
+  private final Device device;
+  private final CUcontext context;
+  private final LaunchConfig launchConfig = new LaunchConfig();
+  private final int multiprocessors;
+  private final int capabilityMajor;
+  private final int capabilityMinor;
+  private final int sharedBytes;
+
+  /** For a device of a group on GPUs. */
+  Gpu(Device device) {
+    this.device = device;
+    context = CudaInterop.context(device);
+    enter();
+    multiprocessors = attribute(MULTIPROCESSORS);
+    capabilityMajor = attribute(CAPABILITY_MAJOR);
+    capabilityMinor = attribute(CAPABILITY_MINOR);
+    sharedBytes = attribute(SHARED_BYTES_OPT_IN);
+  }
+
+  Device device() {
+    return device;
+  }
+
+  int multiprocessors() {
+    return multiprocessors;
+  }
+
+  int capabilityMajor() {
+    return capabilityMajor;
+  }
+
+  int capabilityMinor() {
+    return capabilityMinor;
+  }
+
+  /** The most shared memory that a block may have, static and dynamic together. */
+  int sharedBytesOfBlock() {
+    return sharedBytes;
+  }
+
+  /** The bytes of memory that are free now. */
+  long freeBytes() {
+    long[] free = new long[1];
+    enter();
+    Driver.check("cuMemGetInfo", this, Driver.cuMemGetInfo_v2(free, new long[1]));
+    return free[0];
+  }
+
+  /** Fills a buffer with zeros in the order of a stream. */
+  void zero(DeviceStream stream, DeviceBuffer buffer) {
+    if (buffer.sizeBytes() > 0) {
+      enter();
+      Driver.check(
+          "cuMemsetD8Async",
+          this,
+          Driver.cuMemsetD8Async(buffer.address(), (byte) 0, buffer.sizeBytes(), stream.handle()));
+    }
+  }
+
+  /**
+   * Whether all that was enqueued on a stream has been executed.
+   *
+   * @throws IllegalStateException if some of it has failed
+   */
+  boolean isDone(DeviceStream stream) {
+    enter();
+    int status = Driver.cuStreamQuery(stream.handle());
+    if (status != NOT_READY) {
+      Driver.check("cuStreamQuery", this, status);
+    }
+    return status != NOT_READY;
+  }
+
+  /** Makes this GPU's context that of the calling thread. */
+  void enter() {
+    Driver.check("cuCtxSetCurrent", device, JCudaDriver.cuCtxSetCurrent(context));
+  }
+
+  LaunchConfig launchConfig() {
+    return launchConfig;
+  }
+
+  private int attribute(int attribute) {
+    int[] handle = new int[1];
+    Driver.check("cuDeviceGet", device, Driver.cuDeviceGet(handle, device.ordinal()));
+    int[] value = new int[1];
+    Driver.check(
+        "cuDeviceGetAttribute", device, Driver.cuDeviceGetAttribute(value, attribute, handle[0]));
+    return value[0];
+  }
+
+  /** Such as {@code GPU 0}. */
+  @Override
+  public String toString() {
+    return device.toString();
+  }
+}

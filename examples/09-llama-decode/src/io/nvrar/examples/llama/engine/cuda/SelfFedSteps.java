@@ -1,0 +1,259 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.Continuation;
+import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
+import io.nvrar.examples.llama.weights.ModelException;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeSet;
+
+/**
+ * Steps that choose the tokens of the next one themselves, each a replay of a captured graph. The
+ * host reads the tokens from a ring and stops no step.
+ *
+ * <p>Steps are enqueued in blocks, two ahead: block i + 2 follows if some row still lives after
+ * block i. That depends on the tokens alone, which are the same on all ranks, and not on when a
+ * host looks: so all ranks enqueue as many steps, and none waits for a step that another lacks.
+ */
+final class SelfFedSteps implements Resources.Resource {
+  private static final int BLOCK_STEPS = 8;
+  private static final int BLOCKS_AHEAD = 2;
+
+  /** Those that the GPU may write while the host reads others. */
+  private static final int RING_STEPS = (BLOCKS_AHEAD + 2) * BLOCK_STEPS;
+
+  /** No token. */
+  private static final int NEVER = -3;
+
+  private final Resources resources = new Resources();
+  private final Gpu gpu;
+  private final CollectiveGroup group;
+  private final DeviceStream stream;
+  private final StepPath path;
+  private final StepEnds ends;
+  private final StepState state;
+  private final int stateRows;
+  private final int rows;
+  private final boolean captures;
+  private final TokenRing ring;
+  private final DeviceBuffer remaining;
+  private final DeviceBuffer temperatures;
+  private final DeviceBuffer seed;
+  private final DeviceBuffer endTokens;
+  private final DeviceBuffer step;
+  private final DeviceBuffer best;
+  private final DeviceBuffer gathered;
+  private final RowSampling sampling;
+  private final StepEnds.Choice choice;
+  private final Map<Integer, DeviceGraph> graphs = new HashMap<>();
+
+  /**
+   * Makes room, and captures the steps.
+   *
+   * @param stateRows rows of the state, at least {@code rows}
+   * @param rows sequences, each of which has the row of its number
+   * @param endTokenCount the most end tokens
+   * @param positions more than the position of any row will be
+   * @param captures whether steps are replays of graphs, and not enqueued one by one
+   */
+  SelfFedSteps(
+      Gpu gpu,
+      CollectiveGroup group,
+      DeviceStream stream,
+      StepPath path,
+      StepEnds ends,
+      StepState state,
+      int stateRows,
+      int rows,
+      int endTokenCount,
+      int positions,
+      boolean captures) {
+    this.gpu = gpu;
+    this.group = group;
+    this.stream = stream;
+    this.path = path;
+    this.ends = ends;
+    this.state = state;
+    this.stateRows = stateRows;
+    this.rows = rows;
+    this.captures = captures;
+    Device device = group.device();
+    try {
+      ring = resources.own(new TokenRing(gpu, group, stream, RING_STEPS, rows));
+      remaining = resources.allocate(device, DataType.INT32, rows);
+      temperatures = resources.allocate(device, DataType.FLOAT32, rows);
+      seed = resources.allocate(device, DataType.INT64, 1);
+      endTokens = resources.allocate(device, DataType.INT32, endTokenCount);
+      step = resources.allocate(device, DataType.INT32, 1);
+      best = resources.zeroed(gpu, stream, DataType.INT64, rows);
+      gathered = resources.allocate(device, DataType.INT64, (long) rows * group.worldSize());
+      sampling = new RowSampling(temperatures, seed, state.sequences(), state.positions());
+      choice =
+          new StepEnds.Choice(
+              gathered,
+              state,
+              remaining,
+              endTokens,
+              step,
+              ring.words(),
+              group.worldSize(),
+              rows,
+              ring.steps());
+      if (captures) {
+        capture(positions);
+      }
+    } catch (RuntimeException | Error e) {
+      resources.close();
+      throw e;
+    }
+  }
+
+  /**
+   * Generates until all rows have ended.
+   *
+   * @param lengths how many tokens each sequence has had; raised by those that this gives it
+   * @throws ModelException if the logits are not numbers
+   */
+  void run(Continuation continuation, int[] lengths, TokenListener listener) {
+    Progress progress = new Progress(continuation, lengths);
+    if (!progress.isLive()) {
+      return;
+    }
+    write(continuation, lengths);
+    for (int block = 0; block < BLOCKS_AHEAD; block++) {
+      enqueue(progress.positionsAfter((block + 1) * BLOCK_STEPS));
+    }
+    for (int at = 0; progress.isLive(); at += BLOCK_STEPS) {
+      for (int i = 0; i < BLOCK_STEPS; i++) {
+        for (int row = 0; row < rows; row++) {
+          progress.take(row, ring.await(at + i, row), listener);
+        }
+      }
+      if (progress.isLive()) {
+        enqueue(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS));
+      }
+    }
+    // Steps without a live row may still run.
+    stream.synchronize();
+  }
+
+  @Override
+  public void close() {
+    resources.close();
+  }
+
+  private void capture(int positions) {
+    TreeSet<Integer> contexts = new TreeSet<>();
+    for (long some = 1; some < positions; some *= 2) {
+      contexts.add(path.contextFor((int) some));
+    }
+    contexts.add(path.contextFor(positions));
+    for (int context : contexts) {
+      DeviceGraph graph = group.device().capture(stream, () -> enqueueStep(context));
+      resources.own(graph::close);
+      graphs.put(context, graph);
+    }
+  }
+
+  /** Enqueues a block whose positions are below a number. */
+  private void enqueue(int positions) {
+    int context = path.contextFor(positions);
+    DeviceGraph graph = graphs.get(context);
+    if (captures && graph == null) {
+      throw new IllegalStateException("no step was captured for a context of " + context);
+    }
+    for (int i = 0; i < BLOCK_STEPS; i++) {
+      if (graph == null) {
+        enqueueStep(context);
+      } else {
+        graph.launch(stream);
+      }
+    }
+  }
+
+  private void enqueueStep(int context) {
+    path.enqueueLayers(rows, true, context);
+    path.enqueueBest(rows, sampling, best);
+    group.allGather(best, gathered, stream);
+    ends.choose(stream, choice);
+  }
+
+  private void write(Continuation continuation, int[] lengths) {
+    int[] wanted = new int[rows];
+    for (int row = 0; row < stateRows; row++) {
+      boolean lives = row < rows && continuation.remaining(row) > 0;
+      state.set(
+          row,
+          lives ? continuation.lastToken(row) : 0,
+          lives ? lengths[row] : -1,
+          row < rows ? row : 0);
+      if (row < rows) {
+        wanted[row] = continuation.remaining(row);
+      }
+    }
+    state.write(stream);
+    remaining.copyFrom(wanted, stream);
+    float[] divisors = new float[rows];
+    Arrays.fill(divisors, continuation.temperature());
+    temperatures.copyFrom(divisors, stream);
+    seed.copyFrom(new long[] {continuation.seed()}, stream);
+    int[] end = new int[(int) endTokens.count()];
+    Arrays.fill(end, NEVER);
+    for (int i = 0; i < continuation.endTokens().size(); i++) {
+      end[i] = continuation.endTokens().get(i);
+    }
+    endTokens.copyFrom(end, stream);
+    gpu.zero(stream, step);
+    ring.clear();
+  }
+
+  /** What the host knows of the rows from the tokens that it has read. */
+  private static final class Progress {
+    private final Continuation continuation;
+    private final int[] lengths;
+    private final int[] wanted;
+
+    Progress(Continuation continuation, int[] lengths) {
+      this.continuation = continuation;
+      this.lengths = lengths;
+      wanted = new int[continuation.sequences()];
+      for (int row = 0; row < wanted.length; row++) {
+        wanted[row] = continuation.remaining(row);
+      }
+    }
+
+    boolean isLive() {
+      return Arrays.stream(wanted).anyMatch(count -> count > 0);
+    }
+
+    /** More than any position that a live row may have within so many steps from here. */
+    int positionsAfter(int steps) {
+      int most = 0;
+      for (int row = 0; row < wanted.length; row++) {
+        if (wanted[row] > 0) {
+          most = Math.max(most, lengths[row] + Math.min(steps, wanted[row]));
+        }
+      }
+      return most;
+    }
+
+    void take(int row, int token, TokenListener listener) {
+      if (token == TokenRing.NOT_FINITE) {
+        throw new ModelException("The logits are not finite numbers: are the weights damaged?");
+      }
+      if (token == TokenRing.IDLE) {
+        return;
+      }
+      lengths[row]++;
+      wanted[row] = continuation.endTokens().contains(token) ? 0 : wanted[row] - 1;
+      listener.onToken(row, token);
+    }
+  }
+}

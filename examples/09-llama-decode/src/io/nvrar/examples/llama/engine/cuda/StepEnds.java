@@ -1,0 +1,129 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+import java.util.Locale;
+
+/** The kernels at the two ends of a step ({@code step.cu}). Not thread-safe. */
+final class StepEnds {
+  private static final int THREADS = 256;
+  private static final int WARP = 32;
+
+  private final Kernel embed;
+  private final Kernel best;
+  private final Kernel bestOfLogits;
+  private final Kernel choose;
+  private final boolean programmatic;
+  private final Arguments arguments = new Arguments();
+
+  /**
+   * For a path.
+   *
+   * @param image the kernels {@code step}
+   * @param weights the type of the embedding
+   * @param rows the type of the rows that it makes
+   * @param programmatic whether launches may overlap
+   */
+  StepEnds(KernelImage image, DataType weights, DataType rows, boolean programmatic) {
+    embed = image.kernel("llama_embed_%s_%s".formatted(name(weights), name(rows)));
+    best = image.kernel("llama_best");
+    bestOfLogits = image.kernel("llama_best_of_logits");
+    choose = image.kernel("llama_choose");
+    this.programmatic = programmatic;
+  }
+
+  /** A type as kernels' names have it. */
+  static String name(DataType type) {
+    return type.name().toLowerCase(Locale.ROOT);
+  }
+
+  /** Writes this rank's part of the embeddings of a step's rows. */
+  void embed(
+      DeviceStream stream,
+      RankShape shape,
+      DeviceBuffer table,
+      StepState state,
+      int rows,
+      DeviceBuffer out) {
+    arguments
+        .clear()
+        .parameter()
+        .pointer(table)
+        .pointer(state.tokens())
+        .pointer(state.positions())
+        .pointer(out)
+        .int32(shape.hidden())
+        .int32(shape.firstToken())
+        .int32(shape.vocabulary());
+    embed.launch(stream, shape(rows, THREADS), arguments);
+  }
+
+  /** The greatest of the {@code count} keys of each row. */
+  void best(DeviceStream stream, int rows, DeviceBuffer keys, int count, DeviceBuffer out) {
+    arguments.clear().parameter().pointer(keys).pointer(out).int32(count);
+    best.launch(stream, shape(rows, WARP), arguments);
+  }
+
+  /** The greatest key of each row of logits. */
+  void bestOfLogits(
+      DeviceStream stream,
+      int rows,
+      RankShape shape,
+      DeviceBuffer logits,
+      RowSampling sampling,
+      DeviceBuffer out) {
+    sampling
+        .put(arguments.clear().parameter().pointer(logits).pointer(out))
+        .int32(shape.vocabulary())
+        .int32(shape.firstToken());
+    bestOfLogits.launch(stream, shape(rows, THREADS), arguments);
+  }
+
+  /** Chooses the next tokens; see {@link Choice}. */
+  void choose(DeviceStream stream, Choice choice) {
+    choice.put(arguments.clear().parameter());
+    choose.launch(stream, shape(1, THREADS), arguments);
+  }
+
+  /**
+   * Where the next tokens come from and go to.
+   *
+   * @param keys INT64 [ranks][rows]: the greatest of each rank
+   * @param state becomes that of the next step
+   * @param remaining INT32 [rows]: how many tokens each row still wants
+   * @param endTokens INT32: tokens that end a row
+   * @param step INT32 [1]: how many steps were made
+   * @param ring INT64 [ringSteps][rows], in the host's memory
+   */
+  record Choice(
+      DeviceBuffer keys,
+      StepState state,
+      DeviceBuffer remaining,
+      DeviceBuffer endTokens,
+      DeviceBuffer step,
+      DeviceBuffer ring,
+      int ranks,
+      int rows,
+      int ringSteps) {
+
+    private void put(Arguments arguments) {
+      arguments
+          .pointer(keys)
+          .pointer(state.tokens())
+          .pointer(state.positions())
+          .pointer(remaining)
+          .pointer(endTokens)
+          .pointer(step)
+          .pointer(ring)
+          .int32(ranks)
+          .int32(rows)
+          .int32((int) endTokens.count())
+          .int32(ringSteps);
+    }
+  }
+
+  private LaunchShape shape(int blocks, int threads) {
+    return LaunchShape.of(blocks, threads).programmatic(programmatic);
+  }
+}

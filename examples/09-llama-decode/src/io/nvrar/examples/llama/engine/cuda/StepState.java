@@ -1,0 +1,59 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.DataType;
+import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceStream;
+
+/** What the rows of a step are, in the GPU's memory. */
+final class StepState implements Resources.Resource {
+  private final Resources resources = new Resources();
+  private final int rows;
+  private final DeviceBuffer all;
+  private final DeviceBuffer tokens;
+  private final DeviceBuffer positions;
+  private final DeviceBuffer sequences;
+  private final int[] written;
+
+  /** For steps of up to so many rows. */
+  StepState(Device device, int rows) {
+    this.rows = rows;
+    all = resources.allocate(device, DataType.INT32, 3L * rows);
+    tokens = all.slice(0, rows);
+    positions = all.slice(rows, rows);
+    sequences = all.slice(2L * rows, rows);
+    written = new int[3 * rows];
+  }
+
+  /** Sets a row, for {@link #write}; the position -1 makes it idle. */
+  void set(int row, int token, int position, int sequence) {
+    written[row] = token;
+    written[rows + row] = position;
+    written[2 * rows + row] = sequence;
+  }
+
+  /** Copies all rows to the GPU, in the order of a stream. */
+  void write(DeviceStream stream) {
+    all.copyFrom(written, stream);
+  }
+
+  /** The token that goes in. */
+  DeviceBuffer tokens() {
+    return tokens;
+  }
+
+  /** Its position, -1 for an idle row. */
+  DeviceBuffer positions() {
+    return positions;
+  }
+
+  /** The sequence of the row. */
+  DeviceBuffer sequences() {
+    return sequences;
+  }
+
+  @Override
+  public void close() {
+    resources.close();
+  }
+}

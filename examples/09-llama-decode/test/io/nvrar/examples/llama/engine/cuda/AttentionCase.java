@@ -1,0 +1,65 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.DataType;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A step's attention that is computed.
+ *
+ * @param positions of the rows
+ * @param sequences of the rows; null: row r belongs to sequence r
+ * @param biased whether the projection has a bias
+ * @param peaked whether each head looks at few positions, so that one that is missing shows
+ * @param appended whether several rows may belong to a sequence
+ */
+record AttentionCase(
+    DataType type,
+    int headSize,
+    int heads,
+    int keyValueHeads,
+    int cluster,
+    int[] positions,
+    int @Nullable [] sequences,
+    boolean biased,
+    boolean peaked,
+    boolean appended) {
+
+  int batch() {
+    return positions.length;
+  }
+
+  int group() {
+    return heads / keyValueHeads;
+  }
+
+  int sequence(int row) {
+    return sequences == null ? row : sequences[row];
+  }
+
+  AttentionCase withSequences(int... ofRows) {
+    return new AttentionCase(
+        type, headSize, heads, keyValueHeads, cluster, positions, ofRows, biased, peaked, appended);
+  }
+
+  AttentionCase appended(int... ofRows) {
+    return new AttentionCase(
+        type, headSize, heads, keyValueHeads, cluster, positions, ofRows, biased, peaked, true);
+  }
+
+  @Override
+  public String toString() {
+    return "%s, heads of %d, %d query and %d key/value heads, clusters of %d, positions %s%s%s%s%s"
+        .formatted(
+            type,
+            headSize,
+            heads,
+            keyValueHeads,
+            cluster,
+            Arrays.toString(positions),
+            sequences == null ? "" : ", sequences " + Arrays.toString(sequences),
+            biased ? ", biased" : "",
+            peaked ? ", peaked" : "",
+            appended ? ", appended" : "");
+  }
+}
