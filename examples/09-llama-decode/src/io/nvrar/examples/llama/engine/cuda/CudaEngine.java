@@ -129,7 +129,7 @@ public final class CudaEngine implements LlamaEngine {
   }
 
   /** Whether the fast kernels are used. */
-  boolean isFast() {
+  public boolean isFast() {
     return isFast;
   }
 
@@ -145,6 +145,17 @@ public final class CudaEngine implements LlamaEngine {
 
   @Override
   public void begin(int[] capacities) {
+    begin(capacities, group);
+  }
+
+  /**
+   * {@link #begin(int[])} to measure with: the steps make the calls of another group. In one of this
+   * rank alone they only do their local part, so that what is computed is no model's, and steps take
+   * the time that they take without the other ranks.
+   *
+   * @param calls a group of the same GPU, which is closed after these sequences
+   */
+  public void begin(int[] capacities, CollectiveGroup calls) {
     Sequences before = sequences;
     sequences = null;
     if (before != null) {
@@ -154,7 +165,38 @@ public final class CudaEngine implements LlamaEngine {
         before.close();
       }
     }
-    sequences = new Sequences(capacities);
+    sequences = new Sequences(capacities, calls);
+  }
+
+  /**
+   * Declares that every sequence has so many tokens, to measure with: in place of a prefill the
+   * cache is filled with random numbers, the same for the same seed.
+   */
+  public void pretend(int length, long seed) {
+    begun().pretend(length, seed);
+  }
+
+  /** How long steps have taken. */
+  public interface TimedSteps {
+    /** Milliseconds of a step, for each block of steps. */
+    double[] stepMillis();
+
+    /** The tokens that the last step has chosen, by sequence. */
+    int[] lastTokens();
+  }
+
+  /**
+   * Times greedy steps that feed themselves, on the GPU's clock. Every block begins where the
+   * sequences stand, with a step that is not timed, in which the ranks come together. All blocks are
+   * enqueued at once, so that no step waits for the host.
+   *
+   * @param firstTokens what the first step of a block is given, by sequence
+   * @param steps timed steps of a block
+   * @param blocks how many
+   * @throws ModelException if the logits are not numbers
+   */
+  public TimedSteps time(int[] firstTokens, int steps, int blocks) {
+    return begun().time(firstTokens, steps, blocks);
   }
 
   @Override
@@ -205,15 +247,18 @@ public final class CudaEngine implements LlamaEngine {
   /** The sequences since {@link #begin}, and room for their steps. */
   private final class Sequences {
     private final Resources room = new Resources();
+    private final CollectiveGroup calls;
     private final int[] capacities;
     private final int[] lengths;
     private final int rows;
     private final StepState state;
+    private final PagedCache cache;
     private final StepPath path;
     private final LogitsGather gather;
     private final SelfFedSteps steps;
 
-    Sequences(int[] capacities) {
+    Sequences(int[] capacities, CollectiveGroup calls) {
+      this.calls = calls;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
       long tokens = Arrays.stream(capacities).asLongStream().sum();
@@ -223,15 +268,15 @@ public final class CudaEngine implements LlamaEngine {
       requireRoom(pages, longest);
       try {
         state = room.own(new StepState(group.device(), rows));
-        PagedCache cache = cache(pages, pagesOf(longest));
+        cache = cache(pages, pagesOf(longest));
         DeviceBuffer angles = angles(longest);
         path = room.own(path(cache, angles));
-        gather = room.own(new LogitsGather(gpu, group, stream, config, capacities.length));
+        gather = room.own(new LogitsGather(gpu, calls, stream, config, capacities.length));
         steps =
             room.own(
                 new SelfFedSteps(
                     gpu,
-                    group,
+                    calls,
                     stream,
                     path,
                     ends,
@@ -286,6 +331,29 @@ public final class CudaEngine implements LlamaEngine {
       steps.run(continuation, lengths, listener);
     }
 
+    void pretend(int length, long seed) {
+      for (int i = 0; i < capacities.length; i++) {
+        if (length > capacities[i]) {
+          throw new IllegalStateException(
+              "sequence %d has room for %d tokens, not %d".formatted(i, capacities[i], length));
+        }
+      }
+      cache.fillRandomly(stream, seed);
+      stream.synchronize();
+      Arrays.fill(lengths, length);
+    }
+
+    TimedSteps time(int[] firstTokens, int count, int blocks) {
+      int longest = Arrays.stream(lengths).max().orElse(0);
+      if (firstTokens.length != capacities.length
+          || longest + 1 + count > Arrays.stream(capacities).min().orElse(0)) {
+        throw new IllegalStateException(
+            "there are %d sequences with up to %d tokens, and no room for %d steps of %d"
+                .formatted(capacities.length, longest, 1 + count, firstTokens.length));
+      }
+      return steps.time(firstTokens, lengths, count, blocks);
+    }
+
     void close() {
       room.close();
     }
@@ -314,7 +382,7 @@ public final class CudaEngine implements LlamaEngine {
           elements * cacheType().sizeBytes()
               + rows * bytesOfRow
               + (long) longest * shape.headSize() * Float.BYTES
-              + capacities.length * LogitsGather.bytesOfRow(config, group.worldSize());
+              + capacities.length * LogitsGather.bytesOfRow(config, calls.worldSize());
       GpuWeights.requireRoom(
           gpu,
           "The keys and values of %d sequences of up to %d tokens, and their steps,"
@@ -375,7 +443,7 @@ public final class CudaEngine implements LlamaEngine {
       if (attention != null) {
         return new FastPath(
             gpu,
-            group,
+            calls,
             stream,
             shape,
             config.normEpsilon(),
@@ -390,7 +458,7 @@ public final class CudaEngine implements LlamaEngine {
             capacities.length);
       }
       return new PlainPath(
-          group,
+          calls,
           stream,
           shape,
           config.normEpsilon(),

@@ -4,13 +4,17 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
+import io.nvrar.examples.llama.engine.cuda.CudaEngine.TimedSteps;
 import io.nvrar.examples.llama.weights.ModelException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 
@@ -31,6 +35,8 @@ final class SelfFedSteps implements Resources.Resource {
 
   /** No token. */
   private static final int NEVER = -3;
+
+  private static final double NANOS_OF_MILLI = 1e6;
 
   private final Resources resources = new Resources();
   private final Gpu gpu;
@@ -128,7 +134,7 @@ final class SelfFedSteps implements Resources.Resource {
     }
     write(continuation, lengths);
     for (int block = 0; block < BLOCKS_AHEAD; block++) {
-      enqueue(progress.positionsAfter((block + 1) * BLOCK_STEPS));
+      enqueue(path.contextFor(progress.positionsAfter((block + 1) * BLOCK_STEPS)), BLOCK_STEPS);
     }
     for (int at = 0; progress.isLive(); at += BLOCK_STEPS) {
       for (int i = 0; i < BLOCK_STEPS; i++) {
@@ -137,11 +143,68 @@ final class SelfFedSteps implements Resources.Resource {
         }
       }
       if (progress.isLive()) {
-        enqueue(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS));
+        enqueue(
+            path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), BLOCK_STEPS);
       }
     }
     // Steps without a live row may still run.
     stream.synchronize();
+  }
+
+  /** See {@link CudaEngine#time}; leaves the sequences as they are. */
+  TimedSteps time(int[] firstTokens, int[] lengths, int steps, int blocks) {
+    int[] wanted = new int[rows];
+    Arrays.fill(wanted, 1 + steps);
+    Continuation begin = new Continuation(firstTokens, wanted, List.of(), 0, 0);
+    int context = path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
+    write(begin, lengths);
+    try (Resources events = new Resources()) {
+      List<BlockEvents> all = new ArrayList<>();
+      for (int block = 0; block < blocks; block++) {
+        all.add(BlockEvents.of(group.device(), events));
+      }
+      for (BlockEvents block : all) {
+        writeRows(begin, lengths);
+        enqueue(context, 1);
+        block.begin().record(stream);
+        enqueue(context, steps);
+        block.end().record(stream);
+      }
+      stream.synchronize();
+      requireAllChosen();
+      int[] tokens = new int[rows];
+      state.tokens().copyTo(tokens, stream);
+      double[] millis =
+          all.stream().mapToDouble(block -> block.nanos() / NANOS_OF_MILLI / steps).toArray();
+      return new Times(millis, tokens);
+    }
+  }
+
+  // A row whose logits were not numbers has become idle, and its steps were too short.
+  private void requireAllChosen() {
+    int[] left = new int[rows];
+    remaining.copyTo(left, stream);
+    if (Arrays.stream(left).anyMatch(count -> count != 0)) {
+      throw notFinite();
+    }
+  }
+
+  private record Times(double[] stepMillis, int[] lastTokens) implements TimedSteps {}
+
+  private record BlockEvents(DeviceEvent begin, DeviceEvent end) {
+    static BlockEvents of(Device device, Resources resources) {
+      return new BlockEvents(event(device, resources), event(device, resources));
+    }
+
+    private static DeviceEvent event(Device device, Resources resources) {
+      DeviceEvent event = device.createEvent();
+      resources.own(event::close);
+      return event;
+    }
+
+    double nanos() {
+      return end.elapsedSince(begin).toNanos();
+    }
   }
 
   @Override
@@ -162,14 +225,13 @@ final class SelfFedSteps implements Resources.Resource {
     }
   }
 
-  /** Enqueues a block whose positions are below a number. */
-  private void enqueue(int positions) {
-    int context = path.contextFor(positions);
+  /** Enqueues steps of a context of {@link StepPath#contextFor}. */
+  private void enqueue(int context, int steps) {
     DeviceGraph graph = graphs.get(context);
     if (captures && graph == null) {
       throw new IllegalStateException("no step was captured for a context of " + context);
     }
-    for (int i = 0; i < BLOCK_STEPS; i++) {
+    for (int i = 0; i < steps; i++) {
       if (graph == null) {
         enqueueStep(context);
       } else {
@@ -186,6 +248,23 @@ final class SelfFedSteps implements Resources.Resource {
   }
 
   private void write(Continuation continuation, int[] lengths) {
+    writeRows(continuation, lengths);
+    float[] divisors = new float[rows];
+    Arrays.fill(divisors, continuation.temperature());
+    temperatures.copyFrom(divisors, stream);
+    seed.copyFrom(new long[] {continuation.seed()}, stream);
+    int[] end = new int[(int) endTokens.count()];
+    Arrays.fill(end, NEVER);
+    for (int i = 0; i < continuation.endTokens().size(); i++) {
+      end[i] = continuation.endTokens().get(i);
+    }
+    endTokens.copyFrom(end, stream);
+    gpu.zero(stream, step);
+    ring.clear();
+  }
+
+  /** Where the rows stand; what the next step is given. */
+  private void writeRows(Continuation continuation, int[] lengths) {
     int[] wanted = new int[rows];
     for (int row = 0; row < stateRows; row++) {
       boolean lives = row < rows && continuation.remaining(row) > 0;
@@ -200,18 +279,10 @@ final class SelfFedSteps implements Resources.Resource {
     }
     state.write(stream);
     remaining.copyFrom(wanted, stream);
-    float[] divisors = new float[rows];
-    Arrays.fill(divisors, continuation.temperature());
-    temperatures.copyFrom(divisors, stream);
-    seed.copyFrom(new long[] {continuation.seed()}, stream);
-    int[] end = new int[(int) endTokens.count()];
-    Arrays.fill(end, NEVER);
-    for (int i = 0; i < continuation.endTokens().size(); i++) {
-      end[i] = continuation.endTokens().get(i);
-    }
-    endTokens.copyFrom(end, stream);
-    gpu.zero(stream, step);
-    ring.clear();
+  }
+
+  private static ModelException notFinite() {
+    return new ModelException("The logits are not finite numbers: are the weights damaged?");
   }
 
   /** What the host knows of the rows from the tokens that it has read. */
@@ -246,7 +317,7 @@ final class SelfFedSteps implements Resources.Resource {
 
     void take(int row, int token, TokenListener listener) {
       if (token == TokenRing.NOT_FINITE) {
-        throw new ModelException("The logits are not finite numbers: are the weights damaged?");
+        throw notFinite();
       }
       if (token == TokenRing.IDLE) {
         return;

@@ -1,0 +1,170 @@
+package io.nvrar.examples.llama.bench;
+
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
+import io.nvrar.examples.llama.engine.Continuation;
+import io.nvrar.examples.llama.engine.LlamaEngine;
+import io.nvrar.examples.llama.engine.TokenBatch;
+import io.nvrar.examples.llama.engine.cuda.CudaEngine;
+import io.nvrar.standalone.Groups;
+import java.util.Arrays;
+import java.util.List;
+
+/** The measurements of one rank. All ranks make the same ones in the same order. */
+public final class StepBench {
+  /** How many steps are also made by the host, which is slow. */
+  private static final int FED_STEPS = 4;
+
+  private static final long SEED = 20251125;
+
+  private StepBench() {}
+
+  /** Times the steps of a cell, with the other ranks and without, and checks their tokens. */
+  public static RankTimes measure(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
+    int[] first = firstTokens(engine, cell);
+    long seed = SEED + group.rank();
+    engine.begin(capacities(cell));
+    engine.pretend(cell.length(), seed);
+    CudaEngine.TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
+    engine.pretend(cell.length(), seed);
+    int[] tokens = generate(engine, first, 1 + cell.steps());
+    engine.pretend(cell.length(), seed);
+    int[] fed = feed(engine, first, Math.min(FED_STEPS, 1 + cell.steps()));
+    return new RankTimes(
+        counting(timed, cell),
+        group.worldSize() == 1 ? new double[0] : alone(engine, group, cell, first, seed),
+        tokens,
+        engine.isFast(),
+        problem(timed.lastTokens(), tokens, fed));
+  }
+
+  /**
+   * How long a prompt takes to its first token.
+   *
+   * @param length tokens of the prompt
+   * @return seconds: the median of the repeats
+   */
+  public static double firstTokenSeconds(CudaEngine engine, int length, int warmup, int repeats) {
+    engine.begin(new int[] {length});
+    TokenBatch batch = new TokenBatch(engine.maxRows());
+    float[][] logits = new float[1][engine.config().vocabularySize()];
+    double[] seconds = new double[repeats];
+    for (int i = -warmup; i < repeats; i++) {
+      engine.pretend(0, SEED);
+      long begin = System.nanoTime();
+      for (int done = 0; done < length; ) {
+        batch.clear();
+        while (!batch.isFull() && done < length) {
+          batch.add(0, token(engine, done), ++done == length);
+        }
+        engine.forward(batch, logits);
+      }
+      greatest(logits[0]);
+      if (i >= 0) {
+        seconds[i] = (System.nanoTime() - begin) / 1e9;
+      }
+    }
+    return median(seconds);
+  }
+
+  /** The median; of an even number of values the mean of the two in the middle. */
+  static double median(double[] values) {
+    double[] sorted = values.clone();
+    Arrays.sort(sorted);
+    int middle = sorted.length / 2;
+    return sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+
+  // The all-reduces of a group of one send nothing and wait for nobody, but do add and normalise.
+  private static double[] alone(
+      CudaEngine engine, CollectiveGroup group, BenchCell cell, int[] first, long seed) {
+    // Not NVSHMEM, which has one world in a process.
+    GroupConfig config = group.config().toBuilder().memory(MemoryProvider.IPC).build();
+    byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
+    try (CollectiveGroup one = Groups.join(ticket, 0, group.device().ordinal())) {
+      engine.begin(capacities(cell), one);
+      engine.pretend(cell.length(), seed);
+      double[] millis =
+          counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
+      // Frees what uses the group, before that is closed.
+      engine.begin(new int[] {1});
+      return millis;
+    }
+  }
+
+  private static double[] counting(CudaEngine.TimedSteps timed, BenchCell cell) {
+    return Arrays.copyOfRange(
+        timed.stepMillis(), cell.warmup(), cell.warmup() + cell.repeats());
+  }
+
+  private static int[] capacities(BenchCell cell) {
+    int[] capacities = new int[cell.batch()];
+    Arrays.fill(capacities, cell.context());
+    return capacities;
+  }
+
+  private static int[] firstTokens(LlamaEngine engine, BenchCell cell) {
+    int[] tokens = new int[cell.batch()];
+    Arrays.setAll(tokens, i -> token(engine, i));
+    return tokens;
+  }
+
+  // Of all ranks' parts of the vocabulary.
+  private static int token(LlamaEngine engine, int i) {
+    return (int) ((1 + i * 7919L) % engine.config().vocabularySize());
+  }
+
+  /** The tokens of steps that feed themselves. */
+  private static int[] generate(LlamaEngine engine, int[] first, int steps) {
+    int batch = first.length;
+    int[] wanted = new int[batch];
+    Arrays.fill(wanted, steps);
+    int[] tokens = new int[steps * batch];
+    int[] done = new int[batch];
+    engine.generate(
+        new Continuation(first, wanted, List.of(), 0, 0),
+        (sequence, token) -> tokens[done[sequence]++ * batch + sequence] = token);
+    return tokens;
+  }
+
+  /** The tokens of steps that the host feeds with the greatest logit of the last one. */
+  private static int[] feed(LlamaEngine engine, int[] first, int steps) {
+    int batch = first.length;
+    TokenBatch rows = new TokenBatch(batch);
+    float[][] logits = new float[batch][engine.config().vocabularySize()];
+    int[] tokens = new int[steps * batch];
+    for (int step = 0; step < steps; step++) {
+      rows.clear();
+      for (int i = 0; i < batch; i++) {
+        rows.add(i, step == 0 ? first[i] : tokens[(step - 1) * batch + i], true);
+      }
+      engine.forward(rows, logits);
+      for (int i = 0; i < batch; i++) {
+        tokens[step * batch + i] = greatest(logits[i]);
+      }
+    }
+    return tokens;
+  }
+
+  private static int greatest(float[] logits) {
+    int best = 0;
+    for (int i = 1; i < logits.length; i++) {
+      if (logits[i] > logits[best]) {
+        best = i;
+      }
+    }
+    return best;
+  }
+
+  static String problem(int[] lastTimed, int[] tokens, int[] fed) {
+    if (!Arrays.equals(fed, 0, fed.length, tokens, 0, fed.length)) {
+      return "the tokens of captured steps are not those of steps that the host feeds";
+    }
+    int last = tokens.length - lastTimed.length;
+    if (!Arrays.equals(lastTimed, 0, lastTimed.length, tokens, last, tokens.length)) {
+      return "the tokens of timed steps are not those of a decode";
+    }
+    return "";
+  }
+}
