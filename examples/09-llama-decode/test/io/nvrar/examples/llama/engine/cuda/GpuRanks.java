@@ -17,7 +17,6 @@ import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
@@ -39,6 +38,11 @@ final class GpuRanks {
         worldSize + " ranks on " + gpus() + " GPUs need -Dnvrar.sharedDevices=true");
   }
 
+  /** What a rank does. */
+  interface Body<T> {
+    T run(LlamaEngine engine, boolean isFast);
+  }
+
   /**
    * Runs {@code body} with an engine on each rank; returns what they return, by rank.
    *
@@ -49,7 +53,7 @@ final class GpuRanks {
       LlamaConfig config,
       Supplier<TensorSource> tensors,
       CudaEngine.Settings settings,
-      Function<LlamaEngine, T> body)
+      Body<T> body)
       throws Exception {
     assumeRoomFor(worldSize);
     CyclicBarrier allHaveBegun = new CyclicBarrier(worldSize);
@@ -58,9 +62,9 @@ final class GpuRanks {
         groupConfig(worldSize),
         rank -> rank % gpus(),
         group -> {
-          try (LlamaEngine engine =
-              new Together(load(config, tensors, group, settings), allHaveBegun)) {
-            return body.apply(engine);
+          CudaEngine loaded = load(config, tensors, group, settings);
+          try (LlamaEngine engine = new Together(loaded, allHaveBegun)) {
+            return body.run(engine, loaded.isFast());
           }
         });
   }

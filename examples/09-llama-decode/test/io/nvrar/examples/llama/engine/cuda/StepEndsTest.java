@@ -40,8 +40,7 @@ final class StepEndsTest extends FastKernelContract {
     }
     state.write(stream);
     DeviceBuffer out = output(rows, tokens.length * hidden);
-    ends(weights, rows)
-        .embed(stream, shape, buffer(weights, table), state, tokens.length, out);
+    ends(weights, rows).embed(stream, shape, buffer(weights, table), state, tokens.length, out);
     float[] actual = read(out);
     float[] expected = new float[tokens.length * hidden];
     for (int row = 0; row < 2; row++) {
@@ -123,8 +122,7 @@ final class StepEndsTest extends FastKernelContract {
         if (temperatures[row] > 0) {
           value =
               value / temperatures[row]
-                  + TokenNoise.gumbel(
-                      TokenNoise.bits(SEED, sequences[row], positions[row], token));
+                  + TokenNoise.gumbel(TokenNoise.bits(SEED, sequences[row], positions[row], token));
         }
         if (value > greatest) {
           greatest = value;
@@ -163,8 +161,7 @@ final class StepEndsTest extends FastKernelContract {
     DeviceBuffer gathered = buffer(keys);
     StepEnds ends = ends(DataType.FLOAT32, DataType.FLOAT32);
     StepEnds.Choice choice =
-        new StepEnds.Choice(
-            gathered, state, remaining, end, step, ring, ranks, rows, ringSteps);
+        new StepEnds.Choice(gathered, state, remaining, end, step, ring, ranks, rows, ringSteps);
 
     for (int i = 0; i < 3; i++) {
       ends.choose(stream, choice);
