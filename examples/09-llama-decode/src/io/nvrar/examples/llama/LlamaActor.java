@@ -46,7 +46,7 @@ public final class LlamaActor implements CollectiveActor {
   public String gpuProblem() {
     if (!CudaEngine.hasKernels()) {
       return "this build has no kernels for GPUs, because there was no nvcc where it was built;"
-                 + " bin/nvrar setup --cuda gets one";
+          + " bin/nvrar setup --cuda gets one";
     }
     BackendUnavailableException cause = Devices.unavailabilityCause(Backend.CUDA);
     return cause == null ? "" : String.valueOf(cause.getMessage());
