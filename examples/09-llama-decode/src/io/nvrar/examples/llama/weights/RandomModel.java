@@ -33,7 +33,8 @@ public record RandomModel(String name, String configJson, LlamaConfig config, lo
     }
     json.remove("dtype");
     json.set("torch_dtype", "bfloat16");
-    return parse("random weights of " + fileOrShape, json.text(), seed);
+    String size = layers == null ? "" : ", layers: " + layers;
+    return parse("random weights of " + fileOrShape + size, json.text(), seed);
   }
 
   /** Describes a model whose config.json is at hand. */

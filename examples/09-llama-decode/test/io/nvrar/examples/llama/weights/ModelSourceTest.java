@@ -30,7 +30,7 @@ final class ModelSourceTest {
     ModelSource carried = carried(ModelSource.of(model));
     assertThat(carried.config()).isEqualTo(model.config());
     assertThat(carried.directory()).isNull();
-    assertThat(carried).hasToString("random weights of 8b");
+    assertThat(carried).hasToString("random weights of 8b, layers: 1");
     RankTensor norm = RankTensors.of(model.config(), Shard.of(model.config(), 0, 1)).finalNorm();
     try (TensorSource tensors = carried.open(bytes -> {});
         TensorSource expected = model.tensors(bytes -> {})) {
