@@ -71,7 +71,7 @@ public final class DecodeCommand implements NvrarCommand {
   }
 
   /** Checks all tensors; returns the bytes that all ranks together will read. */
-  private static long checkedBytes(ModelSource model, LlamaConfig config, int ranks) {
+  static long checkedBytes(ModelSource model, LlamaConfig config, int ranks) {
     try (TensorSource tensors = model.open(bytes -> {})) {
       LlamaTensors.check(tensors, config);
       long bytes = 0;

@@ -2,6 +2,8 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
+import io.nvrar.examples.llama.bench.BenchCell;
+import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.ModelSource;
@@ -118,6 +120,32 @@ final class DecodeSession implements AutoCloseable {
   /** The next row of logits that rank 0 has kept, little-endian float32. */
   byte[] nextLogits() {
     return get(actors.handles().get(0).task(LlamaActor::takeLogits).remote());
+  }
+
+  /** The model of the first rank's GPU. */
+  String gpuModel() {
+    return get(actors.handles().get(0).task(LlamaActor::gpuModel).remote());
+  }
+
+  /** How many bytes of its memory the slowest rank's GPU reads in a second. */
+  double readBandwidth() {
+    return getAll(actors.callAll(LlamaActor::readBandwidth)).stream()
+        .mapToDouble(Double::doubleValue)
+        .min()
+        .orElseThrow();
+  }
+
+  /** Measures decode steps; returns what each rank has measured. */
+  List<RankTimes> measure(BenchCell cell) {
+    return getAll(actors.callAll(LlamaActor::measure, cell));
+  }
+
+  /** How many seconds a prompt takes to its first token, on the slowest rank. */
+  double firstTokenSeconds(int length) {
+    return getAll(actors.callAll(LlamaActor::firstTokenSeconds, length)).stream()
+        .mapToDouble(Double::doubleValue)
+        .max()
+        .orElseThrow();
   }
 
   /** The result of {@link DecodeTimes#toArray} of each rank. */

@@ -4,9 +4,13 @@ import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.device.Devices;
+import io.nvrar.examples.llama.bench.BenchCell;
+import io.nvrar.examples.llama.bench.RankTimes;
+import io.nvrar.examples.llama.bench.StepBench;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
+import io.nvrar.examples.llama.engine.cuda.ReadBandwidth;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;
@@ -16,7 +20,9 @@ import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
+import io.nvrar.tools.CudaReport;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -126,6 +132,39 @@ public final class LlamaActor implements CollectiveActor {
     return row;
   }
 
+  /** The model of this actor's GPU. */
+  public String gpuModel() {
+    return CudaReport.model(0);
+  }
+
+  /** How many bytes of its memory this actor's GPU reads in a second. */
+  public double readBandwidth() {
+    return ReadBandwidth.measure(Devices.open(Backend.CUDA, 0));
+  }
+
+  /** Measures decode steps on a GPU. All ranks must be given the same. Returns when it is done. */
+  public RankTimes measure(BenchCell cell) {
+    return onGpu((loaded, member) -> StepBench.measure(loaded, member, cell));
+  }
+
+  /** See {@link StepBench#firstTokenSeconds}. */
+  public double firstTokenSeconds(int length) {
+    return onGpu((loaded, member) -> StepBench.firstTokenSeconds(loaded, length));
+  }
+
+  private <T> T onGpu(BiFunction<CudaEngine, CollectiveGroup, T> measurement) {
+    CollectiveGroup member = group;
+    if (!(engine instanceof CudaEngine loaded) || member == null) {
+      throw new IllegalStateException("the weights are not loaded to a GPU");
+    }
+    try {
+      return measurement.apply(loaded, member);
+    } catch (RuntimeException | Error e) {
+      abort(member, e);
+      throw e;
+    }
+  }
+
   /** See {@link DecodeTimes#toArray}. */
   public double[] times() {
     return times.toArray();
@@ -150,11 +189,15 @@ public final class LlamaActor implements CollectiveActor {
           });
       times.end(loaded.collectiveNanos());
     } catch (RuntimeException | Error e) {
-      // The other ranks would wait for this rank until their timeout.
-      member.abort("rank %d cannot go on: %s".formatted(member.rank(), e));
+      abort(member, e);
       throw e;
     } finally {
       sink.end();
     }
+  }
+
+  // The other ranks would wait for this rank until their timeout.
+  private static void abort(CollectiveGroup member, Throwable cause) {
+    member.abort("rank %d cannot go on: %s".formatted(member.rank(), cause));
   }
 }

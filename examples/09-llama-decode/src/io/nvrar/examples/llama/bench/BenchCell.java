@@ -63,7 +63,9 @@ public final class BenchCell implements Serializable {
     return repeats;
   }
 
-  /** How many tokens each sequence has before a block, which begins with a step that is not timed. */
+  /**
+   * How many tokens each sequence has before a block, which begins with a step that is not timed.
+   */
   public int length() {
     return context - steps - 1;
   }

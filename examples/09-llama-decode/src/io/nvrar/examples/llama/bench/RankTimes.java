@@ -12,8 +12,7 @@ public final class RankTimes implements Serializable {
   private final boolean fast;
   private final String problem;
 
-  RankTimes(
-      double[] stepMillis, double[] aloneMillis, int[] tokens, boolean fast, String problem) {
+  RankTimes(double[] stepMillis, double[] aloneMillis, int[] tokens, boolean fast, String problem) {
     this.stepMillis = stepMillis;
     this.aloneMillis = aloneMillis;
     this.tokens = tokens;

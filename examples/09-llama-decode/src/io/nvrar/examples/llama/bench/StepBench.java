@@ -16,6 +16,9 @@ public final class StepBench {
   /** How many steps are also made by the host, which is slow. */
   private static final int FED_STEPS = 4;
 
+  private static final int PROMPTS = 5;
+  private static final int UNTIMED_PROMPTS = 2;
+
   private static final long SEED = 20251125;
 
   private StepBench() {}
@@ -43,14 +46,14 @@ public final class StepBench {
    * How long a prompt takes to its first token.
    *
    * @param length tokens of the prompt
-   * @return seconds: the median of the repeats
+   * @return seconds: the median of several
    */
-  public static double firstTokenSeconds(CudaEngine engine, int length, int warmup, int repeats) {
+  public static double firstTokenSeconds(CudaEngine engine, int length) {
     engine.begin(new int[] {length});
     TokenBatch batch = new TokenBatch(engine.maxRows());
     float[][] logits = new float[1][engine.config().vocabularySize()];
-    double[] seconds = new double[repeats];
-    for (int i = -warmup; i < repeats; i++) {
+    double[] seconds = new double[PROMPTS];
+    for (int i = -UNTIMED_PROMPTS; i < PROMPTS; i++) {
       engine.pretend(0, SEED);
       long begin = System.nanoTime();
       for (int done = 0; done < length; ) {
@@ -94,8 +97,7 @@ public final class StepBench {
   }
 
   private static double[] counting(CudaEngine.TimedSteps timed, BenchCell cell) {
-    return Arrays.copyOfRange(
-        timed.stepMillis(), cell.warmup(), cell.warmup() + cell.repeats());
+    return Arrays.copyOfRange(timed.stepMillis(), cell.warmup(), cell.warmup() + cell.repeats());
   }
 
   private static int[] capacities(BenchCell cell) {

@@ -149,9 +149,9 @@ public final class CudaEngine implements LlamaEngine {
   }
 
   /**
-   * {@link #begin(int[])} to measure with: the steps make the calls of another group. In one of this
-   * rank alone they only do their local part, so that what is computed is no model's, and steps take
-   * the time that they take without the other ranks.
+   * {@link #begin(int[])} to measure with: the steps make the calls of another group. In one of
+   * this rank alone they only do their local part, so that what is computed is no model's, and
+   * steps take the time that they take without the other ranks.
    *
    * @param calls a group of the same GPU, which is closed after these sequences
    */
@@ -187,8 +187,8 @@ public final class CudaEngine implements LlamaEngine {
 
   /**
    * Times greedy steps that feed themselves, on the GPU's clock. Every block begins where the
-   * sequences stand, with a step that is not timed, in which the ranks come together. All blocks are
-   * enqueued at once, so that no step waits for the host.
+   * sequences stand, with a step that is not timed, in which the ranks come together. All blocks
+   * are enqueued at once, so that no step waits for the host.
    *
    * @param firstTokens what the first step of a block is given, by sequence
    * @param steps timed steps of a block

@@ -27,8 +27,8 @@ record PagedCache(
   private static final int RANDOM_NUMBERS = 1 << 20;
 
   /**
-   * Fills it with numbers between -1 and 1 in the order of a stream, the same for the same seed. They
-   * repeat after a MiB or more.
+   * Fills it with numbers between -1 and 1 in the order of a stream, the same for the same seed.
+   * They repeat after a MiB or more.
    */
   void fillRandomly(DeviceStream stream, long seed) {
     SplittableRandom random = new SplittableRandom(seed);

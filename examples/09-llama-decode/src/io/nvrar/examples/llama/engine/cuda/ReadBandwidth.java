@@ -43,8 +43,7 @@ public final class ReadBandwidth {
       DeviceBuffer found = resources.allocate(device, DataType.INT32, 1);
       Arguments arguments = new Arguments();
       arguments.clear().parameter().pointer(words).int64(bytes / WORD_BYTES).pointer(found);
-      LaunchShape shape =
-          LaunchShape.of(BLOCKS_OF_MULTIPROCESSOR * gpu.multiprocessors(), THREADS);
+      LaunchShape shape = LaunchShape.of(BLOCKS_OF_MULTIPROCESSOR * gpu.multiprocessors(), THREADS);
       double[] seconds = new double[REPEATS];
       for (int i = -WARMUP; i < REPEATS; i++) {
         begin.record(stream);

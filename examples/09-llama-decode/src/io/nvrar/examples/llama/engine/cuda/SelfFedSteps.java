@@ -143,8 +143,7 @@ final class SelfFedSteps implements Resources.Resource {
         }
       }
       if (progress.isLive()) {
-        enqueue(
-            path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), BLOCK_STEPS);
+        enqueue(path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), BLOCK_STEPS);
       }
     }
     // Steps without a live row may still run.

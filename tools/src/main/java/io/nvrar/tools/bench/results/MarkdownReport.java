@@ -1,11 +1,8 @@
 package io.nvrar.tools.bench.results;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import io.nvrar.tools.bench.results.Results.Part;
 import io.nvrar.tools.bench.setup.Implementation;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -34,30 +31,22 @@ public final class MarkdownReport {
       this.begin = begin;
       this.end = end;
     }
+
+    MarkedPage on(Path page) {
+      return new MarkedPage(page, begin, end);
+    }
   }
 
   private MarkdownReport() {}
 
   /** Checks the page before the measurement, which takes minutes. */
   public static void check(Path page, Place place) throws IOException {
-    String text = Files.readString(page, UTF_8);
-    int begin = text.indexOf(place.begin);
-    if (begin < 0 || text.indexOf(place.end, begin) < 0) {
-      throw new IOException(
-          "%s has no place for the results: it needs the lines '%s' and '%s'"
-              .formatted(page, place.begin, place.end));
-    }
+    place.on(page).check();
   }
 
   public static void write(Path page, Place place, String machine, String command, Results results)
       throws IOException {
-    check(page, place);
-    String text = Files.readString(page, UTF_8);
-    int begin = text.indexOf(place.begin) + place.begin.length();
-    String tables = text(machine, command, results);
-    Files.writeString(
-        page,
-        text.substring(0, begin) + "\n" + tables + text.substring(text.indexOf(place.end, begin)));
+    place.on(page).write(text(machine, command, results));
   }
 
   static String text(String machine, String command, Results results) {

@@ -1,0 +1,267 @@
+package io.nvrar.examples.llama;
+
+import io.nvrar.examples.llama.bench.BenchCell;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.ModelShape;
+import io.nvrar.examples.llama.weights.ModelSource;
+import io.nvrar.examples.llama.weights.RandomModel;
+import io.nvrar.standalone.Groups;
+import io.nvrar.tools.bench.results.MarkedPage;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Option;
+
+/** The options of {@link DecodeBenchCommand}. */
+final class DecodeBenchOptions {
+  private static final String PAGE_BEGIN =
+      "<!-- decode results: written by bin/nvrar decode-bench --document -->";
+  private static final String PAGE_END = "<!-- end of decode results -->";
+
+  private static final int MAX_BATCH = 64;
+  private static final int MAX_BLOCKS = 10_000;
+
+  /** Bytes in a second, for what is surely a mistake in the unit. */
+  private static final double MAX_TERABYTES = 100;
+
+  private static final double TERA = 1e12;
+
+  @Option(
+      names = "--shape",
+      paramLabel = "NAME",
+      description = "Random weights of a shape of Llama 3.1: 8b, 70b or 405b (default: 8b).")
+  private @Nullable String shape;
+
+  @Option(
+      names = "--config",
+      paramLabel = "FILE",
+      description = "Instead of --shape, random weights of a config.json.")
+  private @Nullable String config;
+
+  @Option(
+      names = "--model",
+      paramLabel = "DIR",
+      description = "Instead of --shape, the weights of a Hugging Face directory.")
+  private @Nullable Path model;
+
+  @Option(
+      names = "--layers",
+      paramLabel = "N",
+      description = "The layers of random weights (default: those of the configuration).")
+  private @Nullable Integer layers;
+
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      description =
+          "Number of actors, each with a GPU, 1 to 8; divides the attention heads (default: 4, or"
+              + " the GPUs of the node if it has fewer).")
+  private @Nullable Integer ranks;
+
+  @Option(
+      names = "--batch",
+      split = ",",
+      paramLabel = "N",
+      defaultValue = "1,8,32",
+      description = "Sequences, 1 to 64; several in turn (default: ${DEFAULT-VALUE}).")
+  private List<Integer> batches = List.of();
+
+  @Option(
+      names = "--context",
+      split = ",",
+      paramLabel = "N",
+      defaultValue = "1024",
+      description =
+          "Positions that the last step of a block attends to, its own included, a multiple of 64;"
+              + " several in turn (default: ${DEFAULT-VALUE}).")
+  private List<Integer> contexts = List.of();
+
+  @Option(
+      names = "--prompt-tokens",
+      paramLabel = "N",
+      defaultValue = "128",
+      description = "Tokens of the prompt whose first token is timed (default: ${DEFAULT-VALUE}).")
+  private int prompt;
+
+  @Option(
+      names = "--steps",
+      paramLabel = "N",
+      defaultValue = "32",
+      description = "Timed steps of a block, 1 to 63 (default: ${DEFAULT-VALUE}).")
+  private int steps;
+
+  @Option(
+      names = "--repeats",
+      paramLabel = "N",
+      defaultValue = "20",
+      description = "Blocks of a cell (default: ${DEFAULT-VALUE}).")
+  private int repeats;
+
+  @Option(
+      names = "--warmup",
+      paramLabel = "N",
+      defaultValue = "3",
+      description = "Blocks before these that do not count (default: ${DEFAULT-VALUE}).")
+  private int warmup;
+
+  @Option(
+      names = "--bandwidth",
+      paramLabel = "TB/S",
+      description =
+          "Terabytes that a GPU reads in a second, for the floor (default: this is measured).")
+  private @Nullable Double bandwidth;
+
+  @Option(names = "--no-torch", description = "Without PyTorch, where python3 has it.")
+  private boolean withoutTorch;
+
+  @Option(
+      names = "--address",
+      paramLabel = "HOST:PORT",
+      description = "A running Ray cluster that this host is part of.")
+  private @Nullable String address;
+
+  @Option(names = "--csv", paramLabel = "FILE", description = "Also the table as CSV.")
+  private @Nullable Path csv;
+
+  @Option(names = "--json", paramLabel = "FILE", description = "Also all as JSON.")
+  private @Nullable Path json;
+
+  @Option(
+      names = "--document",
+      paramLabel = "FILE",
+      description = "Also all in this Markdown file, between its two marks.")
+  private @Nullable Path document;
+
+  /** Checks what can be checked without the model. */
+  void check() throws IOException {
+    if (Stream.of(shape, config, model).filter(Objects::nonNull).count() > 1) {
+      throw new ModelException("Give one of --shape, --config and --model.");
+    }
+    if (layers != null && model != null) {
+      throw new ModelException("--layers is for random weights only: a model has its own.");
+    }
+    if (shape != null && ModelShape.labelled(shape).isEmpty()) {
+      throw new ModelException(
+          "--shape is %s, and the shapes are %s.".formatted(shape, ModelShape.labels()));
+    }
+    require("--layers", layers == null ? 1 : layers, 1, Integer.MAX_VALUE);
+    require("--ranks", ranks == null ? 1 : ranks, 1, Groups.MAX_NODE_SIZE);
+    require("--steps", steps, 1, BenchCell.MAX_STEPS);
+    require("--repeats", repeats, 1, MAX_BLOCKS);
+    require("--warmup", warmup, 0, MAX_BLOCKS);
+    requireDifferent("--batch", batches);
+    requireDifferent("--context", contexts);
+    batches.forEach(batch -> require("--batch", batch, 1, MAX_BATCH));
+    for (int context : contexts) {
+      require("--context", context, BenchCell.CONTEXT_MULTIPLE, Integer.MAX_VALUE);
+      if (context % BenchCell.CONTEXT_MULTIPLE != 0) {
+        throw new ModelException(
+            "--context is %d, and must be a multiple of %d."
+                .formatted(context, BenchCell.CONTEXT_MULTIPLE));
+      }
+    }
+    if (bandwidth != null && !(bandwidth > 0 && bandwidth <= MAX_TERABYTES)) {
+      throw new ModelException(
+          "--bandwidth is %s, and must be terabytes in a second, more than 0 and at most %.0f."
+              .formatted(bandwidth, MAX_TERABYTES));
+    }
+    for (Path file : Stream.of(csv, json).filter(Objects::nonNull).toList()) {
+      Path directory = file.toAbsolutePath().getParent();
+      if (directory == null || !Files.isDirectory(directory)) {
+        throw new ModelException("There is no directory for " + file + ".");
+      }
+    }
+    if (document != null) {
+      page(document).check();
+    }
+  }
+
+  /** Checks the rest. */
+  void check(LlamaConfig of) {
+    require("--prompt-tokens", prompt, 1, of.maxPositions());
+    contexts.forEach(context -> require("--context", context, 1, of.maxPositions()));
+  }
+
+  ModelSource source() {
+    if (model != null) {
+      return ModelSource.of(model.toAbsolutePath().normalize());
+    }
+    String described = config != null ? config : shape != null ? shape : "8b";
+    return ModelSource.of(RandomModel.of(described, layers, 0));
+  }
+
+  /** What is measured, in order. */
+  List<BenchCell> cells() {
+    List<BenchCell> cells = new ArrayList<>();
+    for (int context : contexts) {
+      for (int batch : batches) {
+        cells.add(new BenchCell(batch, context, steps, warmup, repeats));
+      }
+    }
+    return cells;
+  }
+
+  /** How many actors the user wants; null if nothing was said. */
+  @Nullable Integer ranks() {
+    return ranks;
+  }
+
+  int prompt() {
+    return prompt;
+  }
+
+  /** Bytes in a second; null to be measured. */
+  @Nullable Double bandwidth() {
+    return bandwidth == null ? null : bandwidth * TERA;
+  }
+
+  boolean withTorch() {
+    return !withoutTorch;
+  }
+
+  @Nullable String address() {
+    return address;
+  }
+
+  @Nullable Path csv() {
+    return csv;
+  }
+
+  @Nullable Path json() {
+    return json;
+  }
+
+  @Nullable MarkedPage document() {
+    return document == null ? null : page(document);
+  }
+
+  private static MarkedPage page(Path file) {
+    return new MarkedPage(file, PAGE_BEGIN, PAGE_END);
+  }
+
+  private static void require(String option, int value, int least, int most) {
+    if (value < least || value > most) {
+      throw new ModelException(
+          most == Integer.MAX_VALUE
+              ? "%s is %d, and must be %d or more.".formatted(option, value, least)
+              : "%s is %d, and must be %d to %d.".formatted(option, value, least, most));
+    }
+  }
+
+  private static void requireDifferent(String option, List<Integer> values) {
+    Set<Integer> seen = new HashSet<>();
+    for (int value : values) {
+      if (!seen.add(value)) {
+        throw new ModelException(option + " has " + value + " twice.");
+      }
+    }
+  }
+}

@@ -1,0 +1,200 @@
+package io.nvrar.examples.llama.bench;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.google.gson.FieldNamingPolicy;
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The results of a run, as text and in files.
+ *
+ * @param command what was run
+ * @param model what was decoded
+ * @param gpu the GPUs' model
+ * @param ranks how many, each with a GPU
+ * @param kernels fast or plain
+ * @param weightBytes what all ranks together have loaded
+ * @param loadSeconds in which time
+ * @param bandwidth bytes that a GPU reads in a second
+ * @param isBandwidthMeasured whether this run has measured that, or the user has said it
+ * @param promptTokens tokens of the prompt of the next
+ * @param firstTokenSeconds from a prompt to its first token
+ * @param results all cells
+ */
+public record BenchReport(
+    String command,
+    String model,
+    String gpu,
+    int ranks,
+    String kernels,
+    long weightBytes,
+    double loadSeconds,
+    double bandwidth,
+    boolean isBandwidthMeasured,
+    int promptTokens,
+    double firstTokenSeconds,
+    List<BenchRow> results) {
+
+  private static final Gson GSON =
+      new GsonBuilder()
+          .setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
+          .serializeNulls()
+          .setPrettyPrinting()
+          .disableHtmlEscaping()
+          .create();
+
+  private static final double GIGA = 1e9;
+  private static final double TERA = 1e12;
+  private static final double MILLIS = 1e3;
+
+  private static final List<String> COLUMNS =
+      List.of(
+          "step of",
+          "all-reduce",
+          "batch",
+          "context",
+          "ms/step",
+          "least",
+          "most",
+          "tokens/s",
+          "floor ms",
+          "% of floor",
+          "ms without",
+          "all-reduces %",
+          "tokens");
+
+  /** Sentences, then a table. */
+  public void print(PrintWriter out) {
+    sentences().forEach(out::println);
+    out.println();
+    List<List<String>> lines = new ArrayList<>(List.of(COLUMNS));
+    results.forEach(row -> lines.add(cells(row)));
+    for (List<String> line : lines) {
+      StringBuilder text = new StringBuilder();
+      for (int column = 0; column < COLUMNS.size(); column++) {
+        int at = column;
+        int width = lines.stream().mapToInt(each -> each.get(at).length()).max().orElse(0);
+        text.append("%s%s  ".formatted(" ".repeat(width - line.get(at).length()), line.get(at)));
+      }
+      out.println(text.toString().stripTrailing());
+    }
+  }
+
+  /** As Markdown. */
+  public String markdown() {
+    StringBuilder text = new StringBuilder();
+    text.append("By\n\n```\n").append(command).append("\n```\n\n");
+    text.append(String.join(" ", sentences())).append("\n\n");
+    text.append("| ").append(String.join(" | ", COLUMNS)).append(" |\n|");
+    text.append(String.join("|", Collections.nCopies(COLUMNS.size(), "---:"))).append("|\n");
+    for (BenchRow row : results) {
+      text.append("| ").append(String.join(" | ", cells(row))).append(" |\n");
+    }
+    return text.append('\n').toString();
+  }
+
+  /** All of it as one JSON object. */
+  public void writeJson(Path file) throws IOException {
+    Files.writeString(file, GSON.toJson(this) + "\n", UTF_8);
+  }
+
+  /** The cells as CSV, under the names that they have in JSON. */
+  public void writeCsv(Path file) throws IOException {
+    List<String> lines = new ArrayList<>();
+    for (BenchRow row : results) {
+      JsonObject fields = GSON.toJsonTree(row).getAsJsonObject();
+      if (lines.isEmpty()) {
+        lines.add(String.join(",", fields.keySet()));
+      }
+      lines.add(
+          fields.asMap().values().stream().map(BenchReport::csv).collect(Collectors.joining(",")));
+    }
+    Files.write(file, lines, UTF_8);
+  }
+
+  private static String csv(JsonElement field) {
+    String text = field.isJsonNull() ? "" : field.getAsString();
+    return text.contains(",") ? '"' + text.replace('"', '\'') + '"' : text;
+  }
+
+  private List<String> sentences() {
+    List<String> sentences = new ArrayList<>();
+    sentences.add(
+        format(
+            "%s on %d GPU%s %s, by the %s kernels: %.2f GB loaded in %.1f s, %.2f GB/s.",
+            model,
+            ranks,
+            ranks == 1 ? "" : "s",
+            gpu,
+            kernels,
+            weightBytes / GIGA,
+            loadSeconds,
+            weightBytes / GIGA / loadSeconds));
+    sentences.add(
+        format(
+            "The floor is that of %.2f TB/s, %s.",
+            bandwidth / TERA,
+            isBandwidthMeasured
+                ? "which the slowest GPU reads by a kernel that does nothing else"
+                : "as was said"));
+    sentences.add(
+        format(
+            "The first token of a prompt of %d comes after %.1f ms.",
+            promptTokens, firstTokenSeconds * MILLIS));
+    for (BenchRow ours : results) {
+      results.stream()
+          .filter(row -> ours.isOurs() && row.isBeside(ours))
+          .min(Comparator.comparingDouble(BenchRow::millis))
+          .ifPresent(
+              best ->
+                  sentences.add(
+                      format(
+                          "At batch %d and context %d a step takes %.2f of the fastest of %s, that with %s.",
+                          ours.batch(),
+                          ours.context(),
+                          ours.millis() / best.millis(),
+                          best.implementation(),
+                          best.allReduce())));
+    }
+    return sentences;
+  }
+
+  private static List<String> cells(BenchRow row) {
+    return List.of(
+        row.implementation(),
+        row.allReduce(),
+        format("%d", row.batch()),
+        format("%d", row.context()),
+        format("%.3f", row.millis()),
+        format("%.3f", row.leastMillis()),
+        format("%.3f", row.mostMillis()),
+        format("%.1f", row.tokensPerSecond()),
+        format("%.3f", row.floorMillis()),
+        format("%.1f", row.percentOfFloor()),
+        optional("%.3f", row.aloneMillis()),
+        optional("%.1f", row.allReducePercent()),
+        row.problem().isEmpty() ? "ok" : "WRONG");
+  }
+
+  private static String optional(String format, @Nullable Double value) {
+    return value == null ? "-" : format(format, value);
+  }
+
+  private static String format(String format, Object... values) {
+    return String.format(Locale.ROOT, format, values);
+  }
+}

@@ -1,0 +1,121 @@
+package io.nvrar.examples.llama.bench;
+
+import java.util.Arrays;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The result of a cell.
+ *
+ * @param implementation nvrar, or who else made the step
+ * @param allReduce whose all-reduces it has
+ * @param ranks GPUs
+ * @param batch sequences
+ * @param context positions that the last step of a block attends to, its own included
+ * @param millis of a step: the median of the blocks, of the ranks the slowest
+ * @param leastMillis of the fastest block
+ * @param mostMillis of the slowest block
+ * @param tokensPerSecond of all sequences together
+ * @param floorMillis see {@link StepFloor}
+ * @param percentOfFloor of the floor in the time of a step
+ * @param aloneMillis of a step without its all-reduces; null in a world of one
+ * @param allReducePercent by how much of the step the all-reduces make it longer; null as that is
+ * @param problem what is wrong with what was computed; empty if nothing is
+ */
+public record BenchRow(
+    String implementation,
+    String allReduce,
+    int ranks,
+    int batch,
+    int context,
+    double millis,
+    double leastMillis,
+    double mostMillis,
+    double tokensPerSecond,
+    double floorMillis,
+    double percentOfFloor,
+    @Nullable Double aloneMillis,
+    @Nullable Double allReducePercent,
+    String problem) {
+
+  private static final String NVRAR = "nvrar";
+  private static final double SECOND_MILLIS = 1e3;
+
+  /** Of blocks, on each of which the slowest rank counts. */
+  public static BenchRow of(BenchCell cell, List<RankTimes> ranks, StepFloor floor) {
+    double[] blocks = slowest(ranks.stream().map(RankTimes::stepMillis).toList());
+    double[] alone = slowest(ranks.stream().map(RankTimes::aloneMillis).toList());
+    return of(
+        NVRAR,
+        NVRAR,
+        ranks.size(),
+        cell,
+        blocks,
+        alone.length == 0 ? null : StepBench.median(alone),
+        floor,
+        problem(ranks));
+  }
+
+  /**
+   * Of anybody's blocks.
+   *
+   * @param blocks milliseconds of a step in each, on the slowest rank
+   * @param alone milliseconds of a step without all-reduces, if it was measured
+   */
+  static BenchRow of(
+      String implementation,
+      String allReduce,
+      int ranks,
+      BenchCell cell,
+      double[] blocks,
+      @Nullable Double alone,
+      StepFloor floor,
+      String problem) {
+    double millis = StepBench.median(blocks);
+    return new BenchRow(
+        implementation,
+        allReduce,
+        ranks,
+        cell.batch(),
+        cell.context(),
+        millis,
+        Arrays.stream(blocks).min().orElseThrow(),
+        Arrays.stream(blocks).max().orElseThrow(),
+        cell.batch() * SECOND_MILLIS / millis,
+        floor.millis(),
+        floor.percentOf(millis),
+        alone,
+        alone == null ? null : 100 * (millis - alone) / millis,
+        problem);
+  }
+
+  /** Whether this is somebody else's whole step, right and of the same batch and context. */
+  boolean isBeside(BenchRow ours) {
+    return !isOurs() && batch == ours.batch && context == ours.context && problem.isEmpty();
+  }
+
+  /** Whether this is a row of ours. */
+  public boolean isOurs() {
+    return implementation.equals(NVRAR);
+  }
+
+  private static double[] slowest(List<double[]> ranks) {
+    double[] slowest = ranks.get(0).clone();
+    for (double[] rank : ranks) {
+      Arrays.setAll(slowest, i -> Math.max(slowest[i], rank[i]));
+    }
+    return slowest;
+  }
+
+  private static String problem(List<RankTimes> ranks) {
+    for (RankTimes rank : ranks) {
+      if (!rank.problem().isEmpty()) {
+        return rank.problem();
+      }
+      if (!Arrays.equals(rank.tokens(), ranks.get(0).tokens())) {
+        return "the ranks have different tokens";
+      }
+    }
+    return "";
+  }
+}
