@@ -1,0 +1,117 @@
+package io.nvrar.examples.llama.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class BenchReportTest {
+  private static final BenchCell CELL = new BenchCell(8, 1024, 32, 0, 3);
+  private static final StepFloor FLOOR = new StepFloor(900, 100, 1e6);
+
+  @Test
+  void ofABlockTheSlowestRankCountsAndOfTheBlocksTheMedian() {
+    BenchRow row =
+        BenchRow.of(CELL, List.of(rank(1.0, 1.0, 4.0, 7, ""), rank(2.0, 3.0, 1.0, 7, "")), FLOOR);
+    // The blocks take 2, 3 and 4 ms.
+    assertThat(row.millis()).isEqualTo(3);
+    assertThat(row.leastMillis()).isEqualTo(2);
+    assertThat(row.mostMillis()).isEqualTo(4);
+    assertThat(row.tokensPerSecond()).isCloseTo(8 / 0.003, within(1e-6));
+    assertThat(row.floorMillis()).isCloseTo(1, within(1e-9));
+    assertThat(row.percentOfFloor()).isCloseTo(100 / 3.0, within(1e-9));
+    // Alone they take half as long, in the median 1.5 ms.
+    assertThat(row.aloneMillis()).isCloseTo(1.5, within(1e-9));
+    assertThat(row.allReducePercent()).isCloseTo(50, within(1e-9));
+    assertThat(row.problem()).isEmpty();
+  }
+
+  @Test
+  void differentTokensOfRanksAreAProblemAndSoIsWhatARankSays() {
+    assertThat(
+            BenchRow.of(CELL, List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 8, "")), FLOOR).problem())
+        .isEqualTo("the ranks have different tokens");
+    assertThat(
+            BenchRow.of(CELL, List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 7, "no")), FLOOR)
+                .problem())
+        .isEqualTo("no");
+  }
+
+  @Test
+  void tokensOfTimedAndOfFedStepsMustBeThoseOfADecode() {
+    int[] tokens = {1, 2, 3, 4, 5, 6};
+    assertThat(StepBench.problem(new int[] {5, 6}, tokens, new int[] {1, 2, 3, 4})).isEmpty();
+    assertThat(StepBench.problem(new int[] {5, 7}, tokens, new int[] {1, 2, 3, 4}))
+        .isEqualTo("the tokens of timed steps are not those of a decode");
+    assertThat(StepBench.problem(new int[] {5, 6}, tokens, new int[] {1, 2, 3, 5}))
+        .isEqualTo("the tokens of captured steps are not those of steps that the host feeds");
+  }
+
+  @Test
+  void theFilesSayWhatTheTableSays(@TempDir Path directory) throws Exception {
+    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, "")), FLOOR);
+    BenchRow slow = BenchRow.of("torch", "nccl", 1, CELL, new double[] {5}, null, FLOOR, "");
+    BenchRow best = BenchRow.of("torch", "one-shot", 1, CELL, new double[] {4}, 3.0, FLOOR, "");
+    BenchReport report =
+        new BenchReport(
+            "bin/nvrar decode-bench --shape 8b",
+            "random weights of 8b",
+            "NVIDIA H100",
+            1,
+            "fast",
+            16_000_000_000L,
+            8,
+            3.1e12,
+            true,
+            128,
+            0.0123,
+            List.of(ours, slow, best));
+
+    StringWriter text = new StringWriter();
+    report.print(new PrintWriter(text, true));
+    assertThat(text.toString())
+        .contains(
+            "random weights of 8b on 1 GPU NVIDIA H100, by the fast kernels: 16.00 GB loaded in 8.0 s, 2.00 GB/s.",
+            "3.10 TB/s, which the slowest GPU reads",
+            "The first token of a prompt of 128 comes after 12.3 ms.",
+            "At batch 8 and context 1024 a step takes 0.50 of the fastest of torch, that with one-shot.");
+    assertThat(text.toString().lines())
+        .anyMatch(line -> line.matches(" +nvrar +nvrar +8 +1024 +2\\.000 .* 50\\.0 .* ok"));
+    assertThat(report.markdown())
+        .contains("| nvrar | nvrar | 8 | 1024 | 2.000 |", "bin/nvrar decode-bench --shape 8b");
+
+    Path json = directory.resolve("report.json");
+    report.writeJson(json);
+    JsonObject parsed = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
+    assertThat(parsed.get("weight_bytes").getAsLong()).isEqualTo(16_000_000_000L);
+    JsonObject row = parsed.getAsJsonArray("results").get(0).getAsJsonObject();
+    assertThat(row.get("millis").getAsDouble()).isEqualTo(2);
+    assertThat(row.get("percent_of_floor").getAsDouble()).isCloseTo(50, within(1e-9));
+
+    Path csv = directory.resolve("report.csv");
+    report.writeCsv(csv);
+    List<String> lines = Files.readAllLines(csv);
+    assertThat(lines).hasSize(4);
+    assertThat(lines.get(0)).startsWith("implementation,all_reduce,ranks,batch,context,millis,");
+    assertThat(lines.get(1)).startsWith("nvrar,nvrar,1,8,1024,2.0,");
+    assertThat(lines.get(2)).startsWith("torch,nccl,1,8,1024,5.0,");
+  }
+
+  private static RankTimes rank(
+      double first, double second, double third, int token, String problem) {
+    return new RankTimes(
+        new double[] {first, second, third},
+        new double[] {first / 2, second / 2, third / 2},
+        new int[] {token},
+        true,
+        problem);
+  }
+}

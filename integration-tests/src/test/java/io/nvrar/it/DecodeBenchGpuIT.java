@@ -1,0 +1,95 @@
+package io.nvrar.it;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.nvrar.it.cluster.ForkedJvm;
+import io.nvrar.it.cluster.GpuTest;
+import io.nvrar.it.cluster.RayCluster;
+import io.nvrar.it.drivers.DriverFiles;
+import io.nvrar.support.ChildJvm;
+import io.nvrar.tools.Main;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** {@code bin/nvrar decode-bench} with models that are small. */
+@GpuTest
+class DecodeBenchGpuIT {
+  private static final Duration LIMIT = Duration.ofSeconds(120);
+
+  // Heads of 64 numbers are for the fast kernels, those of 48 for the plain ones.
+  @ParameterizedTest(name = "heads of {0}")
+  @ValueSource(ints = {64, 48})
+  void stepsAreTimedOnEveryGpuAndTheirTokensAreRight(
+      int headSize, RayCluster cluster, @TempDir Path directory) throws Exception {
+    int ranks = Math.min(Integer.highestOneBit(cluster.gpus()), 4);
+    Path config = directory.resolve("config.json");
+    Files.writeString(
+        config,
+        """
+        {
+          "architectures": ["LlamaForCausalLM"],
+          "model_type": "llama",
+          "hidden_size": %d,
+          "head_dim": %d,
+          "intermediate_size": 1024,
+          "num_hidden_layers": 5,
+          "num_attention_heads": 8,
+          "num_key_value_heads": 4,
+          "vocab_size": 4096
+        }
+        """
+            .formatted(8 * headSize, headSize));
+    Path json = directory.resolve("report.json");
+    try (ChildJvm jvm =
+        ForkedJvm.driver(
+            cluster,
+            Main.class.getName(),
+            "decode-bench",
+            "--address",
+            cluster.address(),
+            "--config",
+            config.toString(),
+            "--layers",
+            "2",
+            "--ranks",
+            String.valueOf(ranks),
+            "--batch",
+            "1,8",
+            "--context",
+            "128",
+            "--steps",
+            "8",
+            "--repeats",
+            "3",
+            "--no-torch",
+            "--json",
+            json.toString())) {
+      jvm.awaitLine("Loaded ");
+      String leftByDriver = DriverFiles.of(jvm.pid());
+      jvm.awaitEnd(LIMIT);
+      assertThat(jvm.exitCode()).isZero();
+      DriverFiles.delete(leftByDriver);
+    }
+    JsonObject report = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
+    JsonArray rows = report.getAsJsonArray("results");
+    assertThat(rows).hasSize(2);
+    for (JsonElement element : rows) {
+      JsonObject row = element.getAsJsonObject();
+      assertThat(row.get("problem").getAsString()).isEmpty();
+      assertThat(row.get("ranks").getAsInt()).isEqualTo(ranks);
+      assertThat(row.get("millis").getAsDouble()).isBetween(0.005, 100.0);
+      assertThat(row.get("percent_of_floor").getAsDouble()).isBetween(0.0, 100.0);
+      assertThat(row.get("alone_millis").isJsonNull()).isEqualTo(ranks == 1);
+    }
+    // No GPU reads 0.2 or 20 TB/s.
+    assertThat(report.get("bandwidth").getAsDouble()).isBetween(0.2e12, 20e12);
+  }
+}
