@@ -135,7 +135,8 @@ fill_nvrar() {
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
   mkdir "$root/native/bench"
   cp "$NVRAR_HOME/native/bench/"peers_{bench,fusion,plan}.py "$root/native/bench/"
-  mkdir -p "$root/examples/09-llama-decode/model"
+  mkdir -p "$root/examples/09-llama-decode/"{bench,model}
+  cp "$NVRAR_HOME/examples/09-llama-decode/bench/torch_decode.py" "$root/examples/09-llama-decode/bench/"
   cp -r "$NVRAR_HOME/examples/09-llama-decode/test-models" "$root/examples/09-llama-decode/"
   cp -r "$NVRAR_HOME/examples/09-llama-decode/model/tiny-english" "$root/examples/09-llama-decode/model/"
   touch "$root/pom.xml"

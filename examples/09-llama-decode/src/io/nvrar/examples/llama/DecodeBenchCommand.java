@@ -7,6 +7,7 @@ import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.bench.StepFloor;
+import io.nvrar.examples.llama.bench.TorchDecode;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelSource;
@@ -54,14 +55,15 @@ public final class DecodeBenchCommand implements NvrarCommand {
   @Spec private @Nullable CommandSpec spec;
 
   @Override
-  public Integer call() throws IOException {
+  public Integer call() throws IOException, InterruptedException {
     options.check();
     ModelSource source = options.source();
     LlamaConfig config = source.config();
     options.check(config);
     Integer wanted = options.ranks();
     DecodeCommand.checkedBytes(source, config, wanted == null ? 1 : wanted);
-    BenchReport report = measured(source, config);
+    BenchReport ours = measured(source, config);
+    BenchReport report = options.withTorch() ? besideTorch(ours, config) : ours;
     report.print(out());
     write(report);
     for (BenchRow row : report.results()) {
@@ -126,6 +128,23 @@ public final class DecodeBenchCommand implements NvrarCommand {
         options.prompt(),
         firstToken,
         rows);
+  }
+
+  // On the same GPUs, once the actors have left them.
+  private BenchReport besideTorch(BenchReport ours, LlamaConfig config)
+      throws InterruptedException {
+    Path home = Path.of(System.getProperty("nvrar.home", "."));
+    String problem = TorchDecode.problem(home, config, ours.ranks());
+    if (problem.isEmpty()) {
+      err().println("nvrar: now the same by PyTorch, which compiles for minutes");
+      try {
+        return ours.beside(TorchDecode.measure(home, config, options.cells(), ours.results()));
+      } catch (IOException e) {
+        problem = String.valueOf(e.getMessage());
+      }
+    }
+    err().println("nvrar: left out: PyTorch, " + problem);
+    return ours;
   }
 
   private static FloatFormat matrices(ModelSource source, LlamaConfig config) {

@@ -77,6 +77,25 @@ public record BenchReport(
           "all-reduces %",
           "tokens");
 
+  /** The same with rows of somebody else. */
+  public BenchReport beside(List<BenchRow> others) {
+    List<BenchRow> all = new ArrayList<>(results);
+    all.addAll(others);
+    return new BenchReport(
+        command,
+        model,
+        gpu,
+        ranks,
+        kernels,
+        weightBytes,
+        loadSeconds,
+        bandwidth,
+        isBandwidthMeasured,
+        promptTokens,
+        firstTokenSeconds,
+        all);
+  }
+
   /** Sentences, then a table. */
   public void print(PrintWriter out) {
     sentences().forEach(out::println);

@@ -49,41 +49,48 @@ public record BenchRow(
         NVRAR,
         NVRAR,
         ranks.size(),
-        cell,
+        cell.batch(),
+        cell.context(),
         blocks,
         alone.length == 0 ? null : StepBench.median(alone),
-        floor,
+        floor.millis(),
         problem(ranks));
   }
 
   /**
-   * Of anybody's blocks.
+   * Somebody else's row of the same cell.
    *
    * @param blocks milliseconds of a step in each, on the slowest rank
    * @param alone milliseconds of a step without all-reduces, if it was measured
    */
-  static BenchRow of(
+  BenchRow of(
+      String whose, String whoseAllReduce, double[] blocks, @Nullable Double alone, String wrong) {
+    return of(whose, whoseAllReduce, ranks, batch, context, blocks, alone, floorMillis, wrong);
+  }
+
+  private static BenchRow of(
       String implementation,
       String allReduce,
       int ranks,
-      BenchCell cell,
+      int batch,
+      int context,
       double[] blocks,
       @Nullable Double alone,
-      StepFloor floor,
+      double floorMillis,
       String problem) {
     double millis = StepBench.median(blocks);
     return new BenchRow(
         implementation,
         allReduce,
         ranks,
-        cell.batch(),
-        cell.context(),
+        batch,
+        context,
         millis,
         Arrays.stream(blocks).min().orElseThrow(),
         Arrays.stream(blocks).max().orElseThrow(),
-        cell.batch() * SECOND_MILLIS / millis,
-        floor.millis(),
-        floor.percentOf(millis),
+        batch * SECOND_MILLIS / millis,
+        floorMillis,
+        100 * floorMillis / millis,
         alone,
         alone == null ? null : 100 * (millis - alone) / millis,
         problem);

@@ -60,11 +60,4 @@ public record StepFloor(long weightBytes, long cacheBytes, double bandwidth) {
   public double millis() {
     return (weightBytes + cacheBytes) / bandwidth * MILLIS;
   }
-
-  /**
-   * The share of the floor in the time of a step, in percent; 100 is a step that cannot be faster.
-   */
-  public double percentOf(double stepMillis) {
-    return 100 * millis() / stepMillis;
-  }
 }

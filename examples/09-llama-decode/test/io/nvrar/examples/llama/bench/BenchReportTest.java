@@ -1,10 +1,12 @@
 package io.nvrar.examples.llama.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -57,32 +59,44 @@ final class BenchReportTest {
 
   @Test
   void theFilesSayWhatTheTableSays(@TempDir Path directory) throws Exception {
-    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, "")), FLOOR);
-    BenchRow slow = BenchRow.of("torch", "nccl", 1, CELL, new double[] {5}, null, FLOOR, "");
-    BenchRow best = BenchRow.of("torch", "one-shot", 1, CELL, new double[] {4}, 3.0, FLOOR, "");
+    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, ""), rank(1, 2, 2, 7, "")), FLOOR);
+    List<BenchRow> theirs =
+        TorchDecode.rows(
+            """
+            {"version": "PyTorch 2.9", "cells": [
+              {"all_reduce": "nccl", "batch": 8, "context": 1024, "step_millis": [6, 5, 1], "problem": ""},
+              {"all_reduce": "one-shot", "batch": 8, "context": 1024, "step_millis": [4], "problem": ""},
+              {"all_reduce": "two-shot", "batch": 8, "context": 1024, "step_millis": [3], "problem": "wrong, all"},
+              {"all_reduce": "none", "batch": 8, "context": 1024, "step_millis": [3], "problem": ""},
+              {"all_reduce": "nccl", "batch": 1, "context": 1024, "step_millis": [9], "problem": ""}]}
+            """,
+            List.of(ours));
+    assertThat(theirs).extracting(BenchRow::millis).containsExactly(5.0, 4.0, 3.0);
+    assertThat(theirs).extracting(BenchRow::allReducePercent).containsExactly(40.0, 25.0, 0.0);
     BenchReport report =
         new BenchReport(
-            "bin/nvrar decode-bench --shape 8b",
-            "random weights of 8b",
-            "NVIDIA H100",
-            1,
-            "fast",
-            16_000_000_000L,
-            8,
-            3.1e12,
-            true,
-            128,
-            0.0123,
-            List.of(ours, slow, best));
+                "bin/nvrar decode-bench --shape 8b",
+                "random weights of 8b",
+                "NVIDIA H100",
+                2,
+                "fast",
+                16_000_000_000L,
+                8,
+                3.1e12,
+                true,
+                128,
+                0.0123,
+                List.of(ours))
+            .beside(theirs);
 
     StringWriter text = new StringWriter();
     report.print(new PrintWriter(text, true));
     assertThat(text.toString())
         .contains(
-            "random weights of 8b on 1 GPU NVIDIA H100, by the fast kernels: 16.00 GB loaded in 8.0 s, 2.00 GB/s.",
+            "random weights of 8b on 2 GPUs NVIDIA H100, by the fast kernels: 16.00 GB loaded in 8.0 s, 2.00 GB/s.",
             "3.10 TB/s, which the slowest GPU reads",
             "The first token of a prompt of 128 comes after 12.3 ms.",
-            "At batch 8 and context 1024 a step takes 0.50 of the fastest of torch, that with one-shot.");
+            "At batch 8 and context 1024 a step takes 0.50 of the fastest of PyTorch 2.9, that with one-shot.");
     assertThat(text.toString().lines())
         .anyMatch(line -> line.matches(" +nvrar +nvrar +8 +1024 +2\\.000 .* 50\\.0 .* ok"));
     assertThat(report.markdown())
@@ -99,10 +113,21 @@ final class BenchReportTest {
     Path csv = directory.resolve("report.csv");
     report.writeCsv(csv);
     List<String> lines = Files.readAllLines(csv);
-    assertThat(lines).hasSize(4);
+    assertThat(lines).hasSize(5);
     assertThat(lines.get(0)).startsWith("implementation,all_reduce,ranks,batch,context,millis,");
-    assertThat(lines.get(1)).startsWith("nvrar,nvrar,1,8,1024,2.0,");
-    assertThat(lines.get(2)).startsWith("torch,nccl,1,8,1024,5.0,");
+    assertThat(lines.get(1)).startsWith("nvrar,nvrar,2,8,1024,2.0,");
+    assertThat(lines.get(2)).startsWith("PyTorch 2.9,nccl,2,8,1024,5.0,");
+    assertThat(lines.get(4)).endsWith("\"wrong, all\"");
+  }
+
+  @Test
+  void whatIsNoResultOfTheScriptIsRefused() {
+    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, "")), FLOOR);
+    for (String text : List.of("", "[]", "{", "{\"version\": \"1\"}")) {
+      assertThatThrownBy(() -> TorchDecode.rows(text, List.of(ours)))
+          .isInstanceOf(IOException.class)
+          .hasMessage("torch_decode.py wrote no results that this version knows");
+    }
   }
 
   private static RankTimes rank(

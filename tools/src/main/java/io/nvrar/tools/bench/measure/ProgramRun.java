@@ -1,7 +1,5 @@
 package io.nvrar.tools.bench.measure;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
@@ -13,13 +11,11 @@ import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.IOException;
 import java.io.PrintWriter;
-import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -30,9 +26,10 @@ import org.jspecify.annotations.Nullable;
  * nvrar_bench_mpi, or the PyTorch script.
  */
 public final class ProgramRun {
-  private static final String PYTHON = "python3";
   private static final int LIMIT_SECONDS = 600;
-  private static final int GRACE_SECONDS = 5;
+
+  /** Also of nvrar_bench_mpi. */
+  private static final List<String> NAMES = List.of("nvrar_bench", "peers_bench");
 
   /** The rows that the study has fused kernels for. */
   private static final List<Integer> STUDY_HIDDEN = List.of(4096, 8192);
@@ -100,7 +97,7 @@ public final class ProgramRun {
    */
   public static List<Row> torch(Path home, Settings settings, PrintWriter progress)
       throws IOException, InterruptedException {
-    return torch(PYTHON, home, settings, progress);
+    return torch(PythonTorch.PYTHON, home, settings, progress);
   }
 
   static List<Row> torch(String python, Path home, Settings settings, PrintWriter progress)
@@ -185,7 +182,7 @@ public final class ProgramRun {
     if (!Files.isReadable(peersScript(home))) {
       return peersScript(home) + " is not here";
     }
-    return PythonTorch.PROBLEM;
+    return PythonTorch.problem();
   }
 
   /** Why Open MPI is not measured beside ours, empty if it is. */
@@ -220,34 +217,6 @@ public final class ProgramRun {
     return program;
   }
 
-  /** Whether python3 has PyTorch with CUDA. Checked only once, because it takes seconds. */
-  static final class PythonTorch {
-    private static final int LIMIT_SECONDS = 60;
-    static final String PROBLEM = problem(PYTHON);
-
-    private PythonTorch() {}
-
-    static String problem(String python) {
-      try {
-        ProcessBuilder builder =
-            new ProcessBuilder(
-                    python, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())")
-                .redirectOutput(Redirect.DISCARD)
-                .redirectError(Redirect.DISCARD);
-        NoMulticast.in(builder);
-        Process process = builder.start();
-        boolean ended = process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS);
-        process.destroyForcibly();
-        return ended && process.exitValue() == 0 ? "" : "python3 has no PyTorch with CUDA here";
-      } catch (IOException e) {
-        return "there is no python3 here";
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return "it could not be asked for";
-      }
-    }
-  }
-
   private static List<Row> run(List<String> start, Settings settings)
       throws IOException, InterruptedException {
     return run(start, settings, line -> {});
@@ -255,84 +224,16 @@ public final class ProgramRun {
 
   private static List<Row> run(List<String> start, Settings settings, Consumer<String> leftOut)
       throws IOException, InterruptedException {
-    Path directory = Files.createTempDirectory("nvrar-bench");
-    Path csv = directory.resolve("results.csv");
-    Path errors = directory.resolve("errors");
-    try {
-      List<String> command = new ArrayList<>(start);
-      command.addAll(settings.arguments());
-      command.addAll(List.of("--csv", csv.toString()));
-      // Also deletes the files if a signal ends this JVM, which then runs no finally block. The
-      // last one registered is deleted first.
-      Stream.of(directory, csv, errors).forEach(path -> path.toFile().deleteOnExit());
-      ProcessBuilder builder =
-          new ProcessBuilder(command)
-              .redirectOutput(Redirect.DISCARD)
-              .redirectError(errors.toFile());
-      NoMulticast.in(builder);
-      Process process = builder.start();
-      Thread end = new Thread(process::destroy, "bench-end");
-      Runtime.getRuntime().addShutdownHook(end);
-      try {
-        check(process, command, errors);
-      } finally {
-        end(process);
-        if (Files.exists(errors)) {
-          linesOf(errors).filter(ProgramRun::tellsWhatIsLeftOut).forEach(leftOut);
-        }
-        Runtime.getRuntime().removeShutdownHook(end);
-      }
-      List<String> lines = Files.readAllLines(csv, UTF_8);
-      if (lines.isEmpty() || !lines.get(0).equals(Row.PROGRAM_HEADER)) {
-        throw new IOException(
-            "%s wrote no results that this version knows".formatted(String.join(" ", start)));
-      }
-      return lines.stream()
-          .skip(1)
-          .map(line -> Row.parseOfProgram(line, settings.hosts()))
-          .toList();
-    } finally {
-      Files.deleteIfExists(csv);
-      Files.deleteIfExists(errors);
-      Files.delete(directory);
-    }
-  }
-
-  // SIGTERM first, because mpirun would leave its processes behind if it were killed.
-  private static void end(Process process) throws InterruptedException {
-    process.destroy();
-    if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
-      process.destroyForcibly();
-    }
-  }
-
-  private static void check(Process process, List<String> command, Path errors)
-      throws IOException, InterruptedException {
-    if (!process.waitFor(LIMIT_SECONDS, TimeUnit.SECONDS)) {
+    List<String> command = new ArrayList<>(start);
+    command.addAll(settings.arguments());
+    List<String> lines =
+        new MeasuringProgram(command, NAMES, LIMIT_SECONDS)
+            .accepting(WRONG_RESULTS)
+            .run("--csv", leftOut);
+    if (lines.isEmpty() || !lines.get(0).equals(Row.PROGRAM_HEADER)) {
       throw new IOException(
-          "%s has not ended within %d s".formatted(String.join(" ", command), LIMIT_SECONDS));
+          "%s wrote no results that this version knows".formatted(String.join(" ", start)));
     }
-    int code = process.exitValue();
-    if (code != 0 && code != WRONG_RESULTS) {
-      // What the program went on without is not why it failed.
-      List<String> lines = linesOf(errors).filter(line -> !tellsWhatIsLeftOut(line)).toList();
-      String said =
-          lines.stream()
-              .filter(line -> line.startsWith("nvrar_bench") || line.startsWith("peers_bench"))
-              .findFirst()
-              // The last line of a Python traceback.
-              .or(() -> lines.stream().filter(line -> line.contains("Error: ")).findFirst())
-              .orElse("it ended with code " + code);
-      throw new IOException("%s: %s".formatted(String.join(" ", command), said));
-    }
-  }
-
-  // Whatever the bytes are: the libraries below a program write there, too.
-  private static Stream<String> linesOf(Path errors) throws IOException {
-    return new String(Files.readAllBytes(errors), UTF_8).lines();
-  }
-
-  private static boolean tellsWhatIsLeftOut(String line) {
-    return line.startsWith("peers_bench: ") && line.contains(" is left out: ");
+    return lines.stream().skip(1).map(line -> Row.parseOfProgram(line, settings.hosts())).toList();
   }
 }

@@ -208,7 +208,7 @@ class ProgramRunTest {
             """,
             UTF_8);
     Files.setPosixFilePermissions(python, PosixFilePermissions.fromString("rwx------"));
-    assertThat(ProgramRun.PythonTorch.problem(python.toString())).isEmpty();
-    assertThat(ProgramRun.PythonTorch.problem("false")).contains("has no PyTorch");
+    assertThat(PythonTorch.problem(python.toString())).isEmpty();
+    assertThat(PythonTorch.problem("false")).contains("has no PyTorch");
   }
 }
