@@ -1,7 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DataType;
-import java.util.Arrays;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -19,14 +19,18 @@ record AttentionCase(
     int heads,
     int keyValueHeads,
     int cluster,
-    int[] positions,
-    int @Nullable [] sequences,
+    List<Integer> positions,
+    @Nullable List<Integer> sequences,
     boolean biased,
     boolean peaked,
     boolean appended) {
 
   int batch() {
-    return positions.length;
+    return positions.size();
+  }
+
+  int position(int row) {
+    return positions.get(row);
   }
 
   int group() {
@@ -34,17 +38,35 @@ record AttentionCase(
   }
 
   int sequence(int row) {
-    return sequences == null ? row : sequences[row];
+    return sequences == null ? row : sequences.get(row);
   }
 
-  AttentionCase withSequences(int... ofRows) {
+  AttentionCase withSequences(Integer... ofRows) {
     return new AttentionCase(
-        type, headSize, heads, keyValueHeads, cluster, positions, ofRows, biased, peaked, appended);
+        type,
+        headSize,
+        heads,
+        keyValueHeads,
+        cluster,
+        positions,
+        List.of(ofRows),
+        biased,
+        peaked,
+        appended);
   }
 
-  AttentionCase appended(int... ofRows) {
+  AttentionCase appended(Integer... ofRows) {
     return new AttentionCase(
-        type, headSize, heads, keyValueHeads, cluster, positions, ofRows, biased, peaked, true);
+        type,
+        headSize,
+        heads,
+        keyValueHeads,
+        cluster,
+        positions,
+        List.of(ofRows),
+        biased,
+        peaked,
+        true);
   }
 
   @Override
@@ -56,8 +78,8 @@ record AttentionCase(
             heads,
             keyValueHeads,
             cluster,
-            Arrays.toString(positions),
-            sequences == null ? "" : ", sequences " + Arrays.toString(sequences),
+            positions,
+            sequences == null ? "" : ", sequences " + sequences,
             biased ? ", biased" : "",
             peaked ? ", peaked" : "",
             appended ? ", appended" : "");

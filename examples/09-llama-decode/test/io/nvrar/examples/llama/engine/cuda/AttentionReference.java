@@ -43,7 +43,7 @@ final class AttentionReference {
    */
   AttentionReference(AttentionCase test, int layers) {
     this.test = test;
-    int last = Math.max(0, Arrays.stream(test.positions()).max().orElse(0));
+    int last = Math.max(0, Collections.max(test.positions()));
     // A page more, for steps that follow.
     pagesOfSequence = last / PAGE + 2;
     int sequences = IntStream.range(0, test.batch()).map(test::sequence).max().orElse(0) + 1;
@@ -135,9 +135,9 @@ final class AttentionReference {
   /** Adds the rows' keys and values to a layer, and attends. */
   void compute(int layer) {
     for (int row = 0; row < test.batch(); row++) {
-      if (test.positions()[row] >= 0) {
+      if (test.position(row) >= 0) {
         for (int head = 0; head < test.keyValueHeads(); head++) {
-          int at = place(layer, test.sequence(row), test.positions()[row], head);
+          int at = place(layer, test.sequence(row), test.position(row), head);
           store(projected(row, test.heads() + head, true), keys, at);
           store(projected(row, test.heads() + test.keyValueHeads() + head, false), values, at);
         }
@@ -145,13 +145,13 @@ final class AttentionReference {
     }
     IntStream.range(0, test.batch() * test.heads())
         .parallel()
-        .filter(i -> test.positions()[i / test.heads()] >= 0)
+        .filter(i -> test.position(i / test.heads()) >= 0)
         .forEach(i -> attend(layer, i / test.heads(), i % test.heads()));
   }
 
   private void attend(int layer, int row, int head) {
     int size = test.headSize();
-    int count = test.positions()[row] + 1;
+    int count = test.position(row) + 1;
     int keyValueHead = head / test.group();
     float[] query = new float[size];
     store(projected(row, head, true), query, 0);
@@ -205,7 +205,7 @@ final class AttentionReference {
       }
     }
     if (turned) {
-      int at = test.positions()[row] * size;
+      int at = test.position(row) * size;
       for (int i = 0; i < size / 2; i++) {
         double first = numbers[i];
         double second = numbers[i + size / 2];
@@ -226,7 +226,7 @@ final class AttentionReference {
 
   private void fillEarlier(Random random, int layer) {
     for (int row = 0; row < test.batch(); row++) {
-      for (int position = 0; position < test.positions()[row]; position++) {
+      for (int position = 0; position < test.position(row); position++) {
         for (int head = 0; head < test.keyValueHeads(); head++) {
           int at = place(layer, test.sequence(row), position, head);
           for (int i = 0; i < test.headSize(); i++) {

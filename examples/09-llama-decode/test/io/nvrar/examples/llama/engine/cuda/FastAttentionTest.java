@@ -7,6 +7,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
@@ -31,14 +32,19 @@ final class FastAttentionTest extends FastKernelContract {
   }
 
   private static AttentionCase of(
-      DataType type, int headSize, int heads, int keyValueHeads, int cluster, int... positions) {
+      DataType type,
+      int headSize,
+      int heads,
+      int keyValueHeads,
+      int cluster,
+      Integer... positions) {
     return new AttentionCase(
         type,
         headSize,
         heads,
         keyValueHeads,
         cluster,
-        positions,
+        List.of(positions),
         null,
         heads % 2 == 0,
         cluster % 4 != 1,
@@ -77,12 +83,14 @@ final class FastAttentionTest extends FastKernelContract {
     cases.add(
         of(DataType.FLOAT16, 64, 4, 2, 1, 0, 1, 2, 3, 62, 63, 64, -1)
             .appended(0, 0, 0, 0, 1, 1, 1, 0));
-    cases.add(of(DataType.BFLOAT16, 64, 16, 1, 16, rising(32, 1)).appended(new int[32]));
+    cases.add(
+        of(DataType.BFLOAT16, 64, 16, 1, 16, rising(32, 1))
+            .appended(Collections.nCopies(32, 0).toArray(new Integer[0])));
     return cases.stream();
   }
 
-  private static int[] rising(int count, int step) {
-    int[] positions = new int[count];
+  private static Integer[] rising(int count, int step) {
+    Integer[] positions = new Integer[count];
     for (int i = 0; i < count; i++) {
       positions[i] = i * step;
     }
@@ -119,8 +127,7 @@ final class FastAttentionTest extends FastKernelContract {
           reference.allowed()[i],
           () ->
               "row %d at position %d, head %d, number %d"
-                  .formatted(
-                      at / width, test.positions()[at / width], at % width / size, at % size));
+                  .formatted(at / width, test.position(at / width), at % width / size, at % size));
     }
     comparison.verify();
   }
@@ -216,7 +223,7 @@ final class FastAttentionTest extends FastKernelContract {
       firstKeys = copyOf(step.cache.keys());
       firstValues = copyOf(step.cache.values());
       for (int i = 0; i < STEPS; i++) {
-        int[] now = test.positions().clone();
+        int[] now = ints(test.positions());
         for (int row = 0; row < batch; row++) {
           now[row] += now[row] < 0 ? 0 : i;
         }
@@ -282,6 +289,10 @@ final class FastAttentionTest extends FastKernelContract {
         .hasMessageContaining("a cluster has 1, 2, 4, 8 or 16 blocks, not 3");
   }
 
+  private static int[] ints(List<Integer> values) {
+    return values.stream().mapToInt(Integer::intValue).toArray();
+  }
+
   private Step step(AttentionCase test) {
     return new Step(test, new AttentionReference(test, 1));
   }
@@ -332,7 +343,8 @@ final class FastAttentionTest extends FastKernelContract {
               AttentionReference.EPSILON);
       rows =
           new FastAttention.Rows(
-              buffer(test.positions()), test.sequences() == null ? null : buffer(test.sequences()));
+              buffer(ints(test.positions())),
+              test.sequences() == null ? null : buffer(ints(test.sequences())));
     }
 
     void enqueue(int layer, boolean programmatic) {

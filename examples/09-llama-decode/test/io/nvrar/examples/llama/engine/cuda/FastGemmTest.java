@@ -58,7 +58,7 @@ final class FastGemmTest extends FastKernelContract {
     }
 
     long seed() {
-      return Objects.hash(output.ordinal(), batch, features, columns);
+      return Objects.hash(output.name(), batch, features, columns);
     }
 
     DataType outType() {
@@ -186,18 +186,20 @@ final class FastGemmTest extends FastKernelContract {
                 }
               }
               allowed += Math.abs(expected) * (rounding + 2e-6) + 1e-7;
-              return new double[] {row, feature, expected, allowed};
+              return new Expected(row, feature, expected, allowed);
             })
         .toList()
         .forEach(
             e ->
                 comparison.add(
-                    out[(int) e[0] * shape.features() + (int) e[1]],
-                    e[2],
-                    e[3],
-                    () -> "row %d, feature %d".formatted((int) e[0], (int) e[1])));
+                    out[e.row() * shape.features() + e.feature()],
+                    e.value(),
+                    e.allowed(),
+                    () -> "row %d, feature %d".formatted(e.row(), e.feature())));
     comparison.verify();
   }
+
+  private record Expected(int row, int feature, double value, double allowed) {}
 
   /** A sum of products, and of their magnitudes. */
   private record Sum(double value, double magnitude) {

@@ -164,7 +164,7 @@ abstract class FastKernelContract {
     void add(double actual, double expected, double allowed, Supplier<String> place) {
       all++;
       double difference = Math.abs(actual - expected);
-      if (difference <= allowed || Double.isNaN(actual) && Double.isNaN(expected)) {
+      if (difference <= allowed || (Double.isNaN(actual) && Double.isNaN(expected))) {
         return;
       }
       wrong++;
