@@ -1,4 +1,4 @@
-"""The random weights that RandomTensors.java makes, bit for bit: a tensor as bf16 from a seed, its name and its shape."""
+"""The random weights that RandomTensors.java makes, bit for bit."""
 
 from __future__ import annotations
 

@@ -4,11 +4,13 @@ import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.text.LlamaTokenizer;
 import io.nvrar.examples.llama.text.NpyWriter;
 import io.nvrar.examples.llama.text.StreamingDetokenizer;
-import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaTensors;
+import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
+import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -37,13 +39,12 @@ public final class DecodeCommand implements NvrarCommand {
   @Override
   public Integer call() throws IOException {
     options.check();
-    Path model = options.model();
-    LlamaConfig config = LlamaConfig.read(model);
+    ModelSource model = options.model();
+    LlamaConfig config = model.config();
     Integer wantedRanks = options.ranks();
     checkedBytes(model, config, wantedRanks == null ? 1 : wantedRanks);
     List<String> prompts = options.prompts();
-    boolean needsTokenizer = !prompts.isEmpty();
-    try (LlamaTokenizer tokenizer = needsTokenizer ? LlamaTokenizer.read(model) : null) {
+    try (LlamaTokenizer tokenizer = prompts.isEmpty() ? null : tokenizer(model)) {
       DecodeRequest request = request(tokenizer, prompts);
       request.check(config);
       RayCluster cluster = RayCluster.connect(options.address());
@@ -61,14 +62,22 @@ public final class DecodeCommand implements NvrarCommand {
     return 0;
   }
 
+  private static LlamaTokenizer tokenizer(ModelSource model) {
+    Path directory = model.directory();
+    if (directory == null) {
+      throw new ModelException("Random weights have no tokenizer: give --prompt-ids.");
+    }
+    return LlamaTokenizer.read(directory);
+  }
+
   /** Checks all tensors; returns the bytes that all ranks together will read. */
-  private static long checkedBytes(Path model, LlamaConfig config, int ranks) {
-    try (Checkpoint checkpoint = Checkpoint.open(model)) {
-      LlamaTensors.check(checkpoint, config);
+  private static long checkedBytes(ModelSource model, LlamaConfig config, int ranks) {
+    try (TensorSource tensors = model.open(bytes -> {})) {
+      LlamaTensors.check(tensors, config);
       long bytes = 0;
       for (int rank = 0; rank < ranks; rank++) {
         Shard shard = Shard.of(config, rank, ranks);
-        bytes += RankTensors.of(config, shard).sourceBytes(checkpoint);
+        bytes += RankTensors.of(config, shard).sourceBytes(tensors);
       }
       return bytes;
     }
@@ -91,7 +100,7 @@ public final class DecodeCommand implements NvrarCommand {
 
   /** One request from loading to the summary. */
   private final class Run {
-    private final Path model;
+    private final ModelSource model;
     private final LlamaConfig config;
     private final DecodeRequest request;
     private final List<String> prompts;
@@ -100,7 +109,7 @@ public final class DecodeCommand implements NvrarCommand {
     private long firstTokenNanos;
 
     Run(
-        Path model,
+        ModelSource model,
         LlamaConfig config,
         DecodeRequest request,
         List<String> prompts,

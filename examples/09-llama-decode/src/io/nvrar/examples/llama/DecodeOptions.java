@@ -3,6 +3,8 @@ package io.nvrar.examples.llama;
 import io.nvrar.Backend;
 import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.ModelSource;
+import io.nvrar.examples.llama.weights.RandomModel;
 import io.nvrar.standalone.Groups;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,10 +29,32 @@ final class DecodeOptions {
   private @Nullable Path model;
 
   @Option(
+      names = "--random-weights",
+      paramLabel = "CONFIG",
+      description =
+          "Instead of a model, random weights of a config.json or of a shape of Llama 3.1: 8b, 70b"
+              + " or 405b. Needs --prompt-ids.")
+  private @Nullable String randomWeights;
+
+  @Option(
+      names = "--layers",
+      paramLabel = "N",
+      description = "The layers of --random-weights (default: those of the configuration).")
+  private @Nullable Integer layers;
+
+  @Option(
+      names = "--weights-seed",
+      paramLabel = "N",
+      defaultValue = "0",
+      description = "What --random-weights are made from (default: ${DEFAULT-VALUE}).")
+  private long weightsSeed;
+
+  @Option(
       names = "--ranks",
       paramLabel = "N",
       description =
-          "Number of actors, 1 to 8; divides the attention heads (default: 4, or the GPUs of the node if it has fewer).")
+          "Number of actors, 1 to 8; divides the attention heads (default: 4, or the GPUs of the"
+              + " node if it has fewer).")
   private @Nullable Integer ranks;
 
   @Option(
@@ -135,6 +159,12 @@ final class DecodeOptions {
           "There were to be %d nodes, and %d ranks are on 1 to %d."
               .formatted(nodes, mostNodes, mostNodes));
     }
+    if (model != null && randomWeights != null) {
+      throw new ModelException("Give either --model or --random-weights, not both.");
+    }
+    if (layers != null && randomWeights == null) {
+      throw new ModelException("--layers is for --random-weights only: a model has its own.");
+    }
     if (!prompts.isEmpty() && !promptIds.isEmpty()) {
       throw new ModelException("Give either --prompt or --prompt-ids, not both.");
     }
@@ -159,15 +189,19 @@ final class DecodeOptions {
     }
   }
 
-  Path model() {
-    if (model != null) {
-      return model.toAbsolutePath().normalize();
+  ModelSource model() {
+    if (randomWeights != null) {
+      return ModelSource.of(RandomModel.of(randomWeights, layers, weightsSeed));
     }
+    return ModelSource.of((model == null ? shippedModel() : model).toAbsolutePath().normalize());
+  }
+
+  private static Path shippedModel() {
     String home = System.getProperty("nvrar.home");
     if (home == null) {
       throw new ModelException("Give --model DIR: the shipped model is known to bin/nvrar only.");
     }
-    return Path.of(home).toAbsolutePath().normalize().resolve(SHIPPED_MODEL);
+    return Path.of(home).resolve(SHIPPED_MODEL);
   }
 
   /** How many actors the user wants; null if nothing was said. */

@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
@@ -11,7 +12,6 @@ import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import io.ray.api.WaitResult;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
@@ -78,8 +78,8 @@ final class DecodeSession implements AutoCloseable {
    *
    * @param progress receives the number of bytes that all ranks together have read
    */
-  void load(Path directory, LongConsumer progress) {
-    getAll(actors.callAll(LlamaActor::load, directory.toString(), GROUP));
+  void load(ModelSource model, LongConsumer progress) {
+    getAll(actors.callAll(LlamaActor::load, model, GROUP));
     boolean done;
     do {
       long bytes = 0;

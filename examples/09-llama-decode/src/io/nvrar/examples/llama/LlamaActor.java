@@ -9,13 +9,13 @@ import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
-import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.Shard;
+import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
-import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
@@ -45,7 +45,8 @@ public final class LlamaActor implements CollectiveActor {
   /** Why this actor cannot compute on a GPU; empty if it can. */
   public String gpuProblem() {
     if (!CudaEngine.hasKernels()) {
-      return "this build has no kernels for GPUs, because there was no nvcc where it was built; bin/nvrar setup --cuda gets one";
+      return "this build has no kernels for GPUs, because there was no nvcc where it was built;"
+          + " bin/nvrar setup --cuda gets one";
     }
     BackendUnavailableException cause = Devices.unavailabilityCause(Backend.CUDA);
     return cause == null ? "" : String.valueOf(cause.getMessage());
@@ -57,25 +58,27 @@ public final class LlamaActor implements CollectiveActor {
   }
 
   /** Starts to load this rank's weights. */
-  public boolean load(String directory, String groupName) {
+  public boolean load(ModelSource model, String groupName) {
     CollectiveGroup member = RayCollectives.group(groupName);
     group = member;
     work.start(
         "load",
         () -> {
-          Path path = Path.of(directory);
-          LlamaConfig config = LlamaConfig.read(path);
-          Shard shard = Shard.of(config, member.rank(), member.worldSize());
-          if (member.backend() == Backend.CUDA) {
-            try (Checkpoint checkpoint = Checkpoint.open(path, loadedBytes::addAndGet)) {
-              engine = CudaEngine.load(checkpoint, config, member);
-            }
-          } else {
-            LlamaWeights weights = LlamaWeights.read(path, config, shard, loadedBytes::addAndGet);
-            engine = new CpuEngine(weights, member);
+          LlamaConfig config = model.config();
+          try (TensorSource tensors = model.open(loadedBytes::addAndGet)) {
+            engine = load(tensors, config, member);
           }
         });
     return true;
+  }
+
+  private static LlamaEngine load(
+      TensorSource tensors, LlamaConfig config, CollectiveGroup member) {
+    if (member.backend() == Backend.CUDA) {
+      return CudaEngine.load(tensors, config, member);
+    }
+    Shard shard = Shard.of(config, member.rank(), member.worldSize());
+    return new CpuEngine(LlamaWeights.read(tensors, config, shard), member);
   }
 
   /**

@@ -40,17 +40,17 @@ public final class RandomWeightsCommand implements NvrarCommand {
   private @Nullable Integer layers;
 
   @Option(
-      names = "--seed",
+      names = "--weights-seed",
       paramLabel = "N",
       defaultValue = "0",
       description = "Another seed makes other weights (default: ${DEFAULT-VALUE}).")
-  private long seed;
+  private long weightsSeed;
 
   @Spec private @Nullable CommandSpec spec;
 
   @Override
   public Integer call() {
-    RandomModel model = RandomModel.of(config, layers, seed);
+    RandomModel model = RandomModel.of(config, layers, weightsSeed);
     Path target = directory.toAbsolutePath().normalize();
     CheckpointWriter writer = new CheckpointWriter(Runtime.getRuntime().availableProcessors());
     AtomicLong written = new AtomicLong();

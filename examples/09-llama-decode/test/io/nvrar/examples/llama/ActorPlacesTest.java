@@ -55,8 +55,7 @@ final class ActorPlacesTest {
   }
 
   private static void refused(Integer ranks, int nodes, int gpus, String sentence) {
-    assertThatThrownBy(
-            () -> ActorPlaces.choose(Backend.CUDA, ranks, nodes, 8, gpus, HAS_KERNELS))
+    assertThatThrownBy(() -> ActorPlaces.choose(Backend.CUDA, ranks, nodes, 8, gpus, HAS_KERNELS))
         .isInstanceOf(ModelException.class)
         .hasMessage(sentence);
   }

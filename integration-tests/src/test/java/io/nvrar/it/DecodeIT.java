@@ -44,10 +44,7 @@ class DecodeIT {
     JsonObject reference =
         JsonParser.parseString(Files.readString(MODEL.resolve("reference.json"))).getAsJsonObject();
     JsonArray expected = reference.getAsJsonArray("generated_ids");
-    String prompt =
-        StreamSupport.stream(reference.getAsJsonArray("prompt_ids").spliterator(), false)
-            .map(JsonElement::getAsString)
-            .collect(Collectors.joining(","));
+    String prompt = joined(reference.getAsJsonArray("prompt_ids"));
     Path logits = directory.resolve("logits.npy");
     try (ChildJvm jvm =
         decode(
@@ -102,6 +99,35 @@ class DecodeIT {
   }
 
   @Test
+  void actorsMakeRandomWeightsOfTheSameModelWithoutFiles(RayCluster cluster) throws Exception {
+    Path model = LESSON.resolve("test-models/seeded64");
+    JsonObject reference =
+        JsonParser.parseString(Files.readString(model.resolve("reference.json"))).getAsJsonObject();
+    try (ChildJvm jvm =
+        command(
+            cluster,
+            "--random-weights",
+            model.resolve("config.json").toString(),
+            "--weights-seed",
+            reference.get("weights_seed").getAsString(),
+            "--prompt-ids",
+            joined(reference.getAsJsonArray("prompt_ids")),
+            "--ignore-eos",
+            "--max-tokens",
+            "4")) {
+      jvm.awaitLine("Loaded ");
+      String leftByDriver = DriverFiles.of(jvm.pid());
+      JsonArray first = new JsonArray();
+      for (int i = 0; i < 4; i++) {
+        first.add(reference.getAsJsonArray("generated_ids").get(i));
+      }
+      assertThat(jvm.awaitEnd(LIMIT)).contains(joined(first));
+      assertThat(jvm.exitCode()).isZero();
+      DriverFiles.delete(leftByDriver);
+    }
+  }
+
+  @Test
   void whatIsWrongIsSaidBeforeAnActorStarts(RayCluster cluster) throws Exception {
     Set<Long> before = workers(cluster);
     try (ChildJvm jvm = decode(cluster, "--ranks", "3")) {
@@ -114,16 +140,22 @@ class DecodeIT {
     assertThat(before).containsAll(workers(cluster));
   }
 
+  private static String joined(JsonArray numbers) {
+    return StreamSupport.stream(numbers.spliterator(), false)
+        .map(JsonElement::getAsString)
+        .collect(Collectors.joining(","));
+  }
+
+  /** Decodes with the model that is shipped. */
   private static ChildJvm decode(RayCluster cluster, String... options) throws IOException {
+    List<String> all = new ArrayList<>(List.of("--model", MODEL.toString()));
+    all.addAll(List.of(options));
+    return command(cluster, all.toArray(String[]::new));
+  }
+
+  private static ChildJvm command(RayCluster cluster, String... options) throws IOException {
     List<String> command =
-        new ArrayList<>(
-            List.of(
-                Main.class.getName(),
-                "decode",
-                "--address",
-                cluster.address(),
-                "--model",
-                MODEL.toString()));
+        new ArrayList<>(List.of(Main.class.getName(), "decode", "--address", cluster.address()));
     command.addAll(List.of(options));
     return ForkedJvm.driver(cluster, command.toArray(String[]::new));
   }

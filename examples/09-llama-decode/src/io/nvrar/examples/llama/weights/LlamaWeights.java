@@ -1,8 +1,6 @@
 package io.nvrar.examples.llama.weights;
 
-import java.nio.file.Path;
 import java.util.List;
-import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -64,22 +62,9 @@ public final class LlamaWeights {
   /**
    * Reads a rank's weights, and no other bytes of the tensors.
    *
-   * @param directory the model directory
+   * @param source where they come from
    * @param config what its config.json says
    * @param shard the rank's part
-   * @param progress hears how many bytes were read since it heard last
-   * @throws ModelException if a tensor is missing, malformed or of another shape
-   */
-  public static LlamaWeights read(
-      Path directory, LlamaConfig config, Shard shard, LongConsumer progress) {
-    try (Checkpoint checkpoint = Checkpoint.open(directory, progress)) {
-      return read(checkpoint, config, shard);
-    }
-  }
-
-  /**
-   * Reads a rank's weights from a source.
-   *
    * @throws ModelException if a tensor is missing, malformed or of another shape
    */
   public static LlamaWeights read(TensorSource source, LlamaConfig config, Shard shard) {

@@ -9,11 +9,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * A model of any shape with random weights in bf16, which needs no files.
  *
+ * @param name what messages call it
  * @param configJson its config.json
  * @param config what that says
  * @param seed what the weights are made from
  */
-public record RandomModel(String configJson, LlamaConfig config, long seed) {
+public record RandomModel(String name, String configJson, LlamaConfig config, long seed) {
 
   /**
    * Describes a model.
@@ -32,7 +33,14 @@ public record RandomModel(String configJson, LlamaConfig config, long seed) {
     }
     json.remove("dtype");
     json.set("torch_dtype", "bfloat16");
-    return new RandomModel(json.text(), LlamaConfig.of(json, json), seed);
+    String size = layers == null ? "" : ", layers: " + layers;
+    return parse("random weights of " + fileOrShape + size, json.text(), seed);
+  }
+
+  /** Describes a model whose config.json is at hand. */
+  static RandomModel parse(String name, String configJson, long seed) {
+    JsonFile json = JsonFile.parse(name, configJson);
+    return new RandomModel(name, configJson, LlamaConfig.of(json, json), seed);
   }
 
   private static JsonFile config(String fileOrShape) {

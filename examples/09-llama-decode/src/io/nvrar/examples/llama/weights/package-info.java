@@ -1,4 +1,6 @@
-/** A Hugging Face model directory: its configuration, its tensors, and a rank's part of them. */
+/**
+ * A Hugging Face model: its configuration, its tensors from files or a seed, a rank's part of them.
+ */
 @NullMarked
 package io.nvrar.examples.llama.weights;
 

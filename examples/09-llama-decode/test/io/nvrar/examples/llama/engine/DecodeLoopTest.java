@@ -7,6 +7,7 @@ import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.generate.Sampling;
+import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -112,7 +113,9 @@ final class DecodeLoopTest {
   }
 
   private static LlamaWeights weights(LlamaConfig config, int rank, int worldSize) {
-    return LlamaWeights.read(MODEL, config, Shard.of(config, rank, worldSize), bytes -> {});
+    try (Checkpoint checkpoint = Checkpoint.open(MODEL)) {
+      return LlamaWeights.read(checkpoint, config, Shard.of(config, rank, worldSize));
+    }
   }
 
   private static List<List<List<Integer>>> decode(int worldSize, DecodeRequest request)

@@ -16,11 +16,12 @@ final class LlamaWeightsTest {
     Path model = Path.of("09-llama-decode", "test-models", name);
     LlamaConfig config = LlamaConfig.read(model);
     int worldSize = config.heads();
-    try (Checkpoint checkpoint = Checkpoint.open(model)) {
+    AtomicLong bytes = new AtomicLong();
+    try (Checkpoint checkpoint = Checkpoint.open(model, bytes::addAndGet)) {
       for (int rank = 0; rank < worldSize; rank++) {
         Shard shard = Shard.of(config, rank, worldSize);
-        AtomicLong bytes = new AtomicLong();
-        LlamaWeights.read(model, config, shard, bytes::addAndGet);
+        bytes.set(0);
+        LlamaWeights.read(checkpoint, config, shard);
         assertThat(bytes).hasValue(RankTensors.of(config, shard).sourceBytes(checkpoint));
       }
     }

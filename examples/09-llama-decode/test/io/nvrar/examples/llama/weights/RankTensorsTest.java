@@ -50,9 +50,9 @@ final class RankTensorsTest {
   }
 
   private static void assertSameNumbers(Path model, LlamaConfig config, Shard shard) {
-    LlamaWeights weights = LlamaWeights.read(model, config, shard, bytes -> {});
     RankTensors tensors = RankTensors.of(config, shard);
     try (Checkpoint checkpoint = Checkpoint.open(model)) {
+      LlamaWeights weights = LlamaWeights.read(checkpoint, config, shard);
       for (int i = 0; i < config.layers(); i++) {
         LlamaWeights.Layer layer = weights.layers().get(i);
         RankTensors.Layer raw = tensors.layers().get(i);
