@@ -252,7 +252,7 @@ gpu_tests() {
     NVRAR_TEST_BACKEND=cuda NVRAR_TEST_GPUS="$((gpus < 8 ? gpus : 8))" CUDA_DEVICE_MAX_CONNECTIONS=32 timeout 600 \
       "$NVRAR_HOME/native/build/release/test/$program" "--gtest_output=xml:$1/$program.xml" || code=$?
   done
-  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
+  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin,tools,examples "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
   return "$code"
 }
 

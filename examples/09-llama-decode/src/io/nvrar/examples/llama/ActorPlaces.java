@@ -30,12 +30,22 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
   static ActorPlaces choose(
       Backend backend, @Nullable Integer ranks, int nodes, LlamaConfig config) {
     int gpus = backend == Backend.CPU ? 0 : mostGpus();
-    return choose(backend, ranks, nodes, config.heads(), gpus);
+    return choose(backend, ranks, nodes, config.heads(), gpus, CudaEngine.hasKernels());
   }
 
-  /** With as many GPUs on the node that has the most. */
+  /**
+   * Chooses for given GPUs.
+   *
+   * @param gpus of the node that has the most
+   * @param hasKernels whether this build can use them
+   */
   static ActorPlaces choose(
-      Backend backend, @Nullable Integer ranks, int nodes, int heads, int gpus) {
+      Backend backend,
+      @Nullable Integer ranks,
+      int nodes,
+      int heads,
+      int gpus,
+      boolean hasKernels) {
     boolean mayFallBack = backend == Backend.AUTO;
     int wanted = ranks == null ? divisorUpTo(Math.min(RANKS_DEFAULT, gpus), heads) : ranks;
     if (backend == Backend.CUDA) {
@@ -46,7 +56,7 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
             && nodes == 1
             && wanted > 0
             && wanted <= gpus
-            && (!mayFallBack || CudaEngine.hasKernels());
+            && (!mayFallBack || hasKernels);
     int all = onGpus ? wanted : ranks == null ? RANKS_DEFAULT : ranks;
     return new ActorPlaces(all, nodes, onGpus, mayFallBack);
   }

@@ -168,7 +168,8 @@ final class PlainKernelsTest extends FastKernelContract {
     }
     float[] angles = new float[positions * size];
     for (int i = 0; i < positions * half; i++) {
-      double angle = (i / half) * Math.pow(10000, -(double) (i % half) / half);
+      int position = i / half;
+      double angle = position * Math.pow(10000, -(double) (i % half) / half);
       angles[2 * i] = (float) Math.cos(angle);
       angles[2 * i + 1] = (float) Math.sin(angle);
     }
