@@ -7,6 +7,7 @@ import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
+import io.nvrar.examples.llama.engine.cuda.TimedSteps;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
 import java.util.List;
@@ -29,7 +30,7 @@ public final class StepBench {
     long seed = SEED + group.rank();
     engine.begin(capacities(cell));
     engine.pretend(cell.length(), seed);
-    CudaEngine.TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
+    TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
     engine.pretend(cell.length(), seed);
     int[] tokens = generate(engine, first, 1 + cell.steps());
     engine.pretend(cell.length(), seed);
@@ -96,8 +97,8 @@ public final class StepBench {
     }
   }
 
-  private static double[] counting(CudaEngine.TimedSteps timed, BenchCell cell) {
-    return Arrays.copyOfRange(timed.stepMillis(), cell.warmup(), cell.warmup() + cell.repeats());
+  private static double[] counting(TimedSteps timed, BenchCell cell) {
+    return Arrays.copyOfRange(timed.millis(), cell.warmup(), cell.warmup() + cell.repeats());
   }
 
   private static int[] capacities(BenchCell cell) {

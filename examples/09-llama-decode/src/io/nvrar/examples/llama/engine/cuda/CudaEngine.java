@@ -176,15 +176,6 @@ public final class CudaEngine implements LlamaEngine {
     begun().pretend(length, seed);
   }
 
-  /** How long steps have taken. */
-  public interface TimedSteps {
-    /** Milliseconds of a step, for each block of steps. */
-    double[] stepMillis();
-
-    /** The tokens that the last step has chosen, by sequence. */
-    int[] lastTokens();
-  }
-
   /**
    * Times greedy steps that feed themselves, on the GPU's clock. Every block begins where the
    * sequences stand, with a step that is not timed, in which the ranks come together. All blocks

@@ -9,7 +9,6 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
-import io.nvrar.examples.llama.engine.cuda.CudaEngine.TimedSteps;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -175,7 +174,7 @@ final class SelfFedSteps implements Resources.Resource {
       state.tokens().copyTo(tokens, stream);
       double[] millis =
           all.stream().mapToDouble(block -> block.nanos() / NANOS_OF_MILLI / steps).toArray();
-      return new Times(millis, tokens);
+      return new TimedSteps(millis, tokens);
     }
   }
 
@@ -187,8 +186,6 @@ final class SelfFedSteps implements Resources.Resource {
       throw notFinite();
     }
   }
-
-  private record Times(double[] stepMillis, int[] lastTokens) implements TimedSteps {}
 
   private record BlockEvents(DeviceEvent begin, DeviceEvent end) {
     static BlockEvents of(Device device, Resources resources) {
