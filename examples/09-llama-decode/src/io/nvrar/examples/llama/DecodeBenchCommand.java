@@ -7,6 +7,7 @@ import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.bench.StepFloor;
+import io.nvrar.examples.llama.bench.StepProfile;
 import io.nvrar.examples.llama.bench.TorchDecode;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
@@ -75,7 +76,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
     return 0;
   }
 
-  private BenchReport measured(ModelSource source, LlamaConfig config) {
+  private BenchReport measured(ModelSource source, LlamaConfig config) throws IOException {
     RayCluster cluster = RayCluster.connect(options.address());
     try (cluster) {
       ActorPlaces places = ActorPlaces.choose(Backend.CUDA, options.ranks(), 1, config);
@@ -86,8 +87,19 @@ public final class DecodeBenchCommand implements NvrarCommand {
     }
   }
 
+  private void profile(DecodeSession session, BenchRow first) throws IOException {
+    Path file = options.profile();
+    if (file != null) {
+      BenchCell cell = options.cells().get(0);
+      StepProfile profile = new StepProfile(cell, first.millis(), session.trace(cell));
+      profile.write(file);
+      err().println(profile.sentence());
+    }
+  }
+
   private BenchReport measured(
-      DecodeSession session, ModelSource source, LlamaConfig config, int ranks, long bytes) {
+      DecodeSession session, ModelSource source, LlamaConfig config, int ranks, long bytes)
+      throws IOException {
     String gpu = session.gpuModel();
     Double given = options.bandwidth();
     double bandwidth = given == null ? session.readBandwidth() : given;
@@ -115,6 +127,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
               row.millis());
       rows.add(row);
     }
+    profile(session, rows.get(0));
     return new BenchReport(
         command(),
         source.toString(),

@@ -140,6 +140,14 @@ final class DecodeBenchOptions {
       description = "Also all in this Markdown file, between its two marks.")
   private @Nullable Path document;
 
+  @Option(
+      names = "--profile",
+      paramLabel = "FILE",
+      description =
+          "Also, for the first batch and context, when the kernels of a step end on each rank, as a"
+              + " trace for Chrome or Perfetto.")
+  private @Nullable Path profile;
+
   /** Checks what can be checked without the model. */
   void check() throws IOException {
     if (Stream.of(shape, config, model).filter(Objects::nonNull).count() > 1) {
@@ -173,7 +181,7 @@ final class DecodeBenchOptions {
           "--bandwidth is %s, and must be terabytes in a second, more than 0 and at most %.0f."
               .formatted(bandwidth, MAX_TERABYTES));
     }
-    for (Path file : Stream.of(csv, json).filter(Objects::nonNull).toList()) {
+    for (Path file : Stream.of(csv, json, profile).filter(Objects::nonNull).toList()) {
       Path directory = file.toAbsolutePath().getParent();
       if (directory == null || !Files.isDirectory(directory)) {
         throw new ModelException("There is no directory for " + file + ".");
@@ -237,6 +245,10 @@ final class DecodeBenchOptions {
 
   @Nullable Path json() {
     return json;
+  }
+
+  @Nullable Path profile() {
+    return profile;
   }
 
   @Nullable MarkedPage document() {

@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.RankTimes;
+import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.ModelSource;
@@ -138,6 +139,11 @@ final class DecodeSession implements AutoCloseable {
   /** Measures decode steps; returns what each rank has measured. */
   List<RankTimes> measure(BenchCell cell) {
     return getAll(actors.callAll(LlamaActor::measure, cell));
+  }
+
+  /** When the kernels of a step end, on each rank. */
+  List<StepTrace> trace(BenchCell cell) {
+    return getAll(actors.callAll(LlamaActor::trace, cell));
   }
 
   /** How many seconds a prompt takes to its first token, on the slowest rank. */

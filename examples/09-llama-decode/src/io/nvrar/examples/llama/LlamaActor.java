@@ -11,6 +11,7 @@ import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.engine.cuda.ReadBandwidth;
+import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;
@@ -145,6 +146,11 @@ public final class LlamaActor implements CollectiveActor {
   /** Measures decode steps on a GPU. All ranks must be given the same. Returns when it is done. */
   public RankTimes measure(BenchCell cell) {
     return onGpu((loaded, member) -> StepBench.measure(loaded, member, cell));
+  }
+
+  /** When the kernels of a step end. All ranks must be given the same. */
+  public StepTrace trace(BenchCell cell) {
+    return onGpu((loaded, member) -> StepBench.trace(loaded, member, cell));
   }
 
   /** See {@link StepBench#firstTokenSeconds}. */

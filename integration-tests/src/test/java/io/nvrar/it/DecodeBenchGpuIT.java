@@ -15,6 +15,8 @@ import io.nvrar.tools.Main;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -48,6 +50,7 @@ class DecodeBenchGpuIT {
         """
             .formatted(8 * headSize, headSize));
     Path json = directory.resolve("report.json");
+    Path trace = directory.resolve("trace.json");
     try (ChildJvm jvm =
         ForkedJvm.driver(
             cluster,
@@ -70,6 +73,8 @@ class DecodeBenchGpuIT {
             "--repeats",
             "3",
             "--no-torch",
+            "--profile",
+            trace.toString(),
             "--json",
             json.toString())) {
       jvm.awaitLine("Loaded ");
@@ -91,5 +96,24 @@ class DecodeBenchGpuIT {
     }
     // No GPU reads 0.2 or 20 TB/s.
     assertThat(report.get("bandwidth").getAsDouble()).isBetween(0.2e12, 20e12);
+    assertIsInOrder(trace, ranks);
+  }
+
+  /** Each span ends after it has begun, and all ranks have them. */
+  private static void assertIsInOrder(Path trace, int ranks) throws Exception {
+    JsonArray events =
+        JsonParser.parseString(Files.readString(trace))
+            .getAsJsonObject()
+            .getAsJsonArray("traceEvents");
+    Set<Integer> seen = new HashSet<>();
+    for (JsonElement element : events) {
+      JsonObject event = element.getAsJsonObject();
+      if (event.get("ph").getAsString().equals("X")) {
+        seen.add(event.get("pid").getAsInt());
+        // A clock that ticks seldom may not move between two kernels.
+        assertThat(event.get("dur").getAsDouble()).isBetween(0.0, 1e5);
+      }
+    }
+    assertThat(seen).hasSize(ranks);
   }
 }

@@ -7,6 +7,7 @@ import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
+import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.engine.cuda.TimedSteps;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
@@ -41,6 +42,13 @@ public final class StepBench {
         tokens,
         engine.isFast(),
         problem(timed.lastTokens(), tokens, fed));
+  }
+
+  /** See {@link CudaEngine#trace}, for the steps of a cell. */
+  public static StepTrace trace(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
+    engine.begin(capacities(cell));
+    engine.pretend(cell.length(), SEED + group.rank());
+    return engine.trace(firstTokens(engine, cell), cell.steps());
   }
 
   /**

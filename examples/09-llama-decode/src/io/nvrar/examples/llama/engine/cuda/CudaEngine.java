@@ -128,6 +128,17 @@ public final class CudaEngine implements LlamaEngine {
     return new Gpu(device).capabilityMajor() >= MIN_PROGRAMMATIC_CAPABILITY;
   }
 
+  /**
+   * When the kernels of a greedy step end, on the GPU's clock, by kernels between them that note
+   * it. They lengthen a step, but each kernel may begin as early as in a step without them.
+   *
+   * @param firstTokens what the first step is given, by sequence
+   * @param steps how many are averaged, behind one that is not
+   */
+  public StepTrace trace(int[] firstTokens, int steps) {
+    return begun().trace(firstTokens, steps);
+  }
+
   /** Whether the fast kernels are used. */
   public boolean isFast() {
     return isFast;
@@ -335,6 +346,16 @@ public final class CudaEngine implements LlamaEngine {
     }
 
     TimedSteps time(int[] firstTokens, int count, int blocks) {
+      requireRoomFor(firstTokens, count);
+      return steps.time(firstTokens, lengths, count, blocks);
+    }
+
+    StepTrace trace(int[] firstTokens, int count) {
+      requireRoomFor(firstTokens, count);
+      return steps.trace(firstTokens, lengths, count);
+    }
+
+    private void requireRoomFor(int[] firstTokens, int count) {
       int longest = Arrays.stream(lengths).max().orElse(0);
       if (firstTokens.length != capacities.length
           || longest + 1 + count > Arrays.stream(capacities).min().orElse(0)) {
@@ -342,7 +363,6 @@ public final class CudaEngine implements LlamaEngine {
             "there are %d sequences with up to %d tokens, and no room for %d steps of %d"
                 .formatted(capacities.length, longest, 1 + count, firstTokens.length));
       }
-      return steps.time(firstTokens, lengths, count, blocks);
     }
 
     void close() {

@@ -57,6 +57,7 @@ final class FastPath implements StepPath {
   private final Map<Integer, List<Pass>> passes = new HashMap<>();
   private final Map<Integer, List<AllReduceFusion>> fusions = new HashMap<>();
   private final Map<AttentionSize, FastAttention> attentions = new HashMap<>();
+  private @Nullable StepStamps stamps;
 
   private record AttentionSize(int rows, int context) {}
 
@@ -186,7 +187,9 @@ final class FastPath implements StepPath {
   @Override
   public void enqueueLayers(int rows, boolean isDecode, int context) {
     ends.embed(stream, shape, weights.embedding(), state, rows, partial);
+    ended("embed", -1);
     reduce(rows, 0);
+    ended("all-reduce", -1);
     RowSquares allSquares = squaresOf(squares);
     FastAttention attention = attention(rows, context);
     FastAttention.Rows which = new FastAttention.Rows(state.positions(), state.sequences());
@@ -202,6 +205,7 @@ final class FastPath implements StepPath {
                 pass.forQueryKeyValue(),
                 pass.part(queryKeyValue, shape.queryKeyValueSize()));
       }
+      ended("qkv", i);
       if (isDecode) {
         attention.launch(
             stream,
@@ -225,6 +229,7 @@ final class FastPath implements StepPath {
             which,
             heads);
       }
+      ended("attention", i);
       for (Pass pass : passes(rows)) {
         pass.products()
             .attentionOutput()
@@ -236,7 +241,9 @@ final class FastPath implements StepPath {
                 layer.attentionOutputBias(),
                 pass.part(partial, shape.hidden()));
       }
+      ended("o", i);
       reduce(rows, 2 * i + 1);
+      ended("all-reduce", i);
       for (Pass pass : passes(rows)) {
         pass.products()
             .gateUp()
@@ -248,6 +255,7 @@ final class FastPath implements StepPath {
                 squaresOf(pass.part(squares, parts())),
                 pass.part(wide, shape.width()));
       }
+      ended("gate/up", i);
       for (Pass pass : passes(rows)) {
         pass.products()
             .down()
@@ -259,7 +267,9 @@ final class FastPath implements StepPath {
                 null,
                 pass.part(partial, shape.hidden()));
       }
+      ended("down", i);
       reduce(rows, 2 * i + 2);
+      ended("all-reduce", i);
     }
   }
 
@@ -288,14 +298,33 @@ final class FastPath implements StepPath {
           pass.part(squares, parts()),
           partOf(sampling, pass),
           pass.part(headLogits, shape.vocabulary()));
+      ended("head", -1);
       ends.best(
           stream, pass.rows(), headKeys, pass.products().head().keysOfRow(), pass.part(best, 1));
+      ended("best", -1);
     }
+  }
+
+  @Override
+  public void stamp(@Nullable StepStamps some) {
+    stamps = some;
+  }
+
+  @Override
+  public boolean isProgrammatic() {
+    return programmatic;
   }
 
   @Override
   public void close() {
     resources.close();
+  }
+
+  @Override
+  public void ended(String kernel, int layer) {
+    if (stamps != null) {
+      stamps.after(stream, kernel, layer);
+    }
   }
 
   private static RowSampling partOf(RowSampling sampling, Pass pass) {

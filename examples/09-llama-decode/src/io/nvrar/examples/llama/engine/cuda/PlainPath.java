@@ -28,6 +28,7 @@ final class PlainPath implements StepPath {
   private final DeviceBuffer wide;
   private final DeviceBuffer headRows;
   private final DeviceBuffer headLogits;
+  private @Nullable StepStamps stamps;
 
   /**
    * Makes room.
@@ -92,10 +93,11 @@ final class PlainPath implements StepPath {
   @Override
   public void enqueueLayers(int rows, boolean isDecode, int context) {
     ends.embed(stream, shape, weights.embedding(), state, rows, partial);
+    ended("embed", -1);
     boolean begins = true;
     for (int i = 0; i < shape.layers(); i++) {
       GpuWeights.Layer layer = weights.layers().get(i);
-      addReduced(rows, begins, layer.attentionNorm());
+      addReduced(rows, begins, layer.attentionNorm(), i);
       begins = false;
       multiply(
           rows,
@@ -105,8 +107,11 @@ final class PlainPath implements StepPath {
           shape.queryKeyValueSize(),
           layer.queryKeyValueBias(),
           queryKeyValue);
+      ended("qkv", i);
       kernels.rotate(stream, rows, state, cache, i, queryKeyValue, angles);
+      ended("rotate", i);
       kernels.attend(stream, rows, state, cache, i, queryKeyValue, heads);
+      ended("attention", i);
       multiply(
           rows,
           heads,
@@ -115,7 +120,8 @@ final class PlainPath implements StepPath {
           shape.hidden(),
           layer.attentionOutputBias(),
           partial);
-      addReduced(rows, false, layer.mlpNorm());
+      ended("o", i);
+      addReduced(rows, false, layer.mlpNorm(), i);
       multiply(
           rows,
           normalised,
@@ -124,10 +130,13 @@ final class PlainPath implements StepPath {
           2 * shape.width(),
           layer.gateUpBias(),
           gateUp);
+      ended("gate/up", i);
       kernels.swiglu(stream, rows, gateUp, wide);
+      ended("swiglu", i);
       multiply(rows, wide, shape.width(), layer.down(), shape.hidden(), layer.downBias(), partial);
+      ended("down", i);
     }
-    addReduced(rows, begins, weights.finalNorm());
+    addReduced(rows, begins, weights.finalNorm(), -1);
   }
 
   @Override
@@ -144,7 +153,19 @@ final class PlainPath implements StepPath {
   @Override
   public void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best) {
     project(rows, normalised, headLogits);
+    ended("head", -1);
     ends.bestOfLogits(stream, rows, shape, headLogits, sampling, best);
+    ended("best", -1);
+  }
+
+  @Override
+  public void stamp(@Nullable StepStamps some) {
+    stamps = some;
+  }
+
+  @Override
+  public boolean isProgrammatic() {
+    return false;
   }
 
   @Override
@@ -152,13 +173,22 @@ final class PlainPath implements StepPath {
     resources.close();
   }
 
+  @Override
+  public void ended(String kernel, int layer) {
+    if (stamps != null) {
+      stamps.after(stream, kernel, layer);
+    }
+  }
+
   private void project(int rows, DeviceBuffer x, DeviceBuffer logits) {
     multiply(rows, x, shape.hidden(), weights.head(), shape.vocabulary(), null, logits);
   }
 
-  private void addReduced(int rows, boolean begins, DeviceBuffer gamma) {
+  private void addReduced(int rows, boolean begins, DeviceBuffer gamma, int layer) {
     group.allReduce(partial.slice(0, (long) rows * shape.hidden()), stream);
+    ended("all-reduce", layer);
     kernels.addNorm(stream, rows, partial, residual, begins, gamma, epsilon, normalised);
+    ended("norm", layer);
   }
 
   private void multiply(

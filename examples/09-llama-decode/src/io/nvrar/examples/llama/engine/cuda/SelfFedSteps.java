@@ -178,6 +178,36 @@ final class SelfFedSteps implements Resources.Resource {
     }
   }
 
+  /** See {@link CudaEngine#trace}; leaves the sequences as they are. */
+  StepTrace trace(int[] firstTokens, int[] lengths, int steps) {
+    int[] wanted = new int[rows];
+    Arrays.fill(wanted, 1 + steps);
+    Continuation begin = new Continuation(firstTokens, wanted, List.of(), 0, 0);
+    int context = path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
+    try (Resources room = new Resources()) {
+      StepStamps stamps = room.own(new StepStamps(gpu, stream, path.isProgrammatic(), steps));
+      DeviceGraph graph = group.device().capture(stream, () -> enqueueStamped(context, stamps));
+      room.own(graph::close);
+      write(begin, lengths);
+      for (int i = 0; i < 1 + steps; i++) {
+        graph.launch(stream);
+      }
+      stream.synchronize();
+      requireAllChosen();
+      return stamps.trace(stream);
+    }
+  }
+
+  private void enqueueStamped(int context, StepStamps stamps) {
+    path.stamp(stamps);
+    try {
+      path.ended("begin", -1);
+      enqueueStep(context);
+    } finally {
+      path.stamp(null);
+    }
+  }
+
   // A row whose logits were not numbers has become idle, and its steps were too short.
   private void requireAllChosen() {
     int[] left = new int[rows];
@@ -240,7 +270,9 @@ final class SelfFedSteps implements Resources.Resource {
     path.enqueueLayers(rows, true, context);
     path.enqueueBest(rows, sampling, best);
     group.allGather(best, gathered, stream);
+    path.ended("all-gather", -1);
     ends.choose(stream, choice);
+    path.ended("choose", -1);
   }
 
   private void write(Continuation continuation, int[] lengths) {

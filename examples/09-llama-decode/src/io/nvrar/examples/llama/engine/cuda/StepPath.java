@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceBuffer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How the rows of a step pass through the model. All methods but {@link #close} only enqueue, or
@@ -37,4 +38,22 @@ interface StepPath extends Resources.Resource {
    * @param best INT64 [rows]
    */
   void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best);
+
+  /**
+   * Puts a stamp behind each kernel of {@link #enqueueLayers} and {@link #enqueueBest} from now on.
+   *
+   * @param stamps null to stop that
+   */
+  void stamp(@Nullable StepStamps stamps);
+
+  /**
+   * Puts a stamp behind what was just enqueued, if there are to be stamps.
+   *
+   * @param kernel what it does
+   * @param layer of it; -1 outside of the layers
+   */
+  void ended(String kernel, int layer);
+
+  /** Whether its kernels are launched with programmatic launch. */
+  boolean isProgrammatic();
 }
