@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.Backend;
 import io.nvrar.examples.llama.weights.ModelException;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 /** Actors are on GPUs where there are enough of them. */
@@ -50,11 +51,11 @@ final class ActorPlacesTest {
         .isEqualTo(new ActorPlaces(2, 1, true, false));
   }
 
-  private static ActorPlaces auto(Integer ranks, int heads, int gpus) {
+  private static ActorPlaces auto(@Nullable Integer ranks, int heads, int gpus) {
     return ActorPlaces.choose(Backend.AUTO, ranks, 1, heads, gpus, HAS_KERNELS);
   }
 
-  private static void refused(Integer ranks, int nodes, int gpus, String sentence) {
+  private static void refused(@Nullable Integer ranks, int nodes, int gpus, String sentence) {
     assertThatThrownBy(() -> ActorPlaces.choose(Backend.CUDA, ranks, nodes, 8, gpus, HAS_KERNELS))
         .isInstanceOf(ModelException.class)
         .hasMessage(sentence);
