@@ -39,8 +39,13 @@ public final class CudaEngine implements LlamaEngine {
   private final DeviceStream stream;
   private final Settings settings;
   private final boolean isFast;
-  private final KernelImage plainOrGemm;
+
+  /** The kernels {@code gemm}, or {@code plain}. */
+  private final KernelImage products;
+
+  /** The kernels {@code attention}; null in the plain path. */
   private final @Nullable KernelImage attention;
+
   private final GpuWeights weights;
   private final StepEnds ends;
   private final RotaryEmbedding rotary;
@@ -78,7 +83,7 @@ public final class CudaEngine implements LlamaEngine {
             "The model has heads of %d numbers, and on GPUs this decoder takes at most %d."
                 .formatted(config.headSize(), PlainKernels.MAX_HEAD_SIZE));
       }
-      plainOrGemm = resources.own(KernelImage.load(gpu, isFast ? "gemm" : "plain"));
+      products = resources.own(KernelImage.load(gpu, isFast ? "gemm" : "plain"));
       attention = isFast ? resources.own(KernelImage.load(gpu, "attention")) : null;
       ends =
           isFast
@@ -460,7 +465,7 @@ public final class CudaEngine implements LlamaEngine {
             config.normEpsilon(),
             weights,
             ends,
-            plainOrGemm,
+            products,
             attention,
             state,
             cache,
@@ -475,7 +480,7 @@ public final class CudaEngine implements LlamaEngine {
           config.normEpsilon(),
           weights,
           ends,
-          new PlainKernels(plainOrGemm, shape, weights.matrixType()),
+          new PlainKernels(products, shape, weights.matrixType()),
           state,
           cache,
           angles,

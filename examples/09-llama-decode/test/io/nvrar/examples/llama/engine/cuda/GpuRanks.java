@@ -10,7 +10,10 @@ import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.RankThreads;
 import io.nvrar.examples.llama.engine.TokenBatch;
+import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.RankTensors;
+import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.List;
 import java.util.concurrent.BrokenBarrierException;
@@ -56,6 +59,11 @@ final class GpuRanks {
       Body<T> body)
       throws Exception {
     assumeRoomFor(worldSize);
+    // A fast product needs nearly all shared memory of a multiprocessor. On a shared GPU blocks of
+    // other ranks' collectives, which wait for this rank, may hold some of each.
+    assumeTrue(
+        worldSize <= gpus() || !isFast(worldSize, config, tensors, settings),
+        "fast kernels of several ranks do not fit on one GPU");
     CyclicBarrier allHaveBegun = new CyclicBarrier(worldSize);
     return RankThreads.run(
         worldSize,
@@ -67,6 +75,23 @@ final class GpuRanks {
             return body.run(engine, loaded.isFast());
           }
         });
+  }
+
+  private static boolean isFast(
+      int worldSize,
+      LlamaConfig config,
+      Supplier<TensorSource> tensors,
+      CudaEngine.Settings settings) {
+    try (TensorSource source = tensors.get()) {
+      FloatFormat matrices =
+          RankTensors.of(config, Shard.of(config, 0, worldSize)).matrixFormat(source);
+      return settings.fast()
+          && FastPath.takes(
+              new Gpu(Devices.open(Backend.CUDA, 0)),
+              config,
+              worldSize,
+              GpuWeights.typeOf(matrices));
+    }
   }
 
   private static CudaEngine load(
