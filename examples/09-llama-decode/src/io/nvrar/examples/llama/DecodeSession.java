@@ -125,12 +125,12 @@ final class DecodeSession implements AutoCloseable {
 
   /** The model of the first rank's GPU. */
   String gpuModel() {
-    return get(actors.handles().get(0).task(LlamaActor::gpuModel).remote());
+    return get(actors.handles().get(0).task(LlamaActor::gpuModel, GROUP).remote());
   }
 
   /** How many bytes of its memory the slowest rank's GPU reads in a second. */
   double readBandwidth() {
-    return getAll(actors.callAll(LlamaActor::readBandwidth)).stream()
+    return getAll(actors.callAll(LlamaActor::readBandwidth, GROUP)).stream()
         .mapToDouble(Double::doubleValue)
         .min()
         .orElseThrow();

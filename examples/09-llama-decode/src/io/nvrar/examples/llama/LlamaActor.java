@@ -59,9 +59,9 @@ public final class LlamaActor implements CollectiveActor {
     return cause == null ? "" : String.valueOf(cause.getMessage());
   }
 
-  /** Whether this actor's GPU is new enough for programmatic launch. */
+  /** Whether this actor's GPU is new enough for programmatic launch, as all of its node are. */
   public boolean takesProgrammaticLaunch() {
-    return CudaEngine.takesProgrammaticLaunch(Devices.open(Backend.CUDA, 0));
+    return CudaEngine.takesProgrammaticLaunch();
   }
 
   /** Starts to load this rank's weights. */
@@ -134,13 +134,13 @@ public final class LlamaActor implements CollectiveActor {
   }
 
   /** The model of this actor's GPU. */
-  public String gpuModel() {
-    return CudaReport.model(0);
+  public String gpuModel(String groupName) {
+    return CudaReport.model(RayCollectives.group(groupName).device().ordinal());
   }
 
   /** How many bytes of its memory this actor's GPU reads in a second. */
-  public double readBandwidth() {
-    return ReadBandwidth.measure(Devices.open(Backend.CUDA, 0));
+  public double readBandwidth(String groupName) {
+    return ReadBandwidth.measure(RayCollectives.group(groupName).device());
   }
 
   /** Measures decode steps on a GPU. All ranks must be given the same. Returns when it is done. */

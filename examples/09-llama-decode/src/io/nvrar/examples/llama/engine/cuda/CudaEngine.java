@@ -3,9 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
-import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.RotaryEmbedding;
@@ -19,6 +19,7 @@ import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -128,9 +129,13 @@ public final class CudaEngine implements LlamaEngine {
     return KernelImage.exists("step") && KernelImage.exists("plain");
   }
 
-  /** Whether a GPU is new enough for groups with programmatic launch. */
-  public static boolean takesProgrammaticLaunch(Device device) {
-    return new Gpu(device).capabilityMajor() >= MIN_PROGRAMMATIC_CAPABILITY;
+  /**
+   * Whether all GPUs that this process sees are new enough for groups with programmatic launch.
+   * Opens none of them: that would take some of its memory until the process ends.
+   */
+  public static boolean takesProgrammaticLaunch() {
+    return IntStream.range(0, Devices.count(Backend.CUDA))
+        .allMatch(ordinal -> Gpu.capabilityMajor(ordinal) >= MIN_PROGRAMMATIC_CAPABILITY);
   }
 
   /**

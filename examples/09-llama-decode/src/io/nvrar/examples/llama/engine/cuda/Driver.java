@@ -9,7 +9,7 @@ import java.util.Arrays;
 
 /**
  * The functions of NVIDIA's driver that kernels need, bound by JNA: JCuda lacks launches with
- * attributes and tensor maps. May be used only after the library has opened a GPU, which loads the
+ * attributes and tensor maps. May be used only after the library has found a GPU, which loads the
  * driver; every driver that it accepts (CUDA 12.0) has these functions.
  *
  * <p>Handles, device addresses and the addresses of host memory are longs, 0 is null. Each function

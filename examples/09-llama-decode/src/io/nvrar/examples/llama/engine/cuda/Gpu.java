@@ -100,12 +100,23 @@ final class Gpu {
     return launchConfig;
   }
 
+  /** The compute capability of a GPU of this process, which need not be open. */
+  static int capabilityMajor(int ordinal) {
+    return attribute(ordinal, CAPABILITY_MAJOR);
+  }
+
   private int attribute(int attribute) {
+    return attribute(device.ordinal(), attribute);
+  }
+
+  private static int attribute(int ordinal, int attribute) {
     int[] handle = new int[1];
-    Driver.check("cuDeviceGet", device, Driver.cuDeviceGet(handle, device.ordinal()));
+    Driver.check("cuDeviceGet", "GPU " + ordinal, Driver.cuDeviceGet(handle, ordinal));
     int[] value = new int[1];
     Driver.check(
-        "cuDeviceGetAttribute", device, Driver.cuDeviceGetAttribute(value, attribute, handle[0]));
+        "cuDeviceGetAttribute",
+        "GPU " + ordinal,
+        Driver.cuDeviceGetAttribute(value, attribute, handle[0]));
     return value[0];
   }
 

@@ -111,8 +111,7 @@ final class GpuRanks {
     return GroupConfig.builder()
         .backend(Backend.CUDA)
         .exclusive(alone)
-        .programmaticLaunch(
-            alone && CudaEngine.takesProgrammaticLaunch(Devices.open(Backend.CUDA, 0)))
+        .programmaticLaunch(alone && CudaEngine.takesProgrammaticLaunch())
         .build();
   }
 
