@@ -193,6 +193,7 @@ final class CudaDecodeTest {
 
   @Test
   void aContextThatDoesNotFitIsRefusedWithTheBytesThatAreMissing() throws Exception {
+    GpuRanks.assumeRoomFor(1);
     ReferenceModel model = ReferenceModel.of(PLAIN);
     int[] capacities = IntStream.range(0, 1 << 20).map(i -> 512).toArray();
     assertThatThrownBy(
