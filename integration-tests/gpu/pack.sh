@@ -24,7 +24,7 @@ NVRAR_HOME="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 
 HERE="$NVRAR_HOME/integration-tests/gpu"
 # What the tests need beside what the examples do.
-TEST_GROUPS=net.bytebuddy,org.assertj,org.awaitility,org.hamcrest
+TEST_GROUPS=org.assertj,org.awaitility,org.hamcrest
 
 work=''
 trap '[[ -z "$work" ]] || rm -rf --one-file-system "$work"' EXIT
@@ -100,6 +100,12 @@ fill_jre() {
   script "$1/bin/javac" 'echo "javac: this is a runtime, without a compiler" >&2; exit 1'
 }
 
+# gpu_programs: the programs of the native tests for GPUs, in a build's directory.
+gpu_programs() {
+  ctest -L gpu --show-only=json-v1 |
+    python3 -c 'import json, os, sys; print(*{os.path.relpath(test["command"][0]) for test in json.load(sys.stdin)["tests"]}, sep="\n")'
+}
+
 # fill_nvrar DIRECTORY RAY_VERSION: a checkout that has been built, as far as bin/nvrar, the examples and the tests need one.
 fill_nvrar() {
   local root="$1" build="$1/target/nvrar/builds/packed" junit program file
@@ -125,7 +131,7 @@ fill_nvrar() {
   done
   while read -r program; do
     strip --strip-unneeded -o "$root/native/build/release/$program" "$NVRAR_HOME/native/build/release/$program"
-  done < <(cd "$NVRAR_HOME/native/build/release" && find libnvrar.so bench test -maxdepth 1 -type f -executable ! -name 'libnvrar_*')
+  done < <(cd "$NVRAR_HOME/native/build/release" && gpu_programs && find libnvrar.so bench -maxdepth 1 -type f -executable)
   while read -r file; do
     mkdir -p "$root/native/build/release/$(dirname "$file")"
     sed "s:$NVRAR_HOME/:@NVRAR_HOME@/:g" "$NVRAR_HOME/native/build/release/$file" > "$root/native/build/release/$file"
