@@ -58,6 +58,10 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
             && wanted <= gpus
             && (!mayFallBack || hasKernels);
     int all = onGpus ? wanted : ranks == null ? RANKS_DEFAULT : ranks;
+    if (nodes > all) {
+      throw new ModelException(
+          "There were to be %d nodes, and %d ranks are on 1 to %d.".formatted(nodes, all, all));
+    }
     return new ActorPlaces(all, nodes, onGpus, mayFallBack);
   }
 

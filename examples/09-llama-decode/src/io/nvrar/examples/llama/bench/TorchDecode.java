@@ -105,7 +105,12 @@ public final class TorchDecode {
         rows.addAll(rows(name, parsed.getAsJsonArray("cells"), row));
       }
       return rows;
-    } catch (JsonParseException | IllegalStateException | NullPointerException e) {
+    } catch (JsonParseException
+        | IllegalStateException
+        | NullPointerException
+        | NumberFormatException
+        | UnsupportedOperationException
+        | IndexOutOfBoundsException e) {
       throw new IOException("torch_decode.py wrote no results that this version knows", e);
     }
   }

@@ -131,7 +131,7 @@ public final class CheckpointWriter {
     try {
       for (int i = 0; i < files.size(); i++) {
         Path path = directory.resolve(name(i, files.size()));
-        written.add(path);
+        create(path, written);
         write(path, files.get(i), tensors, pool);
       }
     } finally {
@@ -216,8 +216,7 @@ public final class CheckpointWriter {
 
   private void write(Path path, TensorFile file, TensorSource tensors, ExecutorService pool)
       throws IOException {
-    try (FileChannel channel =
-        FileChannel.open(path, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+    try (FileChannel channel = FileChannel.open(path, StandardOpenOption.WRITE)) {
       ByteBuffer header = file.header();
       long dataBegin = header.remaining();
       write(channel, 0, header);
@@ -295,8 +294,14 @@ public final class CheckpointWriter {
   }
 
   private static void writeText(Path path, String text, List<Path> written) throws IOException {
+    create(path, written);
+    Files.writeString(path, text);
+  }
+
+  // What another process has made meanwhile is not this one's to delete.
+  private static void create(Path path, List<Path> written) throws IOException {
+    Files.createFile(path);
     written.add(path);
-    Files.writeString(path, text, StandardOpenOption.CREATE_NEW);
   }
 
   private static void delete(List<Path> written, Throwable reason) {

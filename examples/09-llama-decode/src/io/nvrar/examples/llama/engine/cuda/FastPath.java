@@ -24,6 +24,9 @@ final class FastPath implements StepPath {
 
   private static final int MIN_CAPABILITY = 9;
 
+  /** That a block may have; smaller GPUs of the same architectures have less. */
+  private static final int MIN_SHARED_BYTES = 227 << 10;
+
   /** The least context that attention is planned for. */
   private static final int MIN_CONTEXT = 256;
 
@@ -141,6 +144,7 @@ final class FastPath implements StepPath {
   static boolean takes(Gpu gpu, LlamaConfig config, int worldSize, DataType matrices) {
     boolean takes =
         gpu.capabilityMajor() >= MIN_CAPABILITY
+            && gpu.sharedBytesOfBlock() >= MIN_SHARED_BYTES
             && KernelImage.exists("gemm")
             && KernelImage.exists("attention")
             && matrices != DataType.FLOAT32

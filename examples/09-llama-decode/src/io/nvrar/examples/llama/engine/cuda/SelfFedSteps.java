@@ -27,6 +27,7 @@ import java.util.TreeSet;
  */
 final class SelfFedSteps implements Resources.Resource {
   private static final int BLOCK_STEPS = 8;
+  private static final float MIN_TEMPERATURE = 1e-30f;
   private static final int BLOCKS_AHEAD = 2;
 
   /** Those that the GPU may write while the host reads others. */
@@ -98,7 +99,7 @@ final class SelfFedSteps implements Resources.Resource {
       endTokens = resources.allocate(device, DataType.INT32, endTokenCount);
       step = resources.allocate(device, DataType.INT32, 1);
       best = resources.zeroed(gpu, stream, DataType.INT64, rows);
-      gathered = resources.allocate(device, DataType.INT64, (long) rows * group.worldSize());
+      gathered = resources.zeroed(gpu, stream, DataType.INT64, (long) rows * group.worldSize());
       sampling = new RowSampling(temperatures, seed, state.sequences(), state.positions());
       choice =
           new StepEnds.Choice(
@@ -132,21 +133,46 @@ final class SelfFedSteps implements Resources.Resource {
       return;
     }
     write(continuation, lengths);
-    for (int block = 0; block < BLOCKS_AHEAD; block++) {
-      enqueue(path.contextFor(progress.positionsAfter((block + 1) * BLOCK_STEPS)), BLOCK_STEPS);
-    }
-    for (int at = 0; progress.isLive(); at += BLOCK_STEPS) {
-      for (int i = 0; i < BLOCK_STEPS; i++) {
-        for (int row = 0; row < rows; row++) {
-          progress.take(row, ring.await(at + i, row), listener);
-        }
+    try {
+      follow(progress, listener);
+    } catch (RuntimeException | Error e) {
+      // Steps that still run would write into the ring of the next decode.
+      try {
+        stream.synchronize();
+      } catch (RuntimeException alsoFailed) {
+        e.addSuppressed(alsoFailed);
       }
-      if (progress.isLive()) {
-        enqueue(path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), BLOCK_STEPS);
-      }
+      throw e;
     }
     // Steps without a live row may still run.
     stream.synchronize();
+  }
+
+  /** Enqueues blocks of steps, two ahead, as long as a row lives, and reads their tokens. */
+  private void follow(Progress progress, TokenListener listener) {
+    int all = progress.mostWanted();
+    int enqueued = 0;
+    for (int block = 0; block < BLOCKS_AHEAD; block++) {
+      int steps = Math.min(BLOCK_STEPS, all - enqueued);
+      enqueued += steps;
+      enqueue(path.contextFor(progress.positionsAfter(enqueued)), steps);
+    }
+    int[] tokens = new int[rows];
+    for (int at = 0; progress.isLive(); at++) {
+      for (int row = 0; row < rows; row++) {
+        tokens[row] = ring.await(at, row);
+      }
+      // Calls of a group that has failed store nothing, and the choice takes what was there.
+      group.throwIfFailed();
+      for (int row = 0; row < rows; row++) {
+        progress.take(row, tokens[row], listener);
+      }
+      if ((at + 1) % BLOCK_STEPS == 0 && progress.isLive()) {
+        int steps = Math.min(BLOCK_STEPS, all - enqueued);
+        enqueued += steps;
+        enqueue(path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), steps);
+      }
+    }
   }
 
   /** See {@link CudaEngine#time}; leaves the sequences as they are. */
@@ -278,7 +304,7 @@ final class SelfFedSteps implements Resources.Resource {
   private void write(Continuation continuation, int[] lengths) {
     writeRows(continuation, lengths);
     float[] divisors = new float[rows];
-    Arrays.fill(divisors, continuation.temperature());
+    Arrays.fill(divisors, divisor(continuation.temperature()));
     temperatures.copyFrom(divisors, stream);
     seed.copyFrom(new long[] {continuation.seed()}, stream);
     int[] end = new int[(int) endTokens.count()];
@@ -309,6 +335,11 @@ final class SelfFedSteps implements Resources.Resource {
     remaining.copyFrom(wanted, stream);
   }
 
+  // Logits divided by less would not be finite; the greatest wins by far in any case.
+  private static float divisor(float temperature) {
+    return temperature < MIN_TEMPERATURE ? 0 : temperature;
+  }
+
   private static ModelException notFinite() {
     return new ModelException("The logits are not finite numbers: are the weights damaged?");
   }
@@ -330,6 +361,11 @@ final class SelfFedSteps implements Resources.Resource {
 
     boolean isLive() {
       return Arrays.stream(wanted).anyMatch(count -> count > 0);
+    }
+
+    /** The tokens of the row that may get the most. */
+    int mostWanted() {
+      return Arrays.stream(wanted).max().orElse(0);
     }
 
     /** More than any position that a live row may have within so many steps from here. */
