@@ -194,8 +194,7 @@ TEST_F(WholeGroup, RefusesGpusThatHoldOtherNumbersOfBlocks) {
       ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptors[rank]), &comms[rank]),
                 NVRAR_OK);
     }
-    EXPECT_EQ(descriptors[0].places_per_multiprocessor,
-              4U);  // 3 warps of a block in a quarter, of 40 registers a thread
+    EXPECT_EQ(descriptors[0].places_per_multiprocessor, 4U);  // a block takes a fourth of the shared memory
     descriptors[1].places_per_multiprocessor = 5;
     EXPECT_EQ(
         last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),

@@ -131,6 +131,12 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
     case 41:  // unified addressing
       *value = 1;
       break;
+    case 81:  // shared memory of a multiprocessor
+      *value = 228 << 10;
+      break;
+    case 111:  // of which the driver takes this for every block
+      *value = 1 << 10;
+      break;
     case 82:  // registers of a multiprocessor
       *value = 65536;
       break;

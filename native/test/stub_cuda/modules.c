@@ -7,9 +7,9 @@ typedef struct Module {
   int is_bench;  // its functions are the benchmark's, beside which no other group waits
 } Module;
 
-enum { kSharedOfABlock = 32256, kOwnShared = 6152 };
+enum { kSharedOfABlock = 57344, kOwnShared = 6152, kReservedShared = 1024 };
 
-enum { kSharedBytes = 1, kRegisters = 4, kMayHaveLargeClusters = 14 };
+enum { kSharedBytes = 1, kRegisters = 4, kMostDynamicSharedBytes = 8, kMayHaveLargeClusters = 14 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -46,17 +46,20 @@ CUresult cuFuncGetAttribute(int* value, int attribute, Module* function) {
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Module* function, int threads, size_t shared_bytes) {
   ENTER(1);
-  (void)shared_bytes;
   REQUIRE(lives(function, kModule), kInvalidHandle);
   REQUIRE(threads > 0 && threads <= 1024, kInvalidValue);
-  *blocks = 2048 / threads;
+  const int by_threads = 2048 / threads;
+  const int by_shared = (228 << 10) / (int)(shared_bytes + kOwnShared + kReservedShared);
+  *blocks = by_threads < by_shared ? by_threads : by_shared;
   return leave(kSuccess);
 }
 
 CUresult cuFuncSetAttribute(Module* function, int attribute, int value) {
   ENTER(1);
   REQUIRE(lives(function, kModule), kInvalidHandle);
-  REQUIRE(attribute == kMayHaveLargeClusters && value == 1, kNotSupported);
+  REQUIRE((attribute == kMayHaveLargeClusters && value == 1) ||
+              (attribute == kMostDynamicSharedBytes && value == kSharedOfABlock - kOwnShared),
+          kNotSupported);
   return leave(kSuccess);
 }
 

@@ -50,12 +50,14 @@ struct Compiled {
   uint32_t registers;  // of a thread
   uint32_t barriers;
   Kernel kernel;
+  bool fills_place = true;  // its blocks take a place's part of the shared memory
 
   uint32_t registers_of_a_warp() const { return (registers + 7) / 8 * 8 * cuda::kWarpThreads; }
-  Resources of_a_block() const {
+  Resources of_a_block(const Gpu& gpu) const {
     constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
     const uint32_t warps = kernel.max_threads() / cuda::kWarpThreads;
-    return {registers_of_a_warp() * ((warps + 3) / 4), warps, 1, cuda::kSharedBytesOfABlock + kReserved, barriers};
+    const uint32_t shared = fills_place ? cuda::shared_bytes_of_a_block(gpu.each.shared_bytes, kReserved) : 6 << 10;
+    return {registers_of_a_warp() * ((warps + 3) / 4), warps, 1, shared + kReserved, barriers};
   }
 };
 
@@ -67,12 +69,12 @@ Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t
   kernel.more_blocks = more_blocks;
   kernel.tiles_of_small_blocks = cuda::kTilesOfSmallBlocks;
   kernel.registers = registers;
-  return {name, divisible, registers, barriers, kernel};
+  return {name, divisible, registers, barriers, kernel, true};
 }
 
 // The driver's occupancy, for one kernel alone.
 uint32_t held(const Gpu& gpu, const Compiled& compiled) {
-  const Resources block = compiled.of_a_block();
+  const Resources block = compiled.of_a_block(gpu);
   const uint32_t by_registers = gpu.each.registers / compiled.registers_of_a_warp() * 4 / block.warps;
   return std::min({by_registers, gpu.each.warps / block.warps, gpu.each.blocks,
                    gpu.each.shared_bytes / block.shared_bytes, gpu.each.barriers / block.barriers});
@@ -183,7 +185,7 @@ std::string bad_ones(const Library& library, size_t launches,
     std::vector<uint32_t> counts;
     std::string names;
     for (const size_t kernel : chosen) {
-      blocks.push_back(library.kernels[kernel].of_a_block());
+      blocks.push_back(library.kernels[kernel].of_a_block(library.gpu));
       counts.push_back(blocks_of_a_launch(library.kernels[kernel].kernel));
       names += (names.empty() ? "" : " + ") + library.kernels[kernel].name;
     }
@@ -213,7 +215,7 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
       ++mixes;
       ASSERT_TRUE(library.gpu.each.holds(used)) << library.gpu.name;
       for (size_t kernel = from; left > 0 && kernel < library.kernels.size(); ++kernel) {
-        fill(kernel, left - 1, used.plus(library.kernels[kernel].of_a_block()));
+        fill(kernel, left - 1, used.plus(library.kernels[kernel].of_a_block(library.gpu)));
       }
     };
     fill(0, places, {});
@@ -221,10 +223,14 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
   }
 }
 
-// The control: with half of each kernel's own occupancy there are bad placements, which the test above would find.
+// The control: if blocks did not fill their places, half of each kernel's own occupancy would have bad placements, which
+// the test above would find.
 TEST(Places, AreNotWhatEachKernelCouldHaveAlone) {
   for (Library& library : libraries()) {
-    for (Compiled& one : library.kernels) one.kernel.blocks_per_multiprocessor = held(library.gpu, one);
+    for (Compiled& one : library.kernels) {
+      one.fills_place = false;
+      one.kernel.blocks_per_multiprocessor = held(library.gpu, one);
+    }
     for (const uint32_t launches : {2u, 3u}) {
       std::vector<Compiled> all = library.kernels;
       if (launches == 3) library.kernels = {all[0], all[4], all[7]};

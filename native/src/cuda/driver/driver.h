@@ -38,7 +38,9 @@ enum DeviceAttribute : int {
   kPciBusId = 33,
   kPciDeviceId = 34,
   kPciDomainId = 50,
+  kSharedBytesOfAMultiprocessor = 81,
   kRegistersOfAMultiprocessor = 82,
+  kReservedSharedBytes = 111,  // of every block
   kClusterLaunch = 120,
 };
 // CUdevice_P2PAttribute
@@ -49,6 +51,7 @@ enum FunctionAttribute : int {
   kSharedBytes = 1,
   kLocalBytes = 3,
   kRegisters = 4,
+  kMostDynamicSharedBytes = 8,
   kMayHaveLargeClusters = 14,
 };
 // CUpointer_attribute

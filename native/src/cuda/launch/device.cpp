@@ -83,7 +83,10 @@ std::shared_ptr<Device> Device::open(int32_t ordinal) {
 Device::Device(int32_t ordinal)
     : primary_(take_context(ordinal)),
       compute_capability_(compute_capability_of(handle())),
-      multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))) {
+      multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))),
+      shared_bytes_of_a_block_(
+          shared_bytes_of_a_block(static_cast<uint32_t>(attribute(handle(), kSharedBytesOfAMultiprocessor)),
+                                  static_cast<uint32_t>(attribute(handle(), kReservedSharedBytes)))) {
   try {
     const CurrentContext current(context());
     load_kernels();
@@ -247,10 +250,17 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
   (void)find_forms(&kernel.forms, "", false);
   // A build without images for this GPU may run PTX for an older one here, which has no such forms.
   if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) kernel.programmatic = {};
-  if (shared_bytes > kSharedBytesOfABlock) {
+  if (shared_bytes > shared_bytes_of_a_block_) {
     throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
   }
-  kernel.added_shared_bytes = kSharedBytesOfABlock - shared_bytes;
+  kernel.added_shared_bytes = shared_bytes_of_a_block_ - shared_bytes;
+  for (const bool single : {false, true}) {
+    for (const bool programmatic : {false, true}) {
+      check(driver().cuFuncSetAttribute(kernel.form(single, programmatic), kMostDynamicSharedBytes,
+                                        static_cast<int>(kernel.added_shared_bytes)),
+            "allowing a kernel its shared memory");
+    }
+  }
   return kernel;
 }
 

@@ -74,6 +74,7 @@ class Device {
   Modules modules_;
   uint32_t compute_capability_ = 0;
   uint32_t multiprocessors_ = 0;
+  uint32_t shared_bytes_of_a_block_ = 0;
   uint32_t places_ = 0;
   uint32_t most_in_cluster_ = kMostInCluster;
   bool has_programmatic_ = true;  // whether all kernels have the forms for it

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/kernel_args.h"
-
 namespace nvrar::cuda {
 namespace {
 

@@ -9,15 +9,17 @@
 
 #include "call/launch_shape.h"
 #include "cuda/driver/driver.h"
+#include "cuda/kernels/kernel_args.h"
 
 namespace nvrar::cuda {
 
-// A multiprocessor is divided into cache and shared memory as its kernels prefer, in steps of 8, 16, 32, 64 KiB and so
-// on of shared memory, and keeps its division while a block is on it. With the KiB that the driver adds to each block,
-// a block of this size does not fit into the steps up to 32 KiB. A smaller block could start beside another program's
-// short kernel, which mostly has one of those, and then preserve a division that keeps other blocks of this library
-// out.
-constexpr uint32_t kSharedBytesOfABlock = 63 << 9;
+// A multiprocessor is divided into cache and shared memory in steps, as the kernel on it needs, and keeps its division
+// while a block is on it. If every block takes a fourth of all that may be shared memory, as many blocks as fit of any
+// kernel need the same division, the largest, and none of them keeps another one out.
+//
+// Returns the bytes of a block. `bytes` is the shared memory of a multiprocessor, and the driver adds `reserved` to each
+// block.
+constexpr uint32_t shared_bytes_of_a_block(uint32_t bytes, uint32_t reserved) { return bytes / kPlaces - reserved; }
 
 // A kernel in the forms that a launch may take.
 struct Kernel : KernelShape {
@@ -30,7 +32,7 @@ struct Kernel : KernelShape {
   bool in_order = false;  // a block waits only for blocks of its index, and sends before it waits
   uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
-  uint32_t added_shared_bytes = 0;         // added to a block's own, up to kSharedBytesOfABlock
+  uint32_t added_shared_bytes = 0;         // added to a block's own, up to shared_bytes_of_a_block
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles; }
   Function form(bool is_single, bool is_programmatic) const noexcept {
