@@ -18,7 +18,8 @@ import org.jspecify.annotations.Nullable;
  * @param mayFallBack whether they compute on the CPU if they cannot on their GPUs
  */
 record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
-  private static final int RANKS_DEFAULT = 4;
+  /** As many as there are without a wish, on CPUs and therefore on several nodes. */
+  static final int RANKS_DEFAULT = 4;
 
   /**
    * Chooses, by the GPUs of the cluster. This driver must be connected.
@@ -58,10 +59,6 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
             && wanted <= gpus
             && (!mayFallBack || hasKernels);
     int all = onGpus ? wanted : ranks == null ? RANKS_DEFAULT : ranks;
-    if (nodes > all) {
-      throw new ModelException(
-          "There were to be %d nodes, and %d ranks are on 1 to %d.".formatted(nodes, all, all));
-    }
     return new ActorPlaces(all, nodes, onGpus, mayFallBack);
   }
 

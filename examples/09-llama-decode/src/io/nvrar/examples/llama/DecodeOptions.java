@@ -153,7 +153,7 @@ final class DecodeOptions {
               + Groups.MAX_NODE_SIZE
               + ".");
     }
-    int mostNodes = ranks == null ? Groups.MAX_NODE_SIZE : ranks;
+    int mostNodes = ranks == null ? ActorPlaces.RANKS_DEFAULT : ranks;
     if (nodes < 1 || nodes > mostNodes) {
       throw new ModelException(
           "There were to be %d nodes, and %d ranks are on 1 to %d."

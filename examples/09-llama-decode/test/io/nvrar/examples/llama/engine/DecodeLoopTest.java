@@ -11,6 +11,7 @@ import io.nvrar.examples.llama.weights.Checkpoint;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.examples.llama.weights.ReferenceModel;
 import io.nvrar.examples.llama.weights.Shard;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -54,7 +55,9 @@ final class DecodeLoopTest {
                 1,
                 group ->
                     run(
-                        new CpuEngine(weights(withEnd(end), 0, 1), group),
+                        new CpuEngine(
+                            weights(ReferenceModel.withEnd(LlamaConfig.read(MODEL), end), 0, 1),
+                            group),
                         request(PROMPTS, false, Sampling.greedy())))
             .get(0);
     for (int i = 0; i < PROMPTS.length; i++) {
@@ -90,26 +93,6 @@ final class DecodeLoopTest {
 
   private static DecodeRequest request(int[][] prompts, boolean ignoreEnd, Sampling sampling) {
     return new DecodeRequest(prompts, MAX_TOKENS, ignoreEnd, false, sampling);
-  }
-
-  private static LlamaConfig withEnd(int token) {
-    LlamaConfig config = LlamaConfig.read(MODEL);
-    return new LlamaConfig(
-        config.vocabularySize(),
-        config.hiddenSize(),
-        config.intermediateSize(),
-        config.layers(),
-        config.heads(),
-        config.keyValueHeads(),
-        config.headSize(),
-        config.maxPositions(),
-        config.normEpsilon(),
-        config.rope(),
-        config.tiedEmbeddings(),
-        config.queryKeyValueBias(),
-        config.attentionOutputBias(),
-        config.mlpBias(),
-        List.of(token));
   }
 
   private static LlamaWeights weights(LlamaConfig config, int rank, int worldSize) {

@@ -56,6 +56,26 @@ public final class ReferenceModel {
     return config;
   }
 
+  /** A configuration that ends at this token. */
+  public static LlamaConfig withEnd(LlamaConfig config, int token) {
+    return new LlamaConfig(
+        config.vocabularySize(),
+        config.hiddenSize(),
+        config.intermediateSize(),
+        config.layers(),
+        config.heads(),
+        config.keyValueHeads(),
+        config.headSize(),
+        config.maxPositions(),
+        config.normEpsilon(),
+        config.rope(),
+        config.tiedEmbeddings(),
+        config.queryKeyValueBias(),
+        config.attentionOutputBias(),
+        config.mlpBias(),
+        List.of(token));
+  }
+
   /** Its weights. */
   public TensorSource tensors() {
     return reference.has("weights_seed")

@@ -42,20 +42,14 @@ record AttentionCase(
   }
 
   AttentionCase withSequences(Integer... ofRows) {
-    return new AttentionCase(
-        type,
-        headSize,
-        heads,
-        keyValueHeads,
-        cluster,
-        positions,
-        List.of(ofRows),
-        biased,
-        peaked,
-        appended);
+    return of(List.of(ofRows), appended);
   }
 
   AttentionCase appended(Integer... ofRows) {
+    return of(List.of(ofRows), true);
+  }
+
+  private AttentionCase of(List<Integer> ofRows, boolean isAppended) {
     return new AttentionCase(
         type,
         headSize,
@@ -63,10 +57,10 @@ record AttentionCase(
         keyValueHeads,
         cluster,
         positions,
-        List.of(ofRows),
+        ofRows,
         biased,
         peaked,
-        true);
+        isAppended);
   }
 
   @Override

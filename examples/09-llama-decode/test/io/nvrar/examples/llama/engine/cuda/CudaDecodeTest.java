@@ -127,7 +127,7 @@ final class CudaDecodeTest {
     List<List<List<Integer>>> stopped =
         decode(
             model,
-            withEnd(model.config(), end),
+            ReferenceModel.withEnd(model.config(), end),
             2,
             CudaEngine.Settings.DEFAULT,
             request(PROMPTS, MAX_TOKENS, false, Sampling.greedy()));
@@ -218,25 +218,6 @@ final class CudaDecodeTest {
   private static DecodeRequest request(
       int[][] prompts, int maxTokens, boolean ignoreEnd, Sampling sampling) {
     return new DecodeRequest(prompts, maxTokens, ignoreEnd, false, sampling);
-  }
-
-  private static LlamaConfig withEnd(LlamaConfig config, int token) {
-    return new LlamaConfig(
-        config.vocabularySize(),
-        config.hiddenSize(),
-        config.intermediateSize(),
-        config.layers(),
-        config.heads(),
-        config.keyValueHeads(),
-        config.headSize(),
-        config.maxPositions(),
-        config.normEpsilon(),
-        config.rope(),
-        config.tiedEmbeddings(),
-        config.queryKeyValueBias(),
-        config.attentionOutputBias(),
-        config.mlpBias(),
-        List.of(token));
   }
 
   private static List<List<List<Integer>>> decode(
