@@ -17,8 +17,8 @@ namespace nvrar::cuda {
 // while a block is on it. If every block takes a fourth of all that may be shared memory, as many blocks as fit of any
 // kernel need the same division, the largest, and none of them keeps another one out.
 //
-// Returns the bytes of a block. `bytes` is the shared memory of a multiprocessor, and the driver adds `reserved` to each
-// block.
+// Returns the bytes of a block. `bytes` is the shared memory of a multiprocessor, and the driver adds `reserved` to
+// each block.
 constexpr uint32_t shared_bytes_of_a_block(uint32_t bytes, uint32_t reserved) { return bytes / kPlaces - reserved; }
 
 // A kernel in the forms that a launch may take.
