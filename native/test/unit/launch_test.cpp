@@ -223,8 +223,8 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
   }
 }
 
-// The control: if blocks did not fill their places, half of each kernel's own occupancy would have bad placements, which
-// the test above would find.
+// The control: if blocks did not fill their places, half of each kernel's own occupancy would have bad placements,
+// which the test above would find.
 TEST(Places, AreNotWhatEachKernelCouldHaveAlone) {
   for (Library& library : libraries()) {
     for (Compiled& one : library.kernels) {
