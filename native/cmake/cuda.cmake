@@ -4,7 +4,7 @@
 set(NVRAR_KERNELS AUTO CACHE STRING "Kernels in the library: AUTO (where there is an nvcc), ON (an error where there is none), OFF")
 set_property(CACHE NVRAR_KERNELS PROPERTY STRINGS AUTO ON OFF)
 set(NVRAR_NVCC "" CACHE FILEPATH "The nvcc that compiles the kernels; empty: what cmake/find-nvcc finds")
-set(NVRAR_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "What for: N is SASS and PTX, N-real SASS, N-virtual PTX")
+set(NVRAR_CUDA_ARCHITECTURES 80-real 90 100-real CACHE STRING "What for: N is SASS and PTX, N-real SASS, N-virtual PTX")
 
 set(NVRAR_KERNELS_BUILT "" CACHE PATH "The folder kernels of another build of these sources, whose images are taken; empty: they are compiled")
 
@@ -33,28 +33,36 @@ file(GLOB nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} 
   ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
 # nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. ptxas's report of registers
-# and spills, and the time, go to OUTPUT.log.
+# and spills, and the time, go to OUTPUT.log. A SOURCE may be PTX, which needs no options.
 function(nvrar_compile_kernels source kind architecture output)
   if(kind STREQUAL cubin)
     set(target -cubin -arch=sm_${architecture} -Xptxas -v)
   else()
     set(target -ptx -arch=compute_${architecture})
   endif()
+  set(arguments "")
+  set(headers "")
+  if(NOT source MATCHES "[.]ptx$")
+    set(arguments -std=c++17 -O3 -DNVRAR_CUDA_KERNELS ${ARGN}
+      -I ${PROJECT_SOURCE_DIR}/src -I ${PROJECT_SOURCE_DIR}/src/cuda -I ${PROJECT_SOURCE_DIR}/include
+      -MD -MF ${output}.d -MT ${output})
+    set(headers DEPFILE ${output}.d)
+  endif()
   add_custom_command(OUTPUT ${output}
     COMMAND ${PROJECT_SOURCE_DIR}/cmake/compile-kernels ${output}.log
-      ${nvrar_nvcc} -std=c++17 -O3 -Werror all-warnings ${target} -DNVRAR_CUDA_KERNELS ${ARGN}
-      -I ${PROJECT_SOURCE_DIR}/src -I ${PROJECT_SOURCE_DIR}/src/cuda -I ${PROJECT_SOURCE_DIR}/include
-      -MD -MF ${output}.d -MT ${output} -o ${output} ${source}
+      ${nvrar_nvcc} -Werror all-warnings ${target} ${arguments} -o ${output} ${source}
     DEPENDS ${source} ${nvrar_nvcc} ${PROJECT_SOURCE_DIR}/cmake/compile-kernels
-    DEPFILE ${output}.d
+    ${headers}
     COMMENT "nvcc ${kind} ${architecture} ${source}"
     VERBATIM)
 endfunction()
 
-# nvrar_fatbin(SOURCE OUTPUT ARCHITECTURES OPTIONS...)
+# nvrar_fatbin(SOURCE OUTPUT ARCHITECTURES OPTIONS...): SASS for an architecture is made of the PTX for it or for an
+# earlier one in the list, if the image has any, because making PTX of the source takes nearly all of the time.
 function(nvrar_fatbin source output architectures)
   set(images "")
   set(parts "")
+  set(cubin_source ${source})
   foreach(entry IN LISTS architectures)
     string(REGEX MATCH "^([0-9]+a?f?)(-real|-virtual)?$" matched "${entry}")
     if(NOT matched)
@@ -62,15 +70,18 @@ function(nvrar_fatbin source output architectures)
     endif()
     set(architecture ${CMAKE_MATCH_1})
     set(limit "${CMAKE_MATCH_2}")
-    if(NOT limit STREQUAL "-virtual")
-      list(APPEND parts ${output}.sm_${architecture}.cubin)
-      list(APPEND images --image3=kind=elf,sm=${architecture},file=${output}.sm_${architecture}.cubin)
-      nvrar_compile_kernels(${source} cubin ${architecture} ${output}.sm_${architecture}.cubin ${ARGN})
-    endif()
+    set(cubin ${output}.sm_${architecture}.cubin)
+    set(ptx ${output}.compute_${architecture}.ptx)
     if(NOT limit STREQUAL "-real")
-      list(APPEND parts ${output}.compute_${architecture}.ptx)
-      list(APPEND images --image3=kind=ptx,sm=${architecture},file=${output}.compute_${architecture}.ptx)
-      nvrar_compile_kernels(${source} ptx ${architecture} ${output}.compute_${architecture}.ptx ${ARGN})
+      list(APPEND parts ${ptx})
+      list(APPEND images --image3=kind=ptx,sm=${architecture},file=${ptx})
+      nvrar_compile_kernels(${source} ptx ${architecture} ${ptx} ${ARGN})
+      set(cubin_source ${ptx})
+    endif()
+    if(NOT limit STREQUAL "-virtual")
+      list(APPEND parts ${cubin})
+      list(APPEND images --image3=kind=elf,sm=${architecture},file=${cubin})
+      nvrar_compile_kernels(${cubin_source} cubin ${architecture} ${cubin} ${ARGN})
     endif()
   endforeach()
   # Compressed images take a tenth of the space, and the driver can read them.
