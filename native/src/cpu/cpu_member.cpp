@@ -22,14 +22,16 @@ uint64_t most_ring_bytes(protocol::RingLayout layout, bool may_span) noexcept {
   return layout.total_bytes();
 }
 
-// While it lives, the calling thread takes what arrives on the links.
+// While it lives, the calling thread takes what arrives on the links, and they read the call's memory.
 class CallOfLinks {
  public:
   explicit CallOfLinks(link::Links* links) noexcept : links_(links) {
     if (links_ != nullptr) links_->begin_call();
   }
   ~CallOfLinks() {
-    if (links_ != nullptr) links_->end_call();
+    if (links_ == nullptr) return;
+    links_->settle();
+    links_->end_call();
   }
   CallOfLinks(const CallOfLinks&) = delete;
   CallOfLinks& operator=(const CallOfLinks&) = delete;
@@ -186,7 +188,7 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   waiter_.restart();
   TransferPort port(ranks_.data(), rank());
   *result = point_to_point_.run(port, waiter_, segments_->own());
-  if (linked_) remote_->links().flush();  // lets their thread go on with what a socket did not take
+  if (linked_) remote_->links().flush_in_call();
   if (result->status == NVRAR_OK) return true;
   if (result->status == NVRAR_TIMEOUT) {
     update_remote(true);

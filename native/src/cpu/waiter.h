@@ -50,25 +50,26 @@ class Waiter {
       if (arrived()) return WaitResult::kArrived;
       cpu_relax();
       if (i == kSpinsBeforeSending && links_ != nullptr) [[unlikely]]
-        links_->flush();
+        links_->flush_in_call();
     }
-    return wait_long(sources, arrived);
+    return wait_long(sources, arrived, [this] { look(); });
   }
-  // ... or on others: between two polls look() takes something from links.
-  template <class Sources, class Arrived, class Look>
-  WaitResult wait_for_links(Sources sources, Arrived arrived, Look look) noexcept {
+  // ... or on others: between two polls look() takes something from links, and look_long() from all of them.
+  template <class Sources, class Arrived, class Look, class LookLong>
+  WaitResult wait_for_links(Sources sources, Arrived arrived, Look look, LookLong look_long) noexcept {
     for (uint32_t i = 0; i < looks_; ++i) {
       if (arrived()) return WaitResult::kArrived;
       look();
-      if (i == kLooksBeforeSending) links_->flush();
+      if (i == kLooksBeforeSending) links_->flush_in_call();
     }
-    return wait_long(sources, arrived);
+    return wait_long(sources, arrived, look_long);
   }
   // Both, if there are links at all.
   template <class Sources, class Arrived>
   WaitResult wait_for_any(Sources sources, Arrived arrived) noexcept {
     if (links_ == nullptr) return wait(sources, arrived);
-    return wait_for_links(sources, arrived, [this] { links_->look_in_call(); });
+    const auto look_at_all = [this] { links_->look_in_call(); };
+    return wait_for_links(sources, arrived, look_at_all, look_at_all);
   }
 
  private:
@@ -76,12 +77,12 @@ class Waiter {
   static constexpr uint32_t kSpinsBeforeSending = 12;  // fewer than there are spins, or looks, before it yields
   static constexpr uint32_t kLooksBeforeSending = 3;
 
-  template <class Sources, class Arrived>
-  WaitResult wait_long(Sources sources, Arrived arrived) noexcept {
+  template <class Sources, class Arrived, class Look>
+  WaitResult wait_long(Sources sources, Arrived arrived, Look look) noexcept {
     const uint64_t begin_ns = control::monotonic_ns();
     if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
     own_->waits_for.store(sources());
-    const WaitResult result = wait_on(arrived, begin_ns);
+    const WaitResult result = wait_on(arrived, look, begin_ns);
     if (result == WaitResult::kArrived) {
       own_->waits_for.store({});
     } else if (links_ != nullptr) {
@@ -89,8 +90,8 @@ class Waiter {
     }
     return result;
   }
-  template <class Arrived>
-  WaitResult wait_on(Arrived arrived, uint64_t begin_ns) noexcept {
+  template <class Arrived, class Look>
+  WaitResult wait_on(Arrived arrived, Look look, uint64_t begin_ns) noexcept {
     for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
       own_->looked_ns.store(now_ns, std::memory_order_release);
       if (arrived()) return WaitResult::kArrived;
@@ -109,7 +110,7 @@ class Waiter {
       if (links_ != nullptr) ask(now_ns - begin_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
-        if (links_ != nullptr) links_->look_in_call();
+        look();
       } else {
         sleep(arrived, timeout_ns_ - gone_ns);
       }

@@ -94,12 +94,23 @@ void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexce
 }
 
 void Links::flush() noexcept {
+  if (flush_in_call()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
+}
+
+bool Links::flush_in_call() noexcept {
   bool behind = false;
   for (const std::unique_ptr<Link>& link : links_) {
     link->flush();
     behind = behind || link->is_behind();
   }
-  if (behind) (void)::eventfd_write(wake_.get(), 1);  // the thread goes on with it once the call has ended
+  return behind;
+}
+
+void Links::end_call() noexcept {
+  let_go();
+  caller_takes_.store(false, std::memory_order_relaxed);
+  const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
+  if (std::any_of(links_.begin(), links_.end(), is_behind)) (void)::eventfd_write(wake_.get(), 1);
 }
 
 void Links::hand_over() noexcept {
@@ -157,9 +168,15 @@ const uint8_t* Links::take_run(uint32_t rank, const WantedRun& wanted) noexcept 
   return run;
 }
 
-void Links::look_locked(bool* took) noexcept {
+void Links::fill_and_look(uint32_t rank) noexcept {
+  fill(rank);
+  bool took = false;
+  if (hold()) look_locked(&took, by_rank_[rank]);
+}
+
+void Links::look_locked(bool* took, const Link* except) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
-    if (link->has_ended()) continue;
+    if (link->has_ended() || link.get() == except) continue;
     if (link->is_behind()) link->flush();
     if (!link->receive(sink_, took)) broke(link.get());
   }
