@@ -29,6 +29,7 @@ void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, cons
   // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
   // abort sees the peers, or the check of the poison after this store sees the abort.
   peers_mapped_.store(true, std::memory_order_seq_cst);
+  if (const Poison before = poisoned(); before.status != NVRAR_OK) poison(before);
 }
 
 bool GroupSegments::gone(uint32_t rank) const noexcept {

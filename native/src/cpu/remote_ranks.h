@@ -26,7 +26,8 @@ class RemoteRanks final : public link::FrameSink {
   // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
   // theirs.
   void open(control::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
-  // Links this member to the remote ranks. Throws Error.
+  // Links this member to the remote ranks. Throws Error; if the group has failed meanwhile, the ranks that could be
+  // linked have been told.
   void connect(const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns);
 
   link::Links& links() noexcept { return links_; }

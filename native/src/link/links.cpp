@@ -54,8 +54,6 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
                     uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink) {
   by_rank_.assign(world, nullptr);
   sink_ = sink;
-  auto connections = meet(listener_, self, remotes, deadline_ns, ended);
-  listener_.close();
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const auto watch = [&](int fd) {
@@ -65,7 +63,7 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   };
   bool good = epoll_ && wake_ && watch(wake_.get());
-  for (auto& [rank, connection] : connections) {
+  const auto add = [&](uint32_t rank, Connection connection) {
     std::unique_ptr<Cipher> seals;
     std::unique_ptr<Cipher> opens;
     if (encrypted) {
@@ -75,7 +73,21 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     links_.push_back(std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens)));
     by_rank_[rank] = links_.back().get();
     good = good && watch(links_.back()->fd());
-  }
+  };
+  // A rank that is linked may have to say that the group has failed. If it has just gone, it is the ranks that are
+  // missing which count, until there are none.
+  std::vector<Link*> gone;
+  const auto look = [&] {
+    for (const std::unique_ptr<Link>& link : links_) {
+      bool took = false;
+      const bool is_gone = std::find(gone.begin(), gone.end(), link.get()) != gone.end();
+      if (!is_gone && !link->receive(sink_, &took)) gone.push_back(link.get());
+    }
+    return ended();
+  };
+  meet(listener_, self, remotes, deadline_ns, add, look);
+  listener_.close();
+  for (Link* const link : gone) broke(link);
   if (!good) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
   try {
     const SignalsBlocked inherited;
@@ -83,6 +95,12 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   } catch (const std::system_error& error) {
     throw Error(NVRAR_SYSTEM, std::string("cannot start a thread: ") + error.what());
   }
+}
+
+void Links::give_up() noexcept {
+  if (left_) listener_.close();
+  links_.clear();
+  by_rank_.assign(by_rank_.size(), nullptr);
 }
 
 void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept {

@@ -32,6 +32,8 @@ class Links {
   // throws.
   void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
                uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink);
+  // After connect has thrown: ends the links that have come about; after leave(), nobody can dial this rank any more.
+  void give_up() noexcept;
 
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <map>
 
 #include "common/error.h"
 #include "control/tick_clock.h"
@@ -38,12 +39,13 @@ struct Awaited {
 
 class Meeting {
  public:
-  Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes)
-      : listener_(listener), self_(self) {
+  Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
+          const std::function<void(uint32_t, Connection)>& linked)
+      : listener_(listener), self_(self), linked_(linked) {
     for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, ""};
   }
 
-  std::map<uint32_t, Connection> run(uint64_t deadline_ns, const std::function<bool()>& ended) {
+  void run(uint64_t deadline_ns, const std::function<bool()>& ended) {
     while (!awaited_.empty()) {
       const uint64_t now_ns = monotonic_ns();
       if (ended()) throw Error(NVRAR_ABORTED, "the group was ended while its hosts were being linked");
@@ -53,7 +55,6 @@ class Meeting {
       accept(monotonic_ns());
       go_on(monotonic_ns());
     }
-    return std::move(links_);
   }
 
  private:
@@ -97,7 +98,7 @@ class Meeting {
         state = Candidate::State::kFailed;
       }
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
-        links_.emplace(rank, at->take(self_));
+        linked_(rank, at->take(self_));
       } else if (state == Candidate::State::kFailed && at->is_dialed()) {
         Awaited& awaited = awaited_.at(rank);
         awaited.dials = false;
@@ -128,7 +129,7 @@ class Meeting {
   const Identity& self_;
   std::map<uint32_t, Awaited> awaited_;
   std::list<Candidate> candidates_;
-  std::map<uint32_t, Connection> links_;
+  const std::function<void(uint32_t, Connection)>& linked_;
 };
 
 }  // namespace
@@ -158,9 +159,9 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
   return made;
 }
 
-std::map<uint32_t, Connection> meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
-                                    uint64_t deadline_ns, const std::function<bool()>& ended) {
-  return Meeting(listener, self, remotes).run(deadline_ns, ended);
+void meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes, uint64_t deadline_ns,
+          const std::function<void(uint32_t, Connection)>& linked, const std::function<bool()>& ended) {
+  Meeting(listener, self, remotes, linked).run(deadline_ns, ended);
 }
 
 }  // namespace nvrar::link

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -70,8 +71,11 @@ class Party {
           Outcome outcome;
           const double begin = seconds_now();
           try {
-            outcome.links = link::meet(listener, self, remotes, control::monotonic_ns() + limit_ms * kMs,
-                                       [this] { return ended_.load(); });
+            const auto linked = [&](uint32_t rank, link::Connection connection) {
+              outcome.links.emplace(rank, std::move(connection));
+            };
+            link::meet(listener, self, remotes, control::monotonic_ns() + limit_ms * kMs, linked,
+                       [this] { return ended_.load(); });
           } catch (const Error& error) {
             outcome.error = std::to_string(error.status()) + " " + error.what();
           }
