@@ -24,6 +24,9 @@ constexpr int kAcceptsAtOnce = 32;  // so that a storm of strangers cannot keep 
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
 // A dial that has not led to a link by then is given up: the pauses between a system's own attempts grow much longer.
 constexpr uint64_t kDialNs = 5 * kNsPerSecond;
+// One that has sent its proof, later: the other end, which may take it until its own limit, does not accept another
+// dial once it has.
+constexpr uint64_t kProvedNs = 2 * kStrangerNs;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
@@ -94,7 +97,8 @@ class Meeting {
     for (auto at = candidates_.begin(); at != candidates_.end();) {
       Candidate::State state = at->go_on(self_, expects);
       const uint32_t rank = at->rank();
-      if (state == Candidate::State::kWaits && at->is_dialed() && now_ns > awaited_.at(rank).give_up_ns) {
+      if (state == Candidate::State::kWaits && at->is_dialed() &&
+          now_ns > awaited_.at(rank).give_up_ns + (at->has_proved() ? kProvedNs : 0)) {
         state = Candidate::State::kFailed;
       }
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {

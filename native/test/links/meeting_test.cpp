@@ -276,8 +276,9 @@ class Relay {
   const LinkAddress& address() const { return listener_.address(); }
   // Until rank 1 has proved who it is. `before_proof` is called with that proof in hand.
   template <class BeforeProof>
-  void pass(BeforeProof before_proof) {
+  void pass(BeforeProof before_proof, double seconds_before_dialing = 0) {
     from_one_ = Socket::accept(listener_.get());
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_before_dialing));
     to_zero_ = Socket::dial(to_);
     said_ = from_one_.receive(kHelloBytes);
     ASSERT_TRUE(to_zero_.send(said_));
@@ -346,6 +347,24 @@ TEST_F(MeetingOfTwo, DialsAgainIfItsProofDidNotArrive) {
   std::atomic<bool> over{false};
   std::thread relaying([&] {
     relay.pass([] {});
+    relay.pass_rest(over);
+  });
+  const Outcome a = zero_->result();
+  const Outcome b = one.result();
+  EXPECT_EQ(a.error + b.error, "");
+  if (a.links.count(1) + b.links.count(0) == 2) expect_linked(a.links.at(1), b.links.at(0));
+  over = true;
+  relaying.join();
+}
+
+// Rank 0 comes when rank 1's dial is nearly given up, and links the connection that brings the proof: another would be
+// a stranger's then.
+TEST_F(MeetingOfTwo, DoesNotGiveAConnectionUpOnceItsProofIsOnItsWay) {
+  Relay relay(listener_.address());
+  Party one(other_, rank_of_group(1), {{0, relay.address()}}, 12'000);
+  std::atomic<bool> over{false};
+  std::thread relaying([&] {
+    relay.pass([] { std::this_thread::sleep_for(std::chrono::milliseconds(600)); }, 4.6);
     relay.pass_rest(over);
   });
   const Outcome a = zero_->result();
