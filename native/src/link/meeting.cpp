@@ -17,8 +17,9 @@ namespace {
 using control::kNsPerSecond;
 using control::monotonic_ns;
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 512;  // all ranks of a group dial at once
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
+// Besides a connection for each rank that is still to dial, which is a stranger, too, until its proof has come.
 constexpr size_t kMostStrangers = 64;
 constexpr int kAcceptsAtOnce = 32;  // so that a storm of strangers cannot keep the meeting from its end
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
@@ -82,9 +83,15 @@ class Meeting {
         if (errno == EMFILE || errno == ENFILE) ::usleep(kLookMs * kUsPerMs);
         return;
       }
+      const auto may_dial = [](const auto& awaited) { return !awaited.second.is_dialed; };
       const auto is_stranger = [](const Candidate& candidate) { return !candidate.is_dialed(); };
-      if (static_cast<size_t>(std::count_if(candidates_.begin(), candidates_.end(), is_stranger)) >= kMostStrangers) {
-        candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), is_stranger));  // the oldest
+      const auto has_said_nothing = [](const Candidate& candidate) { return candidate.awaits_hello(); };
+      const auto ranks = static_cast<size_t>(std::count_if(awaited_.begin(), awaited_.end(), may_dial));
+      const auto strangers = static_cast<size_t>(std::count_if(candidates_.begin(), candidates_.end(), is_stranger));
+      if (strangers >= kMostStrangers + ranks) {
+        auto oldest = std::find_if(candidates_.begin(), candidates_.end(), has_said_nothing);
+        if (oldest == candidates_.end()) oldest = std::find_if(candidates_.begin(), candidates_.end(), is_stranger);
+        candidates_.erase(oldest);
       }
       candidates_.push_back(Candidate::accepted(std::move(socket), now_ns + kStrangerNs));
     }
