@@ -106,7 +106,7 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   } else {
     remote_.reset();  // nobody has to listen
   }
-  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, links());
+  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, linked_ ? remote_.get() : nullptr);
   point_to_point_ = PointToPoint(layout_, rank());
 }
 

@@ -107,6 +107,20 @@ void RemoteRanks::tell_last() noexcept {
   links_.tell_all(FrameKind::kState, &state, sizeof state);
 }
 
+void RemoteRanks::ask(const RankSet& awaited) noexcept {
+  const RankSet all = RankSet::all(segments_->world());
+  RankSet asked = awaited & all;
+  for (RankSet open = asked; !open.empty();) {
+    RankSet next;
+    open.each([&](uint32_t rank) { next |= segments_->control(rank).waits_for.load() & all; });
+    open = next - asked;
+    asked |= next;
+  }
+  asked.each([&](uint32_t rank) {
+    if (links_.to(rank) != nullptr) links_.tell(rank, FrameKind::kAsk, nullptr, 0);
+  });
+}
+
 void RemoteRanks::learn(bool wait) noexcept {
   std::array<uint32_t, protocol::kMaxWorld> before;
   for (uint32_t rank = 0; rank < segments_->world(); ++rank) before[rank] = answers_[rank].load();

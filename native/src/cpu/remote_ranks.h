@@ -37,7 +37,9 @@ class RemoteRanks final : public link::FrameSink {
   void tell(const control::Poison& poison) noexcept;
   // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
   void tell_last() noexcept;
-  // Asks the remote ranks what they are doing; with `wait`, waits a moment for the answers.
+  // Asks these ranks, and those for which they wait, as far as it is known, what they are doing.
+  void ask(const RankSet& awaited) noexcept;
+  // Asks all remote ranks what they are doing; with `wait`, waits a moment for the answers.
   void learn(bool wait) noexcept;
 
   nvrar_link link_of(uint32_t rank) const noexcept;

@@ -324,9 +324,10 @@ bool Link::has_frame() noexcept {
   return next_head(&head) && in_.size() >= sizeof head + taken_bytes_ + head.bytes;
 }
 
-bool Link::give_frame(FrameSink* sink) noexcept {
+bool Link::give_frame(FrameSink* sink, bool* took) noexcept {
   FrameHead head{};
   (void)next_head(&head);
+  *took = *took || head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered;
   if (const char* const why = sink->take(*this, head, in_.data() + sizeof head + taken_bytes_)) return refuse(why);
   taken_bytes_ += head.bytes;
   end_frame();
@@ -341,8 +342,7 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
                          wanted.bytes == (head.stride == 0 ? head.bytes : std::min(head.bytes, wanted.whole_bytes));
     if (!goes_on) {
       if (!has_frame()) break;
-      if (!give_frame(sink)) return false;
-      *took = true;
+      if (!give_frame(sink, took)) return false;
       continue;
     }
     if (!is_checked_) {

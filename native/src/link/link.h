@@ -74,7 +74,7 @@ class Link {
   // The functions of receiving are called by one thread at a time. False: the link has ended, after which none of them
   // is called again.
 
-  // Gives what has arrived to the sink.
+  // Gives what has arrived to the sink; *took becomes true if there were packets.
   bool receive(FrameSink* sink, bool* took) noexcept;
   // Receives what has arrived, but gives nothing to the sink; *more: there may be more.
   bool fill(bool* more) noexcept;
@@ -82,8 +82,7 @@ class Link {
   template <class Stop>
   bool give(FrameSink* sink, bool* took, Stop stop) noexcept {
     while (has_frame() && !stop()) {
-      if (!give_frame(sink)) return false;
-      *took = true;
+      if (!give_frame(sink, took)) return false;
     }
     return refused() == nullptr;
   }
@@ -128,7 +127,7 @@ class Link {
   bool has_frame() noexcept;
   // The head of the next frame, or of what is left of it. False: it has not arrived, or is impossible and refused.
   bool next_head(FrameHead* head) noexcept;
-  bool give_frame(FrameSink* sink) noexcept;
+  bool give_frame(FrameSink* sink, bool* took) noexcept;
   void end_frame() noexcept;
   // What take_run() gave is used no more.
   void drop_run() noexcept;

@@ -38,7 +38,9 @@ class Links {
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
-  // Queues a frame on every link and sends it.
+  // Queues a frame on the link to this rank and sends it.
+  void tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  // The same on every link.
   void tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept;
   // Sends as much as the sockets take; the thread of the links goes on with the rest.
   void flush() noexcept;
@@ -96,7 +98,7 @@ class Links {
   // Lets other threads look.
   void let_go() noexcept;
 
-  // Takes what has arrived. Never blocks. Returns whether frames were taken: a thread that is not the member's must
+  // Takes what has arrived. Never blocks. Returns whether packets were taken: a thread that is not the member's must
   // then wake the member, as settled() does.
   bool look() noexcept;
 
@@ -108,6 +110,11 @@ class Links {
   }
   // except: a link at which it does not look, or null.
   void look_locked(bool* took, const Link* except = nullptr) noexcept;
+  void look_at(Link* link, bool* took) noexcept;
+  // Null: the eventfd. Returns whether epoll could be told.
+  bool watch(int how, Link* link, uint32_t events) noexcept;
+  // Has epoll name the links that are behind once their sockets take more.
+  void watch_room() noexcept;
   void broke(Link* link) noexcept;
   void run() noexcept;
 
@@ -116,7 +123,8 @@ class Links {
   std::vector<Link*> by_rank_;
   FrameSink* sink_ = nullptr;
   FileDescriptor epoll_;
-  FileDescriptor wake_;  // an eventfd, which ends the thread's waits
+  FileDescriptor wake_;            // an eventfd, which ends the thread's waits
+  std::vector<bool> awaits_room_;  // by link, as watch_room() has told epoll
   std::thread thread_;
   std::mutex receive_mutex_;
   bool held_ = false;  // by the calling thread

@@ -314,6 +314,22 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   answering.join();
 }
 
+// A rank that waits asks for whom the awaited one waits, and soon knows that nothing changes.
+TEST(LinkedWait, AsksMoreAndMoreSeldom) {
+  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 2'000 * kMs});
+  int questions = 0;
+  std::thread counting([&] {
+    for (Frame got; fake.receive(&got, 3);) {
+      if (got.head.kind == FrameKind::kPoison) break;
+      if (got.head.kind == FrameKind::kAsk) ++questions;
+    }
+  });
+  EXPECT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_TIMEOUT);
+  counting.join();
+  EXPECT_GE(questions, 3);
+  EXPECT_LE(questions, 8) << "after 50, 100, ... 1,600 ms, and for the report";
+}
+
 TEST_F(HostileRank, ThatHasSaidGoodbyeIsNotLostButGone) {
   FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 300 * kMs});
   ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kGoodbye)));

@@ -1,6 +1,7 @@
 // What a link's socket does not take at once: it is sent later, nothing of it is lost, it does not grow without limit,
 // and no call waits for it.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "links/fake_rank.h"
+#include "support/abi.h"
 
 namespace nvrar::test {
 namespace {
@@ -86,6 +88,28 @@ TEST(LinkQueue, ATransferThatTheSocketDidNotTakeIsSentAfterItsCall) {
   send.count = data.size();
   ASSERT_EQ(nvrar_batch(fake.comm(), &send, 1, 0), NVRAR_OK) << nvrar_last_error();
   ::usleep(50'000);  // now its thread sleeps
+  uint64_t bytes = 0;
+  Frame got;
+  while (bytes < data.size() && fake.receive(&got, 2)) bytes += got.head.bytes;
+  EXPECT_GE(bytes, data.size());
+}
+
+// The thread of the links sleeps until the socket takes more.
+TEST(LinkQueue, WhatTheSocketDoesNotTakeKeepsNobodyBusy) {
+  FakeRank fake({.ring_bytes = kLargeRing});
+  fake.make_link_narrow();
+  std::vector<uint8_t> data(400 << 10, 3);
+  nvrar_transfer send = send_to(kFake, reinterpret_cast<uint64_t>(data.data()), data.size(), NVRAR_UINT8);
+  ASSERT_EQ(nvrar_batch(fake.comm(), &send, 1, 0), NVRAR_OK) << nvrar_last_error();
+  ::usleep(100'000);
+  const auto sleeps = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  const auto before = sleeps();
+  ::usleep(1'000'000);
+  EXPECT_LT(sleeps() - before, 50);
   uint64_t bytes = 0;
   Frame got;
   while (bytes < data.size() && fake.receive(&got, 2)) bytes += got.head.bytes;
