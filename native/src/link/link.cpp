@@ -245,7 +245,6 @@ void Link::end() noexcept {
   const std::lock_guard lock(send_mutex_);
   give_up();
   flush_locked();
-  ended_.store(true, std::memory_order_release);
 }
 
 bool Link::is_stuffed() noexcept {
@@ -288,7 +287,7 @@ bool Link::fill(bool* more) noexcept {
     *more = static_cast<size_t>(got) == kReceiveBytes;
     return opens_ == nullptr || open();
   } catch (const std::bad_alloc&) {
-    return false;
+    return refuse("more than this rank has memory for");
   }
 }
 

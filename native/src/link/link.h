@@ -65,7 +65,9 @@ class Link {
   // Whether the peer's host has acknowledged everything that was sent, or the link has broken.
   bool is_delivered() noexcept;
 
-  // Nothing is sent or received any more.
+  // Nothing is received any more; a peer whose frame was refused can still be told.
+  void end_receiving() noexcept { ended_.store(true, std::memory_order_release); }
+  // Nothing is sent any more, either.
   void end() noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // What was wrong with what the peer sent, if the link has ended because of that; else null.

@@ -207,9 +207,11 @@ void Links::look_at(Link* link, bool* took) noexcept {
 void Links::broke(Link* link) noexcept {
   bool took = false;
   (void)link->give(sink_, &took, [] { return false; });
-  link->end();
+  link->end_receiving();
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   sink_->broke(link->peer());
+  link->end();
 }
 
 bool Links::watch(int how, Link* link, uint32_t events) noexcept {
