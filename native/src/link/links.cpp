@@ -55,7 +55,10 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   sink_ = sink;
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  bool good = epoll_ && wake_ && watch(EPOLL_CTL_ADD, nullptr, EPOLLIN);
+  const auto require = [](bool is_watched) {
+    if (!is_watched) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
+  };
+  require(epoll_ && wake_ && watch(EPOLL_CTL_ADD, nullptr, EPOLLIN));
   const auto add = [&](uint32_t rank, Connection connection) {
     std::unique_ptr<Cipher> seals;
     std::unique_ptr<Cipher> opens;
@@ -65,16 +68,20 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     }
     links_.push_back(std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens)));
     by_rank_[rank] = links_.back().get();
-    good = good && watch(EPOLL_CTL_ADD, by_rank_[rank], EPOLLIN);
+    require(watch(EPOLL_CTL_ADD, by_rank_[rank], EPOLLIN));
   };
   // A rank that is linked may have to say that the group has failed. If it has just gone, it is the ranks that are
   // missing which count, until there are none.
   std::vector<Link*> gone;
   const auto look = [&] {
-    for (const std::unique_ptr<Link>& link : links_) {
+    epoll_event events[kEventsAtOnce];
+    const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
+    for (int i = 0; i < count; ++i) {
+      auto* const link = static_cast<Link*>(events[i].data.ptr);
       bool took = false;
-      const bool is_gone = std::find(gone.begin(), gone.end(), link.get()) != gone.end();
-      if (!is_gone && !link->receive(sink_, &took)) gone.push_back(link.get());
+      if (link == nullptr || link->receive(sink_, &took)) continue;
+      (void)watch(EPOLL_CTL_DEL, link, 0);
+      gone.push_back(link);
     }
     return ended();
   };
@@ -82,7 +89,6 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   listener_.close();
   for (Link* const link : gone) broke(link);
   awaits_room_.assign(links_.size(), false);
-  if (!good) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
   try {
     const SignalsBlocked inherited;
     thread_ = std::thread([this] { run(); });
@@ -208,7 +214,7 @@ void Links::broke(Link* link) noexcept {
   bool took = false;
   (void)link->give(sink_, &took, [] { return false; });
   link->end_receiving();
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  (void)watch(EPOLL_CTL_DEL, link, 0);
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   sink_->broke(link->peer());
   link->end();
