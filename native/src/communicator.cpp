@@ -348,9 +348,14 @@ void Communicator::connect(const uint8_t* blobs) {
     }
     descriptors.push_back(peer);
   }
-  member_->map_peers(descriptors);
+  try {
+    member_->map_peers(descriptors);
+  } catch (const Error&) {
+    throw_if_failed();  // an abort ends connecting with an error of its own
+    throw;
+  }
   connected_.store(true, std::memory_order_release);
-  // An abort before the peers were mapped has reached only this rank.
+  // An abort before the peers were mapped or linked has not reached them.
   const control::Poison poison = member_->poisoned();
   if (poison.status != NVRAR_OK) {
     member_->poison(poison);

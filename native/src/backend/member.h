@@ -71,12 +71,11 @@ class Member {
   virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
 
  protected:
-  // ring_bytes_on_host: how much room for rings the shared segments also have; 0: the rings are elsewhere.
-  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, uint64_t ring_bytes_on_host)
+  // rings_on_host: whether the shared segments also have the rings.
+  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
       : layout_(layout),
         segments_(std::make_shared<control::GroupSegments>(rank, layout.topology.world, group_hash,
-                                                           ring_bytes_on_host == 0 ? nullptr : &layout_,
-                                                           ring_bytes_on_host)) {}
+                                                           rings_on_host ? &layout_ : nullptr)) {}
 
   static std::vector<control::SegmentAddress> segments_of(const std::vector<Descriptor>& descriptors) {
     std::vector<control::SegmentAddress> addresses;

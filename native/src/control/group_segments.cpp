@@ -7,12 +7,11 @@
 
 namespace nvrar::control {
 
-GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings,
-                             uint64_t ring_bytes)
+GroupSegments::GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings)
     : rank_(rank), world_(world), segments_(world), pids_(world) {
   // Of a group that is larger than a node and not divided on this host, no more ranks can be here.
   const bool spans = rings != nullptr && rings->topology.is_large() && rings->topology.is_one_node();
-  segments_[rank_] = SharedSegment::create(rings, rank_, spans ? protocol::kMaxRanks : world_, group_hash, ring_bytes);
+  segments_[rank_] = SharedSegment::create(rings, rank_, spans ? protocol::kMaxRanks : world_, group_hash);
   own_ = &control(rank_);
 }
 
@@ -30,6 +29,7 @@ void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, cons
   // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
   // abort sees the peers, or the check of the poison after this store sees the abort.
   peers_mapped_.store(true, std::memory_order_seq_cst);
+  if (const Poison before = poisoned(); before.status != NVRAR_OK) poison(before);
 }
 
 bool GroupSegments::gone(uint32_t rank) const noexcept {

@@ -13,10 +13,8 @@ namespace nvrar::control {
 
 class GroupSegments {
  public:
-  // rings: the layout of the rings behind the control block; null if the rings are elsewhere. ring_bytes: as
-  // in SharedSegment::create. Throws NVRAR_SYSTEM.
-  GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings,
-                uint64_t ring_bytes = 0);
+  // rings: the layout of the rings behind the control block; null if the rings are elsewhere. Throws NVRAR_SYSTEM.
+  GroupSegments(uint32_t rank, uint32_t world, uint64_t group_hash, const protocol::RingLayout* rings);
   GroupSegments(const GroupSegments&) = delete;
   GroupSegments& operator=(const GroupSegments&) = delete;
 
@@ -32,9 +30,6 @@ class GroupSegments {
   ControlBlock& control(uint32_t rank) const noexcept { return segments_[rank].control(); }
   ControlBlock& own() const noexcept { return *own_; }
   protocol::Packet* rings(uint32_t rank) const noexcept { return segments_[rank].rings(); }
-
-  // Empties the own rings, before any peer stores to them.
-  void fill_rings(const protocol::RingLayout& layout) noexcept { segments_[rank_].fill_rings(layout); }
 
   // Stores the failure unless there is one already, and gives the peers the same word. Never blocks. Any thread may
   // call.

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -30,8 +29,8 @@ Mapping map_shared(const FileDescriptor& file, uint64_t bytes, bool populated) {
 }  // namespace
 
 SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t rank, uint32_t sharers,
-                                    uint64_t group_hash, uint64_t ring_bytes) {
-  const uint64_t bytes = kControlBytes + (rings == nullptr ? 0 : std::max(rings->total_bytes(), ring_bytes));
+                                    uint64_t group_hash) {
+  const uint64_t bytes = kControlBytes + (rings == nullptr ? 0 : rings->total_bytes());
   SharedSegment segment;
   segment.file_ = FileDescriptor(::memfd_create(kSegmentName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.file_) throw Error(NVRAR_SYSTEM, "cannot create a shared memory segment: " + reason(errno));
@@ -66,18 +65,11 @@ SharedSegment SharedSegment::create(const protocol::RingLayout* rings, uint32_t 
   control->group_hash = group_hash;
   control->owner_base = reinterpret_cast<uint64_t>(segment.mapping_.base());
   random_bytes(control->nonce, sizeof control->nonce);
-  if (rings != nullptr) segment.fill_sentinels(*rings);  // the rest is zero, as the kernel provides it
+  if (rings != nullptr) {  // the rest is zero, as the kernel provides it: epoch 0 is never used
+    std::memset(segment.rings() + rings->sentinel_begin(), 0xFF,
+                (rings->sentinel_end() - rings->sentinel_begin()) * protocol::kPacketBytes);
+  }
   return segment;
-}
-
-void SharedSegment::fill_sentinels(const protocol::RingLayout& layout) noexcept {
-  std::memset(rings() + layout.sentinel_begin(), 0xFF,
-              (layout.sentinel_end() - layout.sentinel_begin()) * protocol::kPacketBytes);
-}
-
-void SharedSegment::fill_rings(const protocol::RingLayout& layout) noexcept {
-  std::memset(rings(), 0, layout.total_bytes());  // epoch 0 is never used
-  fill_sentinels(layout);
 }
 
 SharedSegment SharedSegment::of_remote(uint32_t rank, uint64_t group_hash) {

@@ -22,10 +22,8 @@ class SharedSegment {
  public:
   SharedSegment() = default;
   // Checks for room, reserves the memory, and fills the rings, if there are any, with empty slots. Throws NVRAR_SYSTEM.
-  // sharers: the ranks that reserve memory of this host at the same time. ring_bytes: room for another layout that the
-  // rings may get later; 0: what `rings` needs.
-  static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t sharers, uint64_t group_hash,
-                              uint64_t ring_bytes = 0);
+  // sharers: the ranks that reserve memory of this host at the same time.
+  static SharedSegment create(const protocol::RingLayout* rings, uint32_t rank, uint32_t sharers, uint64_t group_hash);
   // populated: whether its pages are mapped at once, so that no call meets a page fault. Throws NVRAR_SYSTEM if this
   // process cannot map the segment: the peer is on another host, or is not visible, or the file at that address is not
   // this group's.
@@ -35,9 +33,6 @@ class SharedSegment {
   // known of that rank. Throws NVRAR_SYSTEM.
   static SharedSegment of_remote(uint32_t rank, uint64_t group_hash);
 
-  // Fills the rings with empty slots, whatever is in them.
-  void fill_rings(const protocol::RingLayout& layout) noexcept;
-
   SegmentAddress address() const noexcept;
   ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }
   protocol::Packet* rings() const noexcept {
@@ -45,8 +40,6 @@ class SharedSegment {
   }
 
  private:
-  void fill_sentinels(const protocol::RingLayout& layout) noexcept;
-
   FileDescriptor file_;  // the owner keeps it open, because peers open it through /proc
   Mapping mapping_;
 };

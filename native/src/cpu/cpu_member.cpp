@@ -16,20 +16,20 @@ using protocol::EpochPacket;
 
 namespace {
 
-// Room for the rings in any topology that the group may turn out to have: several nodes have one hop more.
-uint64_t most_ring_bytes(protocol::RingLayout layout, bool may_span) noexcept {
-  if (may_span && layout.topology.world > 1) layout.topology = {layout.topology.world, 1};
-  return layout.total_bytes();
+bool may_link(const CpuMemberConfig& config) noexcept {
+  return !config.link_address.empty() && config.topology.world > 1;
 }
 
-// While it lives, the calling thread takes what arrives on the links.
+// While it lives, the calling thread takes what arrives on the links, and they read the call's memory.
 class CallOfLinks {
  public:
   explicit CallOfLinks(link::Links* links) noexcept : links_(links) {
     if (links_ != nullptr) links_->begin_call();
   }
   ~CallOfLinks() {
-    if (links_ != nullptr) links_->end_call();
+    if (links_ == nullptr) return;
+    links_->settle();
+    links_->end_call();
   }
   CallOfLinks(const CallOfLinks&) = delete;
   CallOfLinks& operator=(const CallOfLinks&) = delete;
@@ -41,22 +41,21 @@ class CallOfLinks {
 }  // namespace
 
 CpuMember::CpuMember(const CpuMemberConfig& config)
-    : CpuMember(config, {config.ring_bytes == 0 ? kDefaultRingBytes : config.ring_bytes, config.topology}) {}
-
-CpuMember::CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout)
-    : Member(config.rank, layout, config.group_hash, most_ring_bytes(layout, !config.link_address.empty())),
+    : Member(config.rank,
+             {config.ring_bytes == 0 ? kDefaultRingBytes : config.ring_bytes, config.topology, may_link(config)},
+             config.group_hash, true),
       timeout_ns_(config.timeout_ns),
       join_timeout_ns_(config.join_timeout_ns),
       secret_(config.secret),
       link_mode_(config.links),
       link_security_(config.link_security),
-      ranks_(layout.topology.world) {
+      ranks_(config.topology.world) {
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
-  if (!config.link_address.empty() && layout.topology.world > 1) {
-    remote_ = std::make_unique<RemoteRanks>(layout.topology.world, config.link_address, config.first_port,
-                                            config.last_port, link_security_ == NVRAR_LINK_ENCRYPTED);
+  if (may_link(config)) {
+    remote_ = std::make_unique<RemoteRanks>(world(), config.link_address, config.first_port, config.last_port,
+                                            link_security_ == NVRAR_LINK_ENCRYPTED);
   }
 }
 
@@ -88,11 +87,9 @@ void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
 }
 
 void CpuMember::map(const std::vector<Descriptor>& descriptors) {
-  const protocol::Topology prepared = layout_.topology;
   const Reach reach = reach_of(descriptors, rank(), link_mode_, layout_);
   nodes_ = reach.nodes;
   layout_.topology = protocol::Topology(nodes_);
-  if (nodes_.count != prepared.nodes()) segments_->fill_rings(layout_);
   segments_->map_peers(segments_of(descriptors), reach.remote);
   uint32_t here = 0;
   for (uint32_t peer = 0; peer < world(); ++peer) {
@@ -109,7 +106,7 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   } else {
     remote_.reset();  // nobody has to listen
   }
-  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, links());
+  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, linked_ ? remote_.get() : nullptr);
   point_to_point_ = PointToPoint(layout_, rank());
 }
 
@@ -186,7 +183,7 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   waiter_.restart();
   TransferPort port(ranks_.data(), rank());
   *result = point_to_point_.run(port, waiter_, segments_->own());
-  if (linked_) remote_->links().flush();  // lets their thread go on with what a socket did not take
+  if (linked_) remote_->links().flush_in_call();
   if (result->status == NVRAR_OK) return true;
   if (result->status == NVRAR_TIMEOUT) {
     update_remote(true);

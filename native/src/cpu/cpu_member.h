@@ -58,7 +58,6 @@ class CpuMember final : public Member {
   uint64_t waited_ns() const noexcept override { return waiter_.waited_ns(); }
 
  private:
-  CpuMember(const CpuMemberConfig& config, const protocol::RingLayout& layout);
   void map(const std::vector<Descriptor>& descriptors);
   void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }

@@ -13,7 +13,7 @@
 #include "cpu/reduction.h"
 #include "cpu/waiter.h"
 #include "link/links.h"
-#include "protocol/call_header.h"
+#include "protocol/data_movement.h"
 #include "protocol/launch.h"
 
 namespace nvrar::cpu {
@@ -80,10 +80,43 @@ class CpuPort {
   void push(const protocol::Peers& peers, uint64_t slot, Run run, uint32_t bytes, uint64_t epoch) {
     for (uint32_t i = 0; i < peers.count(); ++i) push_bytes<Packets>(peers[i], slot, run.data, bytes, epoch);
   }
+  // Sends the message from where it is, if all of these peers are linked: protocol::push_whole.
+  template <class Packets>
+  bool push_whole(const protocol::Launch& launch, const protocol::Peers& peers, uint64_t slot, uint64_t stride,
+                  const uint8_t* from) {
+    if (links_ == nullptr) return false;
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      if (!is_linked(peers[i])) return false;
+    }
+    const link::Message message{from,        launch.bytes, Packets::kRunBytes, slot, static_cast<uint16_t>(stride),
+                                launch.epoch};
+    for (uint32_t i = 0; i < peers.count(); ++i) {
+      note_sent(peers[i]);
+      ranks_[peers[i]].link->lend(message);
+    }
+    return true;
+  }
   template <class Packets>
   bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch);
   template <class Packets>
   bool reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result);
+
+  // Sums whole runs of the one other rank that follow the last one and have come over its link, `stride` slots apart
+  // from sources.slot on. Returns how many.
+  template <class Packets>
+  uint64_t reduce_following(const protocol::Sources& sources, uint64_t stride, const uint8_t* own, uint8_t* to,
+                            uint64_t bytes, uint64_t epoch) {
+    if (links_ == nullptr || sources.count != 2 || past_slots_ == 0) return 0;
+    const uint32_t other = 1 - sources.own;
+    const link::WantedRun wanted{sources.slot_of(other), epoch, Packets::kRunBytes, Packets::kRunBytes};
+    uint64_t got = 0;
+    runs_[other] = links_->take_following(other, wanted, stride, bytes, &got);
+    if (got == 0) return 0;
+    runs_[sources.own] = own;
+    if (own == to) links_->settle(to, got);
+    sum(sources, to, static_cast<uint32_t>(got / kVectorBytes));
+    return got / Packets::kRunBytes;
+  }
 
   template <class Packets>
   bool node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* sum);
@@ -125,7 +158,7 @@ class CpuPort {
   }
   void sent() {
     sent_within_node();
-    if (links_ != nullptr) links_->flush();
+    if (links_ != nullptr) links_->flush_in_call();
   }
   // A waiting rank sends what is for other nodes (waiter.h).
   void sent_within_node() {
@@ -396,7 +429,8 @@ class CpuPort {
   }
   template <class Arrived>
   bool wait_for_link(uint32_t source, Arrived arrived) {
-    result_ = waiter_->wait_for_links([&] { return RankSet::of(source); }, arrived, [&] { links_->fill(source); });
+    result_ = waiter_->wait_for_links([&] { return RankSet::of(source); }, arrived, [&] { links_->fill(source); },
+                                      [&] { links_->fill_and_look(source); });
     waiting_for_ = source;
     return result_ == WaitResult::kArrived;
   }
@@ -460,6 +494,8 @@ bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uin
   if (topology_.is_large()) [[unlikely]]
     return reduce_large<Packets>(sources, own, to, bytes, epoch, result);
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
+  if (links_ != nullptr && own.data == to) [[unlikely]]
+    links_->settle(to, bytes);
   by_vectors(
       sources, bytes, [&](uint32_t vectors) { sum(sources, to, vectors); },
       [&](uint32_t first, uint32_t rest_bytes) {
@@ -525,6 +561,21 @@ inline void CpuPort::finish(const Partial* sums, uint32_t count, uint8_t* to, ui
 // What goes first over a link is its header: what follows then passes its slots, if it is awaited in its order.
 inline bool gets_header_first(const CpuPort& port, uint32_t peer) {
   return protocol::kHeadersFirst || port.is_linked(peer);
+}
+
+// What ranks on other hosts are sent, and what they have sent, is taken in pieces as large as can be.
+template <class Packets>
+bool push_whole(CpuPort& port, const protocol::Launch& launch, const protocol::Peers& peers, const uint8_t* from) {
+  return port.push_whole<Packets>(launch, peers, protocol::flat_slot<Packets>(launch, 0, launch.rank),
+                                  protocol::FlatRuns{launch.topology()}.stride(), from);
+}
+template <class Packets>
+uint64_t reduce_following(CpuPort& port, const protocol::Launch& launch, const uint8_t* own, uint64_t j) {
+  const uint64_t first = protocol::MessageRuns<Packets>::offset(j);
+  if (first >= launch.bytes) return 0;
+  const protocol::Sources sources{protocol::flat_slot<Packets>(launch, j, 0), 0, launch.topology().world, launch.rank};
+  return port.reduce_following<Packets>(sources, protocol::FlatRuns{launch.topology()}.stride(), own + first,
+                                        launch.recv + first, launch.bytes - first, launch.epoch);
 }
 
 }  // namespace nvrar::cpu

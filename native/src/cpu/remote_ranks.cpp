@@ -21,6 +21,8 @@ using protocol::RingLayout;
 using protocol::SentinelPacket;
 
 constexpr uint64_t kLearnNs = 100'000'000;
+// How long a rank whose group has failed before it was connected tries to tell the others.
+constexpr uint64_t kTellNs = 500'000'000;
 constexpr useconds_t kLearnPollUs = 100;
 constexpr uint64_t kNoSlot = uint64_t{1} << 40;  // more than a frame can name
 
@@ -72,8 +74,25 @@ void RemoteRanks::open(control::GroupSegments* segments, const RingLayout& layou
 
 void RemoteRanks::connect(const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns) {
   const link::Identity self{segments_->rank(), segments_->own().group_hash, secret};
-  const auto ended = [&] { return segments_->poisoned().status != NVRAR_OK; };
-  links_.connect(self, remotes, layout_.topology.world, encrypted_, deadline_ns, ended, this);
+  const auto failed = [&] { return segments_->poisoned().status != NVRAR_OK; };
+  // The ranks that come within a moment are linked even so, because a link is the only way to tell them.
+  uint64_t until_ns = 0;
+  const auto ended = [&] {
+    if (!failed()) return false;
+    const uint64_t now_ns = control::monotonic_ns();
+    if (until_ns == 0) until_ns = now_ns + kTellNs;
+    return now_ns >= until_ns;
+  };
+  try {
+    links_.connect(self, remotes, layout_.topology.world, encrypted_, deadline_ns, ended, this);
+  } catch (...) {
+    if (failed()) {
+      tell(segments_->poisoned());
+      links_.leave(kTellNs, [] { return false; });
+    }
+    links_.give_up();
+    throw;
+  }
 }
 
 void RemoteRanks::tell(const control::Poison& poison) noexcept {
@@ -86,6 +105,20 @@ void RemoteRanks::tell(const control::Poison& poison) noexcept {
 void RemoteRanks::tell_last() noexcept {
   const State state = own_state();
   links_.tell_all(FrameKind::kState, &state, sizeof state);
+}
+
+void RemoteRanks::ask(const RankSet& awaited) noexcept {
+  const RankSet all = RankSet::all(segments_->world());
+  RankSet asked = awaited & all;
+  for (RankSet open = asked; !open.empty();) {
+    RankSet next;
+    open.each([&](uint32_t rank) { next |= segments_->control(rank).waits_for.load() & all; });
+    open = next - asked;
+    asked |= next;
+  }
+  asked.each([&](uint32_t rank) {
+    if (links_.to(rank) != nullptr) links_.tell(rank, FrameKind::kAsk, nullptr, 0);
+  });
 }
 
 void RemoteRanks::learn(bool wait) noexcept {

@@ -26,7 +26,8 @@ class RemoteRanks final : public link::FrameSink {
   // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
   // theirs.
   void open(control::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
-  // Links this member to the remote ranks. Throws Error.
+  // Links this member to the remote ranks. Throws Error; if the group has failed meanwhile, the ranks that could be
+  // linked have been told.
   void connect(const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns);
 
   link::Links& links() noexcept { return links_; }
@@ -36,7 +37,9 @@ class RemoteRanks final : public link::FrameSink {
   void tell(const control::Poison& poison) noexcept;
   // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
   void tell_last() noexcept;
-  // Asks the remote ranks what they are doing; with `wait`, waits a moment for the answers.
+  // Asks these ranks, and those for which they wait, as far as it is known, what they are doing.
+  void ask(const RankSet& awaited) noexcept;
+  // Asks all remote ranks what they are doing; with `wait`, waits a moment for the answers.
   void learn(bool wait) noexcept;
 
   nvrar_link link_of(uint32_t rank) const noexcept;

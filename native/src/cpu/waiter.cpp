@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control/doorbell.h"
+#include "cpu/remote_ranks.h"
 
 namespace nvrar::cpu {
 namespace {
@@ -34,23 +35,19 @@ uint32_t usable_cores() noexcept {
   return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, link::Links* links) noexcept
+Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote) noexcept
     : own_(own),
       timeout_ns_(timeout_ns),
       yield_ns_(kYieldNs),
       spins_(ranks > usable_cores() ? kSpinsCrowded : kSpinsAlone),
       looks_(ranks > usable_cores() ? kLooksCrowded : kLooksAlone),
-      ask_ns_(std::max<uint64_t>(1, std::min(kAskNs, fresh_ns(timeout_ns) / kSleepsWhileFresh))),
-      links_(links) {}
+      first_ask_ns_(std::min(kAskNs, fresh_ns(timeout_ns) / kSleepsWhileFresh)),
+      remote_(remote),
+      links_(remote == nullptr ? nullptr : &remote->links()) {}
 
 void Waiter::ask(uint64_t waited_ns) noexcept {
-  const uint64_t due = waited_ns / ask_ns_;
-  if (due == 0) {
-    asked_ = 0;
-  } else if (due > asked_) {
-    asked_ = due;
-    links_->tell_all(link::FrameKind::kAsk, nullptr, 0);
-  }
+  next_ask_ns_ = 2 * waited_ns;
+  remote_->ask(own_->waits_for.load());
 }
 
 void Waiter::sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept {

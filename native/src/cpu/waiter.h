@@ -20,11 +20,13 @@ uint32_t usable_cores() noexcept;
 
 enum class WaitResult { kArrived, kPoisoned, kExpired };
 
+class RemoteRanks;
+
 class Waiter {
  public:
   Waiter() = default;
-  // ranks: of the group on this host. links: to the ranks of other hosts; null if there are none.
-  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, link::Links* links = nullptr) noexcept;
+  // ranks: of the group on this host. remote: those of other hosts; null if there are none.
+  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote) noexcept;
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
   void restart() noexcept { __atomic_store_n(&first_miss_ns_, uint64_t{0}, __ATOMIC_RELAXED); }
@@ -50,25 +52,26 @@ class Waiter {
       if (arrived()) return WaitResult::kArrived;
       cpu_relax();
       if (i == kSpinsBeforeSending && links_ != nullptr) [[unlikely]]
-        links_->flush();
+        links_->flush_in_call();
     }
-    return wait_long(sources, arrived);
+    return wait_long(sources, arrived, [this] { look(); });
   }
-  // ... or on others: between two polls look() takes something from links.
-  template <class Sources, class Arrived, class Look>
-  WaitResult wait_for_links(Sources sources, Arrived arrived, Look look) noexcept {
+  // ... or on others: between two polls look() takes something from links, and look_long() from all of them.
+  template <class Sources, class Arrived, class Look, class LookLong>
+  WaitResult wait_for_links(Sources sources, Arrived arrived, Look look, LookLong look_long) noexcept {
     for (uint32_t i = 0; i < looks_; ++i) {
       if (arrived()) return WaitResult::kArrived;
       look();
-      if (i == kLooksBeforeSending) links_->flush();
+      if (i == kLooksBeforeSending) links_->flush_in_call();
     }
-    return wait_long(sources, arrived);
+    return wait_long(sources, arrived, look_long);
   }
   // Both, if there are links at all.
   template <class Sources, class Arrived>
   WaitResult wait_for_any(Sources sources, Arrived arrived) noexcept {
     if (links_ == nullptr) return wait(sources, arrived);
-    return wait_for_links(sources, arrived, [this] { links_->look_in_call(); });
+    const auto look_at_all = [this] { links_->look_in_call(); };
+    return wait_for_links(sources, arrived, look_at_all, look_at_all);
   }
 
  private:
@@ -76,12 +79,13 @@ class Waiter {
   static constexpr uint32_t kSpinsBeforeSending = 12;  // fewer than there are spins, or looks, before it yields
   static constexpr uint32_t kLooksBeforeSending = 3;
 
-  template <class Sources, class Arrived>
-  WaitResult wait_long(Sources sources, Arrived arrived) noexcept {
+  template <class Sources, class Arrived, class Look>
+  WaitResult wait_long(Sources sources, Arrived arrived, Look look) noexcept {
     const uint64_t begin_ns = control::monotonic_ns();
     if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
     own_->waits_for.store(sources());
-    const WaitResult result = wait_on(arrived, begin_ns);
+    next_ask_ns_ = first_ask_ns_;
+    const WaitResult result = wait_on(arrived, look, begin_ns);
     if (result == WaitResult::kArrived) {
       own_->waits_for.store({});
     } else if (links_ != nullptr) {
@@ -89,8 +93,8 @@ class Waiter {
     }
     return result;
   }
-  template <class Arrived>
-  WaitResult wait_on(Arrived arrived, uint64_t begin_ns) noexcept {
+  template <class Arrived, class Look>
+  WaitResult wait_on(Arrived arrived, Look look, uint64_t begin_ns) noexcept {
     for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
       own_->looked_ns.store(now_ns, std::memory_order_release);
       if (arrived()) return WaitResult::kArrived;
@@ -106,10 +110,10 @@ class Waiter {
         const bool poisoned = links_ != nullptr && own_->poison.is_set();
         return poisoned ? WaitResult::kPoisoned : WaitResult::kExpired;
       }
-      if (links_ != nullptr) ask(now_ns - begin_ns);
+      if (links_ != nullptr && now_ns - begin_ns >= next_ask_ns_) ask(now_ns - begin_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
-        if (links_ != nullptr) links_->look_in_call();
+        look();
       } else {
         sleep(arrived, timeout_ns_ - gone_ns);
       }
@@ -129,7 +133,8 @@ class Waiter {
     own_->sleeping.store(0, std::memory_order_relaxed);
   }
   void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
-  // Asks the ranks of other hosts now and then what they are doing, so that it is known when the deadline passes.
+  // Asks the ranks of other hosts for which it waits what they are doing, after pauses that double: so at the deadline
+  // the answers are not older than half of the wait, even those of a rank that does not answer then.
   void ask(uint64_t waited_ns) noexcept;
 
   control::ControlBlock* own_ = nullptr;
@@ -137,10 +142,11 @@ class Waiter {
   uint64_t yield_ns_ = 0;
   uint64_t first_miss_ns_ = 0;
   uint32_t spins_ = 0;
-  uint32_t looks_ = 0;  // at links, instead of spins, for packets that come over one
-  uint64_t ask_ns_ = 0;
-  uint64_t asked_ = 0;  // how often in this wait
-  link::Links* links_ = nullptr;
+  uint32_t looks_ = 0;         // at links, instead of spins, for packets that come over one
+  uint64_t first_ask_ns_ = 0;  // after so long in a wait
+  uint64_t next_ask_ns_ = 0;   // in this wait
+  RemoteRanks* remote_ = nullptr;
+  link::Links* links_ = nullptr;  // remote_'s
 };
 
 }  // namespace nvrar::cpu

@@ -72,6 +72,10 @@ class Candidate {
   int fd() const noexcept { return socket_.get(); }
   // Of poll(): what go_on waits for.
   short events() const noexcept;
+  // Whether the end that dials has sent its proof: the other end may have linked it, and may yet say so.
+  bool has_proved() const noexcept { return step_ == Step::kAwaitsWelcome; }
+  // Whether it was accepted and has sent no right hello yet.
+  bool awaits_hello() const noexcept { return step_ == Step::kAwaitsHello; }
   bool is_over(uint64_t now_ns) const noexcept { return until_ns_ != 0 && now_ns > until_ns_; }
   const std::string& why() const noexcept { return why_; }
   // Once it is linked.

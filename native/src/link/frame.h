@@ -42,7 +42,7 @@ class FrameSink {
   virtual const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept = 0;
   // The link to this rank has ended without a goodbye.
   virtual void broke(uint32_t source) noexcept = 0;
-  // Called by the thread of the links after frames were taken: wakes the member if it waits for them.
+  // Called by the thread of the links after packets were taken: wakes the member if it waits for them.
   virtual void settled() noexcept = 0;
 };
 

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kReceiveBytes = size_t{256} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
+// A message of at most this size is copied, which takes less time than sending it from two places.
+constexpr size_t kCopiedBytes = size_t{4} << 10;
 constexpr uint64_t kMostStride = 0xFFFF;  // that a head can name
 constexpr size_t kStuffedBytes = size_t{256} << 10;
 constexpr int kReceivesAtOnce = 4;  // so that no link keeps a thread from the others
@@ -70,6 +72,59 @@ void Link::put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t 
   run_bytes_ = bytes;
 }
 
+void Link::lend(const Message& message) noexcept {
+  const std::lock_guard lock(send_mutex_);
+  settle_locked();
+  open_frame_ = kNoFrame;
+  if (seals_ == nullptr) {
+    borrow(message);
+    if (message.bytes <= kCopiedBytes) settle_locked();
+    return;
+  }
+  for (uint64_t at = 0; at < message.bytes; at += kFullBytes) {
+    Message part = message;
+    part.payload += at;
+    part.slot += at / message.run_bytes * message.stride;
+    part.bytes = std::min<uint64_t>(message.bytes - at, kFullBytes);
+    borrow(part);
+    settle_locked();
+    if (out_.size() > kFullBytes && !is_behind()) flush_locked();
+  }
+}
+
+void Link::borrow(const Message& message) noexcept {
+  if (dead_) return;
+  loan_.begin(message, frames_sent_);
+  frames_sent_ += loan_.frames();
+  lent_end_ = message.payload + message.bytes;
+  needed_.store(message.payload, std::memory_order_relaxed);
+}
+
+void Link::settle() noexcept {
+  const std::lock_guard lock(send_mutex_);
+  settle_locked();
+}
+
+void Link::settle_locked() noexcept {
+  if (loan_.empty()) return;
+  try {
+    while (!loan_.empty() && !dead_) {
+      Pieces pieces;
+      loan_.show(&pieces);
+      for (size_t i = 0; i < pieces.count; ++i) {
+        const iovec& piece = pieces.at[i];
+        std::memcpy(out_.room(piece.iov_len), piece.iov_base, piece.iov_len);
+        out_.added(piece.iov_len);
+        loan_.sent(piece.iov_len);
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    give_up();
+  }
+  loan_.sent(loan_.bytes());
+  needed_.store(lent_end_, std::memory_order_release);
+}
+
 void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept {
   const std::lock_guard lock(send_mutex_);
   if (open_frame_ != kNoFrame) {
@@ -88,6 +143,7 @@ void Link::put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcep
 }
 
 void Link::open_frame(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
+  settle_locked();
   const size_t begin = out_.size();
   append({bytes, kind, 0, frames_sent_, static_cast<uint32_t>(slot), epoch}, payload);
   open_frame_ = dead_ ? kNoFrame : begin;
@@ -135,10 +191,13 @@ void Link::flush_locked() noexcept {
   open_frame_ = kNoFrame;
   if (seals_ != nullptr && !dead_) seal();
   ByteQueue& queue = seals_ != nullptr ? sealed_ : out_;
-  while (!dead_ && !queue.empty()) {
-    const ssize_t sent = ::send(fd(), queue.data(), queue.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (!dead_ && !(queue.empty() && loan_.empty())) {
+    const ssize_t sent = send_some(queue);
     if (sent > 0) {
-      queue.taken(static_cast<size_t>(sent));
+      const size_t of_queue = std::min(static_cast<size_t>(sent), queue.size());
+      queue.taken(of_queue);
+      loan_.sent(static_cast<size_t>(sent) - of_queue);
+      if (!loan_.empty()) needed_.store(loan_.needed(), std::memory_order_release);
     } else if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
       break;
     } else if (sent < 0 && errno != EINTR) {
@@ -148,8 +207,22 @@ void Link::flush_locked() noexcept {
   if (dead_) {
     out_.clear();
     sealed_.clear();
+    loan_.sent(loan_.bytes());
   }
-  behind_.store(!queue.empty(), std::memory_order_relaxed);
+  if (loan_.empty()) needed_.store(lent_end_, std::memory_order_release);
+  behind_.store(!(queue.empty() && loan_.empty()), std::memory_order_relaxed);
+}
+
+ssize_t Link::send_some(const ByteQueue& queue) noexcept {
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  if (loan_.empty()) return ::send(fd(), queue.data(), queue.size(), kFlags);
+  Pieces pieces;
+  if (!queue.empty()) pieces.at[pieces.count++] = {const_cast<uint8_t*>(queue.data()), queue.size()};
+  loan_.show(&pieces);
+  msghdr message{};
+  message.msg_iov = pieces.at.data();
+  message.msg_iovlen = pieces.count;
+  return ::sendmsg(fd(), &message, kFlags);
 }
 
 void Link::seal() noexcept {
@@ -172,12 +245,11 @@ void Link::end() noexcept {
   const std::lock_guard lock(send_mutex_);
   give_up();
   flush_locked();
-  ended_.store(true, std::memory_order_release);
 }
 
 bool Link::is_stuffed() noexcept {
   const std::lock_guard lock(send_mutex_);
-  return out_.size() + sealed_.size() > kStuffedBytes;
+  return out_.size() + sealed_.size() + loan_.bytes() > kStuffedBytes;
 }
 
 bool Link::is_delivered() noexcept {
@@ -186,7 +258,8 @@ bool Link::is_delivered() noexcept {
   (void)::poll(&state, 1, 0);
   if ((state.revents & (POLLERR | POLLHUP)) != 0) return true;  // there is nobody to take it
   int unsent = 0;
-  return dead_ || (out_.empty() && sealed_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
+  return dead_ ||
+         (out_.empty() && sealed_.empty() && loan_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
 }
 
 bool Link::receive(FrameSink* sink, bool* took) noexcept {
@@ -214,7 +287,7 @@ bool Link::fill(bool* more) noexcept {
     *more = static_cast<size_t>(got) == kReceiveBytes;
     return opens_ == nullptr || open();
   } catch (const std::bad_alloc&) {
-    return false;
+    return refuse("more than this rank has memory for");
   }
 }
 
@@ -250,9 +323,10 @@ bool Link::has_frame() noexcept {
   return next_head(&head) && in_.size() >= sizeof head + taken_bytes_ + head.bytes;
 }
 
-bool Link::give_frame(FrameSink* sink) noexcept {
+bool Link::give_frame(FrameSink* sink, bool* took) noexcept {
   FrameHead head{};
   (void)next_head(&head);
+  *took = *took || head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered;
   if (const char* const why = sink->take(*this, head, in_.data() + sizeof head + taken_bytes_)) return refuse(why);
   taken_bytes_ += head.bytes;
   end_frame();
@@ -267,8 +341,7 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
                          wanted.bytes == (head.stride == 0 ? head.bytes : std::min(head.bytes, wanted.whole_bytes));
     if (!goes_on) {
       if (!has_frame()) break;
-      if (!give_frame(sink)) return false;
-      *took = true;
+      if (!give_frame(sink, took)) return false;
       continue;
     }
     if (!is_checked_) {
@@ -279,12 +352,26 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
     if (in_.size() < before + wanted.bytes) break;
     *run = in_.data() + before;
     run_in_use_ = wanted.bytes;
+    runs_in_use_ = 1;
     const size_t arrived = std::min<size_t>(in_.size() - before, head.bytes);
     following_ = {wanted.slot + head.stride, wanted.epoch, head.stride,
                   head.stride == 0 ? 0 : static_cast<uint32_t>(arrived - wanted.bytes)};
     break;
   }
   return refused() == nullptr;
+}
+
+const uint8_t* Link::take_following(const WantedRun& wanted, uint64_t stride, uint64_t most, uint64_t* bytes) noexcept {
+  const bool is_next = run_in_use_ != 0 && wanted.bytes == wanted.whole_bytes && wanted.slot == following_.slot &&
+                       wanted.epoch == following_.epoch && stride == following_.stride;
+  *bytes = is_next ? std::min<uint64_t>(most, following_.bytes) / wanted.bytes * wanted.bytes : 0;
+  if (*bytes == 0) return nullptr;
+  use_up_run();
+  run_in_use_ = static_cast<uint32_t>(*bytes);
+  runs_in_use_ = run_in_use_ / wanted.bytes;
+  following_.slot += runs_in_use_ * stride;
+  following_.bytes -= run_in_use_;
+  return in_.data() + sizeof(FrameHead) + taken_bytes_;
 }
 
 void Link::drop_run() noexcept {

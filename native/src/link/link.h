@@ -15,6 +15,7 @@
 #include "link/cipher.h"
 #include "link/frame.h"
 #include "link/link_address.h"
+#include "link/loan.h"
 
 namespace nvrar::link {
 
@@ -44,6 +45,15 @@ class Link {
   // Queues a run of packets of one epoch. Runs of one size whose slots are equally far apart share a frame; only the
   // last run of a message may be shorter than a whole one.
   void put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
+  // Queues a message. Its memory is read until settle() is called or does_need() is false of all of it. By one thread
+  // at a time, which also calls does_need().
+  void lend(const Message& message) noexcept;
+  // Copies what is left of a message, whose memory is read no more.
+  void settle() noexcept;
+  // Whether this memory of its message is still to be sent.
+  bool does_need(const uint8_t* from, uint64_t bytes) const noexcept {
+    return from < lent_end_ && from + bytes > needed_.load(std::memory_order_acquire);
+  }
   // Queues one more packet of a stream of numbered ones; adjacent slots with consecutive epochs share a frame.
   void put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept;
   // Sends as much as the socket takes.
@@ -55,7 +65,9 @@ class Link {
   // Whether the peer's host has acknowledged everything that was sent, or the link has broken.
   bool is_delivered() noexcept;
 
-  // Nothing is sent or received any more.
+  // Nothing is received any more; a peer whose frame was refused can still be told.
+  void end_receiving() noexcept { ended_.store(true, std::memory_order_release); }
+  // Nothing is sent any more, either.
   void end() noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // What was wrong with what the peer sent, if the link has ended because of that; else null.
@@ -64,7 +76,7 @@ class Link {
   // The functions of receiving are called by one thread at a time. False: the link has ended, after which none of them
   // is called again.
 
-  // Gives what has arrived to the sink.
+  // Gives what has arrived to the sink; *took becomes true if there were packets.
   bool receive(FrameSink* sink, bool* took) noexcept;
   // Receives what has arrived, but gives nothing to the sink; *more: there may be more.
   bool fill(bool* more) noexcept;
@@ -72,8 +84,7 @@ class Link {
   template <class Stop>
   bool give(FrameSink* sink, bool* took, Stop stop) noexcept {
     while (has_frame() && !stop()) {
-      if (!give_frame(sink)) return false;
-      *took = true;
+      if (!give_frame(sink, took)) return false;
     }
     return refused() == nullptr;
   }
@@ -87,10 +98,14 @@ class Link {
                          wanted.bytes == run_in_use_ && wanted.bytes <= following_.bytes;
     if (!is_next) return nullptr;
     use_up_run();
+    runs_in_use_ = 1;
     following_.slot += following_.stride;
     following_.bytes -= wanted.bytes;
     return in_.data() + sizeof(FrameHead) + taken_bytes_;
   }
+  // The whole runs that have been received behind the one that was taken last, if the first of them is this one and
+  // they are `stride` slots apart: *bytes of payload, side by side, at most `most`. Else null, and nothing has changed.
+  const uint8_t* take_following(const WantedRun& wanted, uint64_t stride, uint64_t most, uint64_t* bytes) noexcept;
 
  private:
   static constexpr size_t kNoFrame = ~size_t{0};
@@ -100,6 +115,9 @@ class Link {
     return false;
   }
   void append(const FrameHead& head, const void* payload) noexcept;
+  void borrow(const Message& message) noexcept;
+  void settle_locked() noexcept;
+  ssize_t send_some(const ByteQueue& queue) noexcept;
   void open_frame(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
   bool grow(FrameHead* head, const void* payload, uint32_t bytes) noexcept;
   void give_up() noexcept;
@@ -111,7 +129,7 @@ class Link {
   bool has_frame() noexcept;
   // The head of the next frame, or of what is left of it. False: it has not arrived, or is impossible and refused.
   bool next_head(FrameHead* head) noexcept;
-  bool give_frame(FrameSink* sink) noexcept;
+  bool give_frame(FrameSink* sink, bool* took) noexcept;
   void end_frame() noexcept;
   // What take_run() gave is used no more.
   void drop_run() noexcept;
@@ -121,7 +139,7 @@ class Link {
     std::memset(in_.at(sizeof(FrameHead) + taken_bytes_), 0xDD, run_in_use_);
 #endif
     taken_bytes_ += run_in_use_;
-    taken_slots_ += following_.stride;
+    taken_slots_ += runs_in_use_ * following_.stride;
   }
 
   const uint32_t peer_;
@@ -132,6 +150,7 @@ class Link {
   std::mutex send_mutex_;
   const std::unique_ptr<Cipher> seals_;
   ByteQueue out_;                 // frames
+  Loan loan_;                     // frames behind those of out_, empty if the link is encrypted
   ByteQueue sealed_;              // encrypted records of frames
   size_t open_frame_ = kNoFrame;  // where the frame that may grow begins in out_
   uint64_t next_slot_ = 0;
@@ -139,6 +158,8 @@ class Link {
   uint32_t run_bytes_ = 0;   // of a frame of runs; 0 once it had a shorter one
   uint32_t frames_sent_ = 0;
   bool dead_ = false;
+  const uint8_t* lent_end_ = nullptr;
+  std::atomic<const uint8_t*> needed_{nullptr};  // of the loan, the first byte that is not sent
   std::atomic<bool> behind_{false};
   std::atomic<bool> ended_{false};
   std::atomic<const char*> refused_{nullptr};
@@ -152,6 +173,7 @@ class Link {
   uint32_t taken_bytes_ = 0;
   uint32_t taken_slots_ = 0;
   uint32_t run_in_use_ = 0;
+  uint32_t runs_in_use_ = 0;
   // The whole runs of the frame behind that one which have arrived.
   struct {
     uint64_t slot;

@@ -18,8 +18,7 @@ namespace {
 
 // How often the thread looks whether the calling thread still takes what arrives.
 constexpr int kYieldToCallerMs = 1;
-// How often it tries again to send what a socket did not take.
-constexpr int kBehindMs = 1;
+constexpr int kEventsAtOnce = 64;
 constexpr int kLooksToCatchUp = 64;  // more than a socket's buffer holds
 // A call that fails because a host is cut off may wait for this.
 constexpr uint64_t kGoodbyeNs = control::kNsPerSecond / 2;
@@ -54,18 +53,13 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
                     uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink) {
   by_rank_.assign(world, nullptr);
   sink_ = sink;
-  auto connections = meet(listener_, self, remotes, deadline_ns, ended);
-  listener_.close();
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const auto watch = [&](int fd) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  const auto require = [](bool is_watched) {
+    if (!is_watched) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
   };
-  bool good = epoll_ && wake_ && watch(wake_.get());
-  for (auto& [rank, connection] : connections) {
+  require(epoll_ && wake_ && watch(EPOLL_CTL_ADD, nullptr, EPOLLIN));
+  const auto add = [&](uint32_t rank, Connection connection) {
     std::unique_ptr<Cipher> seals;
     std::unique_ptr<Cipher> opens;
     if (encrypted) {
@@ -74,9 +68,27 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     }
     links_.push_back(std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens)));
     by_rank_[rank] = links_.back().get();
-    good = good && watch(links_.back()->fd());
-  }
-  if (!good) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
+    require(watch(EPOLL_CTL_ADD, by_rank_[rank], EPOLLIN));
+  };
+  // A rank that is linked may have to say that the group has failed. If it has just gone, it is the ranks that are
+  // missing which count, until there are none.
+  std::vector<Link*> gone;
+  const auto look = [&] {
+    epoll_event events[kEventsAtOnce];
+    const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
+    for (int i = 0; i < count; ++i) {
+      auto* const link = static_cast<Link*>(events[i].data.ptr);
+      bool took = false;
+      if (link == nullptr || link->receive(sink_, &took)) continue;
+      (void)watch(EPOLL_CTL_DEL, link, 0);
+      gone.push_back(link);
+    }
+    return ended();
+  };
+  meet(listener_, self, remotes, deadline_ns, add, look);
+  listener_.close();
+  for (Link* const link : gone) broke(link);
+  awaits_room_.assign(links_.size(), false);
   try {
     const SignalsBlocked inherited;
     thread_ = std::thread([this] { run(); });
@@ -85,21 +97,43 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   }
 }
 
+void Links::give_up() noexcept {
+  if (left_) listener_.close();
+  links_.clear();
+  by_rank_.assign(by_rank_.size(), nullptr);
+}
+
+void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes) noexcept {
+  Link* const link = by_rank_[rank];
+  // A rank that reads nothing has enough questions to answer.
+  if (kind == FrameKind::kAsk && link->is_stuffed()) return;
+  link->put(kind, 0, 0, payload, bytes);
+  link->flush();
+  if (link->is_behind()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
+}
+
 void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept {
-  for (const std::unique_ptr<Link>& link : links_) {
-    // A rank that reads nothing has enough questions to answer.
-    if (kind != FrameKind::kAsk || !link->is_stuffed()) link->put(kind, 0, 0, payload, bytes);
-  }
-  flush();
+  for (const std::unique_ptr<Link>& link : links_) tell(link->peer(), kind, payload, bytes);
 }
 
 void Links::flush() noexcept {
+  if (flush_in_call()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
+}
+
+bool Links::flush_in_call() noexcept {
   bool behind = false;
   for (const std::unique_ptr<Link>& link : links_) {
     link->flush();
     behind = behind || link->is_behind();
   }
-  if (behind) (void)::eventfd_write(wake_.get(), 1);  // the thread goes on with it once the call has ended
+  return behind;
+}
+
+void Links::end_call() noexcept {
+  let_go();
+  caller_takes_.store(false, std::memory_order_relaxed);
+  const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
+  if (std::any_of(links_.begin(), links_.end(), is_behind)) (void)::eventfd_write(wake_.get(), 1);
 }
 
 void Links::hand_over() noexcept {
@@ -157,29 +191,56 @@ const uint8_t* Links::take_run(uint32_t rank, const WantedRun& wanted) noexcept 
   return run;
 }
 
-void Links::look_locked(bool* took) noexcept {
+void Links::fill_and_look(uint32_t rank) noexcept {
+  fill(rank);
+  bool took = false;
+  if (hold()) look_locked(&took, by_rank_[rank]);
+}
+
+void Links::look_locked(bool* took, const Link* except) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
-    if (link->has_ended()) continue;
-    if (link->is_behind()) link->flush();
-    if (!link->receive(sink_, took)) broke(link.get());
+    if (link.get() != except) look_at(link.get(), took);
   }
+}
+
+void Links::look_at(Link* link, bool* took) noexcept {
+  if (link->has_ended()) return;
+  if (link->is_behind()) link->flush();
+  if (!link->receive(sink_, took)) broke(link);
 }
 
 // The link has ended, or what came over it was refused. What came before, a goodbye perhaps, still counts.
 void Links::broke(Link* link) noexcept {
   bool took = false;
   (void)link->give(sink_, &took, [] { return false; });
-  link->end();
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  link->end_receiving();
+  (void)watch(EPOLL_CTL_DEL, link, 0);
+  // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   sink_->broke(link->peer());
+  link->end();
+}
+
+bool Links::watch(int how, Link* link, uint32_t events) noexcept {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = link;
+  return ::epoll_ctl(epoll_.get(), how, link == nullptr ? wake_.get() : link->fd(), &event) == 0;
+}
+
+void Links::watch_room() noexcept {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const bool awaits = links_[i]->is_behind();
+    if (awaits == awaits_room_[i]) continue;
+    awaits_room_[i] = awaits;
+    (void)watch(EPOLL_CTL_MOD, links_[i].get(), awaits ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
 }
 
 void Links::run() noexcept {
   while (!ends_.load()) {
-    bool behind = false;
-    for (const std::unique_ptr<Link>& link : links_) behind = behind || link->is_behind();
-    epoll_event events[8];
-    (void)::epoll_wait(epoll_.get(), events, 8, behind ? kBehindMs : -1);
+    watch_room();
+    epoll_event events[kEventsAtOnce];
+    const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, -1);
     if (caller_takes_.load(std::memory_order_relaxed)) {
       pollfd wake{wake_.get(), POLLIN, 0};
       (void)::poll(&wake, 1, kYieldToCallerMs);
@@ -190,7 +251,9 @@ void Links::run() noexcept {
     bool took = false;
     {
       const std::lock_guard lock(receive_mutex_);
-      look_locked(&took);
+      for (int i = 0; i < count; ++i) {
+        if (events[i].data.ptr != nullptr) look_at(static_cast<Link*>(events[i].data.ptr), &took);
+      }
     }
     if (took) sink_->settled();
   }

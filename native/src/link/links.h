@@ -32,32 +32,49 @@ class Links {
   // throws.
   void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
                uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink);
+  // After connect has thrown: ends the links that have come about; after leave(), nobody can dial this rank any more.
+  void give_up() noexcept;
 
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
-  // Queues a frame on every link and sends it.
+  // Queues a frame on the link to this rank and sends it.
+  void tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  // The same on every link.
   void tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  // Sends as much as the sockets take; the thread of the links goes on with the rest.
   void flush() noexcept;
+  // Before a call leaves the memory that it has lent to links, ...
+  void settle() noexcept {
+    for (const std::unique_ptr<Link>& link : links_) link->settle();
+  }
+  // ... and before it writes to some of it.
+  void settle(const uint8_t* from, uint64_t bytes) noexcept {
+    for (const std::unique_ptr<Link>& link : links_) {
+      if (link->does_need(from, bytes)) link->settle();
+    }
+  }
 
   // From a call's begin to its end the calling thread takes what arrives, whenever it waits.
   void begin_call() noexcept { caller_takes_.store(true, std::memory_order_relaxed); }
-  void end_call() noexcept {
-    let_go();
-    caller_takes_.store(false, std::memory_order_relaxed);
-  }
+  void end_call() noexcept;
   // Before the calling thread sleeps, and after it: meanwhile the thread of the links takes what arrives.
   void hand_over() noexcept;
   void take_back() noexcept { begin_call(); }
 
   // The next ones are for the calling thread in a call. None of them blocks.
 
+  // Sends as much as the sockets take; the next ones go on with the rest, and at the end of the call the thread of the
+  // links. Returns whether there is a rest.
+  bool flush_in_call() noexcept;
   // Takes what has arrived, and goes on with what is left to send.
   void look_in_call() noexcept;
   // The same, and waits for another thread that is looking.
   void catch_up() noexcept;
   // Receives what has arrived from this rank, which the next two then find, and goes on with what is left to send.
   void fill(uint32_t rank) noexcept;
+  // The same, and takes what has arrived from the others.
+  void fill_and_look(uint32_t rank) noexcept;
   // Takes what was received from this rank until stop() is true. Returns whether it is.
   template <class Stop>
   bool take_until(uint32_t rank, Stop stop) noexcept {
@@ -73,10 +90,15 @@ class Links {
   const uint8_t* take_next_run(uint32_t rank, const WantedRun& wanted) noexcept {
     return by_rank_[rank]->take_next_run(wanted);
   }
+  // More runs that follow it and have been received (Link::take_following).
+  const uint8_t* take_following(uint32_t rank, const WantedRun& wanted, uint64_t stride, uint64_t most,
+                                uint64_t* bytes) noexcept {
+    return by_rank_[rank]->take_following(wanted, stride, most, bytes);
+  }
   // Lets other threads look.
   void let_go() noexcept;
 
-  // Takes what has arrived. Never blocks. Returns whether frames were taken: a thread that is not the member's must
+  // Takes what has arrived. Never blocks. Returns whether packets were taken: a thread that is not the member's must
   // then wake the member, as settled() does.
   bool look() noexcept;
 
@@ -86,7 +108,13 @@ class Links {
     if (!held_) held_ = caller_takes_.load(std::memory_order_relaxed) && receive_mutex_.try_lock();
     return held_;
   }
-  void look_locked(bool* took) noexcept;
+  // except: a link at which it does not look, or null.
+  void look_locked(bool* took, const Link* except = nullptr) noexcept;
+  void look_at(Link* link, bool* took) noexcept;
+  // Null: the eventfd. Returns whether epoll could be told.
+  bool watch(int how, Link* link, uint32_t events) noexcept;
+  // Has epoll name the links that are behind once their sockets take more.
+  void watch_room() noexcept;
   void broke(Link* link) noexcept;
   void run() noexcept;
 
@@ -95,7 +123,8 @@ class Links {
   std::vector<Link*> by_rank_;
   FrameSink* sink_ = nullptr;
   FileDescriptor epoll_;
-  FileDescriptor wake_;  // an eventfd, which ends the thread's waits
+  FileDescriptor wake_;            // an eventfd, which ends the thread's waits
+  std::vector<bool> awaits_room_;  // by link, as watch_room() has told epoll
   std::thread thread_;
   std::mutex receive_mutex_;
   bool held_ = false;  // by the calling thread

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <map>
 
 #include "common/error.h"
 #include "control/tick_clock.h"
@@ -16,13 +17,17 @@ namespace {
 using control::kNsPerSecond;
 using control::monotonic_ns;
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 512;  // all ranks of a group dial at once
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;
+// Besides a connection for each rank that is still to dial, which is a stranger, too, until its proof has come.
 constexpr size_t kMostStrangers = 64;
 constexpr int kAcceptsAtOnce = 32;  // so that a storm of strangers cannot keep the meeting from its end
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
 // A dial that has not led to a link by then is given up: the pauses between a system's own attempts grow much longer.
 constexpr uint64_t kDialNs = 5 * kNsPerSecond;
+// One that has sent its proof, later: the other end, which may take it until its own limit, does not accept another
+// dial once it has.
+constexpr uint64_t kProvedNs = 2 * kStrangerNs;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
@@ -38,12 +43,13 @@ struct Awaited {
 
 class Meeting {
  public:
-  Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes)
-      : listener_(listener), self_(self) {
+  Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
+          const std::function<void(uint32_t, Connection)>& linked)
+      : listener_(listener), self_(self), linked_(linked) {
     for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, ""};
   }
 
-  std::map<uint32_t, Connection> run(uint64_t deadline_ns, const std::function<bool()>& ended) {
+  void run(uint64_t deadline_ns, const std::function<bool()>& ended) {
     while (!awaited_.empty()) {
       const uint64_t now_ns = monotonic_ns();
       if (ended()) throw Error(NVRAR_ABORTED, "the group was ended while its hosts were being linked");
@@ -53,7 +59,6 @@ class Meeting {
       accept(monotonic_ns());
       go_on(monotonic_ns());
     }
-    return std::move(links_);
   }
 
  private:
@@ -78,9 +83,15 @@ class Meeting {
         if (errno == EMFILE || errno == ENFILE) ::usleep(kLookMs * kUsPerMs);
         return;
       }
+      const auto may_dial = [](const auto& awaited) { return !awaited.second.is_dialed; };
       const auto is_stranger = [](const Candidate& candidate) { return !candidate.is_dialed(); };
-      if (static_cast<size_t>(std::count_if(candidates_.begin(), candidates_.end(), is_stranger)) >= kMostStrangers) {
-        candidates_.erase(std::find_if(candidates_.begin(), candidates_.end(), is_stranger));  // the oldest
+      const auto has_said_nothing = [](const Candidate& candidate) { return candidate.awaits_hello(); };
+      const auto ranks = static_cast<size_t>(std::count_if(awaited_.begin(), awaited_.end(), may_dial));
+      const auto strangers = static_cast<size_t>(std::count_if(candidates_.begin(), candidates_.end(), is_stranger));
+      if (strangers >= kMostStrangers + ranks) {
+        auto oldest = std::find_if(candidates_.begin(), candidates_.end(), has_said_nothing);
+        if (oldest == candidates_.end()) oldest = std::find_if(candidates_.begin(), candidates_.end(), is_stranger);
+        candidates_.erase(oldest);
       }
       candidates_.push_back(Candidate::accepted(std::move(socket), now_ns + kStrangerNs));
     }
@@ -93,11 +104,12 @@ class Meeting {
     for (auto at = candidates_.begin(); at != candidates_.end();) {
       Candidate::State state = at->go_on(self_, expects);
       const uint32_t rank = at->rank();
-      if (state == Candidate::State::kWaits && at->is_dialed() && now_ns > awaited_.at(rank).give_up_ns) {
+      if (state == Candidate::State::kWaits && at->is_dialed() &&
+          now_ns > awaited_.at(rank).give_up_ns + (at->has_proved() ? kProvedNs : 0)) {
         state = Candidate::State::kFailed;
       }
       if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
-        links_.emplace(rank, at->take(self_));
+        linked_(rank, at->take(self_));
       } else if (state == Candidate::State::kFailed && at->is_dialed()) {
         Awaited& awaited = awaited_.at(rank);
         awaited.dials = false;
@@ -128,7 +140,7 @@ class Meeting {
   const Identity& self_;
   std::map<uint32_t, Awaited> awaited_;
   std::list<Candidate> candidates_;
-  std::map<uint32_t, Connection> links_;
+  const std::function<void(uint32_t, Connection)>& linked_;
 };
 
 }  // namespace
@@ -158,9 +170,9 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
   return made;
 }
 
-std::map<uint32_t, Connection> meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
-                                    uint64_t deadline_ns, const std::function<bool()>& ended) {
-  return Meeting(listener, self, remotes).run(deadline_ns, ended);
+void meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes, uint64_t deadline_ns,
+          const std::function<void(uint32_t, Connection)>& linked, const std::function<bool()>& ended) {
+  Meeting(listener, self, remotes, linked).run(deadline_ns, ended);
 }
 
 }  // namespace nvrar::link

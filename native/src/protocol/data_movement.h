@@ -60,9 +60,17 @@ NVRAR_HD bool drain_run(Port& port, const Launch& launch, uint32_t source, uint6
   }
 }
 
+// Whether the message at `from` was pushed to all of `peers` as a whole. A Port that can does it by a function of this
+// name, and may read the message as long as the call runs and has not written there.
+template <class Packets, class Port>
+NVRAR_HD constexpr bool push_whole(Port&, const Launch&, const Peers&, const uint8_t*) {
+  return false;
+}
+
 // Pushes the message at `from` to all of `peers`, into the same slots at each.
 template <class Packets, class Port>
 NVRAR_HD void push_message(Port& port, const Launch& launch, const Peers& peers, const uint8_t* from) {
+  if (push_whole<Packets>(port, launch, peers, from)) return;
   const FlatRuns flat{launch.topology()};
   const MessageRuns<Packets> runs{launch.bytes};
   for (uint64_t j = port.worker(); j < runs.count(); j += port.workers()) {

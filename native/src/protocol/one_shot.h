@@ -7,6 +7,13 @@
 
 namespace nvrar::protocol {
 
+// How many of the runs from j on have been reduced at once, after run j - 1 and without waiting. A Port that can does
+// it by a function of this name.
+template <class Packets, class Port>
+NVRAR_HD constexpr uint64_t reduce_following(Port&, const Launch&, const uint8_t*, uint64_t) {
+  return 0;
+}
+
 // Sums all ranks' contributions into recv; `own` is this rank's contribution.
 template <class Packets, class Port>
 NVRAR_HD bool reduce_message(Port& port, const Launch& launch, const uint8_t* own) {
@@ -22,6 +29,7 @@ NVRAR_HD bool reduce_message(Port& port, const Launch& launch, const uint8_t* ow
     if (!port.template reduce<Packets>(sources, own_run, launch.recv + runs.offset(j), bytes, launch.epoch, &result)) {
       return false;
     }
+    j += reduce_following<Packets>(port, launch, own, j + 1);
   }
   return true;
 }

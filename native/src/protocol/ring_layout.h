@@ -51,6 +51,9 @@ constexpr uint64_t kCacheLineSlots = 64 / kPacketBytes;
 struct RingLayout {
   uint64_t ring_bytes;
   Topology topology;
+  // Whether ranks in one node may turn out to be in several once the hosts are known: then the areas are where several
+  // nodes have them, so that what peers on this host have stored by then stays in its place. Never on a GPU.
+  bool may_span = false;
 
   // Padded to a page, so that the areas start at a page boundary. They are [parity][source], then, for groups of more
   // than kMaxRanks ranks, [parity][node] and once more [parity][source] (call_header.h).
@@ -71,7 +74,11 @@ struct RingLayout {
   }
 
   // Only groups of several nodes have the exchange hop.
+#if defined(__CUDACC__)
   NVRAR_HD uint32_t hops() const { return topology.is_one_node() ? 2 : 3; }
+#else
+  uint32_t hops() const { return topology.is_one_node() && !may_span ? 2 : 3; }
+#endif
   NVRAR_HD uint64_t area_slots(PacketKind kind) const {
     return (kind == PacketKind::kEpoch ? ring_bytes / 2 : ring_bytes) / kPacketBytes;
   }

@@ -39,10 +39,10 @@ FakeRank::FakeRank(GroupOptions options) {
     EXPECT_EQ(nvrar_connect(comm_, reinterpret_cast<const uint8_t*>(descriptors)), NVRAR_OK) << nvrar_last_error();
   });
   const link::Identity self{kFake, descriptor_.group_hash, hmac_sha256(config.link_secret, {id.random})};
-  auto connections = link::meet(listener, self, {{kReal, descriptor_.link}}, control::monotonic_ns() + 10'000 * kMs,
-                                [] { return false; });
+  const auto linked = [&](uint32_t, link::Connection connection) { socket_ = Socket(std::move(connection.socket)); };
+  link::meet(listener, self, {{kReal, descriptor_.link}}, control::monotonic_ns() + 10'000 * kMs, linked,
+             [] { return false; });
   connecting.join();
-  socket_ = Socket(std::move(connections.at(kReal).socket));
 }
 
 FakeRank::~FakeRank() {

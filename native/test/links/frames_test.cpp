@@ -153,6 +153,19 @@ TEST_P(HostileFrame, EndsTheLinkBeforeAByteIsStored) {
   const std::vector<uint8_t> before = fake.rings();
   ASSERT_TRUE(fake.send(GetParam().make(fake.layout())));
   fake.expect_lost(before);
+  // The sender learns why before the link ends, so that it does not blame the real rank.
+  Frame last{};
+  for (Frame got; fake.receive(&got);) last = got;
+  ASSERT_EQ(last.head.kind, FrameKind::kPoison);
+  ASSERT_EQ(last.payload.size(), kPoisonBytes);
+  uint64_t word = 0;
+  RankSet lost;
+  std::memcpy(&word, last.payload.data(), sizeof word);
+  std::memcpy(&lost, last.payload.data() + sizeof word, sizeof lost);
+  const auto poison = control::Poison::of(word, lost);
+  EXPECT_EQ(poison.status, NVRAR_PEER_LOST);
+  EXPECT_EQ(poison.origin, FakeRank::kReal);
+  EXPECT_EQ(poison.ranks, RankSet::of(kFake));
   EXPECT_TRUE(fake.socket().is_closed_there());
   ASSERT_EQ(nvrar_async_error(fake.comm()), NVRAR_PEER_LOST);
   const std::string sentence = nvrar_last_error();
@@ -312,6 +325,22 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
   ::shutdown(fake.socket().fd(), SHUT_RDWR);
   answering.join();
+}
+
+// A rank that waits asks for whom the awaited one waits, and soon knows that nothing changes.
+TEST(LinkedWait, AsksMoreAndMoreSeldom) {
+  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 2'000 * kMs});
+  int questions = 0;
+  std::thread counting([&] {
+    for (Frame got; fake.receive(&got, 3);) {
+      if (got.head.kind == FrameKind::kPoison) break;
+      if (got.head.kind == FrameKind::kAsk) ++questions;
+    }
+  });
+  EXPECT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_TIMEOUT);
+  counting.join();
+  EXPECT_GE(questions, 3);
+  EXPECT_LE(questions, 8) << "after 50, 100, ... 1,600 ms, and for the report";
 }
 
 TEST_F(HostileRank, ThatHasSaidGoodbyeIsNotLostButGone) {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -187,6 +188,104 @@ TEST_P(TakenPieces, AreTakenWhileTheRestOfTheirFrameIsUnderWay) {
   EXPECT_TRUE(sink_.frames.empty());
 }
 
+TEST_P(TakenRuns, AreTakenTogetherAsFarAsTheyFollowAndAreWhole) {
+  const Bytes data = payload(6 * kRunBytes + 100);
+  sends_runs(data);
+  all_arrives();
+  const WantedRun second{kSlot + kStride, kEpoch, kRunBytes, kRunBytes};
+  uint64_t bytes = 0;
+  EXPECT_EQ(link_->take_following(second, kStride, data.size(), &bytes), nullptr) << "none was taken before them";
+  ASSERT_TRUE(take(kSlot).has_value());
+  for (const WantedRun& other :
+       {WantedRun{second.slot + 1, kEpoch, kRunBytes, kRunBytes},
+        WantedRun{second.slot, kEpoch + 1, kRunBytes, kRunBytes}, WantedRun{second.slot, kEpoch, kRunBytes, 1024}}) {
+    EXPECT_EQ(link_->take_following(other, kStride, data.size(), &bytes), nullptr);
+  }
+  EXPECT_EQ(link_->take_following(second, kStride + 32, data.size(), &bytes), nullptr);
+  EXPECT_EQ(link_->take_following(second, kStride, kRunBytes - 1, &bytes), nullptr);
+  const uint8_t* runs = link_->take_following(second, kStride, 3 * kRunBytes - 1, &bytes);
+  ASSERT_NE(runs, nullptr);
+  ASSERT_EQ(bytes, 2 * kRunBytes);
+  EXPECT_EQ(Bytes(runs, runs + bytes), Bytes(data.begin() + kRunBytes, data.begin() + 3 * kRunBytes));
+  EXPECT_EQ(take(kSlot + 3 * kStride), Bytes(data.begin() + 3 * kRunBytes, data.begin() + 4 * kRunBytes));
+  runs = link_->take_following({kSlot + 4 * kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes);
+  ASSERT_NE(runs, nullptr);
+  EXPECT_EQ(bytes, 2 * kRunBytes) << "the last run is not whole";
+  expect_runs(data, 6);
+  EXPECT_TRUE(sink_.frames.empty());
+}
+
+TEST_P(TakenPieces, AreTakenTogetherAsFarAsTheyHaveArrived) {
+  const Bytes data = payload(4 * kRunBytes);
+  sends_runs(data);
+  arrives(sizeof(FrameHead) + 3 * kRunBytes - 1);
+  ASSERT_TRUE(take(kSlot).has_value());
+  uint64_t bytes = 0;
+  ASSERT_NE(link_->take_following({kSlot + kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes),
+            nullptr);
+  EXPECT_EQ(bytes, kRunBytes);
+  all_arrives();
+  expect_runs(data, 2);
+}
+
+// Messages that a link sends from their owner's memory.
+class LentMessages : public TakenRuns {
+ protected:
+  link::Message message(const Bytes& data, uint64_t slot = kSlot) {
+    return {data.data(), data.size(), kRunBytes, slot, kStride, kEpoch};
+  }
+};
+
+TEST_P(LentMessages, ArriveAsRunsInTheirTurn) {
+  for (const size_t size : {kRunBytes + size_t{4}, 2 * kRunBytes + size_t{0}, size_t{5} * link::kMostPayloadBytes,
+                            size_t{6} * link::kMostPayloadBytes + 700}) {
+    const Bytes header = payload(8);
+    const Bytes data = payload(size);
+    sends([&](Link& link) {
+      link.put(FrameKind::kPackets, 3, kEpoch, header.data(), 8);
+      link.lend(message(data));
+      link.flush();
+      link.put(FrameKind::kAsk, 0, 0, nullptr, 0);
+    });
+    all_arrives();
+    expect_runs(data);
+    give();
+    ASSERT_EQ(sink_.frames.size(), 2u);
+    EXPECT_EQ(sink_.frames[0].payload, header);
+    EXPECT_EQ(sink_.frames[1].head.kind, FrameKind::kAsk);
+    sink_.frames.clear();
+  }
+}
+
+TEST_P(LentMessages, AreReadNoMoreOnceTheyAreSettledOrAnythingFollows) {
+  for (const bool settles : {true, false}) {
+    int little = 4096;
+    ASSERT_EQ(::setsockopt(sender_.fd(), SOL_SOCKET, SO_SNDBUF, &little, sizeof little), 0);
+    const Bytes data = payload(10 * link::kMostPayloadBytes + 40);
+    Bytes lent = data;
+    sender_.lend(message(lent));
+    sender_.flush();
+    ASSERT_TRUE(sender_.is_behind());
+    EXPECT_EQ(sender_.does_need(lent.data() + lent.size() - 1, 1), !encrypted_);
+    EXPECT_FALSE(sender_.does_need(lent.data() + lent.size(), 1));
+    EXPECT_FALSE(sender_.does_need(lent.data(), 1)) << "it is sent";
+    if (settles) {
+      sender_.settle();
+    } else {
+      sender_.put(FrameKind::kAsk, 0, 0, nullptr, 0);
+    }
+    EXPECT_FALSE(sender_.does_need(lent.data(), lent.size()));
+    std::fill(lent.begin(), lent.end(), 0xEE);
+    while (sender_.is_behind()) sends([](Link&) {});
+    sends([](Link& link) { link.put(FrameKind::kGoodbye, 0, 0, nullptr, 0); });
+    all_arrives();
+    expect_runs(data);
+    give();
+    EXPECT_EQ(sink_.frames.size(), settles ? 1u : 2u);
+    sink_.frames.clear();
+  }
+}
+
 TEST_P(TakenRuns, StayUntilTheLinkIsAskedAgain) {
   const Bytes data = payload(2 * kRunBytes);
   sends_runs(data);
@@ -274,8 +373,9 @@ TEST_P(TakenRuns, AreTakenToTheLastOneOfAPeerThatHasGone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfLinks, TakenPieces, ::testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(OfLinks, TakenRuns, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "Encrypted" : "Authenticated"; });
+constexpr auto kNameOf = [](const auto& test) { return test.param ? "Encrypted" : "Authenticated"; };
+INSTANTIATE_TEST_SUITE_P(OfLinks, TakenRuns, ::testing::Bool(), kNameOf);
+INSTANTIATE_TEST_SUITE_P(OfLinks, LentMessages, ::testing::Bool(), kNameOf);
 
 }  // namespace
 }  // namespace nvrar::test

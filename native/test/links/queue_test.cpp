@@ -1,13 +1,17 @@
 // What a link's socket does not take at once: it is sent later, nothing of it is lost, it does not grow without limit,
 // and no call waits for it.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "links/fake_rank.h"
+#include "support/abi.h"
 
 namespace nvrar::test {
 namespace {
@@ -88,6 +92,73 @@ TEST(LinkQueue, ATransferThatTheSocketDidNotTakeIsSentAfterItsCall) {
   Frame got;
   while (bytes < data.size() && fake.receive(&got, 2)) bytes += got.head.bytes;
   EXPECT_GE(bytes, data.size());
+}
+
+// The thread of the links sleeps until the socket takes more.
+TEST(LinkQueue, WhatTheSocketDoesNotTakeKeepsNobodyBusy) {
+  FakeRank fake({.ring_bytes = kLargeRing});
+  fake.make_link_narrow();
+  std::vector<uint8_t> data(400 << 10, 3);
+  nvrar_transfer send = send_to(kFake, reinterpret_cast<uint64_t>(data.data()), data.size(), NVRAR_UINT8);
+  ASSERT_EQ(nvrar_batch(fake.comm(), &send, 1, 0), NVRAR_OK) << nvrar_last_error();
+  ::usleep(100'000);
+  const auto sleeps = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  const auto before = sleeps();
+  ::usleep(1'000'000);
+  EXPECT_LT(sleeps() - before, 50);
+  uint64_t bytes = 0;
+  Frame got;
+  while (bytes < data.size() && fake.receive(&got, 2)) bytes += got.head.bytes;
+  EXPECT_GE(bytes, data.size());
+}
+
+// A call's data is sent from its own memory as far as the socket takes it.
+TEST(LinkQueue, WhatTheSocketDidNotTakeIsSentAsTheCallHadItWhateverBecomesOfItsMemory) {
+  for (const bool in_place : {false, true}) {
+    FakeRank fake;
+    fake.make_link_narrow();
+    std::vector<float> own(64 << 10);
+    for (size_t i = 0; i < own.size(); ++i) own[i] = static_cast<float>(i);
+    const std::vector<float> before = own;
+    std::vector<float> apart(own.size());
+    std::vector<float>& result = in_place ? own : apart;
+    std::thread summing([&] {
+      EXPECT_EQ(nvrar_all_reduce(fake.comm(), reinterpret_cast<uint64_t>(own.data()),
+                                 reinterpret_cast<uint64_t>(result.data()), own.size(), NVRAR_FLOAT32, NVRAR_SUM,
+                                 NVRAR_ALGORITHM_AUTO, 0),
+                NVRAR_OK)
+          << nvrar_last_error();
+    });
+    Frame header;
+    while (fake.receive(&header) && header.head.kind != FrameKind::kPackets) continue;
+    header.head.slot = static_cast<uint32_t>(RingLayout::header_slot(header.head.epoch, kFake));
+    EXPECT_TRUE(fake.send(header));
+    // What the fake rank adds: 1 to each.
+    const std::vector<float> ones(link::kMostPayloadBytes / sizeof(float), 1.0f);
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(ones.data());
+    for (size_t at = 0; at < own.size(); at += ones.size()) {
+      const uint64_t run = at * sizeof(float) / protocol::SentinelPacket::kRunBytes;
+      const uint64_t slot =
+          fake.layout().slot(protocol::PacketKind::kSentinel, header.head.epoch, protocol::Hop::kData, 2 * run + kFake);
+      Frame frame =
+          FakeRank::frame(FrameKind::kPackets, slot, header.head.epoch, {bytes, bytes + ones.size() * sizeof(float)});
+      frame.head.stride = 2 * protocol::kRunPackets;
+      EXPECT_TRUE(fake.send(frame));
+    }
+    summing.join();
+    for (size_t i = 0; i < own.size(); ++i) ASSERT_EQ(result[i], before[i] + 1) << i;
+    std::fill(own.begin(), own.end(), -7.0f);
+    std::vector<uint8_t> sent;
+    for (Frame got; sent.size() < before.size() * sizeof(float) && fake.receive(&got, 2);) {
+      if (got.head.kind == FrameKind::kPackets) sent.insert(sent.end(), got.payload.begin(), got.payload.end());
+    }
+    ASSERT_EQ(sent.size(), before.size() * sizeof(float));
+    EXPECT_EQ(std::memcmp(sent.data(), before.data(), sent.size()), 0) << "in place: " << in_place;
+  }
 }
 
 TEST(LinkQueue, NothingIsLostByDestroyingRightAfterACall) {

@@ -65,10 +65,11 @@ inline void PrintTo(const TestTopology& topology, std::ostream* out) {
 // many ranks on few cores.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr TestTopology kOneNode[] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {8, 0}};
-constexpr TestTopology kNodes[] = {{8, 4}, {5, 3}, {4, 2}, {4, 1}};
+constexpr TestTopology kNodes[] = {{8, 4}, {5, 3}, {4, 2}, {4, 1}, {2, 1}};
 #else
 constexpr TestTopology kOneNode[] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}, {8, 0}};
-constexpr TestTopology kNodes[] = {{8, 4}, {8, 2}, {6, 2}, {5, 3}, {4, 2}, {3, 2}, {4, 1}, {7, 1}, {8, 7}, {7, 3}};
+constexpr TestTopology kNodes[] = {{8, 4}, {8, 2}, {6, 2}, {5, 3}, {4, 2}, {3, 2},
+                                   {4, 1}, {7, 1}, {8, 7}, {7, 3}, {2, 1}};
 #endif
 
 }  // namespace nvrar::test

@@ -18,6 +18,8 @@
 namespace nvrar::test {
 namespace {
 
+constexpr useconds_t kLateUs = 700'000;
+
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && std::string(value) == "1";
@@ -117,8 +119,9 @@ void ThreadGroup::run(const Body& body) {
       NVRAR_OK)
       << nvrar_last_error();
   meet(board->prepared);
+  if (rank == options.late_rank) ::usleep(kLateUs);
   EXPECT_EQ(nvrar_connect(comm, board->descriptors), NVRAR_OK) << nvrar_last_error();
-  meet(board->connected);
+  if (options.late_rank < 0) meet(board->connected);
   if (!::testing::Test::HasFailure()) body(rank, comm, board);
   EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   if (::testing::Test::HasFailure()) ++board->failures;

@@ -116,6 +116,61 @@ TEST_F(Connecting, AbortBeforeConnectIsNotForgotten) {
   EXPECT_EQ(nvrar_async_error(comms_[1]), NVRAR_ABORTED) << "the peer learns of it as soon as it can be reached";
 }
 
+// Three ranks, of which 0 and 1 share memory. Each connects, in a thread, and then calls; `before` is called first.
+// Returns how many seconds it took until all had failed, as the group was aborted by rank 1.
+template <class Before>
+double seconds_until_aborted(const std::vector<int>& connecting, Before before) {
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  uint8_t descriptors[3 * NVRAR_DESCRIPTOR_BYTES];
+  nvrar_comm* comms[3] = {};
+  EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+  for (int rank = 0; rank < 3; ++rank) {
+    const nvrar_config config = make_config(rank, 3, {.ranks_per_node = 2, .linked = true});
+    EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, id, descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[rank]),
+              NVRAR_OK)
+        << nvrar_last_error();
+  }
+  const double begin = seconds_now();
+  std::vector<std::thread> ranks;
+  for (const int rank : connecting) {
+    ranks.emplace_back([&, rank] {
+      before(rank, comms[rank]);
+      nvrar_status status = nvrar_connect(comms[rank], descriptors);
+      if (status == NVRAR_OK) status = nvrar_barrier(comms[rank], 0);
+      EXPECT_EQ(status, NVRAR_ABORTED) << rank << ": " << nvrar_last_error();
+      const std::string sentence = nvrar_last_error();
+      EXPECT_TRUE(contains(sentence, rank == 1 ? "aborted by this rank" : "rank 1 aborted the group")) << sentence;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  const double seconds = seconds_now() - begin;
+  for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
+  return seconds;
+}
+
+TEST(ConnectingByLinks, AbortBeforeConnectIsNotForgotten) {
+  const double seconds = seconds_until_aborted({0, 1, 2}, [](int rank, nvrar_comm* comm) {
+    if (rank != 1) return;
+    ::usleep(300'000);
+    EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+  });
+  EXPECT_LT(seconds, 3);
+}
+
+TEST(ConnectingByLinks, AbortWhileARankIsMissingReachesThoseThatAreLinked) {
+  std::thread aborts;
+  // Rank 0 does not come, so rank 2 is linked to rank 1 and waits.
+  const double seconds = seconds_until_aborted({1, 2}, [&](int rank, nvrar_comm* comm) {
+    if (rank != 1) return;
+    aborts = std::thread([comm] {
+      ::usleep(500'000);
+      EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+    });
+  });
+  aborts.join();
+  EXPECT_LT(seconds, 4);
+}
+
 TEST(Invariant14_WaitsEnd, AnAbortThatMeetsAConnectReachesThePeer) {
   for (uint64_t round = 0; round < repetitions(2000); ++round) {
     uint8_t id[NVRAR_UNIQUE_ID_BYTES];

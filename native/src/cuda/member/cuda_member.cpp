@@ -54,7 +54,7 @@ std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const R
 
 CudaMember::CudaMember(const CudaMemberConfig& config)
     : Member(config.rank, {config.ring_bytes == 0 ? kCudaRingBytes : config.ring_bytes, config.topology},
-             config.group_hash, 0),
+             config.group_hash, false),
       timeout_ns_(config.timeout_ns),
       nvshmem_id_(config.memory.nvshmem_id),
       exclusive_(config.exclusive),
