@@ -14,7 +14,9 @@
 namespace nvrar::link {
 namespace {
 
-constexpr size_t kReceiveBytes = size_t{256} << 10;
+// Little enough that it is still in a core's own cache when it is summed, and that this begins before a message is there
+// whole: a bare program that receives and sums 128 KB took 0.7 of the time with 32 KB that it took with 128 KB.
+constexpr size_t kReceiveBytes = size_t{32} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
 // A message of at most this size is copied, which takes less time than sending it from two places.
