@@ -419,15 +419,25 @@ class Attempt {
     bool more = true;
     while (more) {
       if (!link_->fill(&more)) return ended();
-      for (; wanted_.runs != 0; --wanted_.runs, wanted_.slot += wanted_.stride) {
+      while (wanted_.runs != 0) {
         const link::WantedRun wanted{wanted_.slot, expected_.epoch, wanted_.bytes, run_bytes()};
-        const uint8_t* run = link_->take_next_run(wanted);
+        uint64_t bytes = 0;
+        const uint8_t* runs = nullptr;
+        if (wanted_.runs % 2 == 0) {
+          runs = link_->take_following(wanted, wanted_.stride, uint64_t{wanted_.runs} * wanted_.bytes, &bytes);
+        }
+        if (runs == nullptr) {
+          bytes = wanted_.bytes;
+          runs = link_->take_next_run(wanted);
+        }
         bool took = false;
-        if (run == nullptr && !link_->take_run(wanted, &taker_, &took, &run)) return ended();
-        if (run == nullptr) break;
-        taker_.took(wanted_.bytes);
-        store_packets(static_cast<Words*>(static_cast<void*>(stage_.segments.rings(0))), wanted_.kind, wanted_.slot,
-                      run, wanted_.bytes, expected_.epoch);
+        if (runs == nullptr && !link_->take_run(wanted, &taker_, &took, &runs)) return ended();
+        if (runs == nullptr) break;
+        taker_.took(static_cast<uint32_t>(bytes));
+        for (uint64_t at = 0; at < bytes; at += wanted_.bytes, --wanted_.runs, wanted_.slot += wanted_.stride) {
+          store_packets(static_cast<Words*>(static_cast<void*>(stage_.segments.rings(0))), wanted_.kind, wanted_.slot,
+                        runs + at, wanted_.bytes, expected_.epoch);
+        }
       }
     }
   }

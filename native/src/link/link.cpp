@@ -14,7 +14,9 @@
 namespace nvrar::link {
 namespace {
 
-constexpr size_t kReceiveBytes = size_t{256} << 10;
+// Little enough that it is still in a core's own cache when it is summed, and that this begins before all of a message
+// is there.
+constexpr size_t kReceiveBytes = size_t{32} << 10;
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
 // A message of at most this size is copied, which takes less time than sending it from two places.
@@ -101,6 +103,7 @@ void Link::borrow(const Message& message) noexcept {
 }
 
 void Link::settle() noexcept {
+  if (needed_.load(std::memory_order_acquire) == lent_end_) return;
   const std::lock_guard lock(send_mutex_);
   settle_locked();
 }
