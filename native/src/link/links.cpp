@@ -85,10 +85,10 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   }
 }
 
-void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept {
+void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
     // A rank that reads nothing has enough questions to answer.
-    if (kind != FrameKind::kAsk || !link->is_stuffed()) link->put(kind, 0, 0, payload, bytes);
+    if (kind != FrameKind::kAsk || !link->is_stuffed()) link->put(kind, 0, number, payload, bytes);
   }
   flush();
 }

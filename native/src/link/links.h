@@ -36,8 +36,8 @@ class Links {
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
-  // Queues a frame on every link and sends it.
-  void tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  // Queues a frame on every link and sends it. number: of a question, 0: one to whose answer nobody pays attention.
+  void tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number = 0) noexcept;
   void flush() noexcept;
 
   // From a call's begin to its end the calling thread takes what arrives, whenever it waits.

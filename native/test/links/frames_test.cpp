@@ -305,7 +305,8 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   state[0] = 0xFF;  // it waits for all ranks, and has looked just now
   std::thread answering([&] {
     for (Frame got; fake.receive(&got, 2);) {
-      if (got.head.kind == FrameKind::kAsk && !fake.send(FakeRank::frame(FrameKind::kState, 0, 0, state))) break;
+      if (got.head.kind == FrameKind::kAsk && !fake.send(FakeRank::frame(FrameKind::kState, 0, got.head.epoch, state)))
+        break;
     }
   });
   EXPECT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_TIMEOUT);
