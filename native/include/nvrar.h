@@ -251,6 +251,9 @@ typedef struct nvrar_link {
   char local[NVRAR_LINK_END_BYTES];  /* this rank's end, such as 10.0.0.1:40112 or [fd00::1]:40112; "" if there is none
                                       */
   char remote[NVRAR_LINK_END_BYTES]; /* the other rank's end */
+  uint64_t asked;                    /* how often nvrar_refresh has asked */
+  uint64_t answered; /* which of these questions the other rank has answered last; everything that it sent before the
+                      * answer has arrived */
 } nvrar_link;
 
 /* NVRAR_ABI_VERSION of the library that is loaded. */

@@ -52,7 +52,9 @@ class Member {
   virtual void update_remote(bool /*wait*/) noexcept {}
 
   // The connection to a rank whose memory is not mapped.
-  virtual nvrar_link link_of(uint32_t /*rank*/) const noexcept { return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", ""}; }
+  virtual nvrar_link link_of(uint32_t /*rank*/) const noexcept {
+    return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", "", 0, 0};
+  }
 
   // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
   virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }

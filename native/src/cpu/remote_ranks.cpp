@@ -122,13 +122,12 @@ void RemoteRanks::ask(const RankSet& awaited) noexcept {
 }
 
 void RemoteRanks::learn(bool wait) noexcept {
-  std::array<uint32_t, protocol::kMaxWorld> before;
-  for (uint32_t rank = 0; rank < segments_->world(); ++rank) before[rank] = answers_[rank].load();
-  links_.tell_all(FrameKind::kAsk, nullptr, 0);
+  const uint64_t question = asked_.fetch_add(1) + 1;
+  links_.tell_all(FrameKind::kAsk, nullptr, 0, question);
   if (!wait) return;
   const auto all_answered = [&] {
     for (uint32_t rank = 0; rank < segments_->world(); ++rank) {
-      if (links_.to(rank) != nullptr && !links_.has_ended(rank) && answers_[rank].load() == before[rank]) return false;
+      if (links_.to(rank) != nullptr && !links_.has_ended(rank) && answered_[rank].load() < question) return false;
     }
     return true;
   };
@@ -140,12 +139,14 @@ void RemoteRanks::learn(bool wait) noexcept {
 }
 
 nvrar_link RemoteRanks::link_of(uint32_t rank) const noexcept {
-  nvrar_link known{sizeof known, NVRAR_LINK_NONE, "", ""};
+  nvrar_link known{sizeof known, NVRAR_LINK_NONE, "", "", 0, 0};
   const link::Link* const link = links_.to(rank);
   if (link == nullptr) return known;
   known.state = segments_->closed(rank) ? NVRAR_LINK_CLOSED : link->has_ended() ? NVRAR_LINK_BROKEN : NVRAR_LINK_OPEN;
   link->local().write(known.local, sizeof known.local);
   link->remote().write(known.remote, sizeof known.remote);
+  known.asked = asked_.load();
+  known.answered = answered_[rank].load();
   return known;
 }
 
@@ -178,7 +179,6 @@ void RemoteRanks::note(uint32_t source, const State& state) noexcept {
     theirs.flight.end(known.number, call.state);
   }
   known.call = call;
-  answers_[source].fetch_add(1);
 }
 
 const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
@@ -191,7 +191,7 @@ const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uin
       if (head.bytes != 0) return "a question with a payload";
       if (from.is_stuffed()) return nullptr;  // else questions of a rank that reads nothing would fill the memory
       const State state = own_state();
-      from.put(FrameKind::kState, 0, 0, &state, sizeof state);
+      from.put(FrameKind::kState, 0, head.epoch, &state, sizeof state);
       from.flush();
       if (from.is_behind()) links_.flush();  // has the thread of the links go on with it
       return nullptr;
@@ -201,6 +201,7 @@ const char* RemoteRanks::take(link::Link& from, const FrameHead& head, const uin
       if (head.bytes != sizeof state) return "a state of another size";
       std::memcpy(&state, payload, sizeof state);
       note(source, state);
+      if (head.epoch > answered_[source].load() && head.epoch <= asked_.load()) answered_[source].store(head.epoch);
       return nullptr;
     }
     case FrameKind::kPoison: {

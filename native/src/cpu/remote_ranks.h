@@ -20,7 +20,7 @@ class RemoteRanks final : public link::FrameSink {
   // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
   RemoteRanks(uint32_t world, const std::string& numeric_address, uint16_t first_port, uint16_t last_port,
               bool encrypted)
-      : encrypted_(encrypted), known_(world), answers_(world), links_(numeric_address, first_port, last_port) {}
+      : encrypted_(encrypted), known_(world), answered_(world), links_(numeric_address, first_port, last_port) {}
 
   const link::LinkAddress& address() const noexcept { return links_.address(); }
   // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
@@ -84,8 +84,9 @@ class RemoteRanks final : public link::FrameSink {
     uint64_t number;  // in the flight record that stands for the rank's
   };
   std::vector<Known> known_;  // by rank
-  std::vector<std::atomic<uint32_t>> answers_;
-  link::Links links_;  // the last member: its thread ends before the others
+  std::atomic<uint64_t> asked_{0};
+  std::vector<std::atomic<uint64_t>> answered_;  // by rank: the last question
+  link::Links links_;                            // the last member: its thread ends before the others
 };
 
 }  // namespace nvrar::cpu

@@ -10,8 +10,8 @@ namespace nvrar::link {
 enum class FrameKind : uint16_t {
   kPackets = 1,   // the payload of packets of one epoch, for the slots from `slot` on, `stride` apart run by run
   kNumbered = 2,  // the same for packets whose epochs are `epoch`, `epoch` + 1 and so on
-  kAsk = 3,       // asks for kState
-  kState = 4,     // what the sender is doing
+  kAsk = 3,       // asks for kState; `epoch` is the number of the question, or 0
+  kState = 4,     // what the sender is doing; `epoch` is that of the question which this answers, or 0
   kPoison = 5,    // the sender's group has failed
   kGoodbye = 6,   // the sender has left the group; the end of the link is no failure
 };

@@ -103,17 +103,17 @@ void Links::give_up() noexcept {
   by_rank_.assign(by_rank_.size(), nullptr);
 }
 
-void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes) noexcept {
+void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
   Link* const link = by_rank_[rank];
   // A rank that reads nothing has enough questions to answer.
   if (kind == FrameKind::kAsk && link->is_stuffed()) return;
-  link->put(kind, 0, 0, payload, bytes);
+  link->put(kind, 0, number, payload, bytes);
   link->flush();
   if (link->is_behind()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
 }
 
-void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept {
-  for (const std::unique_ptr<Link>& link : links_) tell(link->peer(), kind, payload, bytes);
+void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
+  for (const std::unique_ptr<Link>& link : links_) tell(link->peer(), kind, payload, bytes, number);
 }
 
 void Links::flush() noexcept {

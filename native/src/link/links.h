@@ -38,10 +38,11 @@ class Links {
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
-  // Queues a frame on the link to this rank and sends it.
-  void tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  // Queues a frame on the link to this rank and sends it. number: of a question, 0: one to whose answer nobody pays
+  // attention.
+  void tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes, uint64_t number = 0) noexcept;
   // The same on every link.
-  void tell_all(FrameKind kind, const void* payload, uint32_t bytes) noexcept;
+  void tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number = 0) noexcept;
   // Sends as much as the sockets take; the thread of the links goes on with the rest.
   void flush() noexcept;
   // Before a call leaves the memory that it has lent to links, ...

@@ -100,7 +100,7 @@ TEST(Invariant03_NobodyRunsAhead, AnAllReduceOfFewerElementsThanRanksWaitsForEve
 
 TEST(Invariant05_OneOrderOfCalls, ASecondThreadIsRefusedAndTheRunningCallGoesOn) {
   if (on_gpu()) GTEST_SKIP() << "a call on a GPU returns when it is enqueued";
-  ThreadGroup group(2, {.timeout_ns = 2'000 * kMs});
+  ThreadGroup group(2, {.timeout_ns = 2'000 * kMs, .ranks_per_node = linked_nodes() ? 1 : 0});
   Memory first(kCount);
   std::thread running(
       [&] { EXPECT_EQ(first.call(0, group.comm(0), call_of(NVRAR_ALL_REDUCE)), NVRAR_OK) << nvrar_last_error(); });
@@ -121,7 +121,7 @@ TEST(Invariant05_OneOrderOfCalls, ASecondThreadIsRefusedAndTheRunningCallGoesOn)
 
 TEST(Invariant05_OneOrderOfCalls, ThreadsThatComeInEachOthersWayLoseNoCallAndSpoilNone) {
   if (on_gpu()) GTEST_SKIP() << "a call on a GPU returns when it is enqueued";
-  ThreadGroup group(2);
+  ThreadGroup group(2, {.ranks_per_node = linked_nodes() ? 1 : 0});
   const uint64_t calls = repetitions(2000);
   std::atomic<uint64_t> refused{0};
   const auto threads_in_each_rank = [&](int rank, nvrar_comm* comm) {

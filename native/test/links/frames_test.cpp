@@ -177,6 +177,18 @@ INSTANTIATE_TEST_SUITE_P(Frames, HostileFrame, ::testing::ValuesIn(kBadFrames),
 
 class HostileRank : public ::testing::Test {
  protected:
+  // Whatever a rank has done to one group, another group of this process sums as ever.
+  void TearDown() override {
+    ThreadGroup group(2, {.ranks_per_node = 1, .linked = true});
+    group.run([](int rank, nvrar_comm* comm) {
+      float value = static_cast<float>(rank + 1);
+      const auto address = reinterpret_cast<uint64_t>(&value);
+      EXPECT_EQ(nvrar_all_reduce(comm, address, address, 1, NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_AUTO, 0),
+                NVRAR_OK)
+          << nvrar_last_error();
+      EXPECT_EQ(value, 3);
+    });
+  }
   Frame good(const FakeRank& fake) {
     return packets(fake.layout().area_begin(PacketKind::kEpoch, kEpoch, Hop::kData), kEpoch, 8);
   }
@@ -318,7 +330,8 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   state[0] = 0xFF;  // it waits for all ranks, and has looked just now
   std::thread answering([&] {
     for (Frame got; fake.receive(&got, 2);) {
-      if (got.head.kind == FrameKind::kAsk && !fake.send(FakeRank::frame(FrameKind::kState, 0, 0, state))) break;
+      if (got.head.kind == FrameKind::kAsk && !fake.send(FakeRank::frame(FrameKind::kState, 0, got.head.epoch, state)))
+        break;
     }
   });
   EXPECT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_TIMEOUT);
@@ -371,6 +384,38 @@ TEST(SlowLink, DeliversAStreamThatComesByteByByte) {
   }
   barrier.join();
   EXPECT_EQ(status, NVRAR_OK) << nvrar_last_error();
+}
+
+// The fake rank says what it has to say 200 ms later, so each call takes as long, and none fails.
+TEST(SlowLink, DelaysEachCallByItsDelayAndNoMore) {
+  constexpr int kCalls = 5;
+  constexpr double kDelay = 0.2;
+  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 2'000 * kMs});
+  std::vector<double> ends;
+  std::vector<nvrar_status> statuses;
+  const double begin = seconds_now();
+  std::thread barriers([&] {
+    for (int call = 0; call < kCalls; ++call) {
+      statuses.push_back(nvrar_barrier(fake.comm(), 0));
+      ends.push_back(seconds_now());
+    }
+  });
+  for (int call = 0; call < kCalls;) {
+    Frame got;
+    ASSERT_TRUE(fake.receive(&got));
+    if (got.head.kind != FrameKind::kPackets) continue;
+    ::usleep(static_cast<useconds_t>(kDelay * 1e6));
+    got.head.slot = static_cast<uint32_t>(RingLayout::header_slot(got.head.epoch, kFake));
+    ASSERT_TRUE(fake.send(got));
+    ++call;
+  }
+  barriers.join();
+  EXPECT_EQ(statuses, std::vector<nvrar_status>(kCalls, NVRAR_OK)) << nvrar_last_error();
+  for (int call = 0; call < kCalls; ++call) {
+    const double took = ends[static_cast<size_t>(call)] - (call == 0 ? begin : ends[static_cast<size_t>(call - 1)]);
+    EXPECT_GE(took, kDelay * 0.9) << "call " << call;
+    EXPECT_LT(took, 3 * kDelay) << "call " << call;
+  }
 }
 
 TEST(SlowLink, DeliversAMessageAtOneMegabitASecond) {

@@ -226,6 +226,50 @@ TEST(LinkQueue, QuestionsOfAPeerThatDoesNotReadTheAnswersTakeNoMemory) {
   EXPECT_TRUE(fake.receive(&got)) << "it answers again";
 }
 
+// An answer comes behind all that was sent before it, so it tells when nothing of that is under way any more.
+TEST(LinkQueue, AnAnswerIsThatOfItsQuestionAndNobodyBelievesOneToAQuestionThatWasNotAsked) {
+  FakeRank fake;
+  const auto link = [&] {
+    nvrar_link known{};
+    known.size = sizeof known;
+    EXPECT_EQ(nvrar_link_of(fake.comm(), FakeRank::kFake, &known), NVRAR_OK) << nvrar_last_error();
+    return known;
+  };
+  const auto asks = [&](uint64_t number) {
+    EXPECT_EQ(nvrar_refresh(fake.comm(), 0), NVRAR_OK);
+    Frame question;
+    ASSERT_TRUE(fake.receive(&question));
+    EXPECT_EQ(question.head.kind, FrameKind::kAsk);
+    EXPECT_EQ(question.head.epoch, number);
+    EXPECT_EQ(link().asked, number);
+  };
+  Frame answer;
+  ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kAsk, 0, 77)));
+  ASSERT_TRUE(fake.receive(&answer));
+  EXPECT_EQ(answer.head.kind, FrameKind::kState);
+  EXPECT_EQ(answer.head.epoch, 77u);
+  const auto answers = [&](uint64_t number) {
+    answer.head.epoch = number;
+    ASSERT_TRUE(fake.send(answer));
+    ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kAsk)));
+    Frame next;
+    ASSERT_TRUE(fake.receive(&next)) << "what came before has been taken";
+  };
+  EXPECT_EQ(link().asked, 0u);
+  answers(1);
+  EXPECT_EQ(link().answered, 0u);
+  asks(1);
+  asks(2);
+  answers(3);
+  answers(0);
+  EXPECT_EQ(link().answered, 0u);
+  answers(2);
+  EXPECT_EQ(link().answered, 2u);
+  answers(1);
+  EXPECT_EQ(link().answered, 2u);
+  EXPECT_EQ(nvrar_async_error(fake.comm()), NVRAR_OK);
+}
+
 // Whoever takes a packet from a link wakes the rank that sleeps until it comes.
 TEST(LinkQueue, ARankIsWokenAlsoWhileAnotherThreadAsksWhatItsPeersDo) {
   constexpr int kCalls = 100;

@@ -1,11 +1,13 @@
 // Groups of more ranks than a node may have, on one host whose ranks are divided into nodes.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <thread>
 
+#include "backend/descriptor.h"
 #include "protocol/ring_layout.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
@@ -256,6 +258,31 @@ TEST(LargeGroups, RingMemoryGrowsByTheTransfersOfEachRankOnly) {
     std::printf("[ RINGS    ] %3u ranks in nodes of %u, ring_bytes %7llu: %8llu bytes for each rank\n", size.world,
                 size.ranks_per_node, static_cast<unsigned long long>(size.ring_bytes),
                 static_cast<unsigned long long>(layout.total_bytes()));
+  }
+}
+
+// What a member really has, whether its peers have come or not.
+TEST(LargeGroups, AMemberTakesTheMemoryOfItsRingsAndLittleMore) {
+  if (on_gpu()) GTEST_SKIP() << "a group on GPUs has at most 8 ranks";
+  constexpr uint64_t kMib = 1 << 20;
+  for (const uint32_t world : {8u, 64u, 512u}) {
+    const nvrar_config config = make_config(0, static_cast<int>(world), {.ring_bytes = kMib, .ranks_per_node = 8});
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    ASSERT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, id), NVRAR_OK);
+    Descriptor descriptor{};
+    nvrar_comm* comm = nullptr;
+    ASSERT_EQ(nvrar_prepare(&config, nullptr, 0, id, reinterpret_cast<uint8_t*>(&descriptor), &comm), NVRAR_OK)
+        << nvrar_last_error();
+    struct stat segment {};
+    EXPECT_EQ(::fstat(descriptor.segment.fd, &segment), 0);
+    const uint64_t taken = static_cast<uint64_t>(segment.st_blocks) * 512;
+    const uint64_t rings = protocol::RingLayout{kMib, {world, 8}}.total_bytes();
+    const bool may_have_nodes = linked_nodes();  // then one host has room for the rings of several
+    EXPECT_GE(taken, rings);
+    EXPECT_LE(taken, rings + kMib / 8 + (may_have_nodes ? 3 * kMib : 0)) << world << " ranks";
+    std::printf("[ MEMORY   ] a member of %3u ranks in nodes of 8 takes %8llu bytes\n", world,
+                static_cast<unsigned long long>(taken));
+    EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   }
 }
 

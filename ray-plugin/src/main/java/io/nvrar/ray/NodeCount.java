@@ -15,6 +15,8 @@ import java.util.Map;
  * @param fewestFirst whether a smaller number is preferred
  */
 record NodeCount(int fewest, int most, boolean fewestFirst) {
+  private static final String GPU = "GPU";
+
   static final NodeCount ONE = exactly(1);
   static final NodeCount PACKED = new NodeCount(1, Integer.MAX_VALUE, true);
   static final NodeCount SPREAD = new NodeCount(1, Integer.MAX_VALUE, false);
@@ -57,13 +59,26 @@ record NodeCount(int fewest, int most, boolean fewestFirst) {
     List<Map<String, Double>> bundles(Map<String, Double> each) {
       List<Map<String, Double>> bundles = new ArrayList<>();
       for (int i = 0; i < (nodes == 1 ? actors : nodes); i++) {
-        int together = nodes == 1 ? 1 : on(i);
-        Map<String, Double> bundle = new HashMap<>(each);
-        bundle.replaceAll((resource, amount) -> amount * together);
-        bundles.add(bundle);
+        bundles.add(together(nodes == 1 ? 1 : on(i), each));
       }
       return bundles;
     }
+  }
+
+  /**
+   * What so many actors take of a node. A share of a GPU is of a single one: of 1.2 GPUs, which are
+   * one and 0.2 of another, only one of two actors with 0.6 gets its share.
+   */
+  static Map<String, Double> together(int actors, Map<String, Double> each) {
+    Map<String, Double> all = new HashMap<>(each);
+    all.replaceAll((resource, amount) -> amount * actors);
+    double share = each.getOrDefault(GPU, 0.0);
+    if (share > 0 && share < 1) {
+      int onAGpu = (int) (1 / share);
+      int full = (actors - 1) / onAGpu;
+      all.put(GPU, full + (actors - full * onAGpu) * share);
+    }
+    return all;
   }
 
   /** The ways to divide so many actors, the preferred one first; empty if they are too few. */

@@ -177,7 +177,7 @@ final class Placement {
     }
     for (int i = 0; i < actors; i++) {
       Map<String, Double> bundle = bundles.get(i);
-      if (!holds(bundle, each, 1)) {
+      if (!holds(bundle, each)) {
         throw new IllegalArgumentException(
             "each actor gets %s, bundle %d of placement group '%s' has %s"
                 .formatted(amounts(each), i, group.getName(), amounts(bundle)));
@@ -185,9 +185,9 @@ final class Placement {
     }
   }
 
-  private static boolean holds(Map<String, Double> has, Map<String, Double> each, int actors) {
-    return each.entrySet().stream()
-        .allMatch(want -> has.getOrDefault(want.getKey(), 0.0) >= actors * want.getValue());
+  private static boolean holds(Map<String, Double> has, Map<String, Double> wanted) {
+    return wanted.entrySet().stream()
+        .allMatch(want -> has.getOrDefault(want.getKey(), 0.0) >= want.getValue());
   }
 
   private static List<NodeCount.Division> largeEnough(
@@ -208,7 +208,8 @@ final class Placement {
 
   /** The nodes that hold so many actors. */
   private static List<NodeInfo> largeEnough(int actors, Map<String, Double> each) {
-    return aliveNodes().stream().filter(node -> holds(node.resources, each, actors)).toList();
+    Map<String, Double> together = NodeCount.together(actors, each);
+    return aliveNodes().stream().filter(node -> holds(node.resources, together)).toList();
   }
 
   private static IllegalStateException tooSmall(

@@ -1,6 +1,8 @@
 package io.nvrar.ray;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.entry;
+import static org.assertj.core.api.Assertions.within;
 
 import java.util.List;
 import java.util.Map;
@@ -46,5 +48,27 @@ class NodeCountTest {
     assertThat(NodeCount.exactly(2).divisions(5).get(0).bundles(each))
         .containsExactly(Map.of("GPU", 1.5, "CPU", 6.0), Map.of("GPU", 1.0, "CPU", 4.0));
     assertThat(NodeCount.ONE.divisions(2).get(0).bundles(each)).containsExactly(each, each);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "0.6, 1, 0.6",
+    "0.6, 2, 1.6", // not 1.2, where the second would have 0.2 of a GPU
+    "0.6, 3, 2.6",
+    "0.4, 2, 0.8",
+    "0.4, 3, 1.4",
+    "0.25, 4, 1",
+    "0.5, 5, 2.5",
+    "1, 3, 3",
+    "2, 3, 6",
+  })
+  void aShareOfAGpuIsOfASingleOne(double each, int actors, double together) {
+    assertThat(NodeCount.together(actors, Map.of("GPU", each)))
+        .containsExactly(entry("GPU", together));
+  }
+
+  @Test
+  void otherResourcesAreShared() {
+    assertThat(NodeCount.together(3, Map.of("CPU", 0.6)).get("CPU")).isCloseTo(1.8, within(1e-9));
   }
 }

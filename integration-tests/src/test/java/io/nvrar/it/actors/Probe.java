@@ -96,14 +96,30 @@ public class Probe implements CollectiveActor {
   public String sumOfHalf(String name) {
     CollectiveGroup group = RayCollectives.group(name);
     try (CollectiveGroup half =
-            Objects.requireNonNull(group.split(group.rank() % 2, -group.rank()));
-        DeviceBuffer buffer = half.device().allocate(DataType.INT32, 1)) {
+        Objects.requireNonNull(group.split(group.rank() % 2, -group.rank()))) {
+      return sumOfRanks(group, half);
+    }
+  }
+
+  /**
+   * Makes a group of all four ranks, named in an order in which those of a host are apart, and says
+   * which of them this member is and what its sum of 2 to the power of the ranks is.
+   */
+  public String sumOfMixed(String name) {
+    CollectiveGroup group = RayCollectives.group(name);
+    try (CollectiveGroup mixed = Objects.requireNonNull(group.newGroup(3, 0, 2, 1))) {
+      return sumOfRanks(group, mixed);
+    }
+  }
+
+  private static String sumOfRanks(CollectiveGroup group, CollectiveGroup child) {
+    try (DeviceBuffer buffer = child.device().allocate(DataType.INT32, 1)) {
       int[] sum = {1 << group.rank()};
       buffer.copyFrom(sum);
-      half.allReduce(buffer);
+      child.allReduce(buffer);
       buffer.copyTo(sum);
       return "rank %d of %d in %s has %d"
-          .formatted(half.rank(), half.worldSize(), half.name(), sum[0]);
+          .formatted(child.rank(), child.worldSize(), child.name(), sum[0]);
     }
   }
 

@@ -46,10 +46,10 @@ final class ContainerCluster implements AutoCloseable {
   /** Where the shipped model is, on all hosts. */
   static final String MODEL = "/opt/nvrar/model";
 
-  /** A directory of {@value #SMALL_KIB} KiB, on all hosts. */
+  /** A directory of {@value #SMALL_MIB} MiB, on all hosts. */
   static final String SMALL = "/small";
 
-  private static final int SMALL_KIB = 64;
+  private static final int SMALL_MIB = 32;
 
   private static final String JARS = "/opt/nvrar/lib";
 
@@ -152,7 +152,7 @@ final class ContainerCluster implements AutoCloseable {
             .withLabels(Leftovers.label())
             .withCreateContainerCmdModifier(create -> create.withHostName(name))
             .withSharedMemorySize(256L << 20)
-            .withTmpFs(Map.of(SMALL, "size=%dk,mode=700".formatted(SMALL_KIB)))
+            .withTmpFs(Map.of(SMALL, "size=%dm,mode=700,exec".formatted(SMALL_MIB)))
             .withCommand(command.toArray(String[]::new))
             .waitingFor(
                 Wait.forLogMessage(".*Ray runtime started.*", 1)
@@ -200,7 +200,12 @@ final class ContainerCluster implements AutoCloseable {
    * @param command a main class and its arguments
    */
   ExecResult driver(String... command) throws IOException, InterruptedException {
-    return host(HEAD).execInContainer(driverLine(command));
+    return driverOn(HEAD, command);
+  }
+
+  /** The same on any host. */
+  ExecResult driverOn(String host, String... command) throws IOException, InterruptedException {
+    return host(host).execInContainer(driverLine(command));
   }
 
   /** The same without waiting for its end. */
@@ -292,13 +297,14 @@ final class ContainerCluster implements AutoCloseable {
   }
 
   /**
-   * Lets a host drop what comes to a range of its ports, as a firewall does: by a rule of iptables,
-   * which the engine's machine has, as the engine itself makes such rules.
+   * Keeps from a host what comes to a range of its ports, as a firewall does: by a rule of
+   * iptables, which the engine's machine has, as the engine itself makes such rules.
    *
+   * @param target what becomes of it, such as {@code DROP}
    * @return what takes the rule away
    */
-  Plug wall(String host, int firstPort, int lastPort) {
-    String rule = "INPUT -p tcp --dport %d:%d -j DROP".formatted(firstPort, lastPort);
+  Plug wall(String host, int firstPort, int lastPort, String target) {
+    String rule = "INPUT -p tcp --dport %d:%d -j %s".formatted(firstPort, lastPort, target);
     iptables(host, "-A " + rule);
     return () -> iptables(host, "-D " + rule);
   }

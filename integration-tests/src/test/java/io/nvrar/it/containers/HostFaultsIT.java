@@ -294,7 +294,9 @@ class HostFaultsIT {
 
   @Test
   void aFullDiskCostsTheFlightRecordAndNothingElse(ContainerCluster cluster) throws Exception {
-    fill(cluster);
+    for (String host : cluster.workers()) {
+      fill(cluster, host);
+    }
     RunningDriver driver =
         start(cluster, HostFaultsProgram.WATCH, "victims=3", "jvm=-Dnvrar.flight.dir=" + SMALL);
     String pid = pids(driver).get(3);
@@ -310,11 +312,52 @@ class HostFaultsIT {
       assertThat(cluster.sh(host, "cat /tmp/ray/session_latest/logs/java-worker*"))
           .contains("The flight record of group 'fault' is not written: ");
     }
+    for (String host : cluster.workers()) {
+      empty(cluster, host);
+    }
   }
 
-  private static void fill(ContainerCluster cluster) throws Exception {
-    for (String host : cluster.workers()) {
-      cluster.sh(host, "dd if=/dev/zero of=" + SMALL + "/full bs=1k 2> /dev/null || true");
+  @Test
+  void aFullDiskWhereTheLibraryGoesFailsTheGroupAndTheSameProcessesAreGoodOnceThereIsRoom(
+      ContainerCluster cluster) throws Exception {
+    fill(cluster, SECOND);
+    try {
+      RunningDriver driver =
+          start(
+              cluster,
+              HostFaultsProgram.AGAIN,
+              "jvm=-Dnvrar.native.cache=%s,-Djava.io.tmpdir=%s".formatted(SMALL, SMALL));
+      long begin = Long.parseLong(driver.fact("running"));
+      Sight seen = Sight.parse(driver.fact("driver"));
+      log(List.of(seen), begin);
+      assertThat(seen.message())
+          .contains("it cannot be extracted there (No space left on device): " + SMALL);
+      assertThat(seen.millis() - begin).isBetween(0L, KNOWN_MILLIS + LIMIT_MILLIS);
+      empty(cluster, SECOND);
+      Thread.sleep(1_500); // a process tries to load the library once in a second at most
+      cluster.sh(HEAD, "touch " + HostFaultsProgram.GO);
+      Map<String, List<String>> facts = driver.end();
+      assertThat(facts.get("other"))
+          .as("what the ranks say of each other")
+          .anySatisfy(
+              other ->
+                  assertThat(Sight.parse(other).message())
+                      .containsPattern(
+                          "rank [23] \\(pid \\d+ on host %s\\) could not join group 'fault': .*No space left"
+                              .formatted(SECOND)));
+      assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(4, "false"));
+      assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(4, ""));
+      cluster.sh(HEAD, "rm " + HostFaultsProgram.GO);
+    } finally {
+      empty(cluster, SECOND);
     }
+  }
+
+  private static void fill(ContainerCluster cluster, String host) throws Exception {
+    cluster.sh(host, "dd if=/dev/zero of=" + SMALL + "/full bs=1k 2> /dev/null || true");
+  }
+
+  private static void empty(ContainerCluster cluster, String host) throws Exception {
+    cluster.sh(host, "rm -f " + SMALL + "/full");
   }
 }

@@ -2,6 +2,7 @@ package io.nvrar.it.containers;
 
 import static io.nvrar.it.containers.Facts.say;
 
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
@@ -39,13 +40,16 @@ final class HostFaultsProgram {
   /** A failure while the group is made. */
   static final String JOIN = "join";
 
+  /** A group that cannot be made, and the same again once {@link #GO} is there. */
+  static final String AGAIN = "again";
+
   /** A group of detached actors, until this driver is killed. */
   static final String DETACHED = "detached";
 
   /** What the detached actors saw, and another group of them. */
   static final String AFTERWARDS = "afterwards";
 
-  /** Until this file is there {@link #JOIN} waits before it makes the group. */
+  /** Until this file is there {@link #JOIN} and {@link #AGAIN} wait before they make the group. */
   static final String GO = "/tmp/go";
 
   private static final String GROUP = "fault";
@@ -80,6 +84,7 @@ final class HostFaultsProgram {
           program.endure();
         }
         case JOIN -> program.join();
+        case AGAIN -> program.again();
         case DETACHED -> program.detached();
         case AFTERWARDS -> program.afterwards();
         default -> throw new IllegalArgumentException(args[0]);
@@ -142,20 +147,41 @@ final class HostFaultsProgram {
   private void join() throws InterruptedException {
     List<ActorHandle<Witness>> all = four();
     say("running", "");
-    while (!Files.exists(Path.of(GO))) {
-      Thread.sleep(10);
-    }
-    try (RayCollectiveGroup group = RayCollectives.createGroup(GROUP, all, config())) {
-      say("created", group.name());
-    } catch (CollectiveException e) {
-      say("driver", Sight.of(-1, e));
-    }
+    awaitGo();
+    refused(all);
     rebuild(all);
     if (heals) {
       List<ActorHandle<Witness>> left = survivors().stream().map(all::get).toList();
       Calls.all(left, actor -> actor.task(Witness::isGroupInitialized, GROUP).remote())
           .forEach(is -> say("initialized", is));
       sum("healed", left);
+    }
+  }
+
+  private void again() throws InterruptedException {
+    List<ActorHandle<Witness>> all = four();
+    say("running", System.currentTimeMillis());
+    refused(all);
+    Calls.all(all, actor -> actor.task(Witness::isGroupInitialized, GROUP).remote())
+        .forEach(is -> say("initialized", is));
+    awaitGo();
+    sum("healed", all);
+  }
+
+  private static void awaitGo() throws InterruptedException {
+    while (!Files.exists(Path.of(GO))) {
+      Thread.sleep(10);
+    }
+  }
+
+  private void refused(List<ActorHandle<Witness>> all) {
+    try (RayCollectiveGroup group = RayCollectives.createGroup(GROUP, all, config())) {
+      say("created", group.name());
+    } catch (CollectiveException | BackendUnavailableException e) {
+      say("driver", Sight.of(-1, e));
+      for (Throwable other : e.getSuppressed()) {
+        say("other", Sight.of(-1, other));
+      }
     }
   }
 

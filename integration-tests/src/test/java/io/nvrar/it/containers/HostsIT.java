@@ -53,6 +53,13 @@ class HostsIT {
             "rank 1 of 2 in span/1 has 10",
             "rank 0 of 2 in span/0 has 5",
             "rank 0 of 2 in span/1 has 10");
+    assertThat(facts.remove("mixed"))
+        .as("of ranks 3, 0, 2 and 1: those of a host together, in this order")
+        .containsExactly(
+            "rank 2 of 4 in span/3,0,2,1 has 15",
+            "rank 3 of 4 in span/3,0,2,1 has 15",
+            "rank 1 of 4 in span/3,0,2,1 has 15",
+            "rank 0 of 4 in span/3,0,2,1 has 15");
     assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("created")).get(0)))
         .as("milliseconds in which the group of 4 was made")
         .isLessThan(3_000);
@@ -127,11 +134,11 @@ class HostsIT {
     Map<String, List<String>> facts =
         facts(cluster.driver(HostsProgram.class.getName(), HostsProgram.NODES));
     assertThat(facts.remove("sum"))
-        .as("of groups of 4, 5, 3 and 6 actors")
-        .isEqualTo(Collections.nCopies(18, ""));
+        .as("of groups of 4, 5, 3, 6 and 4 actors")
+        .isEqualTo(Collections.nCopies(22, ""));
     assertThat(facts.remove("runs"))
         .as("how many consecutive actors are on a host")
-        .containsExactly("[2, 2]", "[3, 2]", "[3]", "[3, 3]");
+        .containsExactly("[2, 2]", "[3, 2]", "[3]", "[3, 3]", "[2, 2]");
     assertThat(Objects.requireNonNull(facts.remove("refused")).get(0))
         .startsWith(
             "there is no room on 3 nodes for 3 actors of 1 GPU each: the cluster has 4 GPU");
@@ -172,11 +179,16 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
-  @Test
-  void aFirewallThatDropsPacketsEndsTheJoinInTimeAndIsNamed(ContainerCluster cluster)
-      throws Exception {
+  /** The second is what a router says that knows no route to the host. */
+  @ParameterizedTest
+  @CsvSource({
+    "DROP, no answer",
+    "REJECT --reject-with icmp-host-unreachable, No route to host",
+  })
+  void aFirewallThatDropsPacketsOrAMissingRouteEndsTheJoinInTimeAndIsNamed(
+      String target, String why, ContainerCluster cluster) throws Exception {
     int first = HostsProgram.FIRST_PORT;
-    ContainerCluster.Plug wall = cluster.wall(HEAD, first, first + 3);
+    ContainerCluster.Plug wall = cluster.wall(HEAD, first, first + 3, target);
     RunningDriver driver;
     try {
       driver = cluster.startDriver(HostsProgram.class.getName(), HostsProgram.WALLED, HEAD, WORKER);
@@ -192,7 +204,8 @@ class HostsIT {
         .asString()
         .as("whichever end tells")
         .containsPattern(
-            "rank [23] could not reach rank [01] at [0-9.]+:700[0-3]: no answer[;,] |rank [23] \\([0-9.:]+\\) has not reached rank [01] at [0-9.]+:700[0-3]")
+            "rank [23] could not reach rank [01] at [0-9.]+:700[0-3]: %s[;,] |rank [23] \\([0-9.:]+\\) has not reached rank [01] at [0-9.]+:700[0-3]"
+                .formatted(why))
         .contains("a firewall between the hosts or an address of another network");
     assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("millis")).get(0)))
         .isBetween(2_000, 6_000);
@@ -200,6 +213,29 @@ class HostsIT {
         .as("before, and without the firewall")
         .isEqualTo(Collections.nCopies(8, ""));
     assertThat(facts).isEmpty();
+  }
+
+  /** All along a rank is silent on its link only, so it is not lost. */
+  @Test
+  void whatARankSentBeforeItClosedArrivesHoweverLate(ContainerCluster cluster) throws Exception {
+    RunningDriver driver =
+        cluster.startDriver(HostsProgram.class.getName(), HostsProgram.LATE, HEAD, WORKER);
+    driver.fact("ready");
+    int first = HostsProgram.FIRST_PORT;
+    ContainerCluster.Plug wall = cluster.wall(HEAD, first, first + 3, "DROP");
+    try {
+      cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
+      driver.fact("there");
+      Thread.sleep(5_000);
+    } finally {
+      wall.in();
+    }
+    Map<String, List<String>> facts = driver.end();
+    cluster.sh(HEAD, "rm " + HostsProgram.OPEN);
+    assertThat(facts.remove("there")).containsExactly("", "");
+    assertThat(facts.remove("here")).as("%s", driver).containsExactly("", "");
+    assertThat(facts.remove("failure")).containsExactly("null");
+    assertThat(facts).containsOnlyKeys("ready");
   }
 
   /**
@@ -213,12 +249,14 @@ class HostsIT {
     Decoding.check(cluster, nodes);
   }
 
-  @Test
-  void theLessonShowsASumOverBothHostsAndWhereEveryRankIs(ContainerCluster cluster)
+  /** From the worker the cluster is a remote one. */
+  @ParameterizedTest
+  @ValueSource(strings = {HEAD, WORKER})
+  void theLessonShowsASumOverBothHostsAndWhereEveryRankIs(String driver, ContainerCluster cluster)
       throws Exception {
     ExecResult result =
-        cluster.driver(
-            Main.class.getName(), "hosts", "--address", cluster.address(), "--ranks", "3");
+        cluster.driverOn(
+            driver, Main.class.getName(), "hosts", "--address", cluster.address(), "--ranks", "3");
     assertThat(result.getExitCode()).as("%s", result).isZero();
     List<String> lines = result.getStdout().lines().toList();
     assertThat(lines).contains("healthy");

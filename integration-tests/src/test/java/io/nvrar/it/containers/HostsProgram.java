@@ -51,10 +51,12 @@ final class HostsProgram {
 
   static final String WALLED = "walled";
 
-  /** The ports of {@link #WALLED}'s links, four from here on. */
+  static final String LATE = "late";
+
+  /** The ports of the links of {@link #WALLED} and {@link #LATE}, four from here on. */
   static final int FIRST_PORT = 7_000;
 
-  /** Once this file is there {@link #WALLED} makes its group again. */
+  /** Once this file is there {@link #WALLED} makes its group again, and {@link #LATE} sends. */
   static final String OPEN = "/tmp/open";
 
   static final int MOST_RANKS = 8;
@@ -85,6 +87,7 @@ final class HostsProgram {
         case DIVIDED -> divided();
         case REFUSED -> refused(args[1], args[2]);
         case WALLED -> walled(args[1], args[2]);
+        case LATE -> late(args[1], args[2]);
         default -> throw new IllegalArgumentException(args[0]);
       }
     } finally {
@@ -120,6 +123,8 @@ final class HostsProgram {
         everyCollective(all, group);
         all(all, actor -> actor.task(Probe::sumOfHalf, "span").remote())
             .forEach(half -> say("half", half));
+        all(all, actor -> actor.task(Probe::sumOfMixed, "span").remote())
+            .forEach(mixed -> say("mixed", mixed));
         for (GroupHealth health : all(all, actor -> actor.task(Probe::health, "span").remote())) {
           say("health", health.ranks().stream().map(RankHealth::host).toList());
           health.ranks().forEach(rank -> say("sequence", rank.sequence()));
@@ -179,6 +184,7 @@ final class HostsProgram {
     runs(5, options.spread());
     runs(3, options.pack());
     runs(6, options.pack());
+    runs(4, options(0.6).nodes(2)); // two on a host take a GPU each
     try (RayActorGroup<Probe> three = RayActorGroup.create(Probe::new, 3, options.nodes(3))) {
       say("created", three.handles());
     } catch (IllegalStateException e) {
@@ -249,10 +255,32 @@ final class HostsProgram {
       sum("refused", all);
       GroupConfig.Builder config = GroupConfig.builder().linkPorts(FIRST_PORT, FIRST_PORT + 3);
       refused("walled", all, config.joinTimeout(Duration.ofSeconds(4)).build());
-      while (!Files.exists(Path.of(OPEN))) {
-        Thread.sleep(10);
-      }
+      awaitOpen();
       sum("refused", all, config.build());
+    }
+  }
+
+  private static void awaitOpen() throws InterruptedException {
+    while (!Files.exists(Path.of(OPEN))) {
+      Thread.sleep(10);
+    }
+  }
+
+  /** Rank 2 sends to all others and closes, before those on the first host receive. */
+  private static void late(String first, String second) throws InterruptedException {
+    GroupConfig config = GroupConfig.builder().linkPorts(FIRST_PORT, FIRST_PORT + 3).build();
+    Call call = Call.of(Collective.SEND_AND_RECV, DataType.FLOAT32, 1_001).root(2);
+    try (RayActorGroup<Probe> here = actorsOn(first, 2);
+        RayActorGroup<Probe> there = actorsOn(second, 2);
+        RayCollectiveGroup group =
+            RayCollectives.createGroup("late", inTurns(here, there, 2), config)) {
+      say("ready", "");
+      awaitOpen();
+      Calls.wrong(there.handles(), group.name(), call).forEach(wrong -> say("there", wrong));
+      there.handles().get(0).task(Probe::destroyGroup, group.name()).remote();
+      Thread.sleep(500); // its close is known to all
+      Calls.wrong(here.handles(), group.name(), call).forEach(wrong -> say("here", wrong));
+      say("failure", String.valueOf(group.failure()));
     }
   }
 
@@ -373,6 +401,10 @@ final class HostsProgram {
   }
 
   private static Options options() {
-    return Options.gpus(1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
+    return options(1);
+  }
+
+  private static Options options(double gpus) {
+    return Options.gpus(gpus).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
   }
 }

@@ -347,6 +347,21 @@ public final class NativeCommunicator implements AutoCloseable {
     return member.link(ofRank);
   }
 
+  /** How often {@link #refresh} has asked a rank on another host; 0 for one on this host. */
+  public long asked(int ofRank) {
+    return member.asked(ofRank);
+  }
+
+  /**
+   * Whether everything has come that a rank on another host sent before it was asked once more than
+   * {@code asked} times: it has answered, or has left. Never blocks.
+   *
+   * @param asked what {@link #asked} returned
+   */
+  public boolean hasAnsweredAfter(int ofRank, long asked) {
+    return member.hasAnsweredAfter(ofRank, asked);
+  }
+
   /**
    * Whether a rank is on another host, so that {@link #flightRecord} may not have all of its last
    * calls.

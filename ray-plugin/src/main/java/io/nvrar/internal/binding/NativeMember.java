@@ -135,12 +135,26 @@ final class NativeMember {
 
   /** {@link NativeCommunicator#link}. */
   @Nullable String link(int ofRank) {
-    requireRank(ofRank);
     byte[] link = NativeStructs.empty(NativeStructs.LINK_BYTES);
+    return readLink(ofRank, link) ? NativeStructs.link(link) : null;
+  }
+
+  /** {@link NativeCommunicator#asked}. */
+  long asked(int ofRank) {
+    byte[] link = NativeStructs.empty(NativeStructs.LINK_BYTES);
+    return readLink(ofRank, link) ? NativeStructs.asked(link) : 0;
+  }
+
+  /** {@link NativeCommunicator#hasAnsweredAfter}. */
+  boolean hasAnsweredAfter(int ofRank, long question) {
+    byte[] link = NativeStructs.empty(NativeStructs.LINK_BYTES);
+    return !readLink(ofRank, link) || NativeStructs.hasAnsweredAfter(link, question);
+  }
+
+  private boolean readLink(int ofRank, byte[] link) {
+    requireRank(ofRank);
     synchronized (lifecycle) {
-      return !released && isReadable(NvrarBinding.nvrar_link_of(comm, ofRank, link))
-          ? NativeStructs.link(link)
-          : null;
+      return !released && isReadable(NvrarBinding.nvrar_link_of(comm, ofRank, link));
     }
   }
 

@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 final class NativeStructs {
   static final int CALL_BYTES = 88;
   static final int FAILURE_BYTES = 88;
-  static final int LINK_BYTES = 136;
+  static final int LINK_BYTES = 152;
   static final int TRANSFER_BYTES = 32;
   static final int FUSION_BYTES = 80;
   static final int CPU = 1;
@@ -46,6 +46,9 @@ final class NativeStructs {
   private static final int CONFIG_BYTES = 176;
   private static final int LINK_ADDRESS_BYTES = 48;
   private static final int LINK_END_BYTES = 64;
+  private static final int LINK_OPEN = 1;
+  private static final int LINK_ASKED_OFFSET = 8 + 2 * LINK_END_BYTES;
+  private static final int LINK_ANSWERED_OFFSET = LINK_ASKED_OFFSET + Long.BYTES;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
   private static final int BROADCAST = 3;
@@ -252,6 +255,20 @@ final class NativeStructs {
     return text(local) + " to " + text(remote) + ", " + linkState(state);
   }
 
+  /**
+   * Whether all that the rank at the other end of an {@code nvrar_link} sent before the question
+   * behind this one has come: it has answered that one or a later one, or will say nothing more.
+   */
+  static boolean hasAnsweredAfter(byte[] struct, long question) {
+    ByteBuffer in = read(struct);
+    return in.getInt() != LINK_OPEN || in.getLong(LINK_ANSWERED_OFFSET) > question;
+  }
+
+  /** How often {@code nvrar_refresh} has asked, in an {@code nvrar_link}. */
+  static long asked(byte[] struct) {
+    return read(struct).getLong(LINK_ASKED_OFFSET);
+  }
+
   /** Decodes text that ends with a NUL. */
   static String text(byte[] room) {
     int end = 0;
@@ -263,7 +280,7 @@ final class NativeStructs {
 
   private static String linkState(int code) {
     return switch (code) {
-      case 1 -> "open";
+      case LINK_OPEN -> "open";
       case 2 -> "closed";
       case 3 -> "broken";
       default -> throw new IllegalStateException("the native library has no link state " + code);

@@ -3,7 +3,9 @@ package io.nvrar.internal.call;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -25,15 +27,10 @@ public final class CommonCalls {
   /**
    * The same limit if the closed rank's flight record does not show whether it has made its part,
    * because it is too short or on another host. It is longer, because the transfer's thread may get
-   * no CPU for a while.
+   * no CPU for a while. What is under way from another host may take any time, so there it counts
+   * once all of it has come.
    */
   private static final long UNSURE_TRANSFER_NANOS = TimeUnit.SECONDS.toNanos(2);
-
-  /**
-   * How long a collective in which a closed rank takes no part may run while ranks on other hosts
-   * do not say what they are doing: long enough for them to finish an earlier one.
-   */
-  private static final long UNKNOWN_RANKS_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private final int rank;
   private final int worldSize;
@@ -52,10 +49,10 @@ public final class CommonCalls {
   private long transferSinceNanos;
   private long nextLookNanos;
 
-  // The number of the running collective that cannot complete, and since when it has been seen.
-  // Used by the channel's thread only.
-  private long beyond;
-  private long beyondSinceNanos;
+  // Of closed ranks on other hosts: how often they had been asked when their close was known, and
+  // since when all that they sent before it has come. Used by the channel's thread only.
+  private final Map<Integer, Long> askedBefore = new HashMap<>();
+  private final Map<Integer, Long> completeNanos = new HashMap<>();
 
   /**
    * Why a call cannot complete.
@@ -131,17 +128,7 @@ public final class CommonCalls {
     }
     // An abort would also end a call of other members that all ranks have made, so it waits until
     // they have finished it.
-    return own.groupSequence() > last && allPast(comm, isLong(own.groupSequence(), nowNanos))
-        ? obstacle()
-        : null;
-  }
-
-  private boolean isLong(long sequence, long nowNanos) {
-    if (beyond != sequence) {
-      beyond = sequence;
-      beyondSinceNanos = nowNanos;
-    }
-    return nowNanos - beyondSinceNanos > UNKNOWN_RANKS_NANOS;
+    return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
   }
 
   // On a GPU this includes a call that has not begun: it waits behind others, and an abort would
@@ -150,12 +137,14 @@ public final class CommonCalls {
     return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
   }
 
-  private boolean allPast(NativeCommunicator comm, boolean unknownArePast) {
+  // A rank on another host tells what it does soon after this one's call has begun to wait: at once
+  // where the way there is free, and behind what both have sent where it is not.
+  private boolean allPast(NativeCommunicator comm) {
     for (int r = 0; r < worldSize; r++) {
-      CallRecord call = comm.call(r);
-      if (call.state() == CallRecord.State.UNKNOWN && unknownArePast) {
+      if (hasClosed(r)) {
         continue;
       }
+      CallRecord call = comm.call(r);
       if (call.groupSequence() < last
           || call.state() == CallRecord.State.QUEUED // queued behind a call that may not have begun
           || (call.groupSequence() == last && isUnderWay(call))) {
@@ -171,17 +160,18 @@ public final class CommonCalls {
       transfer = own;
       transferSinceNanos = nowNanos;
       nextLookNanos = nowNanos + TRANSFER_NANOS;
+      askClosedRanks(comm);
     }
     if (nowNanos - nextLookNanos < 0) {
       return null;
     }
     nextLookNanos = nowNanos + TRANSFER_NANOS; // the check reads two whole records
-    boolean patienceIsOver = nowNanos - transferSinceNanos > UNSURE_TRANSFER_NANOS;
+    askClosedRanks(comm);
     for (CallRecord call : comm.flightRecord(rank)) {
       if (isUnderWay(call)
           && call.isTransfer()
           && hasClosed(call.peer())
-          && !hasMadeItsPart(comm, call, patienceIsOver)) {
+          && !hasMadeItsPart(comm, call, nowNanos)) {
         return new Obstacle(
             call.peer(),
             "rank %d closed the group and takes no part in %s"
@@ -198,7 +188,29 @@ public final class CommonCalls {
         && one.sequence() == other.sequence();
   }
 
-  private boolean hasMadeItsPart(NativeCommunicator comm, CallRecord call, boolean patienceIsOver) {
+  /** Asks those on other hosts of which something may still be under way. */
+  private void askClosedRanks(NativeCommunicator comm) {
+    boolean asks = false;
+    for (int r = 0; r < worldSize; r++) {
+      if (hasClosed(r) && comm.isElsewhere(r) && !completeNanos.containsKey(r)) {
+        askedBefore.putIfAbsent(r, comm.asked(r));
+        asks = true;
+      }
+    }
+    if (asks) {
+      comm.refresh(false);
+    }
+  }
+
+  // Any answer counts that was asked for after the close: it comes behind all that was sent before.
+  private long completeSince(NativeCommunicator comm, int peer, long nowNanos) {
+    if (comm.hasAnsweredAfter(peer, askedBefore.getOrDefault(peer, ALL))) {
+      completeNanos.putIfAbsent(peer, nowNanos);
+    }
+    return completeNanos.getOrDefault(peer, nowNanos);
+  }
+
+  private boolean hasMadeItsPart(NativeCommunicator comm, CallRecord call, long nowNanos) {
     List<CallRecord> theirs = comm.flightRecord(call.peer());
     for (CallRecord their : theirs) {
       if (their.isTransfer()
@@ -208,8 +220,14 @@ public final class CommonCalls {
         return true;
       }
     }
-    boolean isUnsure =
-        theirs.size() == NativeCommunicator.FLIGHT_RECORDS || comm.isElsewhere(call.peer());
-    return isUnsure && !patienceIsOver;
+    boolean isElsewhere = comm.isElsewhere(call.peer());
+    if (!isElsewhere && theirs.size() < NativeCommunicator.FLIGHT_RECORDS) {
+      return false;
+    }
+    long unsureNanos = nowNanos - transferSinceNanos;
+    if (isElsewhere) {
+      unsureNanos = Math.min(unsureNanos, nowNanos - completeSince(comm, call.peer(), nowNanos));
+    }
+    return unsureNanos <= UNSURE_TRANSFER_NANOS;
   }
 }

@@ -11,15 +11,18 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.LinkSecurity;
 import io.nvrar.ReduceOp;
+import io.nvrar.internal.call.CommonCalls;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Ranks of one host that are linked as if its nodes were hosts. */
 class LinkedRanksTest {
@@ -35,10 +38,11 @@ class LinkedRanksTest {
       GroupConfig.builder().timeout(Duration.ofSeconds(20)).gpusPerNode(2).build();
 
   @ParameterizedTest
-  @EnumSource
-  void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo(LinkSecurity security) throws Exception {
+  @CsvSource({"PLAIN, 127.0.0.1", "ENCRYPTED, 127.0.0.1", "PLAIN, ::1", "ENCRYPTED, ::1"})
+  void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo(LinkSecurity security, String loopback)
+      throws Exception {
     GroupConfig config = TWO_NODES.toBuilder().linkSecurity(security).build();
-    try (Ranks ranks = new Ranks(4, config, LOOPBACK)) {
+    try (Ranks ranks = new Ranks(4, config, at(loopback))) {
       ranks.all(
           (member, rank) -> {
             DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank, 10 * rank);
@@ -86,6 +90,81 @@ class LinkedRanksTest {
           .until(() -> link.replace("open", "closed").equals(ranks.member(1).link(2)));
       assertThat(ranks.member(2).link(1)).as("after the close").isNull();
       assertThat(ranks.member(1).link(3)).endsWith(", open");
+    }
+  }
+
+  @Test
+  void anAnswerTellsThatAllHasComeThatARankSentBefore() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      NativeCommunicator member = ranks.member(0);
+      long asked = member.asked(2);
+      assertThat(member.hasAnsweredAfter(2, asked)).isFalse();
+      member.refresh(false);
+      assertThat(member.asked(2)).isEqualTo(asked + 1);
+      await().atMost(Duration.ofSeconds(5)).until(() -> member.hasAnsweredAfter(2, asked));
+      assertThat(member.hasAnsweredAfter(2, asked + 1)).isFalse();
+      assertThat(member.hasAnsweredAfter(1, 7)).as("on this host").isTrue();
+      ranks.member(2).close();
+      await().atMost(Duration.ofSeconds(5)).until(() -> member.hasAnsweredAfter(2, asked + 1));
+    }
+  }
+
+  /** What a rank has sent and then closed may be under way for any time. */
+  @Test
+  void aTransferIsNotGivenUpBeforeTheClosedRankHasAnsweredHoweverLate() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      NativeCommunicator member = ranks.member(0);
+      long address = ranks.buffer(DataType.FLOAT32, 0, 0).address();
+      Future<?> receiving =
+          ranks.start(0, (own, rank) -> own.recv(address, 2, DataType.FLOAT32.code(), 2, 0));
+      ranks.awaitRunning(0, 1);
+      CommonCalls calls = new CommonCalls(0, 4);
+      calls.closed(2, 0);
+      long now = System.nanoTime();
+      assertThat(calls.obstacle(member, now)).isNull();
+      long late = now + Duration.ofHours(1).toNanos();
+      assertThat(calls.obstacle(member, late)).as("an hour later, in which nobody looked").isNull();
+      AtomicLong later = new AtomicLong(late);
+      long pause = Duration.ofSeconds(3).toNanos();
+      await()
+          .atMost(Duration.ofSeconds(5))
+          .until(() -> calls.obstacle(member, later.addAndGet(pause)) != null);
+      assertThat(calls.obstacle(member, later.addAndGet(pause)))
+          .isEqualTo(
+              new CommonCalls.Obstacle(
+                  2,
+                  "rank 2 closed the group and takes no part in recv #1 float32[2] from rank 2"));
+      assertThat(receiving).isNotDone();
+      member.abort();
+      assertThatThrownBy(receiving::get).hasCauseInstanceOf(CollectiveException.class);
+    }
+  }
+
+  /** It might still be in the last call that all have made. */
+  @Test
+  void aCollectiveIsNotGivenUpBeforeTheRanksElsewhereHaveToldWhatTheyDo() throws Exception {
+    try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
+      ranks.all((member, rank) -> member.barrier(0));
+      NativeCommunicator member = ranks.member(0);
+      Future<?> waiting = ranks.start(0, (own, rank) -> own.barrier(0));
+      ranks.awaitRunning(0, 2);
+      CommonCalls calls = new CommonCalls(0, 4);
+      calls.closed(2, 1);
+      long now = System.nanoTime();
+      CommonCalls.Obstacle early = calls.obstacle(member, now);
+      long late = now + Duration.ofHours(1).toNanos();
+      CommonCalls.Obstacle anHourLater = calls.obstacle(member, late);
+      if (member.call(3).state() == CallRecord.State.UNKNOWN) { // it is asked after 50 ms
+        assertThat(early).isNull();
+        assertThat(anHourLater).isNull();
+      }
+      await()
+          .atMost(Duration.ofSeconds(5))
+          .until(() -> member.call(3).state() != CallRecord.State.UNKNOWN);
+      assertThat(calls.obstacle(member, late)).as("rank 1 is on this host").isNotNull();
+      assertThat(waiting).isNotDone();
+      member.abort();
+      assertThatThrownBy(waiting::get).hasCauseInstanceOf(CollectiveException.class);
     }
   }
 
