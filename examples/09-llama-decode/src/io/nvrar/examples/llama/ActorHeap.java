@@ -4,6 +4,7 @@ import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
+import java.util.Arrays;
 
 /**
  * Computes the heap of an actor: without a limit each JVM would use up to a quarter of the
@@ -16,8 +17,25 @@ final class ActorHeap {
 
   private ActorHeap() {}
 
-  /** For {@code -Xmx}. Rank 0 has the largest part of everything. */
-  static String size(LlamaConfig config, int worldSize, DecodeRequest request) {
+  /**
+   * For {@code -Xmx}. Rank 0 has the largest part of everything. On GPUs weights, keys and values
+   * are not in the heap.
+   */
+  static String size(LlamaConfig config, ActorPlaces places, DecodeRequest request) {
+    long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
+    // Logits, their order and their weights while sampling: 4 + 8 + 8 bytes.
+    long logits = rows * config.vocabularySize() * 20L;
+    long angles =
+        (long) Arrays.stream(request.capacities()).max().orElse(0)
+            * config.headSize()
+            * Float.BYTES;
+    long ofModel = places.onGpus() ? 0 : weightsAndCache(config, places.ranks(), request);
+    // A quarter more, for array headers and the garbage collector.
+    long bytes = BASE_BYTES + (ofModel + angles + logits) / 4 * 5;
+    return (bytes / MEBIBYTE + 1) + "m";
+  }
+
+  private static long weightsAndCache(LlamaConfig config, int worldSize, DecodeRequest request) {
     Shard shard = Shard.of(config, 0, worldSize);
     long weights = RankTensors.of(config, shard).count() * Float.BYTES;
     long tokens = 0;
@@ -29,12 +47,6 @@ final class ActorHeap {
       keyValueHeads =
           Math.max(keyValueHeads, Shard.of(config, rank, worldSize).keyValueHeads().count());
     }
-    long cache = 2 * tokens * config.layers() * keyValueHeads * config.headSize() * Float.BYTES;
-    long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
-    // Logits, their order and their weights while sampling: 4 + 8 + 8 bytes.
-    long logits = rows * config.vocabularySize() * 20L;
-    // A quarter more, for array headers and the garbage collector.
-    long bytes = BASE_BYTES + (weights + cache + logits) / 4 * 5;
-    return (bytes / MEBIBYTE + 1) + "m";
+    return weights + 2 * tokens * config.layers() * keyValueHeads * config.headSize() * Float.BYTES;
   }
 }

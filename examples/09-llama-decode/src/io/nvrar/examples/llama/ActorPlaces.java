@@ -1,12 +1,16 @@
 package io.nvrar.examples.llama;
 
 import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.ray.api.Ray;
 import io.ray.api.runtimecontext.NodeInfo;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -15,11 +19,17 @@ import org.jspecify.annotations.Nullable;
  * @param ranks how many
  * @param nodes on how many nodes of the cluster
  * @param onGpus whether each has a GPU
- * @param mayFallBack whether they compute on the CPU if they cannot on their GPUs
+ * @param isAuto whether that was not the user's choice
+ * @param whyOnCpus why it was then not that for GPUs; empty if it was
  */
-record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
+record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String whyOnCpus) {
   /** As many as there are without a wish, on CPUs and therefore on several nodes. */
   static final int RANKS_DEFAULT = 4;
+
+  /** Why no rank can compute on a GPU. */
+  static final String NO_KERNELS =
+      "this build has no kernels for GPUs, because there was no nvcc where it was built;"
+          + " bin/nvrar setup --cuda gets one";
 
   /**
    * Chooses, by the GPUs of the cluster. This driver must be connected.
@@ -47,19 +57,58 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
       int heads,
       int gpus,
       boolean hasKernels) {
-    boolean mayFallBack = backend == Backend.AUTO;
-    int wanted = ranks == null ? divisorUpTo(Math.min(RANKS_DEFAULT, gpus), heads) : ranks;
-    if (backend == Backend.CUDA) {
-      requireGpus(Math.max(1, wanted), nodes, gpus);
+    if (backend == Backend.CPU) {
+      return onCpus(ranks, nodes, false, "");
     }
-    boolean onGpus =
-        backend != Backend.CPU
-            && nodes == 1
-            && wanted > 0
-            && wanted <= gpus
-            && (!mayFallBack || hasKernels);
-    int all = onGpus ? wanted : ranks == null ? RANKS_DEFAULT : ranks;
-    return new ActorPlaces(all, nodes, onGpus, mayFallBack);
+    int wanted =
+        ranks == null ? divisorUpTo(Math.max(1, Math.min(RANKS_DEFAULT, gpus)), heads) : ranks;
+    String problem = problem(wanted, nodes, gpus);
+    if (backend == Backend.CUDA) {
+      if (!problem.isEmpty()) {
+        throw new ModelException("The backend cuda is not available: " + problem + ".");
+      }
+      return new ActorPlaces(wanted, nodes, true, false, "");
+    }
+    if (problem.isEmpty() && !hasKernels) {
+      problem = NO_KERNELS;
+    }
+    return problem.isEmpty()
+        ? new ActorPlaces(wanted, nodes, true, true, "")
+        : onCpus(ranks, nodes, true, problem);
+  }
+
+  /**
+   * Opens something in these places. If GPUs are there, but were not the user's choice, and it
+   * cannot be opened on them, it is opened on CPUs.
+   *
+   * @param wantedRanks as many as the user wants; null for 4
+   * @param opener what opens it, and leaves nothing behind if it fails
+   * @param say hears a sentence about the choice, unless it was the user's
+   */
+  <T> T open(@Nullable Integer wantedRanks, Function<ActorPlaces, T> opener, Consumer<String> say) {
+    if (isAuto && onGpus) {
+      try {
+        T opened = opener.apply(this);
+        say.accept("Decodes on %d GPU%s.".formatted(ranks, ranks == 1 ? "" : "s"));
+        return opened;
+      } catch (ModelException
+          | CollectiveException
+          | BackendUnavailableException
+          // There are too few free GPUs, or actors do not start.
+          | IllegalStateException e) {
+        return onCpus(wantedRanks, nodes, true, String.valueOf(e.getMessage()))
+            .open(wantedRanks, opener, say);
+      }
+    }
+    if (isAuto) {
+      say.accept("Decodes on CPUs: " + whyOnCpus + (whyOnCpus.endsWith(".") ? "" : "."));
+    }
+    return opener.apply(this);
+  }
+
+  private static ActorPlaces onCpus(
+      @Nullable Integer ranks, int nodes, boolean isAuto, String why) {
+    return new ActorPlaces(ranks == null ? RANKS_DEFAULT : ranks, nodes, false, isAuto, why);
   }
 
   /** The options of the actors. */
@@ -67,18 +116,17 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean mayFallBack) {
     return (onGpus ? RayActorGroup.Options.gpus(1) : RayActorGroup.Options.cpus(1)).nodes(nodes);
   }
 
-  private static void requireGpus(int ranks, int nodes, int gpus) {
+  private static String problem(int ranks, int nodes, int gpus) {
     if (nodes > 1) {
-      throw new ModelException(
-          "The backend cuda decodes on one node, and there were to be " + nodes + ".");
+      return "GPUs of one node decode together, and there were to be " + nodes + " nodes";
     }
-    if (ranks > gpus) {
-      throw new ModelException(
-          gpus == 0
-              ? "The backend cuda is not available: no node of the cluster has a GPU."
-              : "The backend cuda needs a GPU for each of %d ranks, and no node of the cluster has more than %d."
-                  .formatted(ranks, gpus));
+    if (gpus == 0) {
+      return "no node of the cluster has a GPU";
     }
+    return ranks <= gpus
+        ? ""
+        : "each of %d ranks needs a GPU, and no node of the cluster has more than %d"
+            .formatted(ranks, gpus);
   }
 
   private static int divisorUpTo(int most, int heads) {

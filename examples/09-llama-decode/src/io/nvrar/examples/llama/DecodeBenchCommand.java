@@ -5,7 +5,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;
-import io.nvrar.examples.llama.bench.RankTimes;
+import io.nvrar.examples.llama.bench.CellByCell;
 import io.nvrar.examples.llama.bench.StepFloor;
 import io.nvrar.examples.llama.bench.StepProfile;
 import io.nvrar.examples.llama.bench.TorchDecode;
@@ -23,6 +23,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -41,8 +42,9 @@ import picocli.CommandLine.Spec;
           + " slowest, of the blocks the median. Each block begins at the same position; the keys and"
           + " values before it are random numbers in place of a prefill.",
       "Floor: the time in which a GPU reads the weights of its rank, and the keys and values that a"
-          + " step attends to. Without all-reduces: the same steps in a group of each rank alone,"
-          + " whose calls add and normalise, but send nothing.",
+          + " step attends to. Alone: the same steps in a group of each rank alone, whose calls add and"
+          + " normalise, but send nothing; that is not the time of a step without all-reduces.",
+      "Files are written after each cell, and finished cells are kept if a later one fails.",
       "In the same run the tokens of the timed steps are compared with those of a decode on all"
           + " ranks, and of steps that the host feeds."
     })
@@ -52,8 +54,14 @@ public final class DecodeBenchCommand implements NvrarCommand {
 
   private static final double GIGA = 1e9;
 
+  /** What a shell takes as it is. */
+  private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z0-9_@%+=:,./-]+");
+
   @Mixin private DecodeBenchOptions options = new DecodeBenchOptions();
   @Spec private @Nullable CommandSpec spec;
+
+  /** The report of the cells that are finished. */
+  private @Nullable BenchReport kept;
 
   @Override
   public Integer call() throws IOException, InterruptedException {
@@ -61,104 +69,130 @@ public final class DecodeBenchCommand implements NvrarCommand {
     ModelSource source = options.source();
     LlamaConfig config = source.config();
     options.check(config);
-    Integer wanted = options.ranks();
-    DecodeCommand.checkedBytes(source, config, wanted == null ? 1 : wanted);
-    BenchReport ours = measured(source, config);
-    BenchReport report = options.withTorch() ? besideTorch(ours, config) : ours;
-    report.print(out());
-    write(report);
-    for (BenchRow row : report.results()) {
-      if (row.isOurs() && !row.problem().isEmpty()) {
-        throw new CollectiveException(
-            "at batch %d and context %d %s".formatted(row.batch(), row.context(), row.problem()));
+    DecodeCommand.check(source, config, options.ranks());
+    BenchReport report;
+    try {
+      BenchReport ours = measured(source, config);
+      report = options.withTorch() ? besideTorch(ours, config) : ours;
+    } catch (IOException | RuntimeException e) {
+      // Such as that the actors' group cannot be closed: the finished cells are right.
+      if (kept != null) {
+        kept.print(out());
       }
+      throw e;
+    }
+    report.print(out());
+    if (!report.problem().isEmpty()) {
+      throw new CollectiveException(report.problem());
     }
     return 0;
   }
 
-  private BenchReport measured(ModelSource source, LlamaConfig config) throws IOException {
+  private BenchReport measured(ModelSource source, LlamaConfig config)
+      throws IOException, InterruptedException {
+    List<int[]> capacities = new ArrayList<>(List.of(new int[] {options.prompt()}));
+    options.cells().forEach(cell -> capacities.add(cell.capacities()));
+    LoadRequest load = new LoadRequest(source, capacities.toArray(int[][]::new));
     RayCluster cluster = RayCluster.connect(options.address());
     try (cluster) {
       ActorPlaces places = ActorPlaces.choose(Backend.CUDA, options.ranks(), 1, config);
-      long bytes = DecodeCommand.checkedBytes(source, config, places.ranks());
-      try (DecodeSession session = DecodeSession.open(places, HEAP)) {
-        return measured(session, source, config, places.ranks(), bytes);
+      try (DecodeSession session = DecodeSession.open(places, HEAP, load)) {
+        return measured(session, load, config);
       }
     }
   }
 
-  private void profile(DecodeSession session, BenchRow first) throws IOException {
-    Path file = options.profile();
-    if (file != null) {
-      BenchCell cell = options.cells().get(0);
-      StepProfile profile = new StepProfile(cell, first.millis(), session.trace(cell));
-      profile.write(file);
-      err().println(profile.sentence());
-    }
-  }
-
-  private BenchReport measured(
-      DecodeSession session, ModelSource source, LlamaConfig config, int ranks, long bytes)
-      throws IOException {
+  private BenchReport measured(DecodeSession session, LoadRequest load, LlamaConfig config)
+      throws IOException, InterruptedException {
+    ModelSource source = load.model();
+    int ranks = session.places().ranks();
+    long bytes = DecodeCommand.bytes(source, config, ranks);
     String gpu = session.gpuModel();
     Double given = options.bandwidth();
     double bandwidth = given == null ? session.readBandwidth() : given;
     long begin = System.nanoTime();
     try (WeightsProgress progress = WeightsProgress.loading(err(), bytes, ranks)) {
-      session.load(source, progress::update);
+      session.load(load, progress::update);
       progress.complete();
     }
     double loadSeconds = (System.nanoTime() - begin) / GIGA;
-    double firstToken = session.firstTokenSeconds(options.prompt());
+    boolean fast = session.isFast();
     FloatFormat matrices = matrices(source, config);
-    List<BenchRow> rows = new ArrayList<>();
-    boolean fast = false;
-    for (BenchCell cell : options.cells()) {
-      List<RankTimes> times = session.measure(cell);
-      fast = times.get(0).fast();
-      StepFloor floor = StepFloor.of(config, ranks, cell, matrices, fast, bandwidth);
-      BenchRow row = BenchRow.of(cell, times, floor);
-      err()
-          .printf(
-              Locale.ROOT,
-              "Batch %d, context %d: %.3f ms.%n",
-              row.batch(),
-              row.context(),
-              row.millis());
-      rows.add(row);
+    BenchReport begun =
+        new BenchReport(
+            command(commandSpec().commandLine().getParseResult().originalArgs()),
+            source.toString(),
+            gpu,
+            ranks,
+            fast ? "fast" : "plain",
+            bytes,
+            loadSeconds,
+            bandwidth,
+            given == null,
+            options.prompt(),
+            session.firstTokenSeconds(options.prompt()),
+            List.of(),
+            List.of());
+    BenchReport report =
+        new CellByCell(BenchRow.NVRAR, false, this::write)
+            .measure(
+                begun,
+                options.cells(),
+                cell -> {
+                  StepFloor floor = StepFloor.of(config, ranks, cell, matrices, fast, bandwidth);
+                  return List.of(said(BenchRow.of(cell, session.measure(cell), floor)));
+                });
+    return profiled(session, report);
+  }
+
+  private BenchRow said(BenchRow row) {
+    err()
+        .printf(
+            Locale.ROOT,
+            "Batch %d, context %d: %.3f ms.%n",
+            row.batch(),
+            row.context(),
+            row.millis());
+    return row;
+  }
+
+  private BenchReport profiled(DecodeSession session, BenchReport report)
+      throws IOException, InterruptedException {
+    Path file = options.profile();
+    if (file == null || !report.failures().isEmpty()) {
+      return report;
     }
-    profile(session, rows.get(0));
-    return new BenchReport(
-        command(),
-        source.toString(),
-        gpu,
-        ranks,
-        fast ? "fast" : "plain",
-        bytes,
-        loadSeconds,
-        bandwidth,
-        given == null,
-        options.prompt(),
-        firstToken,
-        rows);
+    double millis = report.results().get(0).millis();
+    return new CellByCell(BenchRow.NVRAR + "'s profile", false, this::write)
+        .measure(
+            report,
+            options.cells().subList(0, 1),
+            cell -> {
+              StepProfile profile = new StepProfile(cell, millis, session.trace(cell));
+              profile.write(file);
+              err().println(profile.sentence());
+              return List.of();
+            });
   }
 
   // On the same GPUs, once the actors have left them.
   private BenchReport besideTorch(BenchReport ours, LlamaConfig config)
-      throws InterruptedException {
+      throws IOException, InterruptedException {
     Path home = Path.of(System.getProperty("nvrar.home", "."));
     String problem = TorchDecode.problem(home, config, ours.ranks());
-    if (problem.isEmpty()) {
-      ours.print(out());
-      err().println("nvrar: now the same by PyTorch, which compiles for minutes");
-      try {
-        return ours.beside(TorchDecode.measure(home, config, options.cells(), ours.results()));
-      } catch (IOException e) {
-        problem = String.valueOf(e.getMessage());
-      }
+    if (!problem.isEmpty()) {
+      err().println("nvrar: left out: PyTorch, " + problem);
+      return ours;
     }
-    err().println("nvrar: left out: PyTorch, " + problem);
-    return ours;
+    ours.print(out());
+    err().println("nvrar: now the same by PyTorch, which compiles for minutes");
+    List<BenchCell> cells =
+        options.cells().stream().filter(cell -> ours.rowOf(cell).isPresent()).toList();
+    return new CellByCell("PyTorch", true, this::write)
+        .measure(
+            ours,
+            cells,
+            cell -> TorchDecode.measure(home, config, cell, ours.rowOf(cell).orElseThrow()));
   }
 
   private static FloatFormat matrices(ModelSource source, LlamaConfig config) {
@@ -168,6 +202,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
   }
 
   private void write(BenchReport report) throws IOException {
+    kept = report;
     Path json = options.json();
     if (json != null) {
       report.writeJson(json);
@@ -182,17 +217,20 @@ public final class DecodeBenchCommand implements NvrarCommand {
     }
   }
 
-  // Below the launcher's root command the arguments begin with this command's name; the address of
-  // a
-  // private cluster is the launcher's.
-  private String command() {
+  /**
+   * What the user has typed, for a shell. Below the launcher's root command the arguments begin
+   * with this command's name; the address of a private cluster is the launcher's.
+   */
+  static String command(List<String> arguments) {
     List<String> words = new ArrayList<>(List.of("bin/nvrar", "decode-bench"));
-    boolean isAddress = false;
-    for (String word : commandSpec().commandLine().getParseResult().originalArgs()) {
-      if (!isAddress && !word.equals("--address") && !word.equals("decode-bench")) {
-        words.add(word);
+    for (int i = 0; i < arguments.size(); i++) {
+      String word = arguments.get(i);
+      if (word.equals("--address")) {
+        i++;
+      } else if (!word.startsWith("--address=") && !(i == 0 && word.equals("decode-bench"))) {
+        words.add(
+            PLAIN_WORD.matcher(word).matches() ? word : "'" + word.replace("'", "'\\''") + "'");
       }
-      isAddress = word.equals("--address");
     }
     return String.join(" ", words);
   }

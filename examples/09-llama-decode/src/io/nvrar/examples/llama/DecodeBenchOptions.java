@@ -62,8 +62,8 @@ final class DecodeBenchOptions {
       names = "--ranks",
       paramLabel = "N",
       description =
-          "Number of actors, each with a GPU, 1 to 8; divides the attention heads (default: 4, or"
-              + " the GPUs of the node if it has fewer).")
+          "Number of actors, each with a GPU, 1 to 8; divides the attention heads (default: as"
+              + " many of up to 4 as a node has and as divide the heads).")
   private @Nullable Integer ranks;
 
   @Option(

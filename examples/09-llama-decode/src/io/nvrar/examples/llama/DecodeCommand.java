@@ -42,7 +42,7 @@ public final class DecodeCommand implements NvrarCommand {
     ModelSource model = options.model();
     LlamaConfig config = model.config();
     Integer wantedRanks = options.ranks();
-    checkedBytes(model, config, wantedRanks == null ? 1 : wantedRanks);
+    check(model, config, wantedRanks);
     List<String> prompts = options.prompts();
     try (LlamaTokenizer tokenizer = prompts.isEmpty() ? null : tokenizer(model)) {
       DecodeRequest request = request(tokenizer, prompts);
@@ -51,11 +51,13 @@ public final class DecodeCommand implements NvrarCommand {
       try (cluster) {
         ActorPlaces places =
             ActorPlaces.choose(options.backend(), wantedRanks, options.nodes(), config);
-        long fileBytes = checkedBytes(model, config, places.ranks());
-        Run run = new Run(model, config, request, prompts, tokenizer, places.ranks());
-        String heap = ActorHeap.size(config, places.ranks(), request);
-        try (DecodeSession session = DecodeSession.open(places, heap)) {
-          run.in(session, fileBytes);
+        LoadRequest load = new LoadRequest(model, request.capacities());
+        try (DecodeSession session =
+            places.open(
+                wantedRanks,
+                where -> DecodeSession.open(where, ActorHeap.size(config, where, request), load),
+                err()::println)) {
+          new Run(model, config, request, prompts, tokenizer, session.places()).in(session, load);
         }
       }
     }
@@ -70,10 +72,21 @@ public final class DecodeCommand implements NvrarCommand {
     return LlamaTokenizer.read(directory);
   }
 
-  /** Checks all tensors; returns the bytes that all ranks together will read. */
-  static long checkedBytes(ModelSource model, LlamaConfig config, int ranks) {
+  /**
+   * Checks all tensors, and that the model can be spread over ranks.
+   *
+   * @param ranks as many as the user wants; null if nothing was said
+   */
+  static void check(ModelSource model, LlamaConfig config, @Nullable Integer ranks) {
     try (TensorSource tensors = model.open(bytes -> {})) {
       LlamaTensors.check(tensors, config);
+    }
+    Shard.requireDivisible(config, ranks == null ? 1 : ranks);
+  }
+
+  /** The bytes that all ranks together will read of tensors that were checked. */
+  static long bytes(ModelSource model, LlamaConfig config, int ranks) {
+    try (TensorSource tensors = model.open(bytes -> {})) {
       long bytes = 0;
       for (int rank = 0; rank < ranks; rank++) {
         Shard shard = Shard.of(config, rank, ranks);
@@ -104,7 +117,7 @@ public final class DecodeCommand implements NvrarCommand {
     private final LlamaConfig config;
     private final DecodeRequest request;
     private final List<String> prompts;
-    private final int ranks;
+    private final ActorPlaces places;
     private final List<Generated> outputs = new ArrayList<>();
     private long firstTokenNanos;
 
@@ -114,12 +127,12 @@ public final class DecodeCommand implements NvrarCommand {
         DecodeRequest request,
         List<String> prompts,
         @Nullable LlamaTokenizer tokenizer,
-        int ranks) {
+        ActorPlaces places) {
       this.model = model;
       this.config = config;
       this.request = request;
       this.prompts = prompts;
-      this.ranks = ranks;
+      this.places = places;
       List<Integer> endTokens = options.ignoreEnd() ? List.of() : config.endTokens();
       for (int i = 0; i < request.sequences(); i++) {
         StreamingDetokenizer detokenizer =
@@ -130,9 +143,10 @@ public final class DecodeCommand implements NvrarCommand {
       }
     }
 
-    void in(DecodeSession session, long fileBytes) throws IOException {
-      try (WeightsProgress progress = WeightsProgress.loading(err(), fileBytes, ranks)) {
-        session.load(model, progress::update);
+    void in(DecodeSession session, LoadRequest load) throws IOException {
+      long bytes = bytes(model, config, places.ranks());
+      try (WeightsProgress progress = WeightsProgress.loading(err(), bytes, places.ranks())) {
+        session.load(load, progress::update);
         progress.complete();
       }
       double startup = secondsSinceStart();
@@ -187,7 +201,8 @@ public final class DecodeCommand implements NvrarCommand {
 
     private void report(DecodeSummary summary) {
       if (options.json()) {
-        JsonReport report = new JsonReport(model.toString(), ranks, options.usedSeed());
+        JsonReport report =
+            new JsonReport(model.toString(), places.ranks(), places.onGpus(), options.usedSeed());
         for (int i = 0; i < outputs.size(); i++) {
           report.add(request, i, prompts.isEmpty() ? null : prompts.get(i), outputs.get(i));
         }

@@ -53,8 +53,8 @@ final class DecodeOptions {
       names = "--ranks",
       paramLabel = "N",
       description =
-          "Number of actors, 1 to 8; divides the attention heads (default: 4, or the GPUs of the"
-              + " node if it has fewer).")
+          "Number of actors, 1 to 8; divides the attention heads (default: 4, on GPUs as many of up"
+              + " to 4 as a node has and as divide the heads).")
   private @Nullable Integer ranks;
 
   @Option(

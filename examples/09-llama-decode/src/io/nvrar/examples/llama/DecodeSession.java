@@ -7,7 +7,6 @@ import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.ModelException;
-import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
@@ -24,6 +23,7 @@ final class DecodeSession implements AutoCloseable {
   private static final String GROUP = "llama";
   private static final int CHECK_MILLIS = 5000;
 
+  private final ActorPlaces places;
   private final RayActorGroup<LlamaActor> actors;
   private final RayCollectiveGroup group;
 
@@ -32,7 +32,9 @@ final class DecodeSession implements AutoCloseable {
     void onToken(int sequence, int token);
   }
 
-  private DecodeSession(RayActorGroup<LlamaActor> actors, RayCollectiveGroup group) {
+  private DecodeSession(
+      ActorPlaces places, RayActorGroup<LlamaActor> actors, RayCollectiveGroup group) {
+    this.places = places;
     this.actors = actors;
     this.group = group;
   }
@@ -42,16 +44,37 @@ final class DecodeSession implements AutoCloseable {
    *
    * @param places where the actors are to be
    * @param heap the largest heap of each, as {@code -Xmx} takes it
+   * @param request what they are to load later
+   * @throws ModelException if they are on GPUs that cannot decode that
    */
-  static DecodeSession open(ActorPlaces places, String heap) {
+  static DecodeSession open(ActorPlaces places, String heap, LoadRequest request) {
     RayActorGroup<LlamaActor> actors =
         RayActorGroup.create(LlamaActor::new, places.ranks(), places.options().heap(heap));
     try {
-      return new DecodeSession(
-          actors, RayCollectives.createGroup(GROUP, actors.handles(), groupConfig(places, actors)));
+      RayCollectiveGroup group =
+          RayCollectives.createGroup(GROUP, actors.handles(), groupConfig(places, actors));
+      DecodeSession session = new DecodeSession(places, actors, group);
+      try {
+        session.requireThatGpusTake(request);
+        return session;
+      } catch (RuntimeException | Error e) {
+        try (group) {
+          throw e;
+        }
+      }
     } catch (RuntimeException | Error e) {
       try (actors) {
         throw e;
+      }
+    }
+  }
+
+  private void requireThatGpusTake(LoadRequest request) {
+    if (places.onGpus()) {
+      for (String problem : getAll(actors.callAll(LlamaActor::modelProblem, request, GROUP))) {
+        if (!problem.isEmpty()) {
+          throw new ModelException(problem);
+        }
       }
     }
   }
@@ -62,9 +85,6 @@ final class DecodeSession implements AutoCloseable {
       return config.build();
     }
     for (String problem : Ray.get(actors.callAll(LlamaActor::gpuProblem))) {
-      if (!problem.isEmpty() && places.mayFallBack()) {
-        return config.build();
-      }
       if (!problem.isEmpty()) {
         throw new ModelException("The backend cuda is not available: " + problem + ".");
       }
@@ -76,13 +96,18 @@ final class DecodeSession implements AutoCloseable {
     return config.backend(Backend.CUDA).exclusive(true).programmaticLaunch(programmatic).build();
   }
 
+  /** Where the actors are. */
+  ActorPlaces places() {
+    return places;
+  }
+
   /**
    * Loads the weights on all ranks.
    *
    * @param progress receives the number of bytes that all ranks together have read
    */
-  void load(ModelSource model, LongConsumer progress) {
-    getAll(actors.callAll(LlamaActor::load, model, GROUP));
+  void load(LoadRequest request, LongConsumer progress) {
+    getAll(actors.callAll(LlamaActor::load, request, GROUP));
     boolean done;
     do {
       long bytes = 0;
@@ -121,6 +146,11 @@ final class DecodeSession implements AutoCloseable {
   /** The next row of logits that rank 0 has kept, little-endian float32. */
   byte[] nextLogits() {
     return get(actors.handles().get(0).task(LlamaActor::takeLogits).remote());
+  }
+
+  /** Whether the fast kernels are used, which all ranks decide alike. */
+  boolean isFast() {
+    return get(actors.handles().get(0).task(LlamaActor::isFast).remote());
   }
 
   /** The model of the first rank's GPU. */

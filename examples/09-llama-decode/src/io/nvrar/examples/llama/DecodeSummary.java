@@ -29,7 +29,7 @@ record DecodeSummary(
     int tokens = (int) first[3];
     double share = 0;
     for (double[] rank : ranks) {
-      share = rank[2] < 0 || share < 0 ? -1 : share + rank[2] / rank[1] / ranks.size();
+      share = rank[2] < 0 || share < 0 ? -1 : share + rank[2] / rank[4] / ranks.size();
     }
     boolean prefillOnly = tokens <= sequences;
     double speed = prefillOnly ? tokens / first[1] : (tokens - sequences) / (first[1] - first[0]);

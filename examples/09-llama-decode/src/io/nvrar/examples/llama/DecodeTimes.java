@@ -1,7 +1,8 @@
 package io.nvrar.examples.llama;
 
 /**
- * The times at which a rank began and had its first and last token, and its time in collectives.
+ * The times at which a rank began, had its first and last token and ended, and its time in
+ * collectives.
  */
 final class DecodeTimes {
   private static final double NANOS = 1e9;
@@ -9,6 +10,7 @@ final class DecodeTimes {
   private long begin;
   private long first;
   private long last;
+  private long end;
   private long collective;
   private int tokens;
 
@@ -16,6 +18,7 @@ final class DecodeTimes {
     begin = System.nanoTime();
     first = begin;
     last = begin;
+    end = begin;
     tokens = 0;
     collective = 0;
   }
@@ -28,14 +31,22 @@ final class DecodeTimes {
   }
 
   synchronized void end(long collectiveNanos) {
-    last = System.nanoTime();
+    end = System.nanoTime();
     collective = collectiveNanos;
   }
 
-  /** Seconds: from begin to first token, from begin to end, in collectives; then the tokens. */
+  /**
+   * Seconds: from begin to first token, from begin to last token, in collectives; then the tokens;
+   * then seconds from begin to end. After the last token a GPU still executes the steps that were
+   * enqueued ahead.
+   */
   synchronized double[] toArray() {
     return new double[] {
-      (first - begin) / NANOS, (last - begin) / NANOS, collective / NANOS, tokens
+      (first - begin) / NANOS,
+      (last - begin) / NANOS,
+      collective / NANOS,
+      tokens,
+      (end - begin) / NANOS
     };
   }
 }

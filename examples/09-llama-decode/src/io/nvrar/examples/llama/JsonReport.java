@@ -11,10 +11,10 @@ final class JsonReport {
   private final JsonObject root = new JsonObject();
   private final JsonArray outputs = new JsonArray();
 
-  JsonReport(String model, int ranks, @Nullable Long seed) {
+  JsonReport(String model, int ranks, boolean onGpus, @Nullable Long seed) {
     root.addProperty("model", model);
     root.addProperty("ranks", ranks);
-    root.addProperty("backend", "cpu");
+    root.addProperty("backend", onGpus ? "cuda" : "cpu");
     if (seed != null) {
       root.addProperty("seed", seed);
     }

@@ -16,7 +16,6 @@ import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
-import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.ray.CollectiveActor;
@@ -52,8 +51,7 @@ public final class LlamaActor implements CollectiveActor {
   /** Why this actor cannot compute on a GPU; empty if it can. */
   public String gpuProblem() {
     if (!CudaEngine.hasKernels()) {
-      return "this build has no kernels for GPUs, because there was no nvcc where it was built;"
-          + " bin/nvrar setup --cuda gets one";
+      return ActorPlaces.NO_KERNELS;
     }
     BackendUnavailableException cause = Devices.unavailabilityCause(Backend.CUDA);
     return cause == null ? "" : String.valueOf(cause.getMessage());
@@ -64,25 +62,37 @@ public final class LlamaActor implements CollectiveActor {
     return CudaEngine.takesProgrammaticLaunch();
   }
 
+  /** Why a member of a group on GPUs cannot decode a model there; empty if it can. */
+  public String modelProblem(LoadRequest request, String groupName) {
+    try (TensorSource tensors = request.model().open(bytes -> {})) {
+      return CudaEngine.problem(
+          tensors, request.model().config(), RayCollectives.group(groupName), request.capacities());
+    }
+  }
+
   /** Starts to load this rank's weights. */
-  public boolean load(ModelSource model, String groupName) {
+  public boolean load(LoadRequest request, String groupName) {
+    if (engine != null) {
+      throw new IllegalStateException("the weights are loaded already");
+    }
     CollectiveGroup member = RayCollectives.group(groupName);
     group = member;
+    loadedBytes.set(0);
     work.start(
         "load",
         () -> {
-          LlamaConfig config = model.config();
-          try (TensorSource tensors = model.open(loadedBytes::addAndGet)) {
-            engine = load(tensors, config, member);
+          LlamaConfig config = request.model().config();
+          try (TensorSource tensors = request.model().open(loadedBytes::addAndGet)) {
+            engine = load(tensors, config, member, request.capacities());
           }
         });
     return true;
   }
 
   private static LlamaEngine load(
-      TensorSource tensors, LlamaConfig config, CollectiveGroup member) {
+      TensorSource tensors, LlamaConfig config, CollectiveGroup member, int[][] capacities) {
     if (member.backend() == Backend.CUDA) {
-      return CudaEngine.load(tensors, config, member);
+      return CudaEngine.load(tensors, config, member, capacities);
     }
     Shard shard = Shard.of(config, member.rank(), member.worldSize());
     return new CpuEngine(LlamaWeights.read(tensors, config, shard), member);
@@ -133,6 +143,11 @@ public final class LlamaActor implements CollectiveActor {
     return row;
   }
 
+  /** Whether the fast kernels are used. */
+  public boolean isFast() {
+    return onGpu((loaded, member) -> loaded.isFast());
+  }
+
   /** The model of this actor's GPU. */
   public String gpuModel(String groupName) {
     return CudaReport.model(RayCollectives.group(groupName).device().ordinal());
@@ -140,7 +155,8 @@ public final class LlamaActor implements CollectiveActor {
 
   /** How many bytes of its memory this actor's GPU reads in a second. */
   public double readBandwidth(String groupName) {
-    return ReadBandwidth.measure(RayCollectives.group(groupName).device());
+    CollectiveGroup member = RayCollectives.group(groupName);
+    return ReadBandwidth.measure(member.device(), member.rank());
   }
 
   /** Measures decode steps on a GPU. All ranks must be given the same. Returns when it is done. */

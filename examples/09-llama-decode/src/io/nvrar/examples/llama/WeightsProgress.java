@@ -18,6 +18,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WeightsProgress implements AutoCloseable {
   private static final long MEGABYTE = 1_000_000;
+  private static final long GIGABYTE = 1_000_000_000;
 
   private final PrintWriter err;
   private final long totalBytes;
@@ -40,8 +41,10 @@ final class WeightsProgress implements AutoCloseable {
                 .setConsumer(new ConsoleProgressBarConsumer(System.err))
                 .setTaskName(task + " " + place)
                 .setInitialMax(totalBytes)
-                .setUnit(" MB", MEGABYTE)
-                .showSpeed(new DecimalFormat("0", DecimalFormatSymbols.getInstance(Locale.ROOT)))
+                .setUnit(isLarge() ? " GB" : " MB", isLarge() ? GIGABYTE : MEGABYTE)
+                .showSpeed(
+                    new DecimalFormat(
+                        isLarge() ? "0.00" : "0", DecimalFormatSymbols.getInstance(Locale.ROOT)))
                 .setStyle(ProgressBarStyle.ASCII)
                 .setUpdateIntervalMillis(100)
                 .build()
@@ -76,8 +79,31 @@ final class WeightsProgress implements AutoCloseable {
       bar.close();
     } else if (complete) {
       double seconds = (System.nanoTime() - begin) / 1e9;
-      err.printf(
-          "%s %.1f MB %s in %.1f s.%n", done, (double) totalBytes / MEGABYTE, place, seconds);
+      err.println(sentence(seconds));
     }
+  }
+
+  /** What is said at the end. */
+  String sentence(double seconds) {
+    return isLarge()
+        ? String.format(
+            Locale.ROOT,
+            "%s %.2f GB %s in %.1f s, %.2f GB/s.",
+            done,
+            (double) totalBytes / GIGABYTE,
+            place,
+            seconds,
+            totalBytes / seconds / GIGABYTE)
+        : String.format(
+            Locale.ROOT,
+            "%s %.1f MB %s in %.1f s.",
+            done,
+            (double) totalBytes / MEGABYTE,
+            place,
+            seconds);
+  }
+
+  private boolean isLarge() {
+    return totalBytes >= GIGABYTE;
   }
 }

@@ -4,38 +4,60 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.Backend;
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.CollectiveException;
 import io.nvrar.examples.llama.weights.ModelException;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Actors are on GPUs where there are enough of them. */
 final class ActorPlacesTest {
   private static final boolean HAS_KERNELS = true;
 
+  private final List<String> said = new ArrayList<>();
+
   @Test
   void withoutAWishThereAreAsManyAsGpusUpToFour() {
-    assertThat(auto(null, 8, 8)).isEqualTo(new ActorPlaces(4, 1, true, true));
-    assertThat(auto(null, 8, 2)).isEqualTo(new ActorPlaces(2, 1, true, true));
-    assertThat(auto(null, 8, 3)).isEqualTo(new ActorPlaces(2, 1, true, true));
-    assertThat(auto(null, 6, 4)).isEqualTo(new ActorPlaces(3, 1, true, true));
-    assertThat(auto(null, 5, 4)).isEqualTo(new ActorPlaces(1, 1, true, true));
+    assertThat(auto(null, 8, 8)).isEqualTo(new ActorPlaces(4, 1, true, true, ""));
+    assertThat(auto(null, 8, 2)).isEqualTo(new ActorPlaces(2, 1, true, true, ""));
+    assertThat(auto(null, 8, 3)).isEqualTo(new ActorPlaces(2, 1, true, true, ""));
+    assertThat(auto(null, 6, 4)).isEqualTo(new ActorPlaces(3, 1, true, true, ""));
+    assertThat(auto(null, 5, 4)).isEqualTo(new ActorPlaces(1, 1, true, true, ""));
   }
 
   @Test
-  void withoutEnoughGpusTheyAreOnCpus() {
-    assertThat(auto(null, 8, 0)).isEqualTo(new ActorPlaces(4, 1, false, true));
-    assertThat(auto(4, 8, 2)).isEqualTo(new ActorPlaces(4, 1, false, true));
-    assertThat(auto(2, 8, 2)).isEqualTo(new ActorPlaces(2, 1, true, true));
+  void withoutEnoughGpusTheyAreOnCpusAndTheReasonIsKept() {
+    assertThat(auto(null, 8, 0))
+        .isEqualTo(new ActorPlaces(4, 1, false, true, "no node of the cluster has a GPU"));
+    assertThat(auto(4, 8, 2))
+        .isEqualTo(
+            new ActorPlaces(
+                4,
+                1,
+                false,
+                true,
+                "each of 4 ranks needs a GPU, and no node of the cluster has more than 2"));
+    assertThat(auto(2, 8, 2)).isEqualTo(new ActorPlaces(2, 1, true, true, ""));
     assertThat(ActorPlaces.choose(Backend.AUTO, 2, 2, 8, 2, HAS_KERNELS))
-        .isEqualTo(new ActorPlaces(2, 2, false, true));
+        .isEqualTo(
+            new ActorPlaces(
+                2,
+                2,
+                false,
+                true,
+                "GPUs of one node decode together, and there were to be 2 nodes"));
     assertThat(ActorPlaces.choose(Backend.AUTO, 2, 1, 8, 2, false))
-        .isEqualTo(new ActorPlaces(2, 1, false, true));
+        .isEqualTo(new ActorPlaces(2, 1, false, true, ActorPlaces.NO_KERNELS));
   }
 
   @Test
   void theCpuIsTakenWhereItIsWanted() {
     assertThat(ActorPlaces.choose(Backend.CPU, null, 1, 8, 8, HAS_KERNELS))
-        .isEqualTo(new ActorPlaces(4, 1, false, false));
+        .isEqualTo(new ActorPlaces(4, 1, false, false, ""));
   }
 
   @Test
@@ -45,10 +67,77 @@ final class ActorPlacesTest {
         4,
         1,
         2,
-        "The backend cuda needs a GPU for each of 4 ranks, and no node of the cluster has more than 2.");
-    refused(4, 2, 8, "The backend cuda decodes on one node, and there were to be 2.");
+        "The backend cuda is not available: each of 4 ranks needs a GPU, and no node of the cluster has more than 2.");
+    refused(
+        4,
+        2,
+        8,
+        "The backend cuda is not available: GPUs of one node decode together, and there were to be 2 nodes.");
     assertThat(ActorPlaces.choose(Backend.CUDA, null, 1, 8, 2, HAS_KERNELS))
-        .isEqualTo(new ActorPlaces(2, 1, true, false));
+        .isEqualTo(new ActorPlaces(2, 1, true, false, ""));
+  }
+
+  @Test
+  void theChoiceIsSaidUnlessItWasTheUsers() {
+    assertThat(opened(auto(2, 8, 2))).isEqualTo("2 on GPUs");
+    assertThat(said).containsExactly("Decodes on 2 GPUs.");
+    said.clear();
+    assertThat(opened(auto(1, 8, 2))).isEqualTo("1 on GPUs");
+    assertThat(said).containsExactly("Decodes on 1 GPU.");
+    said.clear();
+    assertThat(opened(auto(null, 8, 0))).isEqualTo("4 on CPUs");
+    assertThat(said).containsExactly("Decodes on CPUs: no node of the cluster has a GPU.");
+    said.clear();
+    opened(ActorPlaces.choose(Backend.CPU, 2, 1, 8, 2, HAS_KERNELS));
+    opened(ActorPlaces.choose(Backend.CUDA, 2, 1, 8, 2, HAS_KERNELS));
+    assertThat(said).isEmpty();
+  }
+
+  @ParameterizedTest
+  @MethodSource("refusals")
+  void gpusThatCannotDecodeTheModelAreLeftForCpusWithOneSentence(RuntimeException refusal) {
+    String opened =
+        auto(null, 8, 2)
+            .open(
+                null,
+                places -> {
+                  if (places.onGpus()) {
+                    throw refusal;
+                  }
+                  return places.ranks() + " ranks";
+                },
+                said::add);
+    assertThat(opened).isEqualTo("4 ranks");
+    assertThat(said).containsExactly("Decodes on CPUs: It cannot.");
+  }
+
+  static List<RuntimeException> refusals() {
+    return List.of(
+        new ModelException("It cannot."),
+        new IllegalStateException("It cannot"),
+        new BackendUnavailableException("It cannot."),
+        new CollectiveException("It cannot."));
+  }
+
+  @Test
+  void gpusThatTheUserWantsAreNotLeft() {
+    ActorPlaces wanted = ActorPlaces.choose(Backend.CUDA, 2, 1, 8, 2, HAS_KERNELS);
+    assertThatThrownBy(
+            () ->
+                wanted.open(
+                    2,
+                    places -> {
+                      throw new ModelException("It cannot.");
+                    },
+                    said::add))
+        .isInstanceOf(ModelException.class)
+        .hasMessage("It cannot.");
+    assertThat(said).isEmpty();
+  }
+
+  private String opened(ActorPlaces some) {
+    return some.open(
+        null, places -> places.ranks() + (places.onGpus() ? " on GPUs" : " on CPUs"), said::add);
   }
 
   private static ActorPlaces auto(@Nullable Integer ranks, int heads, int gpus) {

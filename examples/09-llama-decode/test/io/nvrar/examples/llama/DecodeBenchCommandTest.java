@@ -6,6 +6,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -58,6 +59,24 @@ final class DecodeBenchCommandTest {
     assertThat(run(arguments.split(" "))).isEqualTo(1);
     assertThat(err.toString()).isEqualTo(sentence);
     assertThat(out.toString()).isEmpty();
+  }
+
+  @Test
+  void theCommandIsWhatAShellTakesWithoutTheAddressOfACluster() {
+    assertThat(
+            DecodeBenchCommand.command(
+                List.of(
+                    "decode-bench",
+                    "--address",
+                    "10.0.0.1:6379",
+                    "--model",
+                    "/my models/it's",
+                    "--batch=1,8",
+                    "--address=10.0.0.1:6379",
+                    "--json",
+                    "decode-bench")))
+        .isEqualTo(
+            "bin/nvrar decode-bench --model '/my models/it'\\''s' --batch=1,8 --json decode-bench");
   }
 
   @Test

@@ -19,7 +19,7 @@ final class JsonReportTest {
     Generated generated = new Generated(detokenizer, 3, List.of(9));
     generated.add(7);
     generated.add(9);
-    JsonReport report = new JsonReport("/models/naïve", 4, 42L);
+    JsonReport report = new JsonReport("/models/naïve", 4, true, 42L);
     report.add(
         new DecodeRequest(new int[][] {{5}}, 3, false, false, Sampling.greedy()),
         0,

@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.bench;
 
 import java.io.Serializable;
+import java.util.Arrays;
 
 /**
  * What is measured at a time: blocks of steps, each of which ends at the same context. A class and
@@ -68,6 +69,13 @@ public final class BenchCell implements Serializable {
    */
   public int length() {
     return context - steps - 1;
+  }
+
+  /** The room that each sequence needs. */
+  public int[] capacities() {
+    int[] capacities = new int[batch];
+    Arrays.fill(capacities, context);
+    return capacities;
   }
 
   /** How many positions a timed step attends to on average. */

@@ -16,7 +16,9 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,7 +35,8 @@ import org.jspecify.annotations.Nullable;
  * @param isBandwidthMeasured whether this run has measured that, or the user has said it
  * @param promptTokens tokens of the prompt of the next
  * @param firstTokenSeconds from a prompt to its first token
- * @param results all cells
+ * @param results of all cells that were measured
+ * @param failures of those that were not
  */
 public record BenchReport(
     String command,
@@ -47,7 +50,8 @@ public record BenchReport(
     boolean isBandwidthMeasured,
     int promptTokens,
     double firstTokenSeconds,
-    List<BenchRow> results) {
+    List<BenchRow> results,
+    List<BenchFailure> failures) {
 
   private static final Gson GSON =
       new GsonBuilder()
@@ -73,14 +77,47 @@ public record BenchReport(
           "tokens/s",
           "floor ms",
           "% of floor",
-          "ms without",
+          "ms alone",
           "all-reduces %",
           "tokens");
 
-  /** The same with rows of somebody else. */
-  public BenchReport beside(List<BenchRow> others) {
-    List<BenchRow> all = new ArrayList<>(results);
-    all.addAll(others);
+  /** Our row of a cell, if that was measured. */
+  public Optional<BenchRow> rowOf(BenchCell cell) {
+    return results.stream()
+        .filter(
+            row -> row.isOurs() && row.batch() == cell.batch() && row.context() == cell.context())
+        .findFirst();
+  }
+
+  /** The same with more rows. */
+  public BenchReport with(List<BenchRow> more) {
+    return with(joined(results, more), failures);
+  }
+
+  /** The same with one more failure. */
+  public BenchReport with(BenchFailure failure) {
+    return with(results, joined(failures, List.of(failure)));
+  }
+
+  private static <T> List<T> joined(List<T> some, List<T> more) {
+    return Stream.concat(some.stream(), more.stream()).toList();
+  }
+
+  /** What has not been measured, or is wrong in what has; empty if nothing is. */
+  public String problem() {
+    for (BenchFailure failure : failures) {
+      return failure.sentence();
+    }
+    for (BenchRow row : results) {
+      if (row.isOurs() && !row.problem().isEmpty()) {
+        return "At batch %d and context %d %s."
+            .formatted(row.batch(), row.context(), row.problem());
+      }
+    }
+    return "";
+  }
+
+  private BenchReport with(List<BenchRow> rows, List<BenchFailure> notMeasured) {
     return new BenchReport(
         command,
         model,
@@ -93,7 +130,8 @@ public record BenchReport(
         isBandwidthMeasured,
         promptTokens,
         firstTokenSeconds,
-        all);
+        rows,
+        notMeasured);
   }
 
   /** Sentences, then a table. */
@@ -189,6 +227,7 @@ public record BenchReport(
                           best.implementation(),
                           best.allReduce())));
     }
+    failures.forEach(failure -> sentences.add(failure.sentence()));
     return sentences;
   }
 

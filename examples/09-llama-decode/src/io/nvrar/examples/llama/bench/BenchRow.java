@@ -18,8 +18,10 @@ import org.jspecify.annotations.Nullable;
  * @param tokensPerSecond of all sequences together
  * @param floorMillis see {@link StepFloor}
  * @param percentOfFloor of the floor in the time of a step
- * @param aloneMillis of a step without its all-reduces; null in a world of one
- * @param allReducePercent by how much of the step the all-reduces make it longer; null as that is
+ * @param aloneMillis of ours: of a step in a group of each rank alone; of others: of a step without
+ *     its all-reduces; null in a world of one
+ * @param allReducePercent by how much of the step the all-reduces make it longer; null as that is,
+ *     and in our rows: a group of one is no step without all-reduces
  * @param problem what is wrong with what was computed; empty if nothing is
  */
 public record BenchRow(
@@ -38,7 +40,9 @@ public record BenchRow(
     @Nullable Double allReducePercent,
     String problem) {
 
-  private static final String NVRAR = "nvrar";
+  /** Us. */
+  public static final String NVRAR = "nvrar";
+
   private static final double SECOND_MILLIS = 1e3;
 
   /** Of blocks, on each of which the slowest rank counts. */
@@ -92,7 +96,7 @@ public record BenchRow(
         floorMillis,
         100 * floorMillis / millis,
         alone,
-        alone == null ? null : 100 * (millis - alone) / millis,
+        alone == null || implementation.equals(NVRAR) ? null : 100 * (millis - alone) / millis,
         problem);
   }
 

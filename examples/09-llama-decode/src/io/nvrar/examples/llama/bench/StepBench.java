@@ -29,7 +29,7 @@ public final class StepBench {
   public static RankTimes measure(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
     int[] first = firstTokens(engine, cell);
     long seed = SEED + group.rank();
-    engine.begin(capacities(cell));
+    engine.begin(cell.capacities());
     engine.pretend(cell.length(), seed);
     TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
     engine.pretend(cell.length(), seed);
@@ -46,7 +46,7 @@ public final class StepBench {
 
   /** See {@link CudaEngine#trace}, for the steps of a cell. */
   public static StepTrace trace(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
-    engine.begin(capacities(cell));
+    engine.begin(cell.capacities());
     engine.pretend(cell.length(), SEED + group.rank());
     return engine.trace(firstTokens(engine, cell), cell.steps());
   }
@@ -95,24 +95,18 @@ public final class StepBench {
     GroupConfig config = group.config().toBuilder().memory(MemoryProvider.IPC).build();
     byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
     try (CollectiveGroup one = Groups.join(ticket, 0, group.device().ordinal())) {
-      engine.begin(capacities(cell), one);
-      engine.pretend(cell.length(), seed);
-      double[] millis =
-          counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
-      // Frees what uses the group, before that is closed.
-      engine.begin(new int[] {1});
-      return millis;
+      return engine.withCallsOf(
+          one,
+          cell.capacities(),
+          () -> {
+            engine.pretend(cell.length(), seed);
+            return counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
+          });
     }
   }
 
   private static double[] counting(TimedSteps timed, BenchCell cell) {
     return Arrays.copyOfRange(timed.millis(), cell.warmup(), cell.warmup() + cell.repeats());
-  }
-
-  private static int[] capacities(BenchCell cell) {
-    int[] capacities = new int[cell.batch()];
-    Arrays.fill(capacities, cell.context());
-    return capacities;
   }
 
   private static int[] firstTokens(LlamaEngine engine, BenchCell cell) {

@@ -12,11 +12,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.function.Function;
-import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
@@ -48,47 +48,32 @@ public final class TorchDecode {
   }
 
   /**
-   * Measures cells of the same steps, blocks and warm-up as ours.
+   * Measures the same steps, blocks and warm-up as ours, in processes of their own: what fails in a
+   * cell does not harm the next.
    *
-   * @param cells what is measured
-   * @param ours our row of each
+   * @param cell what is measured
+   * @param ours our row of it
    */
-  public static List<BenchRow> measure(
-      Path home, LlamaConfig config, List<BenchCell> cells, List<BenchRow> ours)
+  public static List<BenchRow> measure(Path home, LlamaConfig config, BenchCell cell, BenchRow ours)
       throws IOException, InterruptedException {
-    BenchCell first = cells.get(0);
     List<String> command =
-        List.of(
-            "env",
-            "OMP_NUM_THREADS=1",
-            PythonTorch.PYTHON,
-            script(home).toString(),
-            "--ranks",
-            "" + ours.get(0).ranks(),
-            "--hidden",
-            "" + config.hiddenSize(),
-            "--layers",
-            "" + config.layers(),
-            "--heads",
-            "" + config.heads(),
-            "--kv-heads",
-            "" + config.keyValueHeads(),
-            "--head-dim",
-            "" + config.headSize(),
-            "--width",
-            "" + config.intermediateSize(),
-            "--vocabulary",
-            "" + config.vocabularySize(),
-            "--batch",
-            different(cells, BenchCell::batch),
-            "--context",
-            different(cells, BenchCell::context),
-            "--steps",
-            "" + first.steps(),
-            "--repeats",
-            "" + first.repeats(),
-            "--warmup",
-            "" + first.warmup());
+        new ArrayList<>(
+            List.of("env", "OMP_NUM_THREADS=1", PythonTorch.PYTHON, script(home).toString()));
+    Map<String, Integer> sizes = new LinkedHashMap<>();
+    sizes.put("--ranks", ours.ranks());
+    sizes.put("--hidden", config.hiddenSize());
+    sizes.put("--layers", config.layers());
+    sizes.put("--heads", config.heads());
+    sizes.put("--kv-heads", config.keyValueHeads());
+    sizes.put("--head-dim", config.headSize());
+    sizes.put("--width", config.intermediateSize());
+    sizes.put("--vocabulary", config.vocabularySize());
+    sizes.put("--batch", cell.batch());
+    sizes.put("--context", cell.context());
+    sizes.put("--steps", cell.steps());
+    sizes.put("--repeats", cell.repeats());
+    sizes.put("--warmup", cell.warmup());
+    sizes.forEach((option, size) -> command.addAll(List.of(option, size.toString())));
     List<String> lines =
         new MeasuringProgram(command, List.of("torch_decode"), LIMIT_SECONDS)
             .run("--json", line -> {});
@@ -96,21 +81,21 @@ public final class TorchDecode {
   }
 
   /** The rows of what the script has written. */
-  static List<BenchRow> rows(String json, List<BenchRow> ours) throws IOException {
+  static List<BenchRow> rows(String json, BenchRow ours) throws IOException {
     try {
       JsonObject parsed = JsonParser.parseString(json).getAsJsonObject();
-      String name = parsed.get("version").getAsString();
-      List<BenchRow> rows = new ArrayList<>();
-      for (BenchRow row : ours) {
-        rows.addAll(rows(name, parsed.getAsJsonArray("cells"), row));
+      List<BenchRow> rows =
+          rows(parsed.get("version").getAsString(), parsed.getAsJsonArray("cells"), ours);
+      if (rows.isEmpty()) {
+        throw new IllegalStateException("it has not measured the cell");
       }
       return rows;
     } catch (JsonParseException
+        | ClassCastException
         | IllegalStateException
         | NullPointerException
         | NumberFormatException
-        | UnsupportedOperationException
-        | IndexOutOfBoundsException e) {
+        | UnsupportedOperationException e) {
       throw new IOException("torch_decode.py wrote no results that this version knows", e);
     }
   }
@@ -136,17 +121,14 @@ public final class TorchDecode {
   }
 
   private static double[] millis(JsonObject one) {
-    return StreamSupport.stream(one.getAsJsonArray("step_millis").spliterator(), false)
-        .mapToDouble(JsonElement::getAsDouble)
-        .toArray();
-  }
-
-  private static String different(List<BenchCell> cells, Function<BenchCell, Integer> size) {
-    return cells.stream()
-        .map(size)
-        .distinct()
-        .map(Object::toString)
-        .collect(Collectors.joining(","));
+    double[] millis =
+        StreamSupport.stream(one.getAsJsonArray("step_millis").spliterator(), false)
+            .mapToDouble(JsonElement::getAsDouble)
+            .toArray();
+    if (millis.length == 0 || !Arrays.stream(millis).allMatch(each -> each > 0 && each < 1e9)) {
+      throw new IllegalStateException("a step takes " + Arrays.toString(millis) + " ms");
+    }
+    return millis;
   }
 
   private static Path script(Path home) {

@@ -28,16 +28,13 @@ public final class DecodeLoop {
     this.sink = sink;
     int sequences = request.sequences();
     samplers = new Sampler[sequences];
-    int[] capacities = new int[sequences];
     for (int i = 0; i < sequences; i++) {
       samplers[i] = new Sampler(request.sampling(), i);
-      // The last generated token is not fed back.
-      capacities[i] = request.prompt(i).length + request.maxTokens() - 1;
     }
     lastToken = new int[sequences];
     generated = new int[sequences];
     logits = new float[sequences][engine.config().vocabularySize()];
-    engine.begin(capacities);
+    engine.begin(request.capacities());
     batch = new TokenBatch(engine.maxRows());
   }
 

@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.generate;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.io.Serializable;
+import java.util.Arrays;
 
 /** A request: the prompts to continue, and when to stop. The same on all ranks. */
 public final class DecodeRequest implements Serializable {
@@ -70,6 +71,13 @@ public final class DecodeRequest implements Serializable {
   /** The tokens of a sequence's prompt; not copied. */
   public int[] prompt(int sequence) {
     return prompts[sequence];
+  }
+
+  /** How many tokens each sequence takes room for; the last that is generated is not fed back. */
+  public int[] capacities() {
+    int[] capacities = new int[prompts.length];
+    Arrays.setAll(capacities, i -> prompts[i].length + maxTokens - 1);
+    return capacities;
   }
 
   /** The largest number of tokens to generate for each sequence. */

@@ -44,6 +44,9 @@ public record LlamaConfig(
   static final String FILE = "config.json";
   static final long MAX_BYTES = 1 << 20;
 
+  /** Far more than any model has: each takes memory for its tensors' names alone. */
+  static final int MAX_LAYERS = 10_000;
+
   /**
    * Reads {@code config.json} and, where present, the end tokens of {@code generation_config.json}.
    *
@@ -69,6 +72,11 @@ public record LlamaConfig(
     int heads = config.positive("num_attention_heads");
     int hiddenSize = config.positive("hidden_size");
     int layers = config.positive("num_hidden_layers");
+    if (layers > MAX_LAYERS) {
+      throw new ModelException(
+          "%s has %d layers, and this decoder takes at most %d."
+              .formatted(config.name(), layers, MAX_LAYERS));
+    }
     LlamaConfig result =
         new LlamaConfig(
             config.positive("vocab_size"),

@@ -31,11 +31,7 @@ public record Shard(
     if (rank < 0 || rank >= worldSize) {
       throw new IllegalArgumentException("rank " + rank + " is not one of " + worldSize);
     }
-    if (config.heads() % worldSize != 0) {
-      throw new ModelException(
-          "The model has %d attention heads, which %d ranks do not divide."
-              .formatted(config.heads(), worldSize));
-    }
+    requireDivisible(config, worldSize);
     Range heads = Range.part(config.heads(), rank, worldSize);
     int group = config.headsPerKeyValueHead();
     int firstKeyValueHead = heads.first() / group;
@@ -47,6 +43,19 @@ public record Shard(
         new Range(firstKeyValueHead, lastKeyValueHead - firstKeyValueHead + 1),
         Range.part(config.intermediateSize(), rank, worldSize),
         vocabularyOf(config, rank, worldSize));
+  }
+
+  /**
+   * Checks that a model can be spread over so many ranks.
+   *
+   * @throws ModelException if they do not divide the attention heads
+   */
+  public static void requireDivisible(LlamaConfig config, int worldSize) {
+    if (config.heads() % worldSize != 0) {
+      throw new ModelException(
+          "The model has %d attention heads, which %d ranks do not divide."
+              .formatted(config.heads(), worldSize));
+    }
   }
 
   /** The vocabulary of any rank of this shard's world. */

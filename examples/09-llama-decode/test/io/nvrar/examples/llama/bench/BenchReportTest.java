@@ -14,9 +14,13 @@ import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 final class BenchReportTest {
   private static final BenchCell CELL = new BenchCell(8, 1024, 32, 0, 3);
+  private static final String MEASURED =
+      "{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [1], \"problem\": \"\"}";
   private static final StepFloor FLOOR = new StepFloor(900, 100, 1e6);
 
   @Test
@@ -32,7 +36,8 @@ final class BenchReportTest {
     assertThat(row.percentOfFloor()).isCloseTo(100 / 3.0, within(1e-9));
     // Alone they take half as long, in the median 1.5 ms.
     assertThat(row.aloneMillis()).isCloseTo(1.5, within(1e-9));
-    assertThat(row.allReducePercent()).isCloseTo(50, within(1e-9));
+    // That is no step without all-reduces, and says nothing about them.
+    assertThat(row.allReducePercent()).isNull();
     assertThat(row.problem()).isEmpty();
   }
 
@@ -70,7 +75,7 @@ final class BenchReportTest {
               {"all_reduce": "none", "batch": 8, "context": 1024, "step_millis": [3], "problem": ""},
               {"all_reduce": "nccl", "batch": 1, "context": 1024, "step_millis": [9], "problem": ""}]}
             """,
-            List.of(ours));
+            ours);
     assertThat(theirs).extracting(BenchRow::millis).containsExactly(5.0, 4.0, 3.0);
     assertThat(theirs).extracting(BenchRow::allReducePercent).containsExactly(40.0, 25.0, 0.0);
     BenchReport report =
@@ -86,8 +91,9 @@ final class BenchReportTest {
                 true,
                 128,
                 0.0123,
-                List.of(ours))
-            .beside(theirs);
+                List.of(ours),
+                List.of())
+            .with(theirs);
 
     StringWriter text = new StringWriter();
     report.print(new PrintWriter(text, true));
@@ -120,14 +126,32 @@ final class BenchReportTest {
     assertThat(lines.get(4)).endsWith("\"wrong, all\"");
   }
 
-  @Test
-  void whatIsNoResultOfTheScriptIsRefused() {
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "",
+        "[]",
+        "{",
+        "null",
+        "{\"version\": \"1\"}",
+        "{\"version\": \"1\", \"cells\": \"none\"}",
+        "{\"version\": \"1\", \"cells\": []}",
+        "{\"version\": \"1\", \"cells\": [1]}",
+        "{\"version\": [], \"cells\": [" + MEASURED + "]}",
+        "{\"version\": \"1\", \"cells\": [{}]}",
+        "{\"version\": \"1\", \"cells\": [{\"batch\": 8, \"context\": 1024}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 1, \"context\": 1024, \"step_millis\": [1], \"problem\": \"\"}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [], \"problem\": \"\"}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [NaN], \"problem\": \"\"}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [\"x\"], \"problem\": \"\"}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": 3, \"problem\": \"\"}]}",
+        "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [-1], \"problem\": \"\"}]}",
+      })
+  void whatIsNoResultOfTheScriptIsRefused(String text) {
     BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, "")), FLOOR);
-    for (String text : List.of("", "[]", "{", "{\"version\": \"1\"}")) {
-      assertThatThrownBy(() -> TorchDecode.rows(text, List.of(ours)))
-          .isInstanceOf(IOException.class)
-          .hasMessage("torch_decode.py wrote no results that this version knows");
-    }
+    assertThatThrownBy(() -> TorchDecode.rows(text, ours))
+        .isInstanceOf(IOException.class)
+        .hasMessage("torch_decode.py wrote no results that this version knows");
   }
 
   private static RankTimes rank(

@@ -29,6 +29,8 @@ final class RandomModelTest {
 
   @Test
   void whatIsNoShapeAndNoFileIsRefusedWithTheShapes() {
+    refused("8b", 10_001, "has 10001 layers, and this decoder takes at most 10000.");
+    refused("8b", 2_000_000, "has 2000000 layers, and this decoder takes at most");
     refused("13b", null, "There is no file 13b, and the shapes without one are 8b, 70b, 405b.");
   }
 

@@ -12,13 +12,11 @@ import io.nvrar.examples.llama.engine.RotaryEmbedding;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
-import io.nvrar.examples.llama.weights.LlamaTensors;
 import io.nvrar.examples.llama.weights.ModelException;
-import io.nvrar.examples.llama.weights.RankTensors;
-import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
@@ -27,9 +25,6 @@ import org.jspecify.annotations.Nullable;
  * float32. Ranks divide the work as those of the CPU's engine do.
  */
 public final class CudaEngine implements LlamaEngine {
-  /** Rows of a prefill step, as those of the CPU's engine. */
-  private static final int PREFILL_ROWS = 128;
-
   private static final int MIN_PROGRAMMATIC_CAPABILITY = 9;
 
   private final Resources resources = new Resources();
@@ -40,6 +35,7 @@ public final class CudaEngine implements LlamaEngine {
   private final DeviceStream stream;
   private final Settings settings;
   private final boolean isFast;
+  private final MemoryNeed need;
 
   /** The kernels {@code gemm}, or {@code plain}. */
   private final KernelImage products;
@@ -63,28 +59,21 @@ public final class CudaEngine implements LlamaEngine {
   }
 
   private CudaEngine(
-      TensorSource source, LlamaConfig config, CollectiveGroup group, Settings settings) {
-    this.config = config;
+      EnginePlan plan, TensorSource source, CollectiveGroup group, Settings settings) {
+    this.config = plan.config();
     this.group = group;
     this.settings = settings;
-    Shard shard = Shard.of(config, group.rank(), group.worldSize());
-    shape = RankShape.of(config, shard);
+    shape = plan.shape();
+    gpu = plan.gpu();
+    isFast = plan.isFast();
+    need = plan.need();
     rotary = new RotaryEmbedding(config);
+    DataType type = plan.type();
     try {
-      gpu = new Gpu(group.device());
       KernelImage step = resources.own(KernelImage.load(gpu, "step"));
       stream = group.device().createStream();
       resources.own(stream::close);
-      RankTensors tensors = RankTensors.of(config, shard);
-      FloatFormat matrices = tensors.matrixFormat(source);
-      DataType type = GpuWeights.typeOf(matrices);
-      isFast = settings.fast() && FastPath.takes(gpu, config, group.worldSize(), type);
-      if (!isFast && config.headSize() > PlainKernels.MAX_HEAD_SIZE) {
-        throw new ModelException(
-            "The model has heads of %d numbers, and on GPUs this decoder takes at most %d."
-                .formatted(config.headSize(), PlainKernels.MAX_HEAD_SIZE));
-      }
-      products = resources.own(KernelImage.load(gpu, isFast ? "gemm" : "plain"));
+      products = resources.own(KernelImage.load(gpu, plan.products()));
       attention = isFast ? resources.own(KernelImage.load(gpu, "attention")) : null;
       ends =
           isFast
@@ -94,34 +83,60 @@ public final class CudaEngine implements LlamaEngine {
           resources.own(
               GpuWeights.load(
                   gpu,
-                  stream,
-                  tensors,
+                  plan.tensors(),
                   source,
-                  isFast ? matrices : FloatFormat.F32,
-                  group.rank() == 0));
+                  isFast ? plan.matrices() : FloatFormat.F32,
+                  group.rank() == 0,
+                  ParallelLoading.threads(
+                      Runtime.getRuntime().availableProcessors(), group.worldSize())));
     } catch (RuntimeException | Error e) {
-      closeAfter(e);
+      resources.closeAfter(e);
       throw e;
     }
   }
 
   /**
+   * Why {@link #load} would refuse; empty if it would not. Leaves nothing on the GPU.
+   *
+   * @param requests the capacities that {@link #begin} will be given, one after another
+   */
+  public static String problem(
+      TensorSource source, LlamaConfig config, CollectiveGroup group, int[][] requests) {
+    return plan(source, config, group, Settings.DEFAULT).problem(requests);
+  }
+
+  /**
    * Loads a rank's weights to the GPU of its member of a group, which the caller closes.
    *
-   * @throws ModelException if this build has no kernels for the GPU, or its memory is too small;
-   *     before anything is read
+   * @param requests the capacities that {@link #begin} will be given, one after another
+   * @throws ModelException if this build has no kernels for the GPU, they do not take the model, or
+   *     its memory is too small for the weights and a request; before anything is read
    */
-  public static CudaEngine load(TensorSource source, LlamaConfig config, CollectiveGroup group) {
-    return load(source, config, group, Settings.DEFAULT);
+  public static CudaEngine load(
+      TensorSource source, LlamaConfig config, CollectiveGroup group, int[][] requests) {
+    return load(source, config, group, requests, Settings.DEFAULT);
   }
 
   static CudaEngine load(
+      TensorSource source,
+      LlamaConfig config,
+      CollectiveGroup group,
+      int[][] requests,
+      Settings settings) {
+    EnginePlan plan = plan(source, config, group, settings);
+    String problem = plan.problem(requests);
+    if (!problem.isEmpty()) {
+      throw new ModelException(problem);
+    }
+    return new CudaEngine(plan, source, group, settings);
+  }
+
+  private static EnginePlan plan(
       TensorSource source, LlamaConfig config, CollectiveGroup group, Settings settings) {
     if (group.backend() != Backend.CUDA) {
       throw new IllegalArgumentException("an engine on a GPU needs a group on GPUs, not " + group);
     }
-    LlamaTensors.check(source, config);
-    return new CudaEngine(source, config, group, settings);
+    return EnginePlan.of(source, config, group, settings.fast());
   }
 
   /** Whether this build has the kernels that every GPU needs. */
@@ -166,17 +181,36 @@ public final class CudaEngine implements LlamaEngine {
 
   @Override
   public void begin(int[] capacities) {
-    begin(capacities, group);
+    end();
+    sequences = new Sequences(capacities, group);
   }
 
   /**
-   * {@link #begin(int[])} to measure with: the steps make the calls of another group. In one of
-   * this rank alone they only do their local part, so that what is computed is no model's, and
-   * steps take the time that they take without the other ranks.
+   * Measures sequences whose steps make the calls of another group. In one of this rank alone those
+   * only do their local part, so that what is computed is no model's. The engine has no sequences
+   * afterwards, and uses nothing of the group.
    *
-   * @param calls a group of the same GPU, which is closed after these sequences
+   * @param calls a group of the same GPU
    */
-  public void begin(int[] capacities, CollectiveGroup calls) {
+  public <T> T withCallsOf(CollectiveGroup calls, int[] capacities, Supplier<T> measurement) {
+    end();
+    sequences = new Sequences(capacities, calls);
+    T result;
+    try {
+      result = measurement.get();
+    } catch (RuntimeException | Error e) {
+      try {
+        end();
+      } catch (RuntimeException alsoFailed) {
+        e.addSuppressed(alsoFailed);
+      }
+      throw e;
+    }
+    end();
+    return result;
+  }
+
+  private void end() {
     Sequences before = sequences;
     sequences = null;
     if (before != null) {
@@ -186,7 +220,6 @@ public final class CudaEngine implements LlamaEngine {
         before.close();
       }
     }
-    sequences = new Sequences(capacities, calls);
   }
 
   /**
@@ -248,14 +281,6 @@ public final class CudaEngine implements LlamaEngine {
     return sequences;
   }
 
-  private void closeAfter(Throwable failure) {
-    try {
-      resources.close();
-    } catch (RuntimeException e) {
-      failure.addSuppressed(e);
-    }
-  }
-
   /** The sequences since {@link #begin}, and room for their steps. */
   private final class Sequences {
     private final Resources room = new Resources();
@@ -273,14 +298,16 @@ public final class CudaEngine implements LlamaEngine {
       this.calls = calls;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
-      long tokens = Arrays.stream(capacities).asLongStream().sum();
-      rows = (int) Math.max(capacities.length, Math.min(PREFILL_ROWS, tokens));
-      int longest = Math.max(1, Arrays.stream(capacities).max().orElse(0));
-      int pages = Arrays.stream(capacities).map(CudaEngine::pagesOf).sum();
-      requireRoom(pages, longest);
+      rows = MemoryNeed.rowsOf(capacities);
+      int longest = MemoryNeed.longestOf(capacities);
+      int pages = MemoryNeed.pagesOf(capacities);
+      String problem = need.problemOfSequences(gpu, gpu.freeBytes(), capacities);
+      if (!problem.isEmpty()) {
+        throw new ModelException(problem);
+      }
       try {
         state = room.own(new StepState(group.device(), rows));
-        cache = cache(pages, pagesOf(longest));
+        cache = cache(pages, PagedCache.pagesOf(longest));
         DeviceBuffer angles = angles(longest);
         path = room.own(path(cache, angles));
         gather = room.own(new LogitsGather(gpu, calls, stream, config, capacities.length));
@@ -300,7 +327,7 @@ public final class CudaEngine implements LlamaEngine {
                     settings.captures()));
         stream.synchronize();
       } catch (RuntimeException | Error e) {
-        room.close();
+        room.closeAfter(e);
         throw e;
       }
     }
@@ -390,34 +417,8 @@ public final class CudaEngine implements LlamaEngine {
       return wanting;
     }
 
-    private void requireRoom(int pages, int longest) {
-      long elements =
-          2L
-              * shape.layers()
-              * pages
-              * shape.keyValueHeads()
-              * PagedCache.PAGE_POSITIONS
-              * shape.headSize();
-      long bytesOfRow = isFast ? FastPath.bytesOfRow(shape) : PlainPath.bytesOfRow(shape);
-      long bytes =
-          elements * cacheType().sizeBytes()
-              + rows * bytesOfRow
-              + (long) longest * shape.headSize() * Float.BYTES
-              + capacities.length * LogitsGather.bytesOfRow(config, calls.worldSize());
-      GpuWeights.requireRoom(
-          gpu,
-          "The keys and values of %d sequences of up to %d tokens, and their steps,"
-              .formatted(capacities.length, longest),
-          bytes);
-    }
-
     private PagedCache cache(int pages, int pagesOfSequence) {
-      long count =
-          (long) shape.layers()
-              * pages
-              * shape.keyValueHeads()
-              * PagedCache.PAGE_POSITIONS
-              * shape.headSize();
+      long count = MemoryNeed.cacheCount(shape, pages);
       DeviceBuffer table =
           room.allocate(group.device(), DataType.INT32, (long) capacities.length * pagesOfSequence);
       table.copyFrom(pageTable(pagesOfSequence), stream);
@@ -437,7 +438,7 @@ public final class CudaEngine implements LlamaEngine {
       int[] table = new int[capacities.length * pagesOfSequence];
       int next = 0;
       for (int i = 0; i < capacities.length; i++) {
-        for (int page = 0; page < pagesOf(capacities[i]); page++) {
+        for (int page = 0; page < PagedCache.pagesOf(capacities[i]); page++) {
           table[i * pagesOfSequence + page] = next++;
         }
       }
@@ -496,9 +497,5 @@ public final class CudaEngine implements LlamaEngine {
     private DataType cacheType() {
       return isFast ? weights.matrixType() : DataType.FLOAT32;
     }
-  }
-
-  private static int pagesOf(int positions) {
-    return Math.max(1, (positions + PagedCache.PAGE_POSITIONS - 1) / PagedCache.PAGE_POSITIONS);
   }
 }

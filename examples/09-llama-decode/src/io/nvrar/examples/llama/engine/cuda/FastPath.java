@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * the all-reduce. That leaves a row times gamma and the sums of its squares, by which whoever
  * multiplies the row scales its result.
  */
-final class FastPath implements StepPath {
+final class FastPath extends StampedPath {
   /** How many elements one sum of squares covers. */
   private static final int SQUARES = 64;
 
@@ -60,7 +60,6 @@ final class FastPath implements StepPath {
   private final Map<Integer, List<Pass>> passes = new HashMap<>();
   private final Map<Integer, List<AllReduceFusion>> fusions = new HashMap<>();
   private final Map<AttentionSize, FastAttention> attentions = new HashMap<>();
-  private @Nullable StepStamps stamps;
 
   private record AttentionSize(int rows, int context) {}
 
@@ -103,6 +102,7 @@ final class FastPath implements StepPath {
       DeviceBuffer angles,
       int rows,
       int headRowCount) {
+    super(stream, shape.layers());
     this.gpu = gpu;
     this.group = group;
     this.stream = stream;
@@ -131,7 +131,7 @@ final class FastPath implements StepPath {
       headLogits = allocate(DataType.FLOAT32, headRowCount, shape.vocabulary());
       headKeys = allocate(DataType.INT64, headRowCount, gpu.multiprocessors());
     } catch (RuntimeException | Error e) {
-      resources.close();
+      resources.closeAfter(e);
       throw e;
     }
   }
@@ -310,11 +310,6 @@ final class FastPath implements StepPath {
   }
 
   @Override
-  public void stamp(@Nullable StepStamps some) {
-    stamps = some;
-  }
-
-  @Override
   public boolean isProgrammatic() {
     return programmatic;
   }
@@ -322,13 +317,6 @@ final class FastPath implements StepPath {
   @Override
   public void close() {
     resources.close();
-  }
-
-  @Override
-  public void ended(String kernel, int layer) {
-    if (stamps != null) {
-      stamps.after(stream, kernel, layer);
-    }
   }
 
   private static RowSampling partOf(RowSampling sampling, Pass pass) {

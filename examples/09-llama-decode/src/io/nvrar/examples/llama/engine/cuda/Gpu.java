@@ -19,6 +19,7 @@ final class Gpu {
   private static final int NOT_READY = 600;
 
   private final Device device;
+  private final String name;
   private final CUcontext context;
   private final LaunchConfig launchConfig = new LaunchConfig();
   private final int multiprocessors;
@@ -28,7 +29,17 @@ final class Gpu {
 
   /** For a device of a group on GPUs. */
   Gpu(Device device) {
+    this(device, device.toString());
+  }
+
+  /** For that of a rank: each rank may have a process, in which its GPU has the number 0. */
+  Gpu(Device device, int rank) {
+    this(device, device + " of rank " + rank);
+  }
+
+  private Gpu(Device device, String name) {
     this.device = device;
+    this.name = name;
     context = CudaInterop.context(device);
     enter();
     multiprocessors = attribute(MULTIPROCESSORS);
@@ -93,7 +104,7 @@ final class Gpu {
 
   /** Makes this GPU's context that of the calling thread. */
   void enter() {
-    Driver.check("cuCtxSetCurrent", device, JCudaDriver.cuCtxSetCurrent(context));
+    Driver.check("cuCtxSetCurrent", this, JCudaDriver.cuCtxSetCurrent(context));
   }
 
   LaunchConfig launchConfig() {
@@ -120,9 +131,9 @@ final class Gpu {
     return value[0];
   }
 
-  /** Such as {@code GPU 0}. */
+  /** Such as {@code GPU 0 of rank 3}. */
   @Override
   public String toString() {
-    return device.toString();
+    return name;
   }
 }

@@ -2,14 +2,10 @@ package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.DeviceStream;
 import io.nvrar.examples.llama.weights.FloatFormat;
-import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.RankTensor;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.TensorSource;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -38,7 +34,7 @@ final class GpuWeights implements Resources.Resource {
       DeviceBuffer down,
       @Nullable DeviceBuffer downBias) {}
 
-  private GpuWeights(Loading loading, RankTensors tensors, FloatFormat matrices) {
+  private GpuWeights(Loading loading, RankTensors tensors, FloatFormat matrices, int threads) {
     this.matrices = matrices;
     try {
       for (RankTensors.Layer layer : tensors.layers()) {
@@ -50,9 +46,9 @@ final class GpuWeights implements Resources.Resource {
               ? embedding
               : loading.load(tensors.head(), resources);
       finalNorm = loading.load(tensors.finalNorm(), resources);
-      loading.stream.synchronize();
+      loading.pieces.run(threads, loading::lane);
     } catch (RuntimeException | Error e) {
-      closeAfter(e);
+      resources.closeAfter(e);
       throw e;
     }
   }
@@ -62,29 +58,27 @@ final class GpuWeights implements Resources.Resource {
    *
    * @param norms the format in which the scales of RMSNorm are kept
    * @param first whether this is rank 0, which alone has the biases of sums over ranks
-   * @throws ModelException if the GPU's memory is too small, before anything is loaded
+   * @param threads how many fill what is copied
    */
   static GpuWeights load(
       Gpu gpu,
-      DeviceStream stream,
       RankTensors tensors,
       TensorSource source,
       FloatFormat norms,
-      boolean first) {
+      boolean first,
+      int threads) {
     FloatFormat matrices = tensors.matrixFormat(source);
-    requireRoom(gpu, "The rank's weights", tensors.bytes(matrices, norms, FloatFormat.F32));
     return new GpuWeights(
-        new Loading(gpu, stream, source, matrices, norms, first), tensors, matrices);
+        new Loading(gpu, source, matrices, norms, first), tensors, matrices, threads);
   }
 
-  /** Throws if a GPU has not so many bytes free. */
-  static void requireRoom(Gpu gpu, String what, long bytes) {
-    long free = gpu.freeBytes();
-    if (bytes > free) {
-      throw new ModelException(
-          "%s take %d bytes, and %s has %d free: %d bytes are missing."
-              .formatted(what, bytes, gpu, free, bytes - free));
-    }
+  /** The format in which a tensor is kept. */
+  static FloatFormat formatOf(RankTensor tensor, FloatFormat matrices, FloatFormat norms) {
+    return switch (tensor.kind()) {
+      case MATRIX -> matrices;
+      case NORM -> norms;
+      case BIAS -> FloatFormat.F32;
+    };
   }
 
   /** The type of buffers that hold numbers of a format. */
@@ -122,38 +116,24 @@ final class GpuWeights implements Resources.Resource {
     resources.close();
   }
 
-  private void closeAfter(Throwable failure) {
-    try {
-      resources.close();
-    } catch (RuntimeException e) {
-      failure.addSuppressed(e);
-    }
-  }
-
-  /** Reads tensors piece by piece, and copies each while the next one is read. */
+  /** Makes room for tensors, and knows their pieces. */
   private static final class Loading {
     private final Gpu gpu;
-    private final DeviceStream stream;
-    private final TensorSource source;
     private final FloatFormat matrices;
     private final FloatFormat norms;
     private final boolean first;
-    private final ByteBuffer piece =
-        ByteBuffer.allocateDirect(PIECE_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    private final ParallelLoading<DeviceBuffer> pieces;
 
-    Loading(
-        Gpu gpu,
-        DeviceStream stream,
-        TensorSource source,
-        FloatFormat matrices,
-        FloatFormat norms,
-        boolean first) {
+    Loading(Gpu gpu, TensorSource source, FloatFormat matrices, FloatFormat norms, boolean first) {
       this.gpu = gpu;
-      this.stream = stream;
-      this.source = source;
       this.matrices = matrices;
       this.norms = norms;
       this.first = first;
+      pieces = new ParallelLoading<>(source, PIECE_BYTES);
+    }
+
+    GpuLane lane() {
+      return new GpuLane(gpu.device(), typeOf(matrices), PIECE_BYTES);
     }
 
     Layer layer(RankTensors.Layer layer, Resources into) {
@@ -176,20 +156,9 @@ final class GpuWeights implements Resources.Resource {
     }
 
     DeviceBuffer load(RankTensor tensor, Resources into) {
-      FloatFormat format =
-          switch (tensor.kind()) {
-            case MATRIX -> matrices;
-            case NORM -> norms;
-            case BIAS -> FloatFormat.F32;
-          };
+      FloatFormat format = formatOf(tensor, matrices, norms);
       DeviceBuffer buffer = into.allocate(gpu.device(), typeOf(format), tensor.count());
-      long bytes = tensor.bytes(format);
-      int size = format.sizeBytes();
-      for (long done = 0; done < bytes; done += PIECE_BYTES) {
-        int count = (int) Math.min(PIECE_BYTES, bytes - done);
-        tensor.read(source, format, done, piece.clear().limit(count));
-        buffer.slice(done / size, count / size).copyFrom(piece.flip(), stream);
-      }
+      pieces.add(tensor, format, buffer);
       return buffer;
     }
   }

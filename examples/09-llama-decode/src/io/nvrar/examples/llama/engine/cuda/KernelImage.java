@@ -31,6 +31,18 @@ final class KernelImage implements Resources.Resource {
     return KernelImage.class.getResource(resource(name)) != null;
   }
 
+  /** Why kernels cannot be loaded; empty if they can. They are loaded for a moment to see that. */
+  static String problem(Gpu gpu, String... names) {
+    for (String name : names) {
+      try (KernelImage image = load(gpu, name)) {
+        image.gpu.enter();
+      } catch (ModelException e) {
+        return String.valueOf(e.getMessage());
+      }
+    }
+    return "";
+  }
+
   /**
    * Loads the kernels of a source file.
    *

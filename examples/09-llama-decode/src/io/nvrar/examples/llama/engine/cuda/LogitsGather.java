@@ -35,7 +35,7 @@ final class LogitsGather implements Resources.Resource {
       all = resources.allocate(group.device(), DataType.FLOAT32, ranks * count);
       onHost = resources.allocatePinned(group.device(), DataType.FLOAT32, ranks * count);
     } catch (RuntimeException | Error e) {
-      resources.close();
+      resources.closeAfter(e);
       throw e;
     }
   }

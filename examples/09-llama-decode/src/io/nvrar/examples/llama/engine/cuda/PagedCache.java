@@ -24,6 +24,11 @@ record PagedCache(
 
   static final int PAGE_POSITIONS = 64;
 
+  /** The pages of a sequence with room for so many positions. */
+  static int pagesOf(int positions) {
+    return Math.max(1, (positions + PAGE_POSITIONS - 1) / PAGE_POSITIONS);
+  }
+
   private static final int RANDOM_NUMBERS = 1 << 20;
 
   /**

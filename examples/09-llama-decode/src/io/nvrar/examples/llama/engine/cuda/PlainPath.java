@@ -7,7 +7,7 @@ import io.nvrar.DeviceStream;
 import org.jspecify.annotations.Nullable;
 
 /** The path for any shape: rows, cache and sums over ranks in float32. */
-final class PlainPath implements StepPath {
+final class PlainPath extends StampedPath {
   private final Resources resources = new Resources();
   private final CollectiveGroup group;
   private final DeviceStream stream;
@@ -28,7 +28,6 @@ final class PlainPath implements StepPath {
   private final DeviceBuffer wide;
   private final DeviceBuffer headRows;
   private final DeviceBuffer headLogits;
-  private @Nullable StepStamps stamps;
 
   /**
    * Makes room.
@@ -49,6 +48,7 @@ final class PlainPath implements StepPath {
       DeviceBuffer angles,
       int rows,
       int headRowCount) {
+    super(stream, shape.layers());
     this.group = group;
     this.stream = stream;
     this.shape = shape;
@@ -70,7 +70,7 @@ final class PlainPath implements StepPath {
       headRows = floats(headRowCount, shape.hidden());
       headLogits = floats(headRowCount, shape.vocabulary());
     } catch (RuntimeException | Error e) {
-      resources.close();
+      resources.closeAfter(e);
       throw e;
     }
   }
@@ -159,11 +159,6 @@ final class PlainPath implements StepPath {
   }
 
   @Override
-  public void stamp(@Nullable StepStamps some) {
-    stamps = some;
-  }
-
-  @Override
   public boolean isProgrammatic() {
     return false;
   }
@@ -171,13 +166,6 @@ final class PlainPath implements StepPath {
   @Override
   public void close() {
     resources.close();
-  }
-
-  @Override
-  public void ended(String kernel, int layer) {
-    if (stamps != null) {
-      stamps.after(stream, kernel, layer);
-    }
   }
 
   private void project(int rows, DeviceBuffer x, DeviceBuffer logits) {

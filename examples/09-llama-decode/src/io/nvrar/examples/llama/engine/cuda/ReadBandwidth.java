@@ -26,13 +26,19 @@ public final class ReadBandwidth {
   /**
    * Measures it.
    *
+   * @param rank whose GPU it is
    * @return bytes in a second: the median of several reads of 4 GiB, or of half of what is free
    * @throws ModelException if this build has no kernels for the GPU, or its memory is full
    */
-  public static double measure(Device device) {
-    Gpu gpu = new Gpu(device);
-    long bytes = Math.min(MOST_BYTES, gpu.freeBytes() / 2) / WORD_BYTES * WORD_BYTES;
-    GpuWeights.requireRoom(gpu, "What is read to measure the bandwidth", LEAST_BYTES);
+  public static double measure(Device device, int rank) {
+    Gpu gpu = new Gpu(device, rank);
+    long free = gpu.freeBytes();
+    if (free < LEAST_BYTES) {
+      throw new ModelException(
+          "What is read to measure the bandwidth takes %d bytes, and %s has %d free: %d bytes are missing."
+              .formatted(LEAST_BYTES, gpu, free, LEAST_BYTES - free));
+    }
+    long bytes = Math.min(MOST_BYTES, free / 2) / WORD_BYTES * WORD_BYTES;
     try (Resources resources = new Resources();
         DeviceEvent begin = device.createEvent();
         DeviceEvent end = device.createEvent()) {

@@ -45,6 +45,15 @@ final class Resources implements AutoCloseable {
     return buffer;
   }
 
+  /** Frees all after a failure, to which failures of that are added. */
+  void closeAfter(Throwable failure) {
+    try {
+      close();
+    } catch (RuntimeException e) {
+      failure.addSuppressed(e);
+    }
+  }
+
   /** Frees all; throws the first failure after that. Idempotent. */
   @Override
   public void close() {

@@ -20,18 +20,9 @@ import java.util.TreeSet;
 /**
  * Steps that choose the tokens of the next one themselves, each a replay of a captured graph. The
  * host reads the tokens from a ring and stops no step.
- *
- * <p>Steps are enqueued in blocks, two ahead: block i + 2 follows if some row still lives after
- * block i. That depends on the tokens alone, which are the same on all ranks, and not on when a
- * host looks: so all ranks enqueue as many steps, and none waits for a step that another lacks.
  */
 final class SelfFedSteps implements Resources.Resource {
-  private static final int BLOCK_STEPS = 8;
   private static final float MIN_TEMPERATURE = 1e-30f;
-  private static final int BLOCKS_AHEAD = 2;
-
-  /** Those that the GPU may write while the host reads others. */
-  private static final int RING_STEPS = (BLOCKS_AHEAD + 2) * BLOCK_STEPS;
 
   /** No token. */
   private static final int NEVER = -3;
@@ -92,7 +83,7 @@ final class SelfFedSteps implements Resources.Resource {
     this.captures = captures;
     Device device = group.device();
     try {
-      ring = resources.own(new TokenRing(gpu, group, stream, RING_STEPS, rows));
+      ring = resources.own(new TokenRing(gpu, group, stream, TokenFollower.RING_STEPS, rows));
       remaining = resources.allocate(device, DataType.INT32, rows);
       temperatures = resources.allocate(device, DataType.FLOAT32, rows);
       seed = resources.allocate(device, DataType.INT64, 1);
@@ -116,7 +107,7 @@ final class SelfFedSteps implements Resources.Resource {
         capture(positions);
       }
     } catch (RuntimeException | Error e) {
-      resources.close();
+      resources.closeAfter(e);
       throw e;
     }
   }
@@ -128,13 +119,13 @@ final class SelfFedSteps implements Resources.Resource {
    * @throws ModelException if the logits are not numbers
    */
   void run(Continuation continuation, int[] lengths, TokenListener listener) {
-    Progress progress = new Progress(continuation, lengths);
-    if (!progress.isLive()) {
+    TokenFollower follower = new TokenFollower(continuation, lengths);
+    if (!follower.isLive()) {
       return;
     }
     write(continuation, lengths);
     try {
-      follow(progress, listener);
+      follower.follow(new Replays(), listener);
     } catch (RuntimeException | Error e) {
       // Steps that still run would write into the ring of the next decode.
       try {
@@ -148,30 +139,21 @@ final class SelfFedSteps implements Resources.Resource {
     stream.synchronize();
   }
 
-  /** Enqueues blocks of steps, two ahead, as long as a row lives, and reads their tokens. */
-  private void follow(Progress progress, TokenListener listener) {
-    int all = progress.mostWanted();
-    int enqueued = 0;
-    for (int block = 0; block < BLOCKS_AHEAD; block++) {
-      int steps = Math.min(BLOCK_STEPS, all - enqueued);
-      enqueued += steps;
-      enqueue(path.contextFor(progress.positionsAfter(enqueued)), steps);
+  /** The steps of this rank. */
+  private final class Replays implements TokenFollower.Steps {
+    @Override
+    public void enqueue(int positions, int steps) {
+      SelfFedSteps.this.enqueue(path.contextFor(positions), steps);
     }
-    int[] tokens = new int[rows];
-    for (int at = 0; progress.isLive(); at++) {
-      for (int row = 0; row < rows; row++) {
-        tokens[row] = ring.await(at, row);
-      }
-      // Calls of a group that has failed store nothing, and the choice takes what was there.
+
+    @Override
+    public int await(int at, int row) {
+      return ring.await(at, row);
+    }
+
+    @Override
+    public void throwIfFailed() {
       group.throwIfFailed();
-      for (int row = 0; row < rows; row++) {
-        progress.take(row, tokens[row], listener);
-      }
-      if ((at + 1) % BLOCK_STEPS == 0 && progress.isLive()) {
-        int steps = Math.min(BLOCK_STEPS, all - enqueued);
-        enqueued += steps;
-        enqueue(path.contextFor(progress.positionsAfter(BLOCKS_AHEAD * BLOCK_STEPS)), steps);
-      }
     }
   }
 
@@ -211,7 +193,8 @@ final class SelfFedSteps implements Resources.Resource {
     Continuation begin = new Continuation(firstTokens, wanted, List.of(), 0, 0);
     int context = path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
     try (Resources room = new Resources()) {
-      StepStamps stamps = room.own(new StepStamps(gpu, stream, path.isProgrammatic(), steps));
+      StepStamps stamps =
+          room.own(new StepStamps(gpu, stream, path.isProgrammatic(), steps, path.layers()));
       DeviceGraph graph = group.device().capture(stream, () -> enqueueStamped(context, stamps));
       room.own(graph::close);
       write(begin, lengths);
@@ -239,7 +222,7 @@ final class SelfFedSteps implements Resources.Resource {
     int[] left = new int[rows];
     remaining.copyTo(left, stream);
     if (Arrays.stream(left).anyMatch(count -> count != 0)) {
-      throw notFinite();
+      throw TokenFollower.notFinite();
     }
   }
 
@@ -336,59 +319,7 @@ final class SelfFedSteps implements Resources.Resource {
   }
 
   // Logits divided by less would not be finite; the greatest wins by far in any case.
-  private static float divisor(float temperature) {
+  static float divisor(float temperature) {
     return temperature < MIN_TEMPERATURE ? 0 : temperature;
-  }
-
-  private static ModelException notFinite() {
-    return new ModelException("The logits are not finite numbers: are the weights damaged?");
-  }
-
-  /** What the host knows of the rows from the tokens that it has read. */
-  private static final class Progress {
-    private final Continuation continuation;
-    private final int[] lengths;
-    private final int[] wanted;
-
-    Progress(Continuation continuation, int[] lengths) {
-      this.continuation = continuation;
-      this.lengths = lengths;
-      wanted = new int[continuation.sequences()];
-      for (int row = 0; row < wanted.length; row++) {
-        wanted[row] = continuation.remaining(row);
-      }
-    }
-
-    boolean isLive() {
-      return Arrays.stream(wanted).anyMatch(count -> count > 0);
-    }
-
-    /** The tokens of the row that may get the most. */
-    int mostWanted() {
-      return Arrays.stream(wanted).max().orElse(0);
-    }
-
-    /** More than any position that a live row may have within so many steps from here. */
-    int positionsAfter(int steps) {
-      int most = 0;
-      for (int row = 0; row < wanted.length; row++) {
-        if (wanted[row] > 0) {
-          most = Math.max(most, lengths[row] + Math.min(steps, wanted[row]));
-        }
-      }
-      return most;
-    }
-
-    void take(int row, int token, TokenListener listener) {
-      if (token == TokenRing.NOT_FINITE) {
-        throw notFinite();
-      }
-      if (token == TokenRing.IDLE) {
-        return;
-      }
-      lengths[row]++;
-      wanted[row] = continuation.endTokens().contains(token) ? 0 : wanted[row] - 1;
-      listener.onToken(row, token);
-    }
   }
 }

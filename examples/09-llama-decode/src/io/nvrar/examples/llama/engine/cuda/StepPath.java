@@ -9,6 +9,9 @@ import org.jspecify.annotations.Nullable;
  */
 interface StepPath extends Resources.Resource {
 
+  /** The layers of the model. */
+  int layers();
+
   /**
    * The context that {@link #enqueueLayers} is to be given for positions below a number: steps with
    * the same one may be recorded as one.

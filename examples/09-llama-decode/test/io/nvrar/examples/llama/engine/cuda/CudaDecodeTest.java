@@ -11,11 +11,13 @@ import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaWeights;
+import io.nvrar.examples.llama.weights.RandomTensors;
 import io.nvrar.examples.llama.weights.ReferenceModel;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -122,14 +124,22 @@ final class CudaDecodeTest {
                 CudaEngine.Settings.DEFAULT,
                 request(PROMPTS, MAX_TOKENS, true, Sampling.greedy()))
             .get(0);
-    // What the first sequence generates eleventh is declared an end token: in the second block.
-    int end = free.get(0).get(10);
+    // What the first sequence generates in its second block for the first time is declared an end
+    // token.
+    List<Integer> first = free.get(0);
+    int end =
+        IntStream.range(9, 17)
+            .filter(i -> first.indexOf(first.get(i)) == i)
+            .map(first::get)
+            .findFirst()
+            .orElseThrow();
     List<List<List<Integer>>> stopped =
         decode(
             model,
             ReferenceModel.withEnd(model.config(), end),
             2,
             CudaEngine.Settings.DEFAULT,
+            false,
             request(PROMPTS, MAX_TOKENS, false, Sampling.greedy()));
     for (int i = 0; i < PROMPTS.length; i++) {
       int at = free.get(i).indexOf(end);
@@ -192,10 +202,55 @@ final class CudaDecodeTest {
   }
 
   @Test
+  void aDecodeThatWasAbortedLeavesNoTokenForTheNext() throws Exception {
+    ReferenceModel model = ReferenceModel.of(PLAIN);
+    DecodeRequest request = request(PROMPTS, MAX_TOKENS, true, Sampling.greedy());
+    DecodeRequest other =
+        request(new int[][] {prompt(5, 2), prompt(6, 4)}, MAX_TOKENS, true, Sampling.greedy());
+    List<List<List<Integer>>> results =
+        GpuRanks.run(
+                1,
+                model.config(),
+                model::tensors,
+                CudaEngine.Settings.DEFAULT,
+                (engine, isFast) -> {
+                  List<List<Integer>> first = tokens(engine, request);
+                  AtomicLong heard = new AtomicLong();
+                  assertThatThrownBy(
+                          () ->
+                              DecodeLoop.run(
+                                  engine,
+                                  other,
+                                  (sequence, token, logits) -> {
+                                    if (heard.incrementAndGet() == 20) {
+                                      throw new IllegalStateException("aborted");
+                                    }
+                                  }))
+                      .hasMessage("aborted");
+                  return List.of(first, tokens(engine, request));
+                })
+            .get(0);
+    assertThat(results.get(1)).isEqualTo(results.get(0));
+  }
+
+  @Test
   void aContextThatDoesNotFitIsRefusedWithTheBytesThatAreMissing() throws Exception {
     GpuRanks.assumeRoomFor(1);
     ReferenceModel model = ReferenceModel.of(PLAIN);
     int[] capacities = IntStream.range(0, 1 << 20).map(i -> 512).toArray();
+    AtomicLong read = new AtomicLong();
+    assertThatThrownBy(
+            () ->
+                GpuRanks.run(
+                    1,
+                    model.config(),
+                    () -> new RandomTensors(model.config(), 0, read::addAndGet),
+                    CudaEngine.Settings.DEFAULT,
+                    new int[][] {capacities},
+                    (engine, isFast) -> 0))
+        .hasMessageMatching(
+            "The rank's weights take \\d+ bytes, the keys and values of 1048576 sequences of up to 512 tokens \\d+ and their steps \\d+, \\d+ together, and GPU 0 of rank 0 has \\d+ free: \\d+ bytes are missing\\.");
+    assertThat(read).as("bytes read").hasValue(0);
     assertThatThrownBy(
             () ->
                 GpuRanks.run(
@@ -208,7 +263,7 @@ final class CudaDecodeTest {
                       return 0;
                     }))
         .hasMessageMatching(
-            "The keys and values of 1048576 sequences of up to 512 tokens, and their steps, take \\d+ bytes, and GPU 0 has \\d+ free: \\d+ bytes are missing\\.");
+            "The keys and values of 1048576 sequences of up to 512 tokens, and their steps, take \\d+ bytes, and GPU 0 of rank 0 has \\d+ free: \\d+ bytes are missing\\.");
   }
 
   private static int[] prompt(int length, int step) {
@@ -224,7 +279,8 @@ final class CudaDecodeTest {
       String name, int worldSize, CudaEngine.Settings settings, DecodeRequest request)
       throws Exception {
     ReferenceModel model = ReferenceModel.of(name);
-    return decode(model, model.config(), worldSize, settings, request);
+    boolean wantsFast = name.equals(FAST) && GpuRanks.areDataCentreGpus();
+    return decode(model, model.config(), worldSize, settings, wantsFast, request);
   }
 
   private static List<List<List<Integer>>> decode(
@@ -232,10 +288,18 @@ final class CudaDecodeTest {
       LlamaConfig config,
       int worldSize,
       CudaEngine.Settings settings,
+      boolean wantsFast,
       DecodeRequest request)
       throws Exception {
     return GpuRanks.run(
-        worldSize, config, model::tensors, settings, (engine, isFast) -> tokens(engine, request));
+        worldSize,
+        config,
+        model::tensors,
+        settings,
+        (engine, isFast) -> {
+          assertThat(isFast).as("by the fast kernels").isEqualTo(wantsFast);
+          return tokens(engine, request);
+        });
   }
 
   private static List<List<Integer>> tokens(LlamaEngine engine, DecodeRequest request) {

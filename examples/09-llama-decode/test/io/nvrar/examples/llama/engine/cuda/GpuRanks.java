@@ -41,6 +41,13 @@ final class GpuRanks {
         worldSize + " ranks on " + gpus() + " GPUs need -Dnvrar.sharedDevices=true");
   }
 
+  /** Whether the first GPU is a Hopper or a Blackwell of a data centre, which fast kernels suit. */
+  static boolean areDataCentreGpus() {
+    assumeRoomFor(1);
+    int major = Gpu.capabilityMajor(0);
+    return major == 9 || major == 10;
+  }
+
   /** What a rank does. */
   interface Body<T> {
     T run(LlamaEngine engine, boolean isFast);
@@ -58,19 +65,32 @@ final class GpuRanks {
       CudaEngine.Settings settings,
       Body<T> body)
       throws Exception {
+    return run(worldSize, config, tensors, settings, new int[0][], body);
+  }
+
+  /** The same with engines that are loaded for requests of these capacities. */
+  static <T> List<T> run(
+      int worldSize,
+      LlamaConfig config,
+      Supplier<TensorSource> tensors,
+      CudaEngine.Settings settings,
+      int[][] requests,
+      Body<T> body)
+      throws Exception {
     assumeRoomFor(worldSize);
     // A fast product needs nearly all shared memory of a multiprocessor. On a shared GPU blocks of
     // other ranks' collectives, which wait for this rank, may hold some of each.
     assumeTrue(
         worldSize <= gpus() || !isFast(worldSize, config, tensors, settings),
-        "fast kernels of several ranks do not fit on one GPU");
+        "the fast kernels of %d ranks need a GPU for each, and there are %d: -Dnvrar.test.gpus=%d"
+            .formatted(worldSize, gpus(), worldSize));
     CyclicBarrier allHaveBegun = new CyclicBarrier(worldSize);
     return RankThreads.run(
         worldSize,
         groupConfig(worldSize),
         rank -> rank % gpus(),
         group -> {
-          CudaEngine loaded = load(config, tensors, group, settings);
+          CudaEngine loaded = load(config, tensors, group, settings, requests);
           try (LlamaEngine engine = new Together(loaded, allHaveBegun)) {
             return body.run(engine, loaded.isFast());
           }
@@ -98,9 +118,10 @@ final class GpuRanks {
       LlamaConfig config,
       Supplier<TensorSource> tensors,
       CollectiveGroup group,
-      CudaEngine.Settings settings) {
+      CudaEngine.Settings settings,
+      int[][] requests) {
     try (TensorSource source = tensors.get()) {
-      return CudaEngine.load(source, config, group, settings);
+      return CudaEngine.load(source, config, group, requests, settings);
     }
   }
 

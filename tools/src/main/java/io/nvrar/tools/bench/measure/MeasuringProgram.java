@@ -65,7 +65,11 @@ public final class MeasuringProgram {
       // last one registered is deleted first.
       Stream.of(directory, file, errors).forEach(path -> path.toFile().deleteOnExit());
       ProcessBuilder builder =
-          new ProcessBuilder(words).redirectOutput(Redirect.DISCARD).redirectError(errors.toFile());
+          new ProcessBuilder(words)
+              // A program that asked something would wait for an answer that nobody gives.
+              .redirectInput(Path.of("/dev/null").toFile())
+              .redirectOutput(Redirect.DISCARD)
+              .redirectError(errors.toFile());
       NoMulticast.in(builder);
       Process process = builder.start();
       Thread end = new Thread(process::destroy, "bench-end");
@@ -77,7 +81,10 @@ public final class MeasuringProgram {
         if (Files.exists(errors)) {
           linesOf(errors).filter(this::tellsWhatIsLeftOut).forEach(leftOut);
         }
-        Runtime.getRuntime().removeShutdownHook(end);
+        remove(end);
+      }
+      if (!Files.exists(file)) {
+        throw new IOException(String.join(" ", words) + ": it has written no results");
       }
       return Files.readAllLines(file, UTF_8);
     } finally {
@@ -89,9 +96,19 @@ public final class MeasuringProgram {
 
   // SIGTERM first, because mpirun would leave its processes behind if it were killed.
   private static void end(Process process) throws InterruptedException {
+    List<ProcessHandle> below = process.descendants().toList();
     process.destroy();
     if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
       process.destroyForcibly();
+      below.forEach(ProcessHandle::destroyForcibly);
+    }
+  }
+
+  private static void remove(Thread hook) {
+    try {
+      Runtime.getRuntime().removeShutdownHook(hook);
+    } catch (IllegalStateException e) {
+      // This JVM is ending, and runs the hook. What has happened before is thrown.
     }
   }
 

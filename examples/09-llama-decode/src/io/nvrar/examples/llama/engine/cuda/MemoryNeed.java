@@ -1,0 +1,143 @@
+package io.nvrar.examples.llama.engine.cuda;
+
+import io.nvrar.examples.llama.weights.FloatFormat;
+import io.nvrar.examples.llama.weights.LlamaConfig;
+import io.nvrar.examples.llama.weights.RankTensors;
+import io.nvrar.examples.llama.weights.Shard;
+import java.util.Arrays;
+
+/**
+ * The bytes that a rank takes of its GPU's memory: its weights, and for the sequences of a request
+ * their keys, their values and their steps.
+ */
+final class MemoryNeed {
+  /** Rows of a prefill step, as those of the CPU's engine. */
+  private static final int PREFILL_ROWS = 128;
+
+  /** What the driver hands out memory in, but for small buffers, which share one. */
+  private static final long PAGE_BYTES = 2 << 20;
+
+  private final LlamaConfig config;
+  private final RankTensors tensors;
+  private final RankShape shape;
+  private final int worldSize;
+  private final FloatFormat matrices;
+  private final FloatFormat others;
+  private final boolean isFast;
+
+  /**
+   * Of a rank.
+   *
+   * @param matrices the format of its matrices
+   * @param isFast whether the fast kernels are used, for which norms, keys and values are in that
+   *     format too; else they are in float32
+   */
+  MemoryNeed(
+      LlamaConfig config, RankTensors tensors, Shard shard, FloatFormat matrices, boolean isFast) {
+    this.config = config;
+    this.tensors = tensors;
+    this.shape = RankShape.of(config, shard);
+    this.worldSize = shard.worldSize();
+    this.matrices = matrices;
+    this.others = isFast ? matrices : FloatFormat.F32;
+    this.isFast = isFast;
+  }
+
+  /** Rows of the largest step of sequences with room for so many tokens each. */
+  static int rowsOf(int[] capacities) {
+    long tokens = Arrays.stream(capacities).asLongStream().sum();
+    return (int) Math.max(capacities.length, Math.min(PREFILL_ROWS, tokens));
+  }
+
+  /** Positions of the longest. */
+  static int longestOf(int[] capacities) {
+    return Math.max(1, Arrays.stream(capacities).max().orElse(0));
+  }
+
+  /** Pages of all sequences together. */
+  static int pagesOf(int[] capacities) {
+    return Math.toIntExact(Arrays.stream(capacities).mapToLong(PagedCache::pagesOf).sum());
+  }
+
+  /** The numbers of the keys of so many pages; the values are as many. */
+  static long cacheCount(RankShape shape, int pages) {
+    return (long) shape.layers()
+        * pages
+        * shape.keyValueHeads()
+        * PagedCache.PAGE_POSITIONS
+        * shape.headSize();
+  }
+
+  /** The rank's weights. */
+  long weights() {
+    return tensors.inLoadingOrder().stream()
+        .mapToLong(tensor -> onPages(tensor.bytes(GpuWeights.formatOf(tensor, matrices, others))))
+        .sum();
+  }
+
+  /** Keys and values. */
+  long cache(int[] capacities) {
+    return 2 * onPages(cacheCount(shape, pagesOf(capacities)) * others.sizeBytes());
+  }
+
+  /** What steps write, the angles of positions and gathered logits. */
+  long steps(int[] capacities) {
+    return rowsOf(capacities) * (isFast ? FastPath.bytesOfRow(shape) : PlainPath.bytesOfRow(shape))
+        + (long) longestOf(capacities) * shape.headSize() * Float.BYTES
+        + capacities.length * LogitsGather.bytesOfRow(config, worldSize);
+  }
+
+  /**
+   * Why the weights, and after each other the sequences of some requests, do not fit; empty if they
+   * do.
+   *
+   * @param gpu what messages call it
+   * @param free its free bytes
+   * @param requests the capacities of the sequences of each
+   */
+  String problem(Object gpu, long free, int[][] requests) {
+    int[] largest = {};
+    for (int[] request : requests) {
+      if (ofSequences(request) > ofSequences(largest)) {
+        largest = request;
+      }
+    }
+    long bytes = weights() + ofSequences(largest);
+    if (bytes <= free) {
+      return "";
+    }
+    if (largest.length == 0) {
+      return "The rank's weights take %d bytes, and %s".formatted(bytes, gpu)
+          + missing(bytes, free);
+    }
+    return "The rank's weights take %d bytes, the keys and values of %s %d and their steps %d, %d together, and %s"
+            .formatted(weights(), named(largest), cache(largest), steps(largest), bytes, gpu)
+        + missing(bytes, free);
+  }
+
+  /** Why sequences do not fit beside the weights; empty if they do. */
+  String problemOfSequences(Object gpu, long free, int[] capacities) {
+    long bytes = ofSequences(capacities);
+    return bytes <= free
+        ? ""
+        : "The keys and values of %s, and their steps, take %d bytes, and %s"
+                .formatted(named(capacities), bytes, gpu)
+            + missing(bytes, free);
+  }
+
+  private long ofSequences(int[] capacities) {
+    return capacities.length == 0 ? 0 : cache(capacities) + steps(capacities);
+  }
+
+  private static String named(int[] capacities) {
+    return "%d sequences of up to %d tokens".formatted(capacities.length, longestOf(capacities));
+  }
+
+  private static String missing(long bytes, long free) {
+    return " has %d free: %d bytes are missing.".formatted(free, bytes - free);
+  }
+
+  private static long onPages(long bytes) {
+    return bytes < PAGE_BYTES / 2 ? bytes : (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+  }
+}
