@@ -64,7 +64,7 @@ TEST_P(LateOnItsHost, FindsWhatTheOthersHaveSentIt) {
   const int world = std::accumulate(sizes.begin(), sizes.end(), 0);
   for (int32_t collective = NVRAR_ALL_REDUCE; collective <= NVRAR_ALL_TO_ALL && !HasFailure(); ++collective) {
     const auto body = [&](int rank, nvrar_comm* comm, Board*) {
-      const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 5, 0);
+      const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kPoolElements, 5);
       run_case(rank, world, comm, pool, {collective, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, 1000, 0});
     };
     EXPECT_TRUE(run_on_hosts(sizes, body, {.timeout_ns = 5'000 * kMs, .late_rank = 1})) << "collective " << collective;
