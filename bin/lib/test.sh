@@ -10,6 +10,9 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 # the test classes.
 TWO_JVMS=(-DforkCount=2)
 
+# It measures how long a user waits, so nothing runs beside it.
+WARM_START=a_warm_start
+
 # Written to a file, because steps that run in the background call this, too.
 leave_out() {
   printf 'left out: %s\n' "$1" >> "$RESULTS/left-out"
@@ -86,11 +89,12 @@ native_build() {
 
 # The sanitizers do not change the kernels, so those of the release build are used.
 native_build_alone() {
-  local kernels=AUTO built=''
+  local kernels=AUTO test_kernels=ON built=''
   [[ "${CI:-}" != true ]] || kernels=ON
+  has_gpu || test_kernels=OFF
   [[ "$1" == release ]] || built="$NVRAR_HOME/native/build/release/kernels"
   cd "$NVRAR_HOME/native" &&
-    with_compiler cmake --preset "$1" "-DNVRAR_KERNELS=$kernels" "-DNVRAR_KERNELS_BUILT=$built" &&
+    with_compiler cmake --preset "$1" "-DNVRAR_KERNELS=$kernels" "-DNVRAR_TEST_KERNELS=$test_kernels" "-DNVRAR_KERNELS_BUILT=$built" &&
     with_compiler cmake --build --preset "$1"
 }
 
@@ -154,9 +158,11 @@ java_tests_alone() {
     -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
 }
 
-# launcher_tests DIRECTORY
+# launcher_tests DIRECTORY NAMES...: all if none is named; -NAME is left out.
 launcher_tests() {
-  ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$1/launcher.xml"
+  local directory="$1"
+  shift
+  ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$directory/launcher.xml" "$@"
 }
 
 # ray_tests DIRECTORY VERSION MAVEN_ARGS...
@@ -262,7 +268,9 @@ bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and
 
   --quick  without the sanitizer builds, the fuzzing and the soak
   --all    also the second Ray version, the Java unit tests on a second JDK, 5 minutes of soak, not 1, and a minute of each fuzz
-           target, not 10 seconds; with CI=true this is the default
+           target, not 10 seconds
+
+With CI=true it is --all, but with only the basic tests on the second Ray version, and 2 minutes of soak.
 END
 }
 
@@ -270,7 +278,7 @@ END
 # builds what Maven builds.
 
 unit_steps() {
-  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
+  NVRAR_TEST_LARGE="${versions:+1}" step native '' native_tests release
   if can_check_format; then
     step format check format_check
   else
@@ -296,9 +304,9 @@ computing_steps() {
 }
 
 cluster_steps() {
-  local other
+  local other basic=''
   other="$(second_jdk)"
-  if [[ -z "$all" ]]; then
+  if [[ -z "$versions" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
@@ -307,14 +315,18 @@ cluster_steps() {
   fi
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
   if [[ -z "$all" ]]; then
-    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
+    basic='-Dnvrar.it.groups=basic'
+    leave_out "all but the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all)"
+  fi
+  if [[ -z "$versions" ]]; then
+    leave_out "the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
   elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" ${basic:+"$basic"}
   fi
   step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
   # The basic ones only: what else differs between versions of Ray is tested on one host.
-  if [[ -n "$all" && "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
+  if [[ -n "$versions" && "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
     step_if has_docker "the same on Ray $NVRAR_SECOND_RAY_VERSION" "docker-$NVRAR_SECOND_RAY_VERSION" "$strict" \
       docker_tests "$NVRAR_SECOND_RAY_VERSION" '-Dnvrar.it.groups=docker & basic'
   fi
@@ -323,7 +335,7 @@ cluster_steps() {
 # These use the published build or copies of it. The launcher's tests start clusters of their own; these steps run
 # beside cluster_steps.
 published_steps() {
-  step launcher "$strict" launcher_tests
+  step launcher "$strict" launcher_tests -"$WARM_START"
   if [[ -z "$quick" ]]; then
     step soak check soak_test "$minutes"
     step fuzz-java "$strict" fuzz_tests ray-plugin "$fuzz_seconds"
@@ -331,8 +343,8 @@ published_steps() {
 }
 
 run_tests() {
-  local quick='' all='' strict='' minutes=1 fuzz_seconds=10 argument
-  [[ "${CI:-}" != true ]] || { all=yes && strict=no-skips; }
+  local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 argument
+  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && minutes=2 && fuzz_seconds=60; }
   for argument in "$@"; do
     case "$argument" in
       -h | --help)
@@ -347,7 +359,7 @@ run_tests() {
         ;;
     esac
   done
-  [[ -z "$all" ]] || { minutes=5 && fuzz_seconds=60; }
+  [[ -z "$all" ]] || { versions=yes && minutes=5 && fuzz_seconds=60; }
   mkdir -p "$NVRAR_STATE"
   exec 7>> "$NVRAR_STATE/test.lock"
   flock -n 7 || die 'another bin/nvrar test runs in this checkout'
@@ -371,6 +383,7 @@ run_tests() {
   fi
   step native-build check native_build release
   side_by_side unit_steps computing_steps
+  step warm-start "$strict" launcher_tests "$WARM_START"
   side_by_side cluster_steps published_steps
   if [[ -z "$quick" ]]; then
     step native-asan '' native_tests asan

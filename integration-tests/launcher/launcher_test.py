@@ -1,6 +1,6 @@
 """Tests bin/nvrar as its user meets it: exit codes, what it prints, how soon, and what it leaves behind when anything of it is killed.
 
-    python3 launcher_test.py [RESULT.xml [TEST...]]
+    python3 launcher_test.py [RESULT.xml [TEST | -TEST]...]
 
 The checkout must be built (bin/nvrar setup). Other Ray clusters may run on the machine: what a launcher left behind is found by
 descent, because this process is the reaper of all its orphaned descendants (prctl), and by the names that its processes had in use.
@@ -339,9 +339,11 @@ def main():
     # bin/nvrar test ends this so: what was started here is to be ended, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{name}*" for name in names] or None
+    loader.testNamePatterns = [f"*{name}*" for name in names if not name.startswith("-")] or None
+    others = tuple(name[1:] for name in names if name.startswith("-"))
+    tests = (test for case in (LauncherTest, BuildsTest, HostileTest) for test in loader.loadTestsFromTestCase(case))
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Result)
-    result = runner.run(unittest.TestSuite(map(loader.loadTestsFromTestCase, (LauncherTest, BuildsTest, HostileTest))))
+    result = runner.run(unittest.TestSuite(test for test in tests if not any(name in test.id() for name in others)))
     if result_file:
         ElementTree.ElementTree(result.suite).write(result_file, encoding="utf-8", xml_declaration=True)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)

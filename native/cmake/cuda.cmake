@@ -91,12 +91,13 @@ function(nvrar_fatbin source output architectures)
 endfunction()
 
 # nvrar_add_kernels(TARGET DIRECTORY ARCHITECTURES OPTIONS...): creates the object library TARGET from
-# src/cuda/launch/fatbin.cpp, which contains the images, or none if there is no nvcc.
+# src/cuda/launch/fatbin.cpp, which contains the images, or none if there is no nvcc or
+# ARCHITECTURES is empty.
 function(nvrar_add_kernels target directory architectures)
   file(MAKE_DIRECTORY ${directory})
   set(list "")
   set(images "")
-  if(nvrar_nvcc)
+  if(nvrar_nvcc AND architectures)
     foreach(source IN LISTS nvrar_kernel_sources)
       cmake_path(GET source STEM name)
       if(NVRAR_KERNELS_BUILT)

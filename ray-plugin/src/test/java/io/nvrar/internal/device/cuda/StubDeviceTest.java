@@ -9,6 +9,8 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.memory.Lease;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
 import java.lang.ref.Reference;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
@@ -292,8 +294,7 @@ class StubDeviceTest extends CudaContract {
             Awaitility.await().untilTrue(dropping);
           } else if (Thread.currentThread() == user && function.equals("cuStreamEndCapture")) {
             dropping.set(true);
-            Awaitility.await()
-                .until(() -> !other.isAlive() || other.getState() == Thread.State.BLOCKED);
+            Awaitility.await().until(() -> !other.isAlive() || waitsFor(user, other));
           }
         };
     StubDriver.before(order);
@@ -310,6 +311,12 @@ class StubDeviceTest extends CudaContract {
     assertThatThrownBy(stream::synchronize)
         .isInstanceOf(IllegalStateException.class)
         .hasMessage("synchronize was called on a closed stream");
+  }
+
+  /** Whether a thread is blocked at a lock of another one, and not at any other lock. */
+  private static boolean waitsFor(Thread owner, Thread blocked) {
+    ThreadInfo info = ManagementFactory.getThreadMXBean().getThreadInfo(blocked.getId());
+    return info != null && info.getLockOwnerId() == owner.getId();
   }
 
   private static FutureTask<?> task(Runnable work) {
