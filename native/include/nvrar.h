@@ -413,9 +413,9 @@ NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);
 NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* transfers, uint32_t transfer_count,
                                    uint64_t stream);
 
-/* Ends the running call and all later calls of this member, and of every peer that shares memory with it or is linked to
- * it, with NVRAR_ABORTED. An abort before or during nvrar_connect reaches the peers by nvrar_connect, which then takes up
- * to a second longer to link and tell those on other hosts. Never blocks. */
+/* Ends the running call and all later calls of this member, and of every peer that shares memory with it or is linked
+ * to it, with NVRAR_ABORTED. An abort before or during nvrar_connect reaches the peers by nvrar_connect, which then
+ * takes up to a second longer to link and tell those on other hosts. Never blocks. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
 /* Returns NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA
