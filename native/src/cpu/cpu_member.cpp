@@ -171,6 +171,7 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
       return false;
     }
   }
+  if (fused && linked_) remote_->links().settle();  // the results may go where the input is
   if (fused) fuse_rows(*call.fusion, call.data_type, sums, reinterpret_cast<uint8_t*>(call.recv));
   flight.end(number, NVRAR_CALL_DONE);
   return true;

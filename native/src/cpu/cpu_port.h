@@ -401,6 +401,11 @@ class CpuPort {
       sum_over_nodes(to, vectors);
     }
   }
+  // Links may still send from memory that is to hold a result.
+  void settle_what_is_replaced(Run own, const uint8_t* to, uint32_t bytes) {
+    if (links_ != nullptr && own.data == to) [[unlikely]]
+      links_->settle(to, bytes);
+  }
   // The same for more runs than this port has places for: node by node.
   template <class Packets>
   [[gnu::noinline, gnu::cold]] bool reduce_large(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes,
@@ -491,11 +496,12 @@ bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes,
 template <class Packets>
 bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
                      Run* result) {
-  if (topology_.is_large()) [[unlikely]]
+  if (topology_.is_large()) [[unlikely]] {
+    settle_what_is_replaced(own, to, bytes);
     return reduce_large<Packets>(sources, own, to, bytes, epoch, result);
+  }
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
-  if (links_ != nullptr && own.data == to) [[unlikely]]
-    links_->settle(to, bytes);
+  settle_what_is_replaced(own, to, bytes);
   by_vectors(
       sources, bytes, [&](uint32_t vectors) { sum(sources, to, vectors); },
       [&](uint32_t first, uint32_t rest_bytes) {

@@ -110,7 +110,7 @@ class Waiter {
         const bool poisoned = links_ != nullptr && own_->poison.is_set();
         return poisoned ? WaitResult::kPoisoned : WaitResult::kExpired;
       }
-      if (links_ != nullptr && now_ns - begin_ns >= next_ask_ns_) ask(now_ns - begin_ns);
+      if (links_ != nullptr && now_ns - begin_ns >= next_ask_ns_) ask(now_ns - begin_ns, gone_ns);
       if (now_ns - begin_ns < yield_ns_) {
         ::sched_yield();
         look();
@@ -134,8 +134,9 @@ class Waiter {
   }
   void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
   // Asks the ranks of other hosts for which it waits what they are doing, after pauses that double: so at the deadline
-  // the answers are not older than half of the wait, even those of a rank that does not answer then.
-  void ask(uint64_t waited_ns) noexcept;
+  // the answers are not older than half of the wait, even those of a rank that does not answer then. The last time
+  // before the deadline it asks all of them, because the report of the failure is about all.
+  void ask(uint64_t waited_ns, uint64_t gone_ns) noexcept;
 
   control::ControlBlock* own_ = nullptr;
   uint64_t timeout_ns_ = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "links/fake_rank.h"
@@ -116,48 +117,80 @@ TEST(LinkQueue, WhatTheSocketDoesNotTakeKeepsNobodyBusy) {
   EXPECT_GE(bytes, data.size());
 }
 
-// A call's data is sent from its own memory as far as the socket takes it.
+// What the fake rank adds in a one-shot all-reduce: its header, and 1 to each of so many elements.
+void add_ones(FakeRank& fake, const Frame& header, size_t count) {
+  EXPECT_TRUE(fake.send(header));
+  const std::vector<float> ones(link::kMostPayloadBytes / sizeof(float), 1.0f);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(ones.data());
+  for (size_t at = 0; at < count; at += ones.size()) {
+    const uint64_t run = at * sizeof(float) / protocol::SentinelPacket::kRunBytes;
+    const uint64_t slot =
+        fake.layout().slot(protocol::PacketKind::kSentinel, header.head.epoch, protocol::Hop::kData, 2 * run + kFake);
+    Frame frame =
+        FakeRank::frame(FrameKind::kPackets, slot, header.head.epoch, {bytes, bytes + ones.size() * sizeof(float)});
+    frame.head.stride = 2 * protocol::kRunPackets;
+    EXPECT_TRUE(fake.send(frame));
+  }
+}
+
+enum class Result { kApart, kInPlace, kFusedInPlace };
+
+nvrar_status sum_of_two(nvrar_comm* comm, std::vector<float>& own, std::vector<float>& apart, Result result) {
+  const auto address = reinterpret_cast<uint64_t>(own.data());
+  if (result != Result::kFusedInPlace) {
+    const uint64_t to = result == Result::kInPlace ? address : reinterpret_cast<uint64_t>(apart.data());
+    return nvrar_all_reduce(comm, address, to, own.size(), NVRAR_FLOAT32, NVRAR_SUM, NVRAR_ALGORITHM_ONE_SHOT, 0);
+  }
+  nvrar_fused_all_reduce call{};
+  call.size = sizeof call;
+  call.form = NVRAR_FUSION_RESIDUAL;
+  call.data_type = NVRAR_FLOAT32;
+  call.algorithm = NVRAR_ALGORITHM_ONE_SHOT;
+  call.hidden = 8192;
+  call.rows = static_cast<uint32_t>(own.size() / call.hidden);
+  call.input = call.output = address;
+  call.residual = reinterpret_cast<uint64_t>(apart.data());
+  return nvrar_all_reduce_fused(comm, &call, 0);
+}
+
+// A call's data is sent from its own memory as far as the socket takes it. A rank that finds all that it needs when it
+// enters does not wait until it has sent the rest.
 TEST(LinkQueue, WhatTheSocketDidNotTakeIsSentAsTheCallHadItWhateverBecomesOfItsMemory) {
-  for (const bool in_place : {false, true}) {
-    FakeRank fake;
-    fake.make_link_narrow();
-    std::vector<float> own(64 << 10);
-    for (size_t i = 0; i < own.size(); ++i) own[i] = static_cast<float>(i);
-    const std::vector<float> before = own;
-    std::vector<float> apart(own.size());
-    std::vector<float>& result = in_place ? own : apart;
-    std::thread summing([&] {
-      EXPECT_EQ(nvrar_all_reduce(fake.comm(), reinterpret_cast<uint64_t>(own.data()),
-                                 reinterpret_cast<uint64_t>(result.data()), own.size(), NVRAR_FLOAT32, NVRAR_SUM,
-                                 NVRAR_ALGORITHM_AUTO, 0),
-                NVRAR_OK)
-          << nvrar_last_error();
-    });
+  for (const Result how : {Result::kApart, Result::kInPlace, Result::kFusedInPlace}) {
     Frame header;
-    while (fake.receive(&header) && header.head.kind != FrameKind::kPackets) continue;
-    header.head.slot = static_cast<uint32_t>(RingLayout::header_slot(header.head.epoch, kFake));
-    EXPECT_TRUE(fake.send(header));
-    // What the fake rank adds: 1 to each.
-    const std::vector<float> ones(link::kMostPayloadBytes / sizeof(float), 1.0f);
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(ones.data());
-    for (size_t at = 0; at < own.size(); at += ones.size()) {
-      const uint64_t run = at * sizeof(float) / protocol::SentinelPacket::kRunBytes;
-      const uint64_t slot =
-          fake.layout().slot(protocol::PacketKind::kSentinel, header.head.epoch, protocol::Hop::kData, 2 * run + kFake);
-      Frame frame =
-          FakeRank::frame(FrameKind::kPackets, slot, header.head.epoch, {bytes, bytes + ones.size() * sizeof(float)});
-      frame.head.stride = 2 * protocol::kRunPackets;
-      EXPECT_TRUE(fake.send(frame));
+    for (const bool enters_last : {false, true}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + (enters_last ? ", last" : ""));
+      FakeRank fake;
+      fake.make_link_narrow();
+      std::vector<float> own(64 << 10);
+      for (size_t i = 0; i < own.size(); ++i) own[i] = static_cast<float>(i);
+      const std::vector<float> before = own;
+      std::vector<float> apart(own.size(), 0.5f);
+      if (enters_last) {
+        add_ones(fake, header, own.size());
+        ::usleep(100'000);
+        EXPECT_EQ(sum_of_two(fake.comm(), own, apart, how), NVRAR_OK) << nvrar_last_error();
+      } else {
+        std::thread summing(
+            [&] { EXPECT_EQ(sum_of_two(fake.comm(), own, apart, how), NVRAR_OK) << nvrar_last_error(); });
+        while (fake.receive(&header) && header.head.kind != FrameKind::kPackets) continue;
+        header.head.slot = static_cast<uint32_t>(RingLayout::header_slot(header.head.epoch, kFake));
+        add_ones(fake, header, own.size());
+        summing.join();
+      }
+      const float added = how == Result::kFusedInPlace ? 1.5f : 1.0f;
+      const std::vector<float>& result = how == Result::kApart ? apart : own;
+      for (size_t i = 0; i < own.size(); ++i) ASSERT_EQ(result[i], before[i] + added) << i;
+      std::fill(own.begin(), own.end(), -7.0f);
+      std::vector<uint8_t> sent;
+      for (Frame got; sent.size() < before.size() * sizeof(float) && fake.receive(&got, 2);) {
+        const bool is_data = got.head.kind == FrameKind::kPackets &&
+                             got.head.slot != RingLayout::header_slot(header.head.epoch, FakeRank::kReal);
+        if (is_data) sent.insert(sent.end(), got.payload.begin(), got.payload.end());
+      }
+      ASSERT_EQ(sent.size(), before.size() * sizeof(float));
+      EXPECT_EQ(std::memcmp(sent.data(), before.data(), sent.size()), 0);
     }
-    summing.join();
-    for (size_t i = 0; i < own.size(); ++i) ASSERT_EQ(result[i], before[i] + 1) << i;
-    std::fill(own.begin(), own.end(), -7.0f);
-    std::vector<uint8_t> sent;
-    for (Frame got; sent.size() < before.size() * sizeof(float) && fake.receive(&got, 2);) {
-      if (got.head.kind == FrameKind::kPackets) sent.insert(sent.end(), got.payload.begin(), got.payload.end());
-    }
-    ASSERT_EQ(sent.size(), before.size() * sizeof(float));
-    EXPECT_EQ(std::memcmp(sent.data(), before.data(), sent.size()), 0) << "in place: " << in_place;
   }
 }
 

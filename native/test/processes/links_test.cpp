@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
+#include "support/abi.h"
 #include "support/collective_case.h"
 #include "support/group.h"
 
@@ -319,6 +322,30 @@ TEST(LinkedRanks, ThatWaitForOneLeaveTheProcessorAlone) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(used_ms() - before, 200);
 #endif
+}
+
+// A rank that itself waits is not blamed, so the report is about ranks for which nobody waits at the moment, too.
+TEST(LinkedRanks, KnowBeforeTheirLimitWhatAllOthersDo) {
+  ThreadGroup group(3, {.ring_bytes = 98'304, .timeout_ns = 2'000 * kMs, .ranks_per_node = 1, .linked = true});
+  std::atomic<bool> known{false};
+  std::thread looking([&] {
+    const double begin = seconds_now();
+    while (!known && seconds_now() < begin + 1.9) {
+      nvrar_call call{};
+      call.size = sizeof call;
+      EXPECT_EQ(nvrar_call_of(group.comm(0), 2, &call), NVRAR_OK) << nvrar_last_error();
+      known = call.state == NVRAR_CALL_RUNNING;
+      ::usleep(1'000);
+    }
+  });
+  group.run([](int rank, nvrar_comm* comm) {
+    if (rank == 1) return;
+    int32_t got = 0;
+    nvrar_transfer recv = recv_from(1, reinterpret_cast<uint64_t>(&got), 1, NVRAR_INT32);
+    EXPECT_NE(rank == 0 ? nvrar_barrier(comm, 0) : nvrar_batch(comm, &recv, 1, 0), NVRAR_OK);
+  });
+  looking.join();
+  EXPECT_TRUE(known) << "rank 0 waits for rank 1, and knows that rank 2 does, too";
 }
 
 TEST(LinkedProcesses, AnIdleGroupTakesNoProcessorAndLittleMemory) {

@@ -47,7 +47,7 @@ public final class CommonCalls {
   // only.
   private @Nullable CallRecord transfer;
   private long transferSinceNanos;
-  private long nextLookNanos;
+  private long nextLookNanos = System.nanoTime();
 
   // Of closed ranks on other hosts: how often they had been asked when their close was known, and
   // since when all that they sent before it has come. Used by the channel's thread only.
@@ -126,9 +126,19 @@ public final class CommonCalls {
     if (!isRunning) {
       return null;
     }
+    if (own.groupSequence() <= last) {
+      return null;
+    }
     // An abort would also end a call of other members that all ranks have made, so it waits until
     // they have finished it.
-    return own.groupSequence() > last && allPast(comm) ? obstacle() : null;
+    if (allPast(comm)) {
+      return obstacle();
+    }
+    if (nowNanos - nextLookNanos >= 0) {
+      nextLookNanos = nowNanos + TRANSFER_NANOS;
+      comm.refresh(false);
+    }
+    return null;
   }
 
   // On a GPU this includes a call that has not begun: it waits behind others, and an abort would
@@ -137,8 +147,8 @@ public final class CommonCalls {
     return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
   }
 
-  // A rank on another host tells what it does soon after this one's call has begun to wait: at once
-  // where the way there is free, and behind what both have sent where it is not.
+  // A rank on another host answers at once where the way there is free, and behind what both have
+  // sent where it is not.
   private boolean allPast(NativeCommunicator comm) {
     for (int r = 0; r < worldSize; r++) {
       if (hasClosed(r)) {
