@@ -90,8 +90,10 @@ native_build() {
 # The sanitizers do not change the kernels, so those of the release build are used.
 native_build_alone() {
   local kernels=AUTO test_kernels=ON built=''
-  [[ "${CI:-}" != true ]] || kernels=ON
-  has_gpu || test_kernels=OFF
+  if [[ "${CI:-}" == true ]]; then
+    kernels=ON
+    has_gpu || test_kernels=OFF
+  fi
   [[ "$1" == release ]] || built="$NVRAR_HOME/native/build/release/kernels"
   cd "$NVRAR_HOME/native" &&
     with_compiler cmake --preset "$1" "-DNVRAR_KERNELS=$kernels" "-DNVRAR_TEST_KERNELS=$test_kernels" "-DNVRAR_KERNELS_BUILT=$built" &&
@@ -179,9 +181,11 @@ has_spin() {
   command -v spin > /dev/null
 }
 
-# model_tests DIRECTORY
+# model_tests DIRECTORY ARGS...
 model_tests() {
-  "$NVRAR_HOME/native/model/check" "$1/model.xml"
+  local directory="$1"
+  shift
+  "$NVRAR_HOME/native/model/check" "$@" "$directory/model.xml"
 }
 
 has_libfuzzer() {
@@ -267,10 +271,10 @@ test_usage() {
 bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
 
   --quick  without the sanitizer builds, the fuzzing and the soak
-  --all    also the second Ray version, the Java unit tests on a second JDK, 5 minutes of soak, not 1, and a minute of each fuzz
-           target, not 10 seconds
+  --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
+           2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
 
-With CI=true it is --all, but with only the basic tests on the second Ray version, and 2 minutes of soak.
+With CI=true also the basic tests on the second Ray version, the second JDK, 2 minutes of soak and a minute of each fuzz target.
 END
 }
 
@@ -278,7 +282,7 @@ END
 # builds what Maven builds.
 
 unit_steps() {
-  NVRAR_TEST_LARGE="${versions:+1}" step native '' native_tests release
+  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
   if can_check_format; then
     step format check format_check
   else
@@ -290,7 +294,7 @@ unit_steps() {
 
 computing_steps() {
   local libfuzzer='the native fuzzing (libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev)'
-  idly step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests
+  idly step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests ${all:+--long}
   if [[ -n "$quick" ]]; then
     leave_out 'the native tests under the sanitizers, the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
     return
@@ -304,7 +308,7 @@ computing_steps() {
 }
 
 cluster_steps() {
-  local other basic=''
+  local other basic=()
   other="$(second_jdk)"
   if [[ -z "$versions" ]]; then
     leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
@@ -314,15 +318,15 @@ cluster_steps() {
     step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
   fi
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
-  if [[ -z "$all" ]]; then
-    basic='-Dnvrar.it.groups=basic'
-    leave_out "all but the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all)"
-  fi
   if [[ -z "$versions" ]]; then
-    leave_out "the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, and in CI)"
+    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, the basic ones in CI)"
   elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" ${basic:+"$basic"}
+    if [[ -z "$all" ]]; then
+      basic=(-Dnvrar.it.groups=basic)
+      leave_out "all but the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, each night)"
+    fi
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" "${basic[@]}"
   fi
   step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
   # The basic ones only: what else differs between versions of Ray is tested on one host.
@@ -380,6 +384,9 @@ run_tests() {
     else
       leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
     fi
+  fi
+  if [[ "${CI:-}" == true ]] && ! has_gpu; then
+    leave_out 'the compilation of the kernels that only tests on GPUs run (there is no GPU; other machines than those of CI compile them)'
   fi
   step native-build check native_build release
   side_by_side unit_steps computing_steps

@@ -3,6 +3,8 @@ package io.nvrar.examples.llama;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.PeerLostException;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -91,6 +93,9 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
         T opened = opener.apply(this);
         say.accept("Decodes on %d GPU%s.".formatted(ranks, ranks == 1 ? "" : "s"));
         return opened;
+      } catch (PeerLostException | CollectiveTimeoutException e) {
+        // Something broke, which a slow run on CPUs would hide.
+        throw e;
       } catch (ModelException
           | CollectiveException
           | BackendUnavailableException

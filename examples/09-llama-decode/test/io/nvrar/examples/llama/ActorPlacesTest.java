@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.PeerLostException;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.ArrayList;
 import java.util.List;
@@ -117,6 +118,22 @@ final class ActorPlacesTest {
         new IllegalStateException("It cannot"),
         new BackendUnavailableException("It cannot."),
         new CollectiveException("It cannot."));
+  }
+
+  @Test
+  void aCrashOnGpusIsNotHiddenByARunOnCpus() {
+    PeerLostException crash = new PeerLostException("Rank 1 was lost.", 1, "host", 4711);
+    assertThatThrownBy(
+            () ->
+                auto(null, 8, 2)
+                    .open(
+                        null,
+                        places -> {
+                          throw crash;
+                        },
+                        said::add))
+        .isSameAs(crash);
+    assertThat(said).isEmpty();
   }
 
   @Test

@@ -11,6 +11,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -78,24 +79,35 @@ final class ParallelLoading<T> {
    * @param lanes makes the lane of a thread
    */
   void run(int threads, Supplier<Lane<T>> lanes) {
+    run(threads, lanes, ParallelLoading::daemon);
+  }
+
+  /** Loads all by threads of a factory. */
+  void run(int threads, Supplier<Lane<T>> lanes, ThreadFactory factory) {
     try (Resources resources = new Resources()) {
       List<Lane<T>> all = new ArrayList<>();
       for (int i = 0; i < threads; i++) {
         all.add(resources.own(lanes.get()));
       }
-      fill(all);
+      fill(all, factory);
     }
   }
 
-  private void fill(List<Lane<T>> lanes) {
+  private void fill(List<Lane<T>> lanes, ThreadFactory factory) {
     AtomicInteger next = new AtomicInteger();
-    ExecutorService pool = Executors.newFixedThreadPool(lanes.size(), ParallelLoading::daemon);
+    ExecutorService pool = Executors.newFixedThreadPool(lanes.size(), factory);
     List<Future<?>> running = new ArrayList<>();
-    for (Lane<T> lane : lanes) {
-      running.add(pool.submit(() -> fill(lane, next)));
+    Throwable failure = null;
+    try {
+      for (Lane<T> lane : lanes) {
+        running.add(pool.submit(() -> fill(lane, next)));
+      }
+    } catch (RuntimeException | Error e) {
+      // The system allows no more threads. Those that run use lanes, which are closed after them.
+      next.set(NO_MORE);
+      failure = e;
     }
     pool.shutdown();
-    Throwable failure = null;
     boolean interrupted = false;
     for (Future<?> thread : running) {
       boolean ended = false;

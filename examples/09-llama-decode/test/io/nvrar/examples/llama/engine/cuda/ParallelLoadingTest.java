@@ -17,8 +17,13 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -26,6 +31,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** Loading without a GPU: the copies go to arrays. */
 final class ParallelLoadingTest {
   private final AtomicInteger open = new AtomicInteger();
+  private final AtomicBoolean usedClosed = new AtomicBoolean();
 
   @ParameterizedTest(name = "{0} by {1} threads in pieces of {2} bytes")
   @CsvSource({
@@ -103,6 +109,46 @@ final class ParallelLoadingTest {
   }
 
   @Test
+  void aThreadThatCannotBeStartedClosesNoLaneUnderTheOthers() throws InterruptedException {
+    CountDownLatch refused = new CountDownLatch(1);
+    ParallelLoading<byte[]> loading =
+        new ParallelLoading<>(new RandomTensors(config(), 1, bytes -> {}), 512);
+    for (RankTensor tensor : tensors(config())) {
+      loading.add(tensor, FloatFormat.BF16, new byte[(int) tensor.bytes(FloatFormat.BF16)]);
+    }
+    AtomicInteger started = new AtomicInteger();
+    AtomicReference<Thread> first = new AtomicReference<>();
+    ThreadFactory one =
+        work -> {
+          if (started.getAndIncrement() > 0) {
+            refused.countDown();
+            throw new OutOfMemoryError("unable to create native thread");
+          }
+          first.set(
+              new Thread(
+                  () -> {
+                    awaitIt(refused);
+                    work.run();
+                  }));
+          return first.get();
+        };
+    assertThatThrownBy(() -> loading.run(3, ArrayLane::new, one))
+        .isInstanceOf(OutOfMemoryError.class)
+        .hasMessage("unable to create native thread");
+    assertThat(open).hasValue(0);
+    Objects.requireNonNull(first.get()).join();
+    assertThat(usedClosed).isFalse();
+  }
+
+  private static void awaitIt(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  @Test
   void ranksOfAHostShareItsCores() {
     assertThat(ParallelLoading.threads(128, 4)).isEqualTo(8);
     assertThat(ParallelLoading.threads(16, 4)).isEqualTo(4);
@@ -126,6 +172,7 @@ final class ParallelLoadingTest {
     private final ByteBuffer[] slots = {ByteBuffer.allocate(0), ByteBuffer.allocate(0)};
     private final Runnable[] copies = {() -> {}, () -> {}};
     private int at;
+    private volatile boolean closed;
 
     ArrayLane() {
       open.incrementAndGet();
@@ -133,6 +180,9 @@ final class ParallelLoadingTest {
 
     @Override
     public ByteBuffer next(ParallelLoading.Piece<byte[]> piece) {
+      if (closed) {
+        usedClosed.set(true);
+      }
       at = 1 - at;
       copies[at].run();
       copies[at] = () -> {};
@@ -154,6 +204,7 @@ final class ParallelLoadingTest {
 
     @Override
     public void close() {
+      closed = true;
       open.decrementAndGet();
     }
   }
