@@ -341,7 +341,10 @@ def main():
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names if not name.startswith("-")] or None
     others = tuple(name[1:] for name in names if name.startswith("-"))
-    tests = (test for case in (LauncherTest, BuildsTest, HostileTest) for test in loader.loadTestsFromTestCase(case))
+    tests = [test for case in (LauncherTest, BuildsTest, HostileTest) for test in loader.loadTestsFromTestCase(case)]
+    for name in others:
+        if not any(name in test.id() for test in tests):
+            sys.exit(f"launcher_test: no test's name holds '{name}'")
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Result)
     result = runner.run(unittest.TestSuite(test for test in tests if not any(name in test.id() for name in others)))
     if result_file:

@@ -196,9 +196,7 @@ class HostsIT {
     } finally {
       wall.in();
     }
-    cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
-    Map<String, List<String>> facts = driver.end();
-    cluster.sh(HEAD, "rm " + HostsProgram.OPEN);
+    Map<String, List<String>> facts = openAndEnd(cluster, driver);
     assertThat(facts.remove("walled"))
         .singleElement()
         .asString()
@@ -215,6 +213,16 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
+  private static Map<String, List<String>> openAndEnd(
+      ContainerCluster cluster, RunningDriver driver) throws Exception {
+    cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
+    try {
+      return driver.end();
+    } finally {
+      cluster.sh(HEAD, "rm " + HostsProgram.OPEN); // other tests share the cluster
+    }
+  }
+
   /** All along a rank is silent on its link only, so it is not lost. */
   @Test
   void whatARankSentBeforeItClosedArrivesHoweverLate(ContainerCluster cluster) throws Exception {
@@ -223,15 +231,19 @@ class HostsIT {
     driver.fact("ready");
     int first = HostsProgram.FIRST_PORT;
     ContainerCluster.Plug wall = cluster.wall(HEAD, first, first + 3, "DROP");
+    Map<String, List<String>> facts;
     try {
-      cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
-      driver.fact("there");
-      Thread.sleep(5_000);
+      try {
+        cluster.sh(HEAD, "touch " + HostsProgram.OPEN);
+        driver.fact("there");
+        Thread.sleep(5_000);
+      } finally {
+        wall.in();
+      }
+      facts = driver.end();
     } finally {
-      wall.in();
+      cluster.sh(HEAD, "rm -f " + HostsProgram.OPEN); // other tests share the cluster
     }
-    Map<String, List<String>> facts = driver.end();
-    cluster.sh(HEAD, "rm " + HostsProgram.OPEN);
     assertThat(facts.remove("there")).containsExactly("", "");
     assertThat(facts.remove("here")).as("%s", driver).containsExactly("", "");
     assertThat(facts.remove("failure")).containsExactly("null");

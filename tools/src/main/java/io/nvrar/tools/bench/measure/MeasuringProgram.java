@@ -100,8 +100,8 @@ public final class MeasuringProgram {
     process.destroy();
     if (!process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS)) {
       process.destroyForcibly();
-      below.forEach(ProcessHandle::destroyForcibly);
     }
+    below.forEach(ProcessHandle::destroyForcibly);
   }
 
   private static void remove(Thread hook) {

@@ -10,6 +10,8 @@ import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 final class MeasuringProgramTest {
   private static final int LIMIT_SECONDS = 20;
@@ -26,11 +28,12 @@ final class MeasuringProgramTest {
         .hasMessageEndingWith(": it has written no results");
   }
 
-  @Test
-  void whatAProgramHasStartedEndsWithItWhenItTakesTooLong(@TempDir Path directory)
+  @ParameterizedTest
+  @ValueSource(strings = {"trap '' TERM", "true"})
+  void whatAProgramHasStartedEndsWithItWhenItTakesTooLong(String first, @TempDir Path directory)
       throws Exception {
     Path pid = directory.resolve("pid");
-    String script = "trap '' TERM; sleep 600 & echo $! > '%s'; wait".formatted(pid);
+    String script = "%s; sleep 600 & echo $! > '%s'; wait".formatted(first, pid);
     MeasuringProgram program =
         new MeasuringProgram(List.of("bash", "-c", script, "program"), List.of("program"), 1);
     assertThatThrownBy(() -> program.run("--json", line -> {}))
