@@ -142,7 +142,8 @@ class Cluster:
         self.gone = None  # a vital process that had ended before it could be watched
         environment = {**os.environ, **LOOPBACK_ONLY}
         gpus = 0 if options.pretended_gpus else visible_gpus()
-        if not gpus:
+        pretended = not gpus
+        if pretended:
             gpus = options.pretended_gpus or PRETENDED_GPUS
             # Ray counts these entries, but none is a real GPU: CUDA stops at the first number that names no GPU.
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(["-1"] * gpus)
@@ -152,6 +153,9 @@ class Cluster:
             "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
         ]
+        if pretended:
+            # So that whoever wants real ones need not start actors to find that there is none.
+            command.append(f'--resources={{"pretended_gpus": {gpus}}}')
         if knows_option(options.ray, "--include-log-monitor"):
             command.append("--include-log-monitor=false")  # It is for Python drivers only, and takes time to start.
         with open(self.log, "wb") as log:

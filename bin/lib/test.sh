@@ -87,16 +87,19 @@ native_build() {
   native_alone "$2" native_build_alone "$2"
 }
 
+# Kernels take longer to compile than all else. So CI compiles fewer of them where none of them can run.
+saves_kernels() {
+  [[ "${CI:-}" == true && -z "$all" ]] && ! has_gpu
+}
+
 # The sanitizers do not change the kernels, so those of the release build are used.
 native_build_alone() {
-  local kernels=AUTO test_kernels=ON built=''
-  if [[ "${CI:-}" == true ]]; then
-    kernels=ON
-    has_gpu || test_kernels=OFF
-  fi
-  [[ "$1" == release ]] || built="$NVRAR_HOME/native/build/release/kernels"
+  local options=(-DNVRAR_KERNELS=AUTO)
+  [[ "${CI:-}" != true ]] || options=(-DNVRAR_KERNELS=ON)
+  ! saves_kernels || options+=(-DNVRAR_TEST_KERNELS=OFF -DNVRAR_CUDA_ARCHITECTURES=90)
+  [[ "$1" == release ]] || options+=("-DNVRAR_KERNELS_BUILT=$NVRAR_HOME/native/build/release/kernels")
   cd "$NVRAR_HOME/native" &&
-    with_compiler cmake --preset "$1" "-DNVRAR_KERNELS=$kernels" "-DNVRAR_TEST_KERNELS=$test_kernels" "-DNVRAR_KERNELS_BUILT=$built" &&
+    with_compiler cmake --preset "$1" "${options[@]}" &&
     with_compiler cmake --build --preset "$1"
 }
 
@@ -274,7 +277,8 @@ bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and
   --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
            2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
 
-With CI=true also the basic tests on the second Ray version, the second JDK, 2 minutes of soak and a minute of each fuzz target.
+With CI=true also the basic tests of several hosts on the second Ray version, 2 minutes of soak, and a minute of each native fuzz
+target; without a GPU, kernels are compiled for compute capability 9.0 only.
 END
 }
 
@@ -308,25 +312,21 @@ computing_steps() {
 }
 
 cluster_steps() {
-  local other basic=()
+  local other
   other="$(second_jdk)"
-  if [[ -z "$versions" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (they run with --all, and in CI)'
+  if [[ -z "$all" ]]; then
+    leave_out 'the Java unit tests on JDK 25 (they run with --all)'
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
     step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
   fi
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
-  if [[ -z "$versions" ]]; then
-    leave_out "the Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, the basic ones in CI)"
+  if [[ -z "$all" ]]; then
+    leave_out "the Ray tests of one host on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all)"
   elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    if [[ -z "$all" ]]; then
-      basic=(-Dnvrar.it.groups=basic)
-      leave_out "all but the basic Ray tests on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all, each night)"
-    fi
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION" "${basic[@]}"
+    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
   step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
   # The basic ones only: what else differs between versions of Ray is tested on one host.
@@ -342,12 +342,12 @@ published_steps() {
   step launcher "$strict" launcher_tests -"$WARM_START"
   if [[ -z "$quick" ]]; then
     step soak check soak_test "$minutes"
-    step fuzz-java "$strict" fuzz_tests ray-plugin "$fuzz_seconds"
+    step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
   fi
 }
 
 run_tests() {
-  local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 argument
+  local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
   [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && minutes=2 && fuzz_seconds=60; }
   for argument in "$@"; do
     case "$argument" in
@@ -363,7 +363,7 @@ run_tests() {
         ;;
     esac
   done
-  [[ -z "$all" ]] || { versions=yes && minutes=5 && fuzz_seconds=60; }
+  [[ -z "$all" ]] || { versions=yes && minutes=5 && fuzz_seconds=60 && java_fuzz_seconds=60; }
   mkdir -p "$NVRAR_STATE"
   exec 7>> "$NVRAR_STATE/test.lock"
   flock -n 7 || die 'another bin/nvrar test runs in this checkout'
@@ -385,8 +385,8 @@ run_tests() {
       leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
     fi
   fi
-  if [[ "${CI:-}" == true ]] && ! has_gpu; then
-    leave_out 'the compilation of the kernels that only tests on GPUs run (there is no GPU; other machines than those of CI compile them)'
+  if saves_kernels; then
+    leave_out 'the compilation of the kernels for compute capability 8.0 and 10.0, and of those that only tests on GPUs run (there is no GPU; bin/nvrar test --all compiles them, and so does every machine but those of CI)'
   fi
   step native-build check native_build release
   side_by_side unit_steps computing_steps

@@ -105,6 +105,8 @@ class LauncherTest(LauncherTestCase):
             self.assert_ends(launcher, 0)
             self.assertRegex(launcher.text(launcher.out), r"\w+ \w+")
             self.assertEqual(launcher.messages(), [])
+            if not shutil.which("nvidia-smi"):
+                self.assertIn("Decodes on CPUs: no node of the cluster has a GPU.", launcher.text(launcher.err))
             self.assertLessEqual(seconds, FIRST_OUTPUT_S)
 
     def test_08_ranks_that_do_not_divide_the_heads_are_one_sentence(self):

@@ -116,8 +116,9 @@ TEST_F(Connecting, AbortBeforeConnectIsNotForgotten) {
   EXPECT_EQ(nvrar_async_error(comms_[1]), NVRAR_ABORTED) << "the peer learns of it as soon as it can be reached";
 }
 
-// Three ranks, of which 0 and 1 share memory. Each connects, in a thread, and then calls; `before` is called first.
-// Returns how many seconds it took until all had failed, as the group was aborted by rank 1.
+// Three ranks, of which 0 and 1 share memory. Each connects, in a thread, and then calls; `before` is called first, and
+// the thread that it returns, if any, ends before the communicators. Returns how many seconds it took until all had
+// failed, as the group was aborted by rank 1.
 template <class Before>
 double seconds_until_aborted(const std::vector<int>& connecting, Before before) {
   uint8_t id[NVRAR_UNIQUE_ID_BYTES];
@@ -134,7 +135,7 @@ double seconds_until_aborted(const std::vector<int>& connecting, Before before) 
   std::vector<std::thread> ranks;
   for (const int rank : connecting) {
     ranks.emplace_back([&, rank] {
-      before(rank, comms[rank]);
+      const std::jthread beside = before(rank, comms[rank]);
       nvrar_status status = nvrar_connect(comms[rank], descriptors);
       if (status == NVRAR_OK) status = nvrar_barrier(comms[rank], 0);
       EXPECT_EQ(status, NVRAR_ABORTED) << rank << ": " << nvrar_last_error();
@@ -150,24 +151,24 @@ double seconds_until_aborted(const std::vector<int>& connecting, Before before) 
 
 TEST(ConnectingByLinks, AbortBeforeConnectIsNotForgotten) {
   const double seconds = seconds_until_aborted({0, 1, 2}, [](int rank, nvrar_comm* comm) {
-    if (rank != 1) return;
-    ::usleep(300'000);
-    EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+    if (rank == 1) {
+      ::usleep(300'000);
+      EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
+    }
+    return std::jthread();
   });
   EXPECT_LT(seconds, 3);
 }
 
 TEST(ConnectingByLinks, AbortWhileARankIsMissingReachesThoseThatAreLinked) {
-  std::thread aborts;
   // Rank 0 does not come, so rank 2 is linked to rank 1 and waits.
-  const double seconds = seconds_until_aborted({1, 2}, [&](int rank, nvrar_comm* comm) {
-    if (rank != 1) return;
-    aborts = std::thread([comm] {
+  const double seconds = seconds_until_aborted({1, 2}, [](int rank, nvrar_comm* comm) {
+    if (rank != 1) return std::jthread();
+    return std::jthread([comm] {
       ::usleep(500'000);
       EXPECT_EQ(nvrar_abort(comm), NVRAR_OK);
     });
   });
-  aborts.join();
   EXPECT_LT(seconds, 4);
 }
 

@@ -28,6 +28,9 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
   /** As many as there are without a wish, on CPUs and therefore on several nodes. */
   static final int RANKS_DEFAULT = 4;
 
+  /** The resource of a node that offers GPUs and has none, as bin/nvrar starts it without GPUs. */
+  private static final String PRETENDED_GPUS = "pretended_gpus";
+
   /** Why no rank can compute on a GPU. */
   static final String NO_KERNELS =
       "this build has no kernels for GPUs, because there was no nvcc where it was built;"
@@ -145,7 +148,7 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
   private static int mostGpus() {
     int most = 0;
     for (NodeInfo node : Ray.getRuntimeContext().getAllNodeInfo()) {
-      if (node.isAlive) {
+      if (node.isAlive && !node.resources.containsKey(PRETENDED_GPUS)) {
         most = Math.max(most, node.resources.getOrDefault("GPU", 0.0).intValue());
       }
     }

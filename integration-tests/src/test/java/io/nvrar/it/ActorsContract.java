@@ -47,7 +47,7 @@ abstract class ActorsContract {
 
   private static final Duration CREATION_LIMIT = Duration.ofSeconds(6);
   private static final Duration LOSS_LIMIT = Duration.ofSeconds(2);
-  private static final Duration RECOVERY_LIMIT = Duration.ofSeconds(15);
+  private static final Duration RECOVERY_LIMIT = Duration.ofSeconds(30);
   private static final int GRAPH_CALLS = 160;
 
   private final Backend backend;

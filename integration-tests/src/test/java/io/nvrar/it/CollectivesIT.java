@@ -19,7 +19,6 @@ import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -31,7 +30,6 @@ import org.junit.jupiter.params.provider.ValueSource;
  * ray.util.collective} test, for each collective here.
  */
 @RayTest
-@Tag("basic")
 class CollectivesIT {
 
   private static final int MAX_WORLD_SIZE = 4;

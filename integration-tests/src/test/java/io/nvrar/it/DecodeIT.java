@@ -26,13 +26,11 @@ import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** {@code bin/nvrar decode} with the model that is shipped. */
 @RayTest
-@Tag("basic")
 class DecodeIT {
 
   private static final Duration LIMIT = Duration.ofSeconds(60);

@@ -19,14 +19,12 @@ import io.ray.api.exception.RayTaskException;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code test_basic_apis.py} of {@code ray.util.collective}. */
 @RayTest
-@Tag("basic")
 class GroupBasicsIT {
 
   private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 100);

@@ -1,11 +1,9 @@
 package io.nvrar.it;
 
 import io.nvrar.it.cluster.RayTest;
-import org.junit.jupiter.api.Tag;
 
 /** On the CPU, which the machine may have GPUs beside. */
 @RayTest
-@Tag("basic")
 class LessonsIT extends LessonsContract {
 
   LessonsIT() {

@@ -142,7 +142,7 @@ final class ContainerCluster implements AutoCloseable {
         List.of(
             "--num-cpus=" + cpus,
             "--num-gpus=" + gpus,
-            "--resources={\"" + name + "\": " + GPUS + "}",
+            "--resources={\"%s\": %d, \"pretended_gpus\": %d}".formatted(name, GPUS, GPUS),
             "--object-store-memory=100000000",
             "--disable-usage-stats"));
     GenericContainer<?> container =

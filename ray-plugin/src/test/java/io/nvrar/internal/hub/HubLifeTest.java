@@ -39,7 +39,9 @@ class HubLifeTest {
 
   @Test
   void aLossIsStillKnownAfterRankZeroGaveUpWaitingForTheOthersToClose() throws Exception {
-    byte[] ticket = Groups.createTicket("hub", 3, impatient(), Members.HOST);
+    // As long as a new JVM may take to join where other tests run, and the wait for the others.
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(10)).build();
+    byte[] ticket = Groups.createTicket("hub", 3, config, Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 2, "idle"));
     Future<CollectiveGroup> joining = threads.submit(() -> Groups.join(ticket, 0));
     try (GroupObserver observer = Groups.observe(ticket);
