@@ -103,9 +103,12 @@ native_build_alone() {
     with_compiler cmake --build --preset "$1"
 }
 
-# native_tests DIRECTORY PRESET: runs what native_build has built.
+# native_tests DIRECTORY PRESET CTEST_ARGS...: runs what native_build has built.
 native_tests() {
-  cd "$NVRAR_HOME/native" && native_alone "$2" ctest --preset "$2" --output-junit "$1/ctest.xml" --test-output-size-passed 10000000
+  local directory="$1" preset="$2"
+  shift 2
+  cd "$NVRAR_HOME/native" &&
+    native_alone "$preset" ctest --preset "$preset" --output-junit "$directory/ctest.xml" --test-output-size-passed 10000000 "$@"
 }
 
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
@@ -278,7 +281,8 @@ bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and
            2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
 
 With CI=true also the basic tests of several hosts on the second Ray version, 2 minutes of soak, and a minute of each native fuzz
-target; without a GPU, kernels are compiled for compute capability 9.0 only.
+target; but of the sanitizers only that of threads, for the tests whose ranks are threads, and without a GPU kernels are compiled
+for compute capability 9.0 only.
 END
 }
 
@@ -303,7 +307,7 @@ computing_steps() {
     leave_out 'the native tests under the sanitizers, the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
     return
   fi
-  idly step native-asan-build check native_build asan
+  [[ "$sanitizers" != all ]] || idly step native-asan-build check native_build asan
   idly step native-tsan-build check native_build tsan
   idly step_if has_libfuzzer "$libfuzzer" fuzz-native-build check fuzz_build native
   if [[ "${CI:-}" == true ]] || has_libfuzzer; then
@@ -328,6 +332,10 @@ cluster_steps() {
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
     step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
+}
+
+# Most of these measure times, of all processors of their hosts, so nothing runs beside them.
+container_steps() {
   step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
   # The basic ones only: what else differs between versions of Ray is tested on one host.
   if [[ -n "$versions" && "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
@@ -347,8 +355,8 @@ published_steps() {
 }
 
 run_tests() {
-  local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
-  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && minutes=2 && fuzz_seconds=60; }
+  local quick='' all='' versions='' strict='' sanitizers=all minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
+  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && sanitizers=threads && minutes=2 && fuzz_seconds=60; }
   for argument in "$@"; do
     case "$argument" in
       -h | --help)
@@ -363,7 +371,7 @@ run_tests() {
         ;;
     esac
   done
-  [[ -z "$all" ]] || { versions=yes && minutes=5 && fuzz_seconds=60 && java_fuzz_seconds=60; }
+  [[ -z "$all" ]] || { versions=yes && sanitizers=all && minutes=5 && fuzz_seconds=60 && java_fuzz_seconds=60; }
   mkdir -p "$NVRAR_STATE"
   exec 7>> "$NVRAR_STATE/test.lock"
   flock -n 7 || die 'another bin/nvrar test runs in this checkout'
@@ -392,7 +400,11 @@ run_tests() {
   side_by_side unit_steps computing_steps
   step warm-start "$strict" launcher_tests "$WARM_START"
   side_by_side cluster_steps published_steps
-  if [[ -z "$quick" ]]; then
+  container_steps
+  if [[ "$sanitizers" == threads ]]; then
+    leave_out 'the native tests under the address sanitizer, and those of processes and units under the thread sanitizer (CI has no time for them; every other bin/nvrar test runs them)'
+    step native-tsan '' native_tests tsan -L threads
+  elif [[ -z "$quick" ]]; then
     step native-asan '' native_tests asan
     step native-tsan '' native_tests tsan
   fi

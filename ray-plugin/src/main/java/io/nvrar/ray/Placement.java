@@ -26,11 +26,10 @@ final class Placement {
   private static final double A_LITTLE = 0.001;
 
   /**
-   * How long each choice is tried at first. Room that is free is found in it, whichever choice it
-   * is for, before room that others hold is waited for. Ray looks again after up to a second, so
-   * room of actors that have just ended is found, too.
+   * How long each choice is tried at first: the shortest time that Ray can wait. Room that is free
+   * is found in it, whichever choice it is for, before room that others hold is waited for.
    */
-  private static final Duration FIRST_LOOK = Duration.ofSeconds(2);
+  private static final Duration FIRST_LOOK = Duration.ofSeconds(1);
 
   /**
    * How long each choice is tried after that, if the timeout is long enough. Ray looks at a

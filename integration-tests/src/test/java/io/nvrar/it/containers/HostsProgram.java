@@ -62,6 +62,7 @@ final class HostsProgram {
   static final int MOST_RANKS = 8;
 
   private static final int EMPTY_SECONDS = 30;
+  private static final long FREED_MILLIS = 1_500;
 
   /** How often the same group is refused. */
   static final int REFUSALS = 8;
@@ -326,6 +327,12 @@ final class HostsProgram {
       throw new IllegalStateException("something still holds GPUs");
     }
     PlacementGroups.removePlacementGroup(everything.getId());
+    try {
+      // Ray frees a removed group's room later, and looks after up to a second whether there is some.
+      Thread.sleep(FREED_MILLIS);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   private static void runs(int count, Options options) {
