@@ -328,7 +328,8 @@ final class HostsProgram {
     }
     PlacementGroups.removePlacementGroup(everything.getId());
     try {
-      // Ray frees a removed group's room later, and looks after up to a second whether there is some.
+      // Ray frees a removed group's room later, and looks after up to a second whether there is
+      // some.
       Thread.sleep(FREED_MILLIS);
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
