@@ -142,20 +142,20 @@ class Cluster:
         self.gone = None  # a vital process that had ended before it could be watched
         environment = {**os.environ, **LOOPBACK_ONLY}
         gpus = 0 if options.pretended_gpus else visible_gpus()
-        pretended = not gpus
-        if pretended:
+        resources = []
+        if not gpus:
             gpus = options.pretended_gpus or PRETENDED_GPUS
             # Ray counts these entries, but none is a real GPU: CUDA stops at the first number that names no GPU.
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(["-1"] * gpus)
+            # So that whoever wants real ones need not start actors to find that there is none.
+            resources = [f'--resources={{"pretended_gpus": {gpus}}}']
         # Ray would take these ports from fixed numbers or ranges, which other clusters on this machine use, too.
         command = [
             options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={gpus}",
             "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
+            *resources,
         ]
-        if pretended:
-            # So that whoever wants real ones need not start actors to find that there is none.
-            command.append(f'--resources={{"pretended_gpus": {gpus}}}')
         if knows_option(options.ray, "--include-log-monitor"):
             command.append("--include-log-monitor=false")  # It is for Python drivers only, and takes time to start.
         with open(self.log, "wb") as log:
