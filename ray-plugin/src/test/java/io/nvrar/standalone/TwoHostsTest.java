@@ -25,9 +25,11 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
@@ -165,8 +167,10 @@ class TwoHostsTest {
       }
       RankHealth other = group.health().ranks().get(1);
       assertThat(other.sequence()).isEqualTo(MemberMain.CALLS);
-      await().atMost(Duration.ofSeconds(5)).until(() -> group.failure() != null);
-      here = String.valueOf(Members.failureOf(threads.submit(() -> sum(group))).getMessage());
+      // Not failure(), which may be too early for the flight record, and then no message names it.
+      CompletableFuture<CollectiveException> failed = new CompletableFuture<>();
+      group.addFailureListener(failed::complete);
+      here = String.valueOf(failed.get(5, TimeUnit.SECONDS).getMessage());
     }
     String elsewhere = one.expect("FAILED");
     assertThat(List.of(here, elsewhere))
