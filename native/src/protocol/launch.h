@@ -49,6 +49,8 @@
 #ifndef NVRAR_PROTOCOL_LAUNCH_H
 #define NVRAR_PROTOCOL_LAUNCH_H
 
+#include <cstddef>
+
 #include "protocol/ring_layout.h"
 
 namespace nvrar::protocol {
@@ -72,6 +74,9 @@ struct Launch {
 
   NVRAR_HD const Topology& topology() const { return layout.topology; }
 };
+// Kernels get it from the host, and two compilers lay it out.
+static_assert(sizeof(Topology) == 16 && offsetof(RingLayout, may_span) == 24 && sizeof(RingLayout) == 32);
+static_assert(offsetof(Launch, send) == 56 && offsetof(Launch, partial_parts) == 96 && sizeof(Launch) == 104);
 
 // The ranks [first, first + size) without first + self. They begin with the one after self, so that not all ranks start
 // with the same peer.

@@ -28,8 +28,9 @@ struct NodeList {
   }
 };
 
-// The ranks of a node are consecutive. Nodes may differ in size.
-struct Topology {
+// The ranks of a node are consecutive. Nodes may differ in size. For host and device it has the same size and
+// alignment, because kernels get one from the host.
+struct alignas(8) Topology {
   uint32_t world = 0;
   uint32_t largest = 0;  // the ranks of the largest node
 #if defined(__CUDACC__)
