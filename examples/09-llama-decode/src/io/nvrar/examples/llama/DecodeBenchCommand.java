@@ -6,6 +6,8 @@ import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.bench.CellByCell;
+import io.nvrar.examples.llama.bench.NcclLibrary;
+import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.bench.StepFloor;
 import io.nvrar.examples.llama.bench.StepProfile;
 import io.nvrar.examples.llama.bench.TorchDecode;
@@ -140,18 +142,32 @@ public final class DecodeBenchCommand implements NvrarCommand {
                 options.cells(),
                 cell -> {
                   StepFloor floor = StepFloor.of(config, ranks, cell, matrices, fast, bandwidth);
-                  return List.of(said(BenchRow.of(cell, session.measure(cell), floor)));
+                  List<BenchRow> rows = new ArrayList<>();
+                  for (String whose : options.allReduces()) {
+                    List<RankTimes> times =
+                        whose.equals(BenchRow.NCCL)
+                            ? session.measureWithNccl(cell, nccl())
+                            : session.measure(cell);
+                    rows.add(said(BenchRow.of(cell, whose, times, floor)));
+                  }
+                  return rows;
                 });
     return profiled(session, report);
+  }
+
+  private String nccl() throws InterruptedException {
+    String named = options.nccl();
+    return named == null ? NcclLibrary.find() : named;
   }
 
   private BenchRow said(BenchRow row) {
     err()
         .printf(
             Locale.ROOT,
-            "Batch %d, context %d: %.3f ms.%n",
+            "Batch %d, context %d, all-reduces of %s: %.3f ms.%n",
             row.batch(),
             row.context(),
+            row.allReduce(),
             row.millis());
     return row;
   }
@@ -184,10 +200,13 @@ public final class DecodeBenchCommand implements NvrarCommand {
       err().println("nvrar: left out: PyTorch, " + problem);
       return ours;
     }
-    ours.print(out());
-    err().println("nvrar: now the same by PyTorch, which compiles for minutes");
     List<BenchCell> cells =
         options.cells().stream().filter(cell -> ours.rowOf(cell).isPresent()).toList();
+    if (cells.isEmpty()) {
+      return ours;
+    }
+    ours.print(out());
+    err().println("nvrar: now the same by PyTorch, which compiles for minutes");
     return new CellByCell("PyTorch", true, this::write)
         .measure(
             ours,

@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama;
 
 import io.nvrar.examples.llama.bench.BenchCell;
+import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.ModelShape;
@@ -85,6 +86,24 @@ final class DecodeBenchOptions {
   private List<Integer> contexts = List.of();
 
   @Option(
+      names = "--all-reduce",
+      split = ",",
+      paramLabel = "WHOSE",
+      defaultValue = BenchRow.NVRAR,
+      description =
+          "Whose all-reduces our steps have: nvrar, nccl or both in turn (default:"
+              + " ${DEFAULT-VALUE}). Behind NCCL's a kernel of its own adds and normalises.")
+  private List<String> allReduces = List.of();
+
+  @Option(
+      names = "--nccl",
+      paramLabel = "FILE",
+      description =
+          "NCCL's library (default: that of python3's packages, else the one that the loader"
+              + " finds).")
+  private @Nullable String nccl;
+
+  @Option(
       names = "--prompt-tokens",
       paramLabel = "N",
       defaultValue = "128",
@@ -167,6 +186,17 @@ final class DecodeBenchOptions {
     require("--warmup", warmup, 0, MAX_BLOCKS);
     requireDifferent("--batch", batches);
     requireDifferent("--context", contexts);
+    requireDifferent("--all-reduce", allReduces);
+    for (String whose : allReduces) {
+      if (!whose.equals(BenchRow.NVRAR) && !whose.equals(BenchRow.NCCL)) {
+        throw new ModelException(
+            "--all-reduce is %s, and must be %s or %s."
+                .formatted(whose, BenchRow.NVRAR, BenchRow.NCCL));
+      }
+    }
+    if (nccl != null && !allReduces.contains(BenchRow.NCCL)) {
+      throw new ModelException("--nccl is only for --all-reduce nccl.");
+    }
     batches.forEach(batch -> require("--batch", batch, 1, MAX_BATCH));
     for (int context : contexts) {
       require("--context", context, BenchCell.CONTEXT_MULTIPLE, Integer.MAX_VALUE);
@@ -215,6 +245,16 @@ final class DecodeBenchOptions {
       }
     }
     return cells;
+  }
+
+  /** Whose all-reduces are measured in each cell, in order. */
+  List<String> allReduces() {
+    return allReduces;
+  }
+
+  /** NCCL's library; null to be searched for. */
+  @Nullable String nccl() {
+    return nccl;
   }
 
   /** How many actors the user wants; null if nothing was said. */
@@ -268,9 +308,9 @@ final class DecodeBenchOptions {
     }
   }
 
-  private static void requireDifferent(String option, List<Integer> values) {
-    Set<Integer> seen = new HashSet<>();
-    for (int value : values) {
+  private static void requireDifferent(String option, List<?> values) {
+    Set<Object> seen = new HashSet<>();
+    for (Object value : values) {
       if (!seen.add(value)) {
         throw new ModelException(option + " has " + value + " twice.");
       }

@@ -166,6 +166,11 @@ final class DecodeSession implements AutoCloseable {
         .orElseThrow();
   }
 
+  /** Measures decode steps with the all-reduces of NCCL; returns what each rank has measured. */
+  List<RankTimes> measureWithNccl(BenchCell cell, String library) {
+    return getAll(actors.callAll(LlamaActor::measureWithNccl, cell, library));
+  }
+
   /** Measures decode steps; returns what each rank has measured. */
   List<RankTimes> measure(BenchCell cell) {
     return getAll(actors.callAll(LlamaActor::measure, cell));

@@ -164,6 +164,16 @@ public final class LlamaActor implements CollectiveActor {
     return onGpu((loaded, member) -> StepBench.measure(loaded, member, cell));
   }
 
+  /**
+   * Measures decode steps with NCCL's all-reduces on a GPU. All ranks must be given the same.
+   * Returns when it is done.
+   *
+   * @param library of NCCL: a name that the loader finds, or a path
+   */
+  public RankTimes measureWithNccl(BenchCell cell, String library) {
+    return onGpu((loaded, member) -> StepBench.measureWithNccl(loaded, member, cell, library));
+  }
+
   /** When the kernels of a step end. All ranks must be given the same. */
   public StepTrace trace(BenchCell cell) {
     return onGpu((loaded, member) -> StepBench.trace(loaded, member, cell));

@@ -47,6 +47,9 @@ final class DecodeBenchCommandTest {
           --batch 1,8,1                     | --batch has 1 twice.
           --context 1000                    | --context is 1000, and must be a multiple of 64.
           --context 131136                  | --context is 131136, and must be 1 to 131072.
+          --all-reduce mpi                  | --all-reduce is mpi, and must be nvrar or nccl.
+          --all-reduce nccl,nccl            | --all-reduce has nccl twice.
+          --nccl libnccl.so.2               | --nccl is only for --all-reduce nccl.
           --prompt-tokens 0                 | --prompt-tokens is 0, and must be 1 to 131072.
           --steps 64                        | --steps is 64, and must be 1 to 63.
           --repeats 0                       | --repeats is 0, and must be 1 to 10000.

@@ -85,7 +85,10 @@ public record BenchReport(
   public Optional<BenchRow> rowOf(BenchCell cell) {
     return results.stream()
         .filter(
-            row -> row.isOurs() && row.batch() == cell.batch() && row.context() == cell.context())
+            row ->
+                row.isWhollyOurs()
+                    && row.batch() == cell.batch()
+                    && row.context() == cell.context())
         .findFirst();
   }
 
@@ -110,8 +113,12 @@ public record BenchReport(
     }
     for (BenchRow row : results) {
       if (row.isOurs() && !row.problem().isEmpty()) {
-        return "At batch %d and context %d %s."
-            .formatted(row.batch(), row.context(), row.problem());
+        return "At batch %d and context %d%s %s."
+            .formatted(
+                row.batch(),
+                row.context(),
+                row.isWhollyOurs() ? "" : " with NCCL's all-reduces",
+                row.problem());
       }
     }
     return "";
@@ -212,9 +219,17 @@ public record BenchReport(
         format(
             "The first token of a prompt of %d comes after %.1f ms.",
             promptTokens, firstTokenSeconds * MILLIS));
-    for (BenchRow ours : results) {
+    for (BenchRow ours : results.stream().filter(BenchRow::isWhollyOurs).toList()) {
       results.stream()
-          .filter(row -> ours.isOurs() && row.isBeside(ours))
+          .filter(row -> row.isWithNcclBeside(ours) && row.problem().isEmpty())
+          .forEach(
+              row ->
+                  sentences.add(
+                      format(
+                          "At batch %d and context %d a step takes %.2f of the same with NCCL's all-reduces.",
+                          ours.batch(), ours.context(), ours.millis() / row.millis())));
+      results.stream()
+          .filter(row -> row.isBeside(ours))
           .min(Comparator.comparingDouble(BenchRow::millis))
           .ifPresent(
               best ->

@@ -43,15 +43,23 @@ public record BenchRow(
   /** Us. */
   public static final String NVRAR = "nvrar";
 
+  /** Whose all-reduces our steps may have instead of ours. */
+  public static final String NCCL = "nccl";
+
   private static final double SECOND_MILLIS = 1e3;
 
-  /** Of blocks, on each of which the slowest rank counts. */
-  public static BenchRow of(BenchCell cell, List<RankTimes> ranks, StepFloor floor) {
+  /**
+   * Of blocks, on each of which the slowest rank counts.
+   *
+   * @param allReduce whose all-reduces the steps have
+   */
+  public static BenchRow of(
+      BenchCell cell, String allReduce, List<RankTimes> ranks, StepFloor floor) {
     double[] blocks = slowest(ranks.stream().map(RankTimes::stepMillis).toList());
     double[] alone = slowest(ranks.stream().map(RankTimes::aloneMillis).toList());
     return of(
         NVRAR,
-        NVRAR,
+        allReduce,
         ranks.size(),
         cell.batch(),
         cell.context(),
@@ -105,7 +113,17 @@ public record BenchRow(
     return !isOurs() && batch == ours.batch && context == ours.context && problem.isEmpty();
   }
 
-  /** Whether this is a row of ours. */
+  /** Whether these are our steps with our all-reduces. */
+  boolean isWhollyOurs() {
+    return isOurs() && allReduce.equals(NVRAR);
+  }
+
+  /** Whether these are our steps with NCCL's all-reduces, in the cell of another row. */
+  boolean isWithNcclBeside(BenchRow ours) {
+    return isOurs() && allReduce.equals(NCCL) && batch == ours.batch && context == ours.context;
+  }
+
+  /** Whether these are our steps. */
   public boolean isOurs() {
     return implementation.equals(NVRAR);
   }

@@ -20,6 +20,10 @@ public final class RankTimes implements Serializable {
     this.problem = problem;
   }
 
+  RankTimes withAlone(double[] millis) {
+    return new RankTimes(stepMillis, millis, tokens, fast, problem);
+  }
+
   /** Milliseconds of a step in each block that counts; not copied. */
   public double[] stepMillis() {
     return stepMillis;

@@ -27,9 +27,29 @@ public final class StepBench {
 
   /** Times the steps of a cell, with the other ranks and without, and checks their tokens. */
   public static RankTimes measure(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
-    int[] first = firstTokens(engine, cell);
-    long seed = SEED + group.rank();
     engine.begin(cell.capacities());
+    long seed = SEED + group.rank();
+    RankTimes together = times(engine, cell, seed);
+    return group.worldSize() == 1
+        ? together
+        : together.withAlone(alone(engine, group, cell, firstTokens(engine, cell), seed));
+  }
+
+  /**
+   * Times the steps of a cell with NCCL's all-reduces, and checks their tokens.
+   *
+   * @param library of NCCL: a name that the loader finds, or a path
+   */
+  public static RankTimes measureWithNccl(
+      CudaEngine engine, CollectiveGroup group, BenchCell cell, String library) {
+    try (CollectiveGroup one = ofOne(group)) {
+      return engine.withNccl(
+          library, one, cell.capacities(), () -> times(engine, cell, SEED + group.rank()));
+    }
+  }
+
+  private static RankTimes times(CudaEngine engine, BenchCell cell, long seed) {
+    int[] first = firstTokens(engine, cell);
     engine.pretend(cell.length(), seed);
     TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
     engine.pretend(cell.length(), seed);
@@ -38,7 +58,7 @@ public final class StepBench {
     int[] fed = feed(engine, first, Math.min(FED_STEPS, 1 + cell.steps()));
     return new RankTimes(
         counting(timed, cell),
-        group.worldSize() == 1 ? new double[0] : alone(engine, group, cell, first, seed),
+        new double[0],
         tokens,
         engine.isFast(),
         problem(timed.lastTokens(), tokens, fed));
@@ -91,10 +111,7 @@ public final class StepBench {
   // The all-reduces of a group of one send nothing and wait for nobody, but do add and normalise.
   private static double[] alone(
       CudaEngine engine, CollectiveGroup group, BenchCell cell, int[] first, long seed) {
-    // Not NVSHMEM, which has one world in a process.
-    GroupConfig config = group.config().toBuilder().memory(MemoryProvider.IPC).build();
-    byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
-    try (CollectiveGroup one = Groups.join(ticket, 0, group.device().ordinal())) {
+    try (CollectiveGroup one = ofOne(group)) {
       return engine.withCallsOf(
           one,
           cell.capacities(),
@@ -103,6 +120,13 @@ public final class StepBench {
             return counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
           });
     }
+  }
+
+  private static CollectiveGroup ofOne(CollectiveGroup group) {
+    // Not NVSHMEM, which has one world in a process.
+    GroupConfig config = group.config().toBuilder().memory(MemoryProvider.IPC).build();
+    byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
+    return Groups.join(ticket, 0, group.device().ordinal());
   }
 
   private static double[] counting(TimedSteps timed, BenchCell cell) {

@@ -26,7 +26,11 @@ final class BenchReportTest {
   @Test
   void ofABlockTheSlowestRankCountsAndOfTheBlocksTheMedian() {
     BenchRow row =
-        BenchRow.of(CELL, List.of(rank(1.0, 1.0, 4.0, 7, ""), rank(2.0, 3.0, 1.0, 7, "")), FLOOR);
+        BenchRow.of(
+            CELL,
+            BenchRow.NVRAR,
+            List.of(rank(1.0, 1.0, 4.0, 7, ""), rank(2.0, 3.0, 1.0, 7, "")),
+            FLOOR);
     // The blocks take 2, 3 and 4 ms.
     assertThat(row.millis()).isEqualTo(3);
     assertThat(row.leastMillis()).isEqualTo(2);
@@ -44,10 +48,19 @@ final class BenchReportTest {
   @Test
   void differentTokensOfRanksAreAProblemAndSoIsWhatARankSays() {
     assertThat(
-            BenchRow.of(CELL, List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 8, "")), FLOOR).problem())
+            BenchRow.of(
+                    CELL,
+                    BenchRow.NVRAR,
+                    List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 8, "")),
+                    FLOOR)
+                .problem())
         .isEqualTo("the ranks have different tokens");
     assertThat(
-            BenchRow.of(CELL, List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 7, "no")), FLOOR)
+            BenchRow.of(
+                    CELL,
+                    BenchRow.NVRAR,
+                    List.of(rank(1, 1, 1, 7, ""), rank(1, 1, 1, 7, "no")),
+                    FLOOR)
                 .problem())
         .isEqualTo("no");
   }
@@ -63,8 +76,31 @@ final class BenchReportTest {
   }
 
   @Test
+  void theSameStepsWithTheAllReducesOfNcclAreComparedAndAreNotTakenForOurs() throws Exception {
+    BenchRow ours = BenchRow.of(CELL, BenchRow.NVRAR, List.of(rank(2, 2, 2, 7, "")), FLOOR);
+    BenchRow nccl = BenchRow.of(CELL, BenchRow.NCCL, List.of(rank(4, 4, 4, 7, "")), FLOOR);
+    BenchReport report =
+        report(List.of(nccl, ours))
+            .with(
+                TorchDecode.rows(
+                    "{\"version\": \"PyTorch 2.9\", \"cells\": [" + MEASURED + "]}", ours));
+    StringWriter text = new StringWriter();
+    report.print(new PrintWriter(text, true));
+    assertThat(text.toString())
+        .containsOnlyOnce("a step takes 0.50 of the same with NCCL's all-reduces.")
+        .containsOnlyOnce("of the fastest of PyTorch 2.9");
+    assertThat(report.rowOf(CELL)).contains(ours);
+    BenchRow wrong =
+        BenchRow.of(CELL, BenchRow.NCCL, List.of(rank(4, 4, 4, 7, "they differ")), FLOOR);
+    assertThat(report(List.of(ours, wrong)).problem())
+        .isEqualTo("At batch 8 and context 1024 with NCCL's all-reduces they differ.");
+  }
+
+  @Test
   void theFilesSayWhatTheTableSays(@TempDir Path directory) throws Exception {
-    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, ""), rank(1, 2, 2, 7, "")), FLOOR);
+    BenchRow ours =
+        BenchRow.of(
+            CELL, BenchRow.NVRAR, List.of(rank(2, 2, 2, 7, ""), rank(1, 2, 2, 7, "")), FLOOR);
     List<BenchRow> theirs =
         TorchDecode.rows(
             """
@@ -78,22 +114,7 @@ final class BenchReportTest {
             ours);
     assertThat(theirs).extracting(BenchRow::millis).containsExactly(5.0, 4.0, 3.0);
     assertThat(theirs).extracting(BenchRow::allReducePercent).containsExactly(40.0, 25.0, 0.0);
-    BenchReport report =
-        new BenchReport(
-                "bin/nvrar decode-bench --shape 8b",
-                "random weights of 8b",
-                "NVIDIA H100",
-                2,
-                "fast",
-                16_000_000_000L,
-                8,
-                3.1e12,
-                true,
-                128,
-                0.0123,
-                List.of(ours),
-                List.of())
-            .with(theirs);
+    BenchReport report = report(List.of(ours)).with(theirs);
 
     StringWriter text = new StringWriter();
     report.print(new PrintWriter(text, true));
@@ -148,10 +169,27 @@ final class BenchReportTest {
         "{\"version\": \"1\", \"cells\": [{\"all_reduce\": \"nccl\", \"batch\": 8, \"context\": 1024, \"step_millis\": [-1], \"problem\": \"\"}]}",
       })
   void whatIsNoResultOfTheScriptIsRefused(String text) {
-    BenchRow ours = BenchRow.of(CELL, List.of(rank(2, 2, 2, 7, "")), FLOOR);
+    BenchRow ours = BenchRow.of(CELL, BenchRow.NVRAR, List.of(rank(2, 2, 2, 7, "")), FLOOR);
     assertThatThrownBy(() -> TorchDecode.rows(text, ours))
         .isInstanceOf(IOException.class)
         .hasMessage("torch_decode.py wrote no results that this version knows");
+  }
+
+  private static BenchReport report(List<BenchRow> rows) {
+    return new BenchReport(
+        "bin/nvrar decode-bench --shape 8b",
+        "random weights of 8b",
+        "NVIDIA H100",
+        2,
+        "fast",
+        16_000_000_000L,
+        8,
+        3.1e12,
+        true,
+        128,
+        0.0123,
+        rows,
+        List.of());
   }
 
   private static RankTimes rank(

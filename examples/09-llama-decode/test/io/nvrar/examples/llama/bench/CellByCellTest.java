@@ -126,6 +126,6 @@ final class CellByCellTest {
 
   private static BenchRow row(BenchCell cell, String problem) {
     RankTimes times = new RankTimes(new double[] {2}, new double[0], new int[] {7}, true, problem);
-    return BenchRow.of(cell, List.of(times), new StepFloor(900, 100, 1e6));
+    return BenchRow.of(cell, BenchRow.NVRAR, List.of(times), new StepFloor(900, 100, 1e6));
   }
 }

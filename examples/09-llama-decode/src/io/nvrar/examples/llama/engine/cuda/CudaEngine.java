@@ -182,7 +182,7 @@ public final class CudaEngine implements LlamaEngine {
   @Override
   public void begin(int[] capacities) {
     end();
-    sequences = new Sequences(capacities, group);
+    sequences = new Sequences(capacities, group, PartialSums.of(group));
   }
 
   /**
@@ -193,8 +193,28 @@ public final class CudaEngine implements LlamaEngine {
    * @param calls a group of the same GPU
    */
   public <T> T withCallsOf(CollectiveGroup calls, int[] capacities, Supplier<T> measurement) {
+    return with(calls, PartialSums.of(calls), capacities, measurement);
+  }
+
+  /**
+   * Measures sequences whose layers are summed by NCCL's all-reduces, behind each of which a call
+   * of a group of this rank alone adds and normalises. Each rank calls this. The engine has no
+   * sequences afterwards, and uses nothing of NCCL or the group.
+   *
+   * @param library of NCCL: a name that the loader finds, or a path
+   * @param alone a group of this rank, on the same GPU
+   */
+  public <T> T withNccl(
+      String library, CollectiveGroup alone, int[] capacities, Supplier<T> measurement) {
+    try (NcclSums sums = NcclSums.connect(library, group, alone)) {
+      return with(group, sums, capacities, measurement);
+    }
+  }
+
+  private <T> T with(
+      CollectiveGroup calls, PartialSums sums, int[] capacities, Supplier<T> measurement) {
     end();
-    sequences = new Sequences(capacities, calls);
+    sequences = new Sequences(capacities, calls, sums);
     T result;
     try {
       result = measurement.get();
@@ -285,6 +305,7 @@ public final class CudaEngine implements LlamaEngine {
   private final class Sequences {
     private final Resources room = new Resources();
     private final CollectiveGroup calls;
+    private final PartialSums sums;
     private final int[] capacities;
     private final int[] lengths;
     private final int rows;
@@ -294,8 +315,9 @@ public final class CudaEngine implements LlamaEngine {
     private final LogitsGather gather;
     private final SelfFedSteps steps;
 
-    Sequences(int[] capacities, CollectiveGroup calls) {
+    Sequences(int[] capacities, CollectiveGroup calls, PartialSums sums) {
       this.calls = calls;
+      this.sums = sums;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
       rows = MemoryNeed.rowsOf(capacities);
@@ -466,6 +488,7 @@ public final class CudaEngine implements LlamaEngine {
         return new FastPath(
             gpu,
             calls,
+            sums,
             stream,
             shape,
             config.normEpsilon(),
@@ -481,6 +504,7 @@ public final class CudaEngine implements LlamaEngine {
       }
       return new PlainPath(
           calls,
+          sums,
           stream,
           shape,
           config.normEpsilon(),

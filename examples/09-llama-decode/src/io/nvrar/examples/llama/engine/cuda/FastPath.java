@@ -33,6 +33,7 @@ final class FastPath extends StampedPath {
   private final Resources resources = new Resources();
   private final Gpu gpu;
   private final CollectiveGroup group;
+  private final PartialSums sums;
   private final DeviceStream stream;
   private final boolean programmatic;
   private final RankShape shape;
@@ -84,12 +85,14 @@ final class FastPath extends StampedPath {
   /**
    * Makes room.
    *
+   * @param sums of all calls that a layer makes
    * @param rows of the largest step
    * @param headRowCount rows of the largest head
    */
   FastPath(
       Gpu gpu,
       CollectiveGroup group,
+      PartialSums sums,
       DeviceStream stream,
       RankShape shape,
       float epsilon,
@@ -105,6 +108,7 @@ final class FastPath extends StampedPath {
     super(stream, shape.layers());
     this.gpu = gpu;
     this.group = group;
+    this.sums = sums;
     this.stream = stream;
     this.programmatic = group.config().programmaticLaunch();
     this.shape = shape;
@@ -362,7 +366,7 @@ final class FastPath extends StampedPath {
   }
 
   private void reduce(int rows, int index) {
-    group.allReduce(
+    sums.allReduce(
         part(partial, 0, rows, shape.hidden()),
         fusions.computeIfAbsent(rows, this::fusionsOf).get(index),
         stream);

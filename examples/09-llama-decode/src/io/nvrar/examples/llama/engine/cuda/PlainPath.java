@@ -10,6 +10,7 @@ import org.jspecify.annotations.Nullable;
 final class PlainPath extends StampedPath {
   private final Resources resources = new Resources();
   private final CollectiveGroup group;
+  private final PartialSums sums;
   private final DeviceStream stream;
   private final RankShape shape;
   private final float epsilon;
@@ -37,6 +38,7 @@ final class PlainPath extends StampedPath {
    */
   PlainPath(
       CollectiveGroup group,
+      PartialSums sums,
       DeviceStream stream,
       RankShape shape,
       float epsilon,
@@ -50,6 +52,7 @@ final class PlainPath extends StampedPath {
       int headRowCount) {
     super(stream, shape.layers());
     this.group = group;
+    this.sums = sums;
     this.stream = stream;
     this.shape = shape;
     this.epsilon = epsilon;
@@ -173,7 +176,7 @@ final class PlainPath extends StampedPath {
   }
 
   private void addReduced(int rows, boolean begins, DeviceBuffer gamma, int layer) {
-    group.allReduce(partial.slice(0, (long) rows * shape.hidden()), stream);
+    sums.allReduce(partial.slice(0, (long) rows * shape.hidden()), stream);
     ended("all-reduce", layer);
     kernels.addNorm(stream, rows, partial, residual, begins, gamma, epsilon, normalised);
     ended("norm", layer);
