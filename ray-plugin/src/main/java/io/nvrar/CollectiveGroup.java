@@ -1,5 +1,7 @@
 package io.nvrar;
 
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -25,8 +27,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p><b>Threads.</b> Any thread may call. One call of a group runs at a time; a second thread that
  * enters meanwhile gets an {@link IllegalStateException}. {@link #abort(String)}, {@link #close},
- * {@link #failure}, {@link #throwIfFailed} and {@link #health} may be called at any time, by any
- * thread.
+ * {@link #failure}, {@link #throwIfFailed}, {@link #health} and {@link #writeFlightRecord} may be
+ * called at any time, by any thread.
  *
  * <p><b>Errors.</b> A failure of enqueued GPU work is thrown by the next call, and by waits for the
  * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and
@@ -371,6 +373,18 @@ public interface CollectiveGroup extends AutoCloseable {
    * does not answer, it has the call that this rank last told.
    */
   GroupHealth health();
+
+  /**
+   * Writes the last 1,024 calls of every rank on this host, and what is known of the ranks on
+   * others, to a file for {@code nvrar trace} and {@code nvrar post-mortem}. One rank of each host
+   * is enough. The calls go on meanwhile: one that begins or ends during this may be missing or
+   * seem to run. A group that fails writes such a file by itself ({@code nvrar.flight.dir}).
+   *
+   * @param file replaced if it exists; it appears complete or not at all
+   * @throws IOException if the directory of {@code file} does not exist or cannot be written
+   * @throws IllegalStateException if this group is closed
+   */
+  void writeFlightRecord(Path file) throws IOException;
 
   /**
    * Throws the failure of this group if there is one. Also reports failures of enqueued GPU work;

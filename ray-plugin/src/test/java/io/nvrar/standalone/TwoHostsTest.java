@@ -16,6 +16,7 @@ import io.nvrar.RankHealth;
 import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.TestLibrary;
+import io.nvrar.internal.flight.ClockOffset;
 import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.flight.PostMortem;
@@ -188,6 +189,11 @@ class TwoHostsTest {
 
     // Both hosts have one name, and write to one directory.
     assertThat(theirs.header().host()).isEqualTo(ours.header().host().replace("rank 0", "rank 1"));
+    ClockOffset offset = ClockOffset.between(ours, theirs);
+    assertThat(offset.calls()).isGreaterThanOrEqualTo(MemberMain.CALLS);
+    assertThat(offset.nanos() + Duration.ofHours(HOURS).toNanos())
+        .as("how wrong it is")
+        .isBetween(-offset.errorNanos(), offset.errorNanos());
     FlightRecord both = ours.with(theirs);
     for (int rank = 0; rank < 2; rank++) {
       assertThat(both.ranks().get(rank).calls())

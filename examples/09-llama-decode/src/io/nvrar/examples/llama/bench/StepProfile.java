@@ -1,12 +1,9 @@
 package io.nvrar.examples.llama.bench;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
-import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.nvrar.examples.llama.engine.cuda.StepTrace;
+import io.nvrar.tools.trace.ChromeTrace;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -30,23 +27,19 @@ public record StepProfile(BenchCell cell, double stepMillis, List<StepTrace> ran
 
   /** Writes it in the format of Chrome's and Perfetto's trace viewers. */
   public void write(Path file) throws IOException {
-    JsonArray events = new JsonArray();
+    ChromeTrace trace = new ChromeTrace();
     for (int rank = 0; rank < ranks.size(); rank++) {
-      events.add(name("process_name", rank, KERNELS, "rank " + rank));
-      events.add(name("thread_name", rank, KERNELS, "kernels"));
-      events.add(name("thread_name", rank, LAYERS, "layers"));
-      add(events, rank, ranks.get(rank));
+      trace.process(rank, "rank " + rank);
+      trace.track(rank, KERNELS, "kernels");
+      trace.track(rank, LAYERS, "layers");
+      add(trace, rank, ranks.get(rank));
     }
     JsonObject about = new JsonObject();
     about.addProperty("batch", cell.batch());
     about.addProperty("context", cell.context());
     about.addProperty("step_us_without_stamps", stepMillis * MICROS);
     about.addProperty("step_us_with_stamps", length(ranks.get(0)));
-    JsonObject root = new JsonObject();
-    root.add("traceEvents", events);
-    root.addProperty("displayTimeUnit", "ns");
-    root.add("otherData", about);
-    Files.writeString(file, root + "\n", UTF_8);
+    trace.write(file, about);
   }
 
   /** What the kernels of rank 0 take together, by what they do. */
@@ -84,49 +77,27 @@ public record StepProfile(BenchCell cell, double stepMillis, List<StepTrace> ran
     return trace.end(trace.size() - 1);
   }
 
-  private static void add(JsonArray events, int rank, StepTrace trace) {
+  private static void add(ChromeTrace to, int rank, StepTrace trace) {
     int layerBegin = 0;
     for (int i = 1; i < trace.size(); i++) {
       int layer = trace.layer(i);
-      events.add(span(rank, KERNELS, trace.name(i), trace.end(i - 1), trace.end(i), layer));
+      add(to, rank, KERNELS, trace.name(i), trace.end(i - 1), trace.end(i), layer);
       if (layer != trace.layer(i - 1)) {
         layerBegin = i - 1;
       }
       boolean isLast = i + 1 == trace.size() || trace.layer(i + 1) != layer;
       if (layer >= 0 && isLast) {
-        events.add(
-            span(rank, LAYERS, "layer " + layer, trace.end(layerBegin), trace.end(i), layer));
+        add(to, rank, LAYERS, "layer " + layer, trace.end(layerBegin), trace.end(i), layer);
       }
     }
   }
 
-  private static JsonObject span(
-      int rank, int thread, String name, double begin, double end, int layer) {
-    JsonObject event = event("X", rank, thread, name);
-    event.addProperty("ts", begin);
-    event.addProperty("dur", end - begin);
-    if (layer >= 0) {
-      JsonObject arguments = new JsonObject();
-      arguments.addProperty("layer", layer);
-      event.add("args", arguments);
-    }
-    return event;
-  }
-
-  private static JsonObject name(String what, int rank, int thread, String name) {
-    JsonObject event = event("M", rank, thread, what);
+  private static void add(
+      ChromeTrace to, int rank, int track, String name, double begin, double end, int layer) {
     JsonObject arguments = new JsonObject();
-    arguments.addProperty("name", name);
-    event.add("args", arguments);
-    return event;
-  }
-
-  private static JsonObject event(String phase, int rank, int thread, String name) {
-    JsonObject event = new JsonObject();
-    event.addProperty("ph", phase);
-    event.addProperty("name", name);
-    event.addProperty("pid", rank);
-    event.addProperty("tid", thread);
-    return event;
+    if (layer >= 0) {
+      arguments.addProperty("layer", layer);
+    }
+    to.slice(rank, track, name, begin, end - begin, layer >= 0 ? arguments : null);
   }
 }

@@ -1,5 +1,10 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.DataType;
+import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
 /**
  * A call in a rank's flight record, as the rank recorded it.
  *
@@ -38,6 +43,9 @@ public record CallRecord(
   public static final CallRecord UNKNOWN =
       new CallRecord(State.UNKNOWN, 0, 0, "an unknown call", 0, 0, 0, -1, 0, 0, 0);
 
+  /** The type and count in a description, such as "float32[1024]" or "float32[8 x 4096]". */
+  private static final Pattern PAYLOAD = Pattern.compile("(\\w+)\\[(\\d{1,18})(?: x (\\d{1,9}))?\\]");
+
   /** The same call by a clock that shows so many nanoseconds more. */
   public CallRecord moved(long nanos) {
     return new CallRecord(
@@ -62,6 +70,55 @@ public record CallRecord(
   /** Whether the call is a send. */
   public boolean isSend() {
     return collective == NativeStructs.SEND;
+  }
+
+  /** The method that was called, such as {@code allReduce}. */
+  public String method() {
+    int end = description.indexOf(' ');
+    return end < 0 ? description : description.substring(0, end);
+  }
+
+  /** The type and the count, such as {@code float32[1024]}; "" if there are none. */
+  public String payload() {
+    Matcher payload = PAYLOAD.matcher(description);
+    return payload.find() ? payload.group() : "";
+  }
+
+  /** The type of the elements, such as {@code float32}; "" if there are none. */
+  public String type() {
+    Matcher payload = PAYLOAD.matcher(description);
+    return payload.find() ? payload.group(1) : "";
+  }
+
+  /** The number of elements as the caller gave it; 0 if there are none. */
+  public long elements() {
+    Matcher payload = PAYLOAD.matcher(description);
+    if (!payload.find()) {
+      return 0;
+    }
+    String row = payload.group(3);
+    return Long.parseLong(payload.group(2)) * (row == null ? 1 : Long.parseLong(row));
+  }
+
+  /** The bytes of {@link #elements}; 0 if there are none or their type is not known here. */
+  public long bytes() {
+    String type = type();
+    for (DataType known : DataType.values()) {
+      if (known.name().toLowerCase(Locale.ROOT).equals(type)) {
+        return elements() * known.sizeBytes();
+      }
+    }
+    return 0;
+  }
+
+  /** Whether no rank can complete the call before every rank has begun it. */
+  public boolean waitsForAll() {
+    return switch (collective) {
+      case NativeStructs.BARRIER -> true;
+      case NativeStructs.BROADCAST, NativeStructs.REDUCE, NativeStructs.SEND, NativeStructs.RECV ->
+          false;
+      default -> elements() > 0;
+    };
   }
 
   /** The state of a call. */

@@ -51,9 +51,9 @@ final class NativeStructs {
   private static final int LINK_ANSWERED_OFFSET = LINK_ASKED_OFFSET + Long.BYTES;
   private static final int RULE_BYTES = 32;
   private static final int ANY_TYPE = -1;
-  private static final int BROADCAST = 3;
-  private static final int BARRIER = 4;
-  private static final int REDUCE = 5;
+  static final int BROADCAST = 3;
+  static final int BARRIER = 4;
+  static final int REDUCE = 5;
 
   private NativeStructs() {}
 

@@ -14,11 +14,13 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
@@ -27,7 +29,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Flight records in a directory: one file for a group and host, written by the first member to get
+ * Flight records in a directory: one file for a failed group and host, written by the first member to get
  * there. If there are more than {@link #MAX_FILES}, the oldest are deleted, but none of the group
  * that is written: the hosts of a large group may share the directory.
  */
@@ -120,6 +122,29 @@ public final class FlightFile {
       prune();
     } catch (IOException | UncheckedIOException e) { // the file has been written nevertheless
       LOG.debug("{} could not be searched for old flight records", directory, e);
+    }
+  }
+
+  /**
+   * Writes a record to a file of any name, which appears atomically and replaces an existing one.
+   *
+   * @throws IOException if the file's directory does not exist or cannot be written
+   */
+  public static void write(FlightRecord record, Path file) throws IOException {
+    Path target = file.toAbsolutePath();
+    Path temp =
+        Files.createTempFile(
+            Objects.requireNonNull(target.getParent(), file + " is no file"),
+            "." + target.getFileName(),
+            TEMP_SUFFIX);
+    try {
+      try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
+        FlightJson.write(record, out);
+      }
+      Files.move(
+          temp, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } finally {
+      Files.deleteIfExists(temp);
     }
   }
 

@@ -16,6 +16,9 @@ import java.util.Set;
  * @param hosts the hosts whose ranks have all of their last calls here
  */
 public record FlightRecord(Header header, List<Rank> ranks, Set<String> hosts) {
+  /** The kind of failure in a record that was written on request. */
+  public static final String NO_FAILURE = "NONE";
+
   /** With copies of its collections. */
   public FlightRecord {
     ranks = List.copyOf(ranks);
@@ -39,14 +42,15 @@ public record FlightRecord(Header header, List<Rank> ranks, Set<String> hosts) {
 
   /**
    * This record, with the calls of the ranks of another host from that host's record of the same
-   * group. Their times are moved, as if both had been written at the same moment.
+   * group. Their times are moved to the clock of this record, as {@link ClockOffset} says.
    */
   public FlightRecord with(FlightRecord other) {
+    long offset = ClockOffset.between(this, other).nanos();
     List<Rank> all = new ArrayList<>();
     for (Rank rank : ranks) {
       all.add(
           !isComplete(rank.rank()) && other.isComplete(rank.rank())
-              ? other.ranks.get(rank.rank()).moved(header.nanos() - other.header.nanos())
+              ? other.ranks.get(rank.rank()).moved(offset)
               : rank);
     }
     Set<String> both = new HashSet<>(hosts);
@@ -66,7 +70,7 @@ public record FlightRecord(Header header, List<Rank> ranks, Set<String> hosts) {
    * @param nanos the same moment by the clock of {@link CallRecord#beginNanos()}
    * @param host where this was written
    * @param writer the rank that wrote it
-   * @param kind the kind of failure, such as {@code TIMEOUT}
+   * @param kind the kind of failure, such as {@code TIMEOUT}, or {@link #NO_FAILURE}
    * @param message the message of the exception
    * @param failedRank the rank that was lost or that ended the group; -1 if there is none
    * @param missing the ranks that were missing

@@ -20,9 +20,6 @@ import java.util.stream.IntStream;
 public final class PostMortem {
   private static final Pattern SPLIT = Pattern.compile("split #\\d+");
 
-  /** The type and count in a call's description, such as "float32[1024]". */
-  private static final Pattern PAYLOAD = Pattern.compile("\\w+\\[\\d+\\]");
-
   private final FlightRecord record;
 
   private PostMortem(FlightRecord record) {
@@ -50,6 +47,8 @@ public final class PostMortem {
       case "PEER_LOST" -> examination.lost();
       case "TIMEOUT" -> examination.timedOut();
       case "MISMATCH" -> examination.differed();
+      case FlightRecord.NO_FAILURE ->
+          new Fault(List.of(), "the group had not failed when this was written");
       case "DRIVER" ->
           new Fault(List.of(), "the driver ended the group, or was lost: no rank is at fault");
       default -> examination.ended();
@@ -225,7 +224,7 @@ public final class PostMortem {
           continue;
         }
         for (CallRecord their : record.ranks().get(call.peer()).calls()) {
-          if (isPartner(their, call, rank.rank()) && !payload(their).equals(payload(call))) {
+          if (isPartner(their, call, rank.rank()) && !their.payload().equals(call.payload())) {
             List<Integer> both = IntStream.of(rank.rank(), call.peer()).sorted().boxed().toList();
             return new Fault(
                 both,
@@ -238,11 +237,6 @@ public final class PostMortem {
     // The calls may differ in what their descriptions leave out, such as eps.
     String told = record.header().message();
     return told.contains("differ") ? new Fault(List.of(), told) : unknown();
-  }
-
-  private static String payload(CallRecord call) {
-    Matcher payload = PAYLOAD.matcher(call.description());
-    return payload.find() ? payload.group() : "";
   }
 
   private String doing(int rank) {

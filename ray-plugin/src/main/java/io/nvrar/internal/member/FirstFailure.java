@@ -8,6 +8,8 @@ import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -138,6 +140,11 @@ final class FirstFailure {
       e.initCause(ledTo);
     }
     return e;
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */
+  void writeRecord(Path file, Message.Members members) throws IOException {
+    flight.writeTo(file, Objects.requireNonNull(communicator), members, failure);
   }
 
   /** Waits until the flight recorder has read the native member's calls. */

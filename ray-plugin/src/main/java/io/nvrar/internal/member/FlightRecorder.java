@@ -24,8 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Writes the last calls of all ranks to a file when a member's group fails. It uses a separate
- * thread, because failing the group must not wait for a disk.
+ * Writes the last calls of all ranks to a file when a member's group fails, or on request. On a
+ * failure it uses a separate thread, because failing the group must not wait for a disk.
  */
 final class FlightRecorder {
   private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
@@ -99,8 +99,19 @@ final class FlightRecorder {
     }
   }
 
+  /**
+   * Writes the record to a file of the caller's, which is replaced if it exists.
+   *
+   * @param reason null if the group has not failed
+   */
+  void writeTo(
+      Path file, NativeCommunicator comm, Message.Members members, @Nullable Failure reason)
+      throws IOException {
+    FlightFile.write(record(comm, members, Hosts.of(members), reason), file);
+  }
+
   private FlightRecord record(
-      NativeCommunicator comm, Message.Members members, Hosts hosts, Failure reason) {
+      NativeCommunicator comm, Message.Members members, Hosts hosts, @Nullable Failure reason) {
     List<FlightRecord.Rank> ranks = new ArrayList<>();
     for (int r = 0; r < ticket.worldSize(); r++) {
       long pid = members.inRankOrder()[r].process().pid();
@@ -117,10 +128,10 @@ final class FlightRecorder {
             System.nanoTime(),
             hosts.label(rank),
             rank,
-            reason.kind().name(),
-            reason.message(),
-            reason.rank(),
-            Arrays.stream(reason.missing()).boxed().toList());
+            reason == null ? FlightRecord.NO_FAILURE : reason.kind().name(),
+            reason == null ? "none" : reason.message(),
+            reason == null ? -1 : reason.rank(),
+            reason == null ? List.of() : Arrays.stream(reason.missing()).boxed().toList());
     return new FlightRecord(header, ranks);
   }
 

@@ -13,6 +13,8 @@ import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -457,6 +459,17 @@ public final class Member implements ControlChannel.Listener {
         reason == null ? null : reason.message(),
         calls::hasClosed,
         channel.silentNanos());
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */
+  void writeFlightRecord(Path file) throws IOException {
+    if (isClosed()) {
+      throw new IllegalStateException(
+          "%s is closed; what its ranks did is no longer known".formatted(ticket.label()));
+    }
+    errors.lookAtDevice();
+    Objects.requireNonNull(running.communicator()).refresh(true);
+    failure.writeRecord(file, Objects.requireNonNull(members()));
   }
 
   String localHost() {

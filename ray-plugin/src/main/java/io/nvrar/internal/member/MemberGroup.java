@@ -19,6 +19,8 @@ import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Ticket;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Objects;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -238,6 +240,11 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public GroupHealth health() {
     return member.health();
+  }
+
+  @Override
+  public void writeFlightRecord(Path file) throws IOException {
+    member.writeFlightRecord(file);
   }
 
   @Override

@@ -1,0 +1,175 @@
+package io.nvrar.tools.trace;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import com.google.gson.JsonObject;
+import io.nvrar.tools.CommandLines;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Traces of records that were made by hand. */
+class TraceCommandTest {
+  @TempDir private Path scratch;
+  private final CommandLines nvrar = new CommandLines();
+
+  private static String header(String id, String host, int writer, long nanos) {
+    return """
+        {"nvrarFlight":1,"group":"tp","id":"%s","worldSize":2,"backend":"CPU","build":"b1","time":"2026-01-02T03:04:05.678Z","nanos":%d,"host":"%s","writer":%d,"failure":"NONE","message":"none","failedRank":-1,"missing":[]}
+        """
+        .formatted(id, nanos, host, writer);
+  }
+
+  private static String rank(int rank, String host, String... calls) {
+    return "{\"rank\":%d,\"host\":\"%s\",\"pid\":%d,\"calls\":%d}\n%s"
+        .formatted(rank, host, 10 + rank, calls.length, String.join("", calls));
+  }
+
+  private static String call(int rank, String state, String what, int number, long from, long to) {
+    int collective = what.startsWith("send") ? 8 : what.startsWith("recv") ? 9 : 1;
+    return """
+        {"rank":%d,"state":"%s","call":"%s","collective":%d,"sequence":%d,"algorithm":%d,"launches":1,"groupSequence":%d,"peer":%d,"transfers":%d,"begin":%d,"end":%d}
+        """
+        .formatted(
+            rank,
+            state,
+            what,
+            collective,
+            number,
+            collective == 1 ? 2 : 0,
+            number,
+            collective == 1 ? -1 : 1 - rank,
+            collective == 1 ? 0 : 2,
+            from,
+            to);
+  }
+
+  private static String sum(int rank, int number, long from, long to) {
+    return call(
+        rank, "done", "allReduce #%d float16[8 x 64] SUM".formatted(number), number, from, to);
+  }
+
+  private Path write(String name, String... parts) throws IOException {
+    return Files.writeString(scratch.resolve(name), String.join("", parts));
+  }
+
+  @Test
+  void aSliceForEachCallOnATrackForEachRank() throws IOException {
+    Path record =
+        write(
+            "tp.jsonl",
+            header("0a", "node", 0, 50_000),
+            rank(0, "node", sum(0, 1, 10_000, 12_500), sum(0, 2, 20_000, 21_000)),
+            rank(
+                1,
+                "node",
+                sum(1, 1, 11_000, 12_750),
+                call(1, "running", "barrier #2", 2, 30_000, 0)));
+    assertThat(nvrar.run("trace", record.toString())).isZero();
+    Path trace = scratch.resolve("tp.trace.json");
+    assertThat(nvrar.out())
+        .isEqualTo("%s: 4 calls of 2 ranks of group 'tp', 0.040 ms%n".formatted(trace));
+    assertThat(Traces.names(trace, "process_name"))
+        .containsExactly("rank 0 (pid 10 on host node)", "rank 1 (pid 11 on host node)");
+    List<Traces.Slice> slices = Traces.slices(trace);
+    assertThat(slices.get(0).name()).isEqualTo("allReduce");
+    assertThat(slices.get(0).begin()).isZero();
+    assertThat(slices.get(0).end()).isEqualTo(2.5, within(1e-9));
+    JsonObject arguments = slices.get(0).arguments();
+    assertThat(arguments.get("type").getAsString()).isEqualTo("float16");
+    assertThat(arguments.get("bytes").getAsLong()).isEqualTo(8 * 64 * 2);
+    assertThat(arguments.get("algorithm").getAsString()).isEqualTo("two-shot");
+    assertThat(arguments.get("status").getAsString()).isEqualTo("done");
+    Traces.Slice running = slices.get(3);
+    assertThat(running.rank()).isEqualTo(1);
+    assertThat(running.begin()).isEqualTo(20, within(1e-9));
+    assertThat(running.end()).as("up to the moment of the record").isEqualTo(40, within(1e-9));
+    assertThat(running.arguments().get("status").getAsString()).isEqualTo("running");
+  }
+
+  @Test
+  void theClocksOfTwoHostsAreBroughtTogether() throws IOException {
+    long ahead = 1_000_000_000;
+    Path here =
+        write(
+            "a.jsonl",
+            header("0a", "A", 0, 50_000),
+            rank(0, "A", sum(0, 1, 10_000, 10_500), sum(0, 2, 20_000, 20_500)),
+            rank(1, "B"));
+    Path there =
+        write(
+            "b.jsonl",
+            header("0a", "B", 1, ahead + 70_000),
+            rank(0, "A"),
+            rank(1, "B", sum(1, 1, ahead + 10_000, ahead + 10_500)));
+    Path trace = scratch.resolve("out.json");
+    assertThat(nvrar.run("trace", here.toString(), there.toString(), "-o", trace.toString()))
+        .isZero();
+    assertThat(nvrar.out())
+        .contains(
+            "The calls of B are placed to within 0.5 us, by 1 calls that it shares with the others.")
+        .doesNotContain("does not show");
+    List<Traces.Slice> slices = Traces.slices(trace);
+    assertThat(slices.get(2).rank()).isEqualTo(1);
+    assertThat(slices.get(2).begin()).isEqualTo(slices.get(0).begin(), within(1e-9));
+  }
+
+  @Test
+  void theRanksOfAHostWithoutARecordAreNamed() throws IOException {
+    Path here =
+        write(
+            "a.jsonl",
+            header("0a", "A", 0, 50_000),
+            rank(0, "A", sum(0, 1, 10_000, 10_500)),
+            rank(1, "B", sum(1, 1, 0, 0)));
+    assertThat(nvrar.run("trace", here.toString())).isZero();
+    assertThat(nvrar.out())
+        .contains("1 calls of 2 ranks")
+        .contains("Without the records of their hosts, the trace does not show rank 1 on B.");
+  }
+
+  @Test
+  void sendsSideBySideHaveTracksOfTheirOwnAndQueuedCallsDoNotOverlap() throws IOException {
+    Path record =
+        write(
+            "tp.jsonl",
+            header("0a", "node", 0, 50_000),
+            rank(
+                0,
+                "node",
+                call(0, "done", "send #1 int8[4] to rank 1 in a batch of 2", 1, 1_000, 4_000),
+                call(0, "done", "recv #1 int8[4] from rank 1 in a batch of 2", 1, 1_000, 3_000),
+                sum(0, 1, 5_000, 9_000),
+                sum(0, 2, 6_000, 10_000)),
+            rank(1, "node"));
+    assertThat(nvrar.run("trace", record.toString())).isZero();
+    Path trace = scratch.resolve("tp.trace.json");
+    assertThat(Traces.names(trace, "thread_name"))
+        .containsExactly("collectives", "send and recv", "send and recv 2", "collectives");
+    List<Traces.Slice> slices = Traces.slices(trace);
+    assertThat(slices).extracting(Traces.Slice::track).containsExactly(1, 2, 0, 0);
+    assertThat(slices.get(3).begin()).isEqualTo(slices.get(2).end(), within(1e-9));
+    assertThat(slices.get(3).arguments().get("queued_us").getAsDouble())
+        .isEqualTo(3, within(1e-9));
+  }
+
+  @Test
+  void whatIsNoRecordOfOneGroupIsOneSentence() throws IOException {
+    Path one = write("one.jsonl", header("0a", "A", 0, 1), rank(0, "A"), rank(1, "A"));
+    Path cut = write("cut.jsonl", header("0a", "A", 0, 1), rank(0, "A"));
+    Path other = write("other.jsonl", header("0b", "A", 0, 1), rank(0, "A"), rank(1, "A"));
+    assertThat(nvrar.run("trace", cut.toString())).isEqualTo(1);
+    assertThat(nvrar.err())
+        .isEqualTo("nvrar: %s is not a flight record: it ends after 1 of 2 ranks%n".formatted(cut));
+    assertThat(nvrar.run("trace", one.toString(), other.toString())).isEqualTo(1);
+    assertThat(nvrar.err())
+        .isEqualTo(
+            "nvrar: %s is of group 'tp' (0a), %s of 'tp' (0b): a trace shows one group%n"
+                .formatted(one, other));
+    assertThat(scratch.resolve("one.trace.json")).doesNotExist();
+  }
+}
