@@ -44,7 +44,8 @@ public record CallRecord(
       new CallRecord(State.UNKNOWN, 0, 0, "an unknown call", 0, 0, 0, -1, 0, 0, 0);
 
   /** The type and count in a description, such as "float32[1024]" or "float32[8 x 4096]". */
-  private static final Pattern PAYLOAD = Pattern.compile("(\\w+)\\[(\\d{1,18})(?: x (\\d{1,9}))?\\]");
+  private static final Pattern PAYLOAD =
+      Pattern.compile("(\\w+)\\[(\\d{1,18})(?: x (\\d{1,9}))?\\]");
 
   /** The same call by a clock that shows so many nanoseconds more. */
   public CallRecord moved(long nanos) {

@@ -29,9 +29,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Flight records in a directory: one file for a failed group and host, written by the first member to get
- * there. If there are more than {@link #MAX_FILES}, the oldest are deleted, but none of the group
- * that is written: the hosts of a large group may share the directory.
+ * Flight records in a directory: one file for a failed group and host, written by the first member
+ * to get there. If there are more than {@link #MAX_FILES}, the oldest are deleted, but none of the
+ * group that is written: the hosts of a large group may share the directory.
  */
 public final class FlightFile {
   /** The system property that names the directory. */
@@ -141,8 +141,7 @@ public final class FlightFile {
       try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
         FlightJson.write(record, out);
       }
-      Files.move(
-          temp, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      Files.move(temp, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } finally {
       Files.deleteIfExists(temp);
     }

@@ -13,7 +13,8 @@ class ClockOffsetTest {
   private static final String DATE = "2026-01-02T03:04:05.000Z";
   private static final String SECOND_LATER = "2026-01-02T03:04:06.000Z";
 
-  private static CallRecord call(String description, int collective, int number, long from, long to) {
+  private static CallRecord call(
+      String description, int collective, int number, long from, long to) {
     return new CallRecord(
         State.DONE, collective, number, description, 0, 1, number, -1, 0, from, to);
   }
@@ -27,7 +28,19 @@ class ClockOffsetTest {
     boolean first = host.equals("A");
     return new FlightRecord(
         new FlightRecord.Header(
-            "tp", "0a1b", 2, "CPU", "b", time, nanos, host, first ? 0 : 1, kind, "m", -1, List.of()),
+            "tp",
+            "0a1b",
+            2,
+            "CPU",
+            "b",
+            time,
+            nanos,
+            host,
+            first ? 0 : 1,
+            kind,
+            "m",
+            -1,
+            List.of()),
         List.of(
             new FlightRecord.Rank(0, "A", 10, first ? calls : List.of()),
             new FlightRecord.Rank(1, "B", 11, first ? List.of() : calls)));
@@ -88,6 +101,7 @@ class ClockOffsetTest {
   @Test
   void recordsOfOneHostHaveOneClock() {
     FlightRecord a = on("A", "NONE", DATE, 1, List.of());
-    assertThat(ClockOffset.between(a, on("A", "NONE", SECOND_LATER, 9, List.of())).nanos()).isZero();
+    assertThat(ClockOffset.between(a, on("A", "NONE", SECOND_LATER, 9, List.of())).nanos())
+        .isZero();
   }
 }

@@ -84,8 +84,7 @@ final class CallTrace {
         track = free(ends, from);
         if (track == ends.size()) {
           ends.add(to);
-          trace.track(
-              rank.rank(), track, track == 1 ? "send and recv" : "send and recv " + track);
+          trace.track(rank.rank(), track, track == 1 ? "send and recv" : "send and recv " + track);
         }
       } else {
         from = Math.max(from, Math.min(to, ends.get(COLLECTIVES)));

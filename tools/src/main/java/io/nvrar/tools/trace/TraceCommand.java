@@ -31,10 +31,7 @@ import picocli.CommandLine.Spec;
 public final class TraceCommand implements NvrarCommand {
   @Spec private @Nullable CommandSpec spec;
 
-  @Parameters(
-      arity = "1..*",
-      paramLabel = "FILE",
-      description = "The flight records of one group.")
+  @Parameters(arity = "1..*", paramLabel = "FILE", description = "The flight records of one group.")
   private List<Path> files = new ArrayList<>();
 
   @Option(

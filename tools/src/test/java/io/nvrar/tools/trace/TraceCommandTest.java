@@ -153,8 +153,7 @@ class TraceCommandTest {
     List<Traces.Slice> slices = Traces.slices(trace);
     assertThat(slices).extracting(Traces.Slice::track).containsExactly(1, 2, 0, 0);
     assertThat(slices.get(3).begin()).isEqualTo(slices.get(2).end(), within(1e-9));
-    assertThat(slices.get(3).arguments().get("queued_us").getAsDouble())
-        .isEqualTo(3, within(1e-9));
+    assertThat(slices.get(3).arguments().get("queued_us").getAsDouble()).isEqualTo(3, within(1e-9));
   }
 
   @Test

@@ -53,8 +53,7 @@ class TraceProcessesTest {
               .allMatch(slice -> slice.arguments().get("status").getAsString().equals("done"));
       if (slices.size() == RANKS && ended) {
         shared++;
-        double lastBegin =
-            slices.stream().mapToDouble(Traces.Slice::begin).max().orElseThrow();
+        double lastBegin = slices.stream().mapToDouble(Traces.Slice::begin).max().orElseThrow();
         assertThat(slices)
             .as(call.getKey())
             .allSatisfy(slice -> assertThat(slice.end()).isGreaterThanOrEqualTo(lastBegin));
