@@ -31,7 +31,6 @@ final class NcclSumsTest {
   private static final int RANKS = 2;
   private static final int ROWS = 3;
   private static final int HIDDEN = 1024;
-  private static final int SQUARES = HIDDEN / 64;
 
   private record Results(List<Float> sums, List<Float> residual, List<Float> scaled) {}
 
@@ -61,7 +60,7 @@ final class NcclSumsTest {
             });
     for (List<Results> rank : ranks) {
       assertThat(rank.get(1)).isEqualTo(rank.get(0));
-      assertThat(rank.get(0).sums().subList(0, 3)).containsExactly(1f, 3f, 5f);
+      assertThat(rank.get(0).sums().subList(0, 3)).containsExactly(1f, 4f, 7f);
     }
   }
 
@@ -74,7 +73,7 @@ final class NcclSumsTest {
         DeviceBuffer residual = device.allocate(type, count);
         DeviceBuffer gamma = device.allocate(type, HIDDEN);
         DeviceBuffer scaled = device.allocate(type, count);
-        DeviceBuffer squares = device.allocate(DataType.FLOAT32, (long) ROWS * SQUARES)) {
+        DeviceBuffer squares = device.allocate(DataType.FLOAT32, AllReduceFusion.squaresCount(type, ROWS, HIDDEN))) {
       float[] mine = new float[(int) count];
       for (int i = 0; i < count; i++) {
         mine[i] = i % 8 + group.rank() * (i % 8 + 1);
