@@ -73,7 +73,8 @@ final class NcclSumsTest {
         DeviceBuffer residual = device.allocate(type, count);
         DeviceBuffer gamma = device.allocate(type, HIDDEN);
         DeviceBuffer scaled = device.allocate(type, count);
-        DeviceBuffer squares = device.allocate(DataType.FLOAT32, AllReduceFusion.squaresCount(type, ROWS, HIDDEN))) {
+        DeviceBuffer squares =
+            device.allocate(DataType.FLOAT32, AllReduceFusion.squaresCount(type, ROWS, HIDDEN))) {
       float[] mine = new float[(int) count];
       for (int i = 0; i < count; i++) {
         mine[i] = i % 8 + group.rank() * (i % 8 + 1);
