@@ -9,6 +9,7 @@
 
 #include "nvrar_calls.h"
 #include "team.h"
+#include "tune.h"
 
 namespace nvrar::bench {
 namespace {
@@ -28,6 +29,8 @@ class NvrarMember final : public Member {
   }
 
   void barrier() override { comm_.barrier(kNoStream); }
+
+  void use(Collective collective, const Point& point) { comm_.use(collective, point); }
 
   double max_of_ranks(double value) override {
     const std::vector<double> all = of_ranks(value);
@@ -65,6 +68,18 @@ int run_group(const Options& options, const std::function<int(Member*)>& body) {
   };
   return options.board.empty() ? run_team(options.processes, kWrongResults, run)
                                : join_team(options.board, options.rank, options.processes, run);
+}
+
+int tune_on_cpu(const Options& options) {
+  return run_team(options.processes, kWrongResults, [&](Team* team) {
+    NvrarMember member(options, team);
+    answer_points(team, options, NVRAR_ARCHITECTURE_X86_64, "CPU",
+                  [&](const Options& of_point, const Problem& problem, const Point& point) {
+                    member.use(problem.collective, point);
+                    return measure_problem(&member, of_point, problem);
+                  });
+    return 0;
+  });
 }
 
 }  // namespace nvrar::bench

@@ -14,6 +14,9 @@ namespace nvrar::bench {
 // code, after the other processes were ended.
 int run_group(const Options& options, const std::function<int(Member*)>& body);
 
+// The same for the points of standard input (tune.h).
+int tune_on_cpu(const Options& options);
+
 }  // namespace nvrar::bench
 
 #endif  // NVRAR_BENCH_GROUP_H

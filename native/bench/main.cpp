@@ -30,7 +30,8 @@ int run_main(int argc, char** argv) {
       std::fputs(usage(), stdout);
       return 0;
     }
-    return options.on_gpu() ? run_on_gpus(options) : run(options);
+    if (options.on_gpu()) return run_on_gpus(options);
+    return options.tune ? tune_on_cpu(options) : run(options);
   } catch (const UsageError& e) {
     std::fprintf(stderr, "nvrar_bench: %s\n", e.what());
     return 2;

@@ -148,6 +148,19 @@ std::vector<Problem> problems_of(const Options& options) {
   return problems;
 }
 
+Row measure_problem(Member* member, const Options& options, const Problem& problem) {
+  Size size(member, options, problem);
+  Batches batches;
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    size.out_of_place(problem.bytes() * 1000 + static_cast<uint64_t>(repeat), &batches);
+  }
+  Row row;
+  row.problem = problem;
+  row.iterations = size.iterations();
+  row.out_of_place = batches.cell();
+  return row;
+}
+
 uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show) {
   uint64_t wrong = 0;
   for (const Problem& problem : problems_of(options)) {

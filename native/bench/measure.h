@@ -55,6 +55,9 @@ struct GroupCost {
 // The problems to measure, in order; sizes of less than one element per rank are rounded up.
 std::vector<Problem> problems_of(const Options& options);
 
+// Collective. Measures one problem out of place.
+Row measure_problem(Member* member, const Options& options, const Problem& problem);
+
 // Collective. Calls `show` on every rank after each size; returns the number of wrong elements.
 uint64_t measure(Member* member, const Options& options, const std::function<void(const Row&)>& show);
 

@@ -21,6 +21,25 @@ void require(nvrar_status status, const char* what) {
   if (status != NVRAR_OK) throw std::runtime_error(std::string(what) + ": " + nvrar_last_error());
 }
 
+int32_t code_of(Collective collective) {
+  switch (collective) {
+    case Collective::kReduce:
+      return NVRAR_REDUCE;
+    case Collective::kBroadcast:
+      return NVRAR_BROADCAST;
+    case Collective::kAllGather:
+      return NVRAR_ALL_GATHER;
+    case Collective::kReduceScatter:
+      return NVRAR_REDUCE_SCATTER;
+    case Collective::kAllToAll:
+      return NVRAR_ALL_TO_ALL;
+    case Collective::kBarrier:
+      return NVRAR_BARRIER;
+    default:
+      return NVRAR_ALL_REDUCE;
+  }
+}
+
 }  // namespace
 
 Communicator::Communicator(const Options& options, int32_t backend, int device, Team* team)
@@ -105,6 +124,18 @@ void Communicator::fused_call(const Problem& p, const Buffers& at, uint64_t stre
   call.output = at.recv;
   call.squares = at.squares;
   require(nvrar_all_reduce_fused(comm_, &call, stream), "nvrar_all_reduce_fused");
+}
+
+void Communicator::use(Collective collective, const Point& point) {
+  nvrar_tuning_rule rule{};
+  rule.size = sizeof rule;
+  rule.data_type = -1;
+  rule.collective = code_of(collective);
+  rule.algorithm = point.algorithm;
+  rule.bytes_max = ~uint64_t{0};
+  rule.blocks = point.blocks;
+  rule.tiles = point.tiles;
+  require(nvrar_set_tuning(comm_, &rule, 1), "nvrar_set_tuning");
 }
 
 void Communicator::barrier(uint64_t stream) { require(nvrar_barrier(comm_, stream), "nvrar_barrier"); }

@@ -9,6 +9,7 @@
 #include "options.h"
 #include "problem.h"
 #include "team.h"
+#include "tune.h"
 
 namespace nvrar::bench {
 
@@ -21,6 +22,8 @@ class Communicator {
   ~Communicator();
 
   void call(const Problem& problem, const Buffers& at, uint64_t stream);
+  // Collective: from the next call on, calls of a collective run as the point says.
+  void use(Collective collective, const Point& point);
   void barrier(uint64_t stream);
   // Throws if a call has failed since it returned: on a GPU calls are only enqueued.
   void check(uint64_t stream);

@@ -189,10 +189,24 @@ const std::map<std::string, Setter>& setters() {
        [](Options* o, Text option, Text text) { o->rank = small_number(option, text, 0, NVRAR_MAX_RANKS_PER_NODE); }},
       {"--address", [](Options* o, Text, Text text) { o->address = text; }},
       {"--ring-bytes", [](Options* o, Text option, Text text) { o->ring_bytes = bytes(option, text); }},
+      {"--tune", [](Options* o, Text option, Text text) { o->tune = small_number(option, text, 0, 1) == 1; }},
       {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
       {"--json", [](Options* o, Text, Text text) { o->json = text; }},
   };
   return kSetters;
+}
+
+// Of a run whose sizes come on standard input.
+void check_tune(const Options& options) {
+  if (!options.tune) return;
+  if (options.fused || options.yardstick || options.groups > 1 || !options.board.empty() || !options.csv.empty() ||
+      !options.json.empty() || options.min_bytes != 0 || options.max_bytes != 0) {
+    throw UsageError("--tune 1 is not for --fused, --yardstick, --groups, --board, --csv, --json, --min and --max");
+  }
+  if (options.collectives.size() != 1 || options.collectives.front() == Collective::kBarrier ||
+      options.collectives.front() == Collective::kSendReceive) {
+    throw UsageError("--tune 1 is for one collective that has rules");
+  }
 }
 
 bool is_power_of_two(uint32_t number) { return (number & (number - 1)) == 0; }
@@ -284,6 +298,7 @@ const char* type_name(int32_t data_type) { return text_of(kTypes, data_type); }
 const char* op_name(int32_t op) { return text_of(kOps, op); }
 const char* algorithm_name(int32_t algorithm) { return text_of(kAlgorithms, algorithm); }
 const char* backend_name(int32_t backend) { return text_of(kBackends, backend); }
+int32_t algorithm_of(const std::string& what, const std::string& name) { return code_of(kAlgorithms, what, name); }
 const char* form_name(int32_t form) { return text_of(kForms, form); }
 
 uint32_t type_bytes(int32_t data_type) {
@@ -375,6 +390,7 @@ Options parse_options(int argc, char** argv) {
     setter->second(&options, name, text);
   }
   check_fused(options);
+  check_tune(options);
   complete(&options);
   check(options);
   return options;
@@ -402,6 +418,8 @@ const char* usage() {
   --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40, beyond 8M fewer, to 5)
   --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)
   --repeats N           batches, of which the median is shown (11; on GPUs 30)
+  --tune 1              measure the points that standard input asks for, a line each: BYTES ALGORITHM BLOCKS TILES REPEATS;
+                        BLOCKS and TILES of a rule, 0: the library's choice. The results are lines of JSON.
   --csv FILE            also as CSV; - is standard output, without the table
   --json FILE           also as JSON
 

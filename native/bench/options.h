@@ -31,6 +31,8 @@ const char* type_name(int32_t data_type);
 const char* op_name(int32_t op);
 const char* algorithm_name(int32_t algorithm);
 const char* backend_name(int32_t backend);
+// The code of a name; throws UsageError, whose message says what it is of.
+int32_t algorithm_of(const std::string& what, const std::string& name);
 const char* form_name(int32_t form);
 uint32_t type_bytes(int32_t data_type);
 bool is_float(int32_t data_type);
@@ -81,6 +83,7 @@ struct Options {
   uint32_t hidden = 0;     // elements of a row
   std::vector<uint32_t> rows;
   uint32_t apart_blocks = 0;  // blocks of a row in the kernel behind an all-reduce; 0: by the number of rows
+  bool tune = false;          // measure the points of standard input, tune.h
   std::string csv;
   std::string json;
   bool help = false;

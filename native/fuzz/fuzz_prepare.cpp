@@ -20,12 +20,18 @@ constexpr uint64_t kRingBytesMax = 65536;  // what is refused is the same beyond
 nvrar_tuning_rule rule_of(FuzzedDataProvider& input) {
   nvrar_tuning_rule rule{};
   rule.size = sizeof rule;
-  rule.reserved = input.ConsumeProbability<float>() < 0.95F ? 0 : 1;
+  rule.collective = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 10) : NVRAR_ALL_REDUCE;
   rule.data_type = input.ConsumeBool() ? input.ConsumeIntegralInRange(-2, 11) : input.ConsumeIntegral<int32_t>();
   rule.world_size = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 9) : input.ConsumeIntegral<int32_t>();
   rule.ranks_per_node = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 9) : input.ConsumeIntegral<int32_t>();
   rule.algorithm = input.ConsumeBool() ? input.ConsumeIntegralInRange(-1, 4) : input.ConsumeIntegral<int32_t>();
   rule.bytes_max = input.ConsumeIntegral<uint64_t>();
+  if (input.ConsumeBool()) {
+    rule.architecture = input.ConsumeIntegralInRange(-1, 120);
+    rule.blocks = input.ConsumeIntegralInRange(0U, 2U * NVRAR_MAX_RULE_BLOCKS);
+    rule.threads = input.ConsumeIntegralInRange(0U, 40U) * 32;
+    rule.tiles = input.ConsumeIntegralInRange(0U, 2U * NVRAR_MAX_RULE_TILES);
+  }
   return rule;
 }
 
@@ -82,7 +88,9 @@ void try_prepare(const uint8_t* unique_id, const uint8_t* data, size_t size) {
       const auto world = static_cast<uint32_t>(config.world_size);
       const auto node = static_cast<uint32_t>(config.ranks_per_node);
       const bool one_node = node == 0 || node >= world;
-      const int32_t algorithm = table.algorithm(NVRAR_FLOAT32, bytes, world, one_node ? world : node);
+      const nvrar_tuning_rule* const rule =
+          table.match({NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_AUTO, NVRAR_FLOAT32, bytes, world, one_node ? world : node});
+      const int32_t algorithm = rule == nullptr ? NVRAR_ALGORITHM_AUTO : rule->algorithm;
       require(algorithm == NVRAR_ALGORITHM_AUTO || algorithm == NVRAR_ALGORITHM_ONE_SHOT ||
                   algorithm == NVRAR_ALGORITHM_TWO_SHOT || (algorithm == NVRAR_ALGORITHM_HIERARCHICAL && !one_node),
               "a table names an algorithm that the group has");

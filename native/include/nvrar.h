@@ -57,6 +57,9 @@ extern "C" {
 #define NVRAR_MAX_WORLD_SIZE (NVRAR_MAX_NODES * NVRAR_MAX_RANKS_PER_NODE)
 /* The largest number of rules in a tuning table. */
 #define NVRAR_MAX_TUNING_RULES 128
+/* The largest blocks and tiles of a rule. */
+#define NVRAR_MAX_RULE_BLOCKS 1024
+#define NVRAR_MAX_RULE_TILES 32
 /* The longest row of a fused all-reduce, in elements. */
 #define NVRAR_MAX_HIDDEN 16384
 /* The number of calls that a rank's flight record keeps. */
@@ -174,17 +177,27 @@ typedef struct nvrar_config {
                                                    link recognise each other. All 0: unique_id is known to them alone */
 } nvrar_config;
 
-/* One rule of a tuning table: an all-reduce of at most bytes_max bytes (count * element size) runs by this algorithm.
- * The first rule that matches the call and the group decides. A rule with NVRAR_ALGORITHM_HIERARCHICAL never matches a
- * group in one node. */
+/* NVRAR_ARCHITECTURE_X86_64 is a CPU; a GPU's is 10 * major + minor of its compute capability. */
+enum { NVRAR_ARCHITECTURE_ANY = 0, NVRAR_ARCHITECTURE_X86_64 = 1 };
+
+/* One rule of a tuning table: how a call of at most bytes_max bytes (count * element size) runs. The first rule that
+ * matches the call and the group decides; of a call that names its algorithm, the first that has the same. A rule with
+ * NVRAR_ALGORITHM_HIERARCHICAL never matches a group in one node. blocks, threads and tiles are the shape of launches
+ * on GPUs, of fused all-reduces excepted; they are limits, within which a launch is as large as its message needs. */
 typedef struct nvrar_tuning_rule {
   uint32_t size;          /* sizeof(nvrar_tuning_rule), the same in all elements of an array */
   int32_t data_type;      /* NVRAR_FLOAT32 ..., or -1: any */
   int32_t world_size;     /* 0: any */
   int32_t ranks_per_node; /* 0: any; a group in one node counts as having its world size here */
-  int32_t algorithm;      /* NVRAR_ALGORITHM_ONE_SHOT ..., not AUTO */
-  uint32_t reserved;      /* 0 */
+  int32_t algorithm;      /* NVRAR_ALGORITHM_ONE_SHOT ..., not AUTO; of other collectives than all-reduce AUTO */
+  int32_t collective;     /* NVRAR_ALL_REDUCE, NVRAR_ALL_GATHER ..., not NVRAR_BARRIER; 0: NVRAR_ALL_REDUCE */
   uint64_t bytes_max;
+  int32_t architecture; /* NVRAR_ARCHITECTURE_*, or that of a GPU; nvrar_prepare refuses a table all of whose rules
+                           name others than this rank's */
+  uint32_t blocks;      /* the most blocks that process data, up to NVRAR_MAX_RULE_BLOCKS; 0: the library's choice */
+  uint32_t threads;     /* the most threads of a block, a multiple of 32 up to 1024; 0: by tiles */
+  uint32_t tiles;       /* how many tiles a block processes at once, up to NVRAR_MAX_RULE_TILES, or as many as the
+                           kernel can; 0: by threads, else the library's choice. Not both. */
 } nvrar_tuning_rule;
 
 /* What a rank was doing, as recorded by the rank itself. */
@@ -294,6 +307,12 @@ NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);
  */
 NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* rules, uint32_t rule_count,
                                      const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out);
+
+/*
+ * Replaces the tuning table, for the calls that follow; graphs that were captured keep what they have. All members must
+ * do so between the same two calls. For measurements of many tables in one group.
+ */
+NVRAR_API nvrar_status nvrar_set_tuning(nvrar_comm* comm, const nvrar_tuning_rule* rules, uint32_t rule_count);
 
 /* Maps the peers' memory. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
 NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors);

@@ -123,6 +123,16 @@ nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* 
   });
 }
 
+nvrar_status nvrar_set_tuning(nvrar_comm* comm, const nvrar_tuning_rule* rules, uint32_t rule_count) {
+  return guarded([&] {
+    require(comm, "comm");
+    if (rule_count != 0) require(rules, "rules");
+    nvrar::TuningTable::check_count(rule_count);
+    std::vector<nvrar_tuning_rule> room;
+    comm->communicator->set_tuning(nvrar::take_structs(rules, rule_count, "rules", &room));
+  });
+}
+
 nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors) {
   return guarded([&] {
     require(comm, "comm");

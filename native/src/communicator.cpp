@@ -250,8 +250,10 @@ std::unique_ptr<Communicator> Communicator::prepare(const nvrar_config& config,
   if (id.backend != config.backend) invalid("unique_id was made for another backend");
   const uint64_t group_hash = hash_bytes(unique_id, NVRAR_UNIQUE_ID_BYTES);
   const cuda::OutsideCaptures outside(config.backend == NVRAR_BACKEND_CUDA);
+  std::unique_ptr<Member> member = make_member(config, id, group_hash);
+  tuning.use_on(member->architecture(), "rank " + std::to_string(member->rank()));
   std::unique_ptr<Communicator> communicator(
-      new Communicator(config.backend, make_member(config, id, group_hash), std::move(tuning), group_hash));
+      new Communicator(config.backend, std::move(member), std::move(tuning), group_hash));
   communicator->fill_descriptor(descriptor);
   return communicator;
 }
@@ -271,6 +273,14 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   descriptor.host = control::HostKey::of_this_process();
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
+}
+
+void Communicator::set_tuning(std::span<const nvrar_tuning_rule> rules) {
+  const BusyGuard guard(busy_);
+  require_ready();
+  TuningTable tuning(rules);
+  tuning.use_on(member_->architecture(), "rank " + std::to_string(member_->rank()));
+  tuning_ = std::move(tuning);
 }
 
 void Communicator::connect(const uint8_t* blobs) {

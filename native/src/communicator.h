@@ -29,6 +29,7 @@ class Communicator {
   ~Communicator();
   static std::unique_ptr<Communicator> prepare(const nvrar_config& config, std::span<const nvrar_tuning_rule> rules,
                                                const uint8_t* unique_id, uint8_t* descriptor);
+  void set_tuning(std::span<const nvrar_tuning_rule> rules);
   void connect(const uint8_t* descriptors);
   void run(const Call& call, uint64_t stream);
   void run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream);
@@ -57,7 +58,7 @@ class Communicator {
 
   const int32_t backend_;
   std::unique_ptr<Member> member_;
-  TuningTable tuning_;
+  TuningTable tuning_;   // guarded by busy_
   uint64_t group_hash_;  // hash of the unique id
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};

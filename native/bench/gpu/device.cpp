@@ -30,6 +30,10 @@ bool Gpu::has_clusters() const { return compute_capability() >= 9; }
 
 int Gpu::compute_capability() const { return attribute(kCudaMajor, "asking for a GPU's compute capability"); }
 
+int Gpu::architecture() const {
+  return 10 * compute_capability() + attribute(kCudaMinor, "asking for a GPU's compute capability");
+}
+
 int Gpu::attribute(int of, const char* asking) const {
   int value = 0;
   check_cuda(cuda().cuDeviceGetAttribute(&value, of, device_), asking);

@@ -19,6 +19,7 @@ class Gpu {
 
   int ordinal() const { return ordinal_; }
   std::string name() const;
+  int architecture() const;  // NVRAR's: 10 * major + minor of the compute capability
   int clock_khz() const;
   int multiprocessors() const;
   uint64_t l2_bytes() const;

@@ -23,6 +23,7 @@ constexpr int kCudaClockRateKhz = 13;          // CU_DEVICE_ATTRIBUTE_CLOCK_RATE
 constexpr int kCudaMultiprocessors = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr int kCudaL2Bytes = 38;               // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 constexpr int kCudaMajor = 75;                 // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kCudaMinor = 76;                 // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 constexpr int kCudaMayHaveLargeClusters = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 constexpr unsigned kCudaStreamNonBlocking = 1;
 constexpr unsigned kCudaIpcLazyPeerAccess = 1;

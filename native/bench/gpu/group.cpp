@@ -19,6 +19,7 @@
 #include "nvrar_calls.h"
 #include "output.h"
 #include "team.h"
+#include "tune.h"
 
 namespace nvrar::bench {
 namespace {
@@ -71,6 +72,22 @@ SideBySide side_by_side(const Contestants& of_groups) {
 std::unique_ptr<Contestant> study(Team* team, const Gpu& gpu, const Options& options) {
   if (!options.fused) return std::make_unique<Yardstick>(team, options.programmatic_launch);
   return std::make_unique<YardstickNorm>(team, gpu.has_clusters(), options.programmatic_launch);
+}
+
+int tune_rank(const Options& options, Team* team) {
+  const int gpus = options.gpus > 0 ? options.gpus : options.processes;
+  const Gpu gpu(team->rank() % gpus);
+  gpu.settle();
+  team->meet();
+  Communicator comm(options, NVRAR_BACKEND_CUDA, gpu.ordinal(), team);
+  Ours ours(&comm);
+  answer_points(team, options, gpu.architecture(), gpu.name(),
+                [&](const Options& of_point, const Problem& problem, const Point& point) {
+                  comm.use(problem.collective, point);
+                  return measure_problem_on_gpu(team, of_point, problem, &ours);
+                });
+  team->meet();
+  return 0;
 }
 
 int run_rank(const Options& options, Team* team) {
@@ -153,7 +170,8 @@ int run_on_gpus(Options options) {
     throw UsageError("--root is " + std::to_string(options.root) + ", not a rank of " +
                      std::to_string(options.processes) + " processes");
   }
-  return run_team(options.processes, kWrongResults, [&](Team* team) { return run_rank(options, team); });
+  return run_team(options.processes, kWrongResults,
+                  [&](Team* team) { return options.tune ? tune_rank(options, team) : run_rank(options, team); });
 }
 
 }  // namespace nvrar::bench

@@ -295,6 +295,16 @@ class Size {
 
 }  // namespace
 
+Row measure_problem_on_gpu(Team* team, const Options& options, const Problem& problem, Contestant* contestant) {
+  Options one_mode = options;
+  one_mode.modes.resize(1);
+  Size size(team, one_mode, problem, {});
+  size.add({contestant});
+  Row measured;
+  size.run([&](const Row& row) { measured = row; });
+  return measured;
+}
+
 uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<SideBySide>& contestants,
                         const EnqueueBetween& enqueue_between, const std::function<void(const Row&)>& show) {
   uint64_t wrong = 0;

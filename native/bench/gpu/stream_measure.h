@@ -33,6 +33,9 @@ using SideBySide = std::vector<Contestant*>;
 // Enqueues the kernel that a mode has between two calls; the result is that of the call before it.
 using EnqueueBetween = std::function<void(Between which, uint64_t result, CudaStream stream)>;
 
+// Collective. Measures one problem in the first of the options' modes, which has nothing between two calls.
+Row measure_problem_on_gpu(Team* team, const Options& options, const Problem& problem, Contestant* contestant);
+
 // Collective. Calls `show` on every rank for each size, mode and contestant; returns the number of wrong elements.
 uint64_t measure_on_gpu(Team* team, const Options& options, const std::vector<SideBySide>& contestants,
                         const EnqueueBetween& enqueue_between, const std::function<void(const Row&)>& show);

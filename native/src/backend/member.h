@@ -26,6 +26,8 @@ class Member {
   uint32_t world() const noexcept { return segments_->world(); }
   const protocol::RingLayout& layout() const noexcept { return layout_; }
   const control::GroupSegments& segments() const noexcept { return *segments_; }
+  // NVRAR_ARCHITECTURE_X86_64, or that of a GPU.
+  virtual int32_t architecture() const noexcept { return NVRAR_ARCHITECTURE_X86_64; }
   // How this member runs a call that has passed check_call.
   virtual Plan plan(const Call& call, const TuningTable& tuning) const = 0;
 

@@ -35,8 +35,16 @@ struct BlockLimits {
   uint32_t single = 1;
 };
 
+// What a tuning rule says of the shape; 0: nothing.
+struct TunedShape {
+  uint32_t blocks = 0;   // the most that process tiles
+  uint32_t threads = 0;  // the most of a block
+  uint32_t tiles = 0;    // per block
+};
+
 // The shape of a launch with this many tiles.
-LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const BlockLimits& most) noexcept;
+LaunchShape shape_of(uint64_t tiles, const KernelShape& kernel, const BlockLimits& most,
+                     const TunedShape& tuned) noexcept;
 
 }  // namespace nvrar
 

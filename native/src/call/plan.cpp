@@ -20,12 +20,16 @@ int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimi
   return in_nodes ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT;
 }
 
-int32_t choice_of(const Call& call, uint64_t bytes, const Topology& topology, const TuningTable& tuning,
+int32_t choice_of(const Call& call, const nvrar_tuning_rule* rule, uint64_t bytes, const Topology& topology,
                   const PlanLimits& limits) noexcept {
   if (call.collective != NVRAR_ALL_REDUCE) return NVRAR_ALGORITHM_AUTO;
   if (call.algorithm != NVRAR_ALGORITHM_AUTO) return call.algorithm;
-  const int32_t tuned = tuning.algorithm(call.data_type, bytes, topology.world, topology.largest);
-  return tuned != NVRAR_ALGORITHM_AUTO ? tuned : built_in_choice(bytes, topology, limits);
+  return rule != nullptr ? rule->algorithm : built_in_choice(bytes, topology, limits);
+}
+
+TunedShape tuned_shape_of(const nvrar_tuning_rule* rule) noexcept {
+  if (rule == nullptr) return {};
+  return {.blocks = rule->blocks, .threads = rule->threads, .tiles = rule->tiles};
 }
 
 Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
@@ -87,7 +91,7 @@ void give_shapes(Plan* plan, const Call& call, const Topology& topology, const K
   const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
   const auto shape = [&](uint64_t elements) {
     const uint64_t bytes = elements * element_bytes(call.data_type);
-    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most);
+    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most, plan->tuned);
   };
   const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
   plan->shape = shape(plan->elements_per_launch);
@@ -105,16 +109,23 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
 
   const uint64_t size = element_bytes(call.data_type);
   const uint64_t bytes = call.count * size;
-  const int32_t choice = choice_of(call, bytes, topology, tuning, limits);
+  const nvrar_tuning_rule* const rule = tuning.match({.collective = call.collective,
+                                                      .algorithm = call.algorithm,
+                                                      .data_type = call.data_type,
+                                                      .bytes = bytes,
+                                                      .world = topology.world,
+                                                      .ranks_per_node = topology.largest});
+  const int32_t choice = choice_of(call, rule, bytes, topology, limits);
+  const TunedShape tuned = tuned_shape_of(rule);
   const Algorithm algorithm = algorithm_of(call.collective, choice);
   const PacketKind kind = kind_of(algorithm, call, bytes, limits);
   if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
-    return {algorithm, kind, 64, (call.count + 63) / 64, choice};
+    return {algorithm, kind, 64, (call.count + 63) / 64, choice, tuned};
   }
   const uint64_t per_launch =
       runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes_of(kind) / size);
   const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
-  return {algorithm, kind, per_launch, launches, choice};
+  return {algorithm, kind, per_launch, launches, choice, tuned};
 }
 
 }  // namespace nvrar

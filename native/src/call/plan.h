@@ -18,6 +18,7 @@ struct Plan {
   uint64_t elements_per_launch;  // elements from one source to one destination; 0 for a barrier
   uint64_t launches;
   int32_t choice;  // NVRAR_ALGORITHM_* of an all-reduce; 0 if there is no choice
+  TunedShape tuned{};
   // The shape of all launches except the last, and of the last. Ranks may have different shapes, because the alignment
   // of a rank's buffers may decide.
   LaunchShape shape{};

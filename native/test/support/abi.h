@@ -14,7 +14,17 @@ inline nvrar_transfer recv_from(int32_t peer, uint64_t address, uint64_t count, 
 }
 // A rule for any world size and any nodes.
 inline nvrar_tuning_rule rule_of(int32_t type, int32_t algorithm, uint64_t bytes_max) {
-  return {sizeof(nvrar_tuning_rule), type, 0, 0, algorithm, 0, bytes_max};
+  return {.size = sizeof(nvrar_tuning_rule),
+          .data_type = type,
+          .world_size = 0,
+          .ranks_per_node = 0,
+          .algorithm = algorithm,
+          .collective = NVRAR_ALL_REDUCE,
+          .bytes_max = bytes_max,
+          .architecture = NVRAR_ARCHITECTURE_ANY,
+          .blocks = 0,
+          .threads = 0,
+          .tiles = 0};
 }
 
 }  // namespace nvrar::test

@@ -323,12 +323,12 @@ TEST(Structs, OfANewerCallerAreTakenUnlessTheySayWhatIsNotKnownHere) {
 // Too many rules are refused by their number: behind the last that a table may have there may be nothing.
 TEST(Structs, OfATableThatIsTooLongAreNotRead) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t bytes = NVRAR_MAX_TUNING_RULES * sizeof(nvrar_tuning_rule);
-  ASSERT_EQ(bytes % page, 0u);
+  const size_t of_rules = NVRAR_MAX_TUNING_RULES * sizeof(nvrar_tuning_rule);
+  const size_t bytes = (of_rules + page - 1) / page * page;
   void* const memory = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   ASSERT_EQ(::mprotect(static_cast<uint8_t*>(memory) + bytes, page, PROT_NONE), 0);
-  auto* const rules = static_cast<nvrar_tuning_rule*>(memory);
+  auto* const rules = reinterpret_cast<nvrar_tuning_rule*>(static_cast<uint8_t*>(memory) + bytes - of_rules);
   for (int i = 0; i < NVRAR_MAX_TUNING_RULES; ++i) rules[i] = rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 4096);
   const nvrar_config config = make_config(0, 1, {});
   uint8_t id[NVRAR_UNIQUE_ID_BYTES];

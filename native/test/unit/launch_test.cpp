@@ -368,13 +368,35 @@ TEST(Shapes, OfTheLastLaunchAreItsOwn) {
 TEST(Shapes, WhoseBlocksRepeatHaveNoMoreOfThemThanAreResident) {
   constexpr BlockLimits kMost{264, 1000};
   constexpr KernelShape kKernel{96, 2, 0, {64, 128, 256}};
-  const LaunchShape large = shape_of(2000, kKernel, kMost);
+  const LaunchShape large = shape_of(2000, kKernel, kMost, {});
   EXPECT_EQ(large.blocks, 1000u);
   EXPECT_TRUE(large.single);
-  const LaunchShape larger = shape_of(2001, kKernel, kMost);
+  const LaunchShape larger = shape_of(2001, kKernel, kMost, {});
   EXPECT_EQ(larger.blocks, 264u);
   EXPECT_FALSE(larger.single);
   EXPECT_EQ(larger.tiles_per_block, 2u);
+}
+
+// However large the rule's numbers are, a launch has no more blocks than may be resident if they repeat.
+TEST(Shapes, OfARuleAreLimitsWithinThoseOfTheGpu) {
+  constexpr BlockLimits kMost{264, 1000};
+  constexpr KernelShape kKernel{96, 4, 1, {64, 128, 256}};
+  const auto shape = [&](uint64_t tiles, const TunedShape& tuned) { return shape_of(tiles, kKernel, kMost, tuned); };
+  const LaunchShape few = shape(100, {.blocks = 8});
+  EXPECT_EQ(few.blocks, 9u) << "8, and that of the headers";
+  EXPECT_EQ(few.tiles_per_block, 4u) << "as many as fit, where there are more than a turn's";
+  EXPECT_FALSE(few.single);
+  EXPECT_EQ(shape(3, {.blocks = 8}).blocks, 4u) << "no block has nothing to do";
+  const LaunchShape wide = shape(8, {.tiles = 4});
+  EXPECT_EQ(wide.blocks, 3u);
+  EXPECT_EQ(wide.threads, 4u * 96);
+  EXPECT_TRUE(wide.single);
+  EXPECT_EQ(shape(8, {.tiles = 32}).tiles_per_block, 4u) << "no more than the kernel can";
+  EXPECT_EQ(shape(8, {.threads = 200}).tiles_per_block, 2u);
+  EXPECT_EQ(shape(8, {.threads = 32}).tiles_per_block, 1u) << "a tile takes 96";
+  const LaunchShape many = shape(100000, {.blocks = 1024, .tiles = 1});
+  EXPECT_EQ(many.blocks, 264u);
+  EXPECT_FALSE(many.single);
 }
 
 TEST(Architectures, HaveTheLimitsOfTheNewestThatIsNotNewer) {

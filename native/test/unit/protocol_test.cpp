@@ -204,12 +204,69 @@ TEST(Tuning, RulesThatNoCallCanMeanAreRefused) {
   EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.world_size = -2; }), "tuning rule 1: a world size of -2 is negative");
   EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.ranks_per_node = -1; }),
             "tuning rule 1: ranks_per_node -1 is negative");
-  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.reserved = 1; }), "tuning rule 1: reserved is not 0");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.collective = NVRAR_BARRIER; }),
+            "tuning rule 1: 4 is no collective that a rule can name");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.collective = NVRAR_REDUCE; }),
+            "tuning rule 1: only an all-reduce has a choice of algorithms");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) {
+              r.collective = NVRAR_REDUCE;
+              r.algorithm = NVRAR_ALGORITHM_AUTO;
+            }),
+            "");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.architecture = -1; }), "tuning rule 1: there is no architecture -1");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.blocks = 1025; }), "tuning rule 1: 1025 blocks are more than 1024");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.tiles = 33; }), "tuning rule 1: 33 tiles are more than 32");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.threads = 48; }),
+            "tuning rule 1: 48 threads are not a multiple of 32 up to 1024");
+  EXPECT_EQ(sentence([](nvrar_tuning_rule& r) { r.threads = r.tiles = 32; }),
+            "tuning rule 1: it has both threads and tiles, and each follows from the other");
   const std::vector<nvrar_tuning_rule> many(NVRAR_MAX_TUNING_RULES + 1, good);
   const auto table = [&](size_t first, size_t count) { return TuningTable({many.data() + first, count}); };
   EXPECT_THROW(table(0, many.size()), Error);
   EXPECT_EQ(table(0, 2).hash(), table(1, 2).hash());
   EXPECT_NE(table(0, 2).hash(), table(0, 3).hash());
+}
+
+TEST(Tuning, ATableOfAnotherArchitectureIsRefusedAndOfSeveralTheRulesHereMatch) {
+  nvrar_tuning_rule rules[] = {rule_of(-1, NVRAR_ALGORITHM_TWO_SHOT, 4096),
+                               rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 8192)};
+  rules[0].architecture = 90;
+  rules[1].architecture = NVRAR_ARCHITECTURE_X86_64;
+  const auto matching = [&](int32_t architecture) {
+    TuningTable table(rules);
+    table.use_on(architecture, "rank 3");
+    return table.match({NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_AUTO, NVRAR_FLOAT32, 100, 2, 2})->algorithm;
+  };
+  EXPECT_EQ(matching(90), NVRAR_ALGORITHM_TWO_SHOT);
+  EXPECT_EQ(matching(NVRAR_ARCHITECTURE_X86_64), NVRAR_ALGORITHM_ONE_SHOT);
+  try {
+    matching(80);
+    FAIL() << "a table for other architectures was taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "the tuning table was made for compute capability 9.0, and rank 3 has compute capability 8.0: make one "
+        "there with nvrar tune, or leave it out");
+  }
+  EXPECT_NO_THROW(TuningTable().use_on(80, "rank 3"));
+}
+
+TEST(Tuning, ARuleGivesTheShapeOfItsCollectiveAndAlgorithmAlone) {
+  nvrar_tuning_rule rules[] = {rule_of(-1, NVRAR_ALGORITHM_TWO_SHOT, 4096), rule_of(-1, NVRAR_ALGORITHM_ONE_SHOT, 4096),
+                               rule_of(-1, NVRAR_ALGORITHM_AUTO, 1 << 20)};
+  rules[0].blocks = 3;
+  rules[1].blocks = 5;
+  rules[2].collective = NVRAR_ALL_GATHER;
+  rules[2].tiles = 2;
+  const TuningTable table(rules);
+  const RingLayout layout{1 << 20, {4, 4}};
+  const auto tuned = [&](int32_t collective, int32_t algorithm) {
+    return make_plan(call_of(collective, 100, NVRAR_FLOAT32, algorithm), layout, table, kCpuPlanLimits).tuned;
+  };
+  EXPECT_EQ(tuned(NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_AUTO).blocks, 3U);
+  EXPECT_EQ(tuned(NVRAR_ALL_REDUCE, NVRAR_ALGORITHM_ONE_SHOT).blocks, 5U) << "the call's own algorithm";
+  EXPECT_EQ(tuned(NVRAR_ALL_GATHER, NVRAR_ALGORITHM_AUTO).tiles, 2U);
+  EXPECT_EQ(tuned(NVRAR_BROADCAST, NVRAR_ALGORITHM_AUTO).blocks, 0U);
 }
 
 TEST(Invariant13_DifferingCallsAreCaught, EveryFieldChangesTheHash) {

@@ -45,6 +45,7 @@ class CudaMember final : public Member {
   explicit CudaMember(const CudaMemberConfig& config);
   ~CudaMember() override;
 
+  int32_t architecture() const noexcept override { return static_cast<int32_t>(device_->compute_capability()); }
   Plan plan(const Call& call, const TuningTable& tuning) const override;
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;

@@ -2,15 +2,15 @@ package io.nvrar.tuning;
 
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import com.google.gson.stream.JsonWriter;
 import com.google.gson.stream.MalformedJsonException;
-import io.nvrar.Algorithm;
-import io.nvrar.DataType;
 import io.nvrar.TuningTable;
 import io.nvrar.internal.Printable;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.StringReader;
+import java.io.StringWriter;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
@@ -18,12 +18,10 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.EnumSet;
 import java.util.List;
-import java.util.Locale;
-import java.util.Set;
 
 /**
  * Reads a {@link TuningTable} from a JSON file such as:
@@ -38,8 +36,12 @@ import java.util.Set;
  * }
  * }</pre>
  *
- * <p>A rule must have {@code bytesMax} and {@code algorithm}; each other field is optional and
- * matches anything if it is left out. Unknown fields are refused, so that a misspelt name is an
+ * <p>A rule must have {@code bytesMax}, and if it is for all-reduces {@code algorithm}; each other
+ * field is optional: {@code dataType}, {@code worldSize}, {@code gpusPerNode} and {@code
+ * architecture} match anything if they are left out, {@code collective} is ALL_REDUCE, and {@code
+ * blocks}, {@code threads} and {@code tiles} are the library's choice. See {@link
+ * TuningTable.Rule}. A table of NVRAR's tuning script, whose fields are sizes in bytes, is read,
+ * too. Unknown fields are refused, so that a misspelt name is an
  * error and not a rule that matches more than intended.
  */
 public final class TuningFile {
@@ -72,6 +74,45 @@ public final class TuningFile {
     } catch (IOException e) {
       throw new UncheckedIOException("the tuning file " + file + " cannot be read", e);
     }
+  }
+
+  /**
+   * Writes a table so that whoever reads the file meanwhile sees the old one or the new one.
+   *
+   * @param madeBy how the table was made, for people who open the file
+   * @throws UncheckedIOException if the file cannot be written; then nothing has changed
+   */
+  public static void write(Path file, TuningTable table, String madeBy) {
+    Path place = file.toAbsolutePath();
+    try {
+      Path written = Files.createTempFile(place.getParent(), place.getFileName() + ".", ".tmp");
+      try {
+        Files.writeString(written, json(table, madeBy));
+        Files.setPosixFilePermissions(written, PosixFilePermissions.fromString("rw-r--r--"));
+        Files.move(written, place, StandardCopyOption.ATOMIC_MOVE);
+      } finally {
+        Files.deleteIfExists(written);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(
+          "the tuning file %s cannot be written: %s".formatted(file, e.getMessage()), e);
+    }
+  }
+
+  private static String json(TuningTable table, String madeBy) throws IOException {
+    StringWriter text = new StringWriter();
+    try (JsonWriter json = new JsonWriter(text)) {
+      json.setIndent("  ");
+      json.beginObject();
+      json.name("version").value(VERSION);
+      json.name("madeBy").value(madeBy);
+      json.name("rules").beginArray();
+      for (TuningTable.Rule rule : table.rules()) {
+        RuleJson.write(json, rule);
+      }
+      json.endArray().endObject();
+    }
+    return text.append('\n').toString();
   }
 
   private static String text(Path file) {
@@ -109,33 +150,45 @@ public final class TuningFile {
   }
 
   private static TuningTable table(JsonReader json) throws IOException {
-    expect(json, JsonToken.BEGIN_OBJECT);
+    JsonValues.expect(json, JsonToken.BEGIN_OBJECT);
     json.beginObject();
     boolean versioned = false;
+    boolean described = false;
     List<TuningTable.Rule> rules = null;
     while (json.peek() != JsonToken.END_OBJECT) {
       String name = json.nextName();
+      boolean nothingYet = !versioned && !described && rules == null;
       switch (name) {
         case "version" -> {
-          requireFirst(name, versioned);
+          JsonValues.requireFirst(name, versioned);
           versioned = true;
-          long version = integer(json);
+          long version = JsonValues.integer(json);
           if (version != VERSION) {
             throw new IllegalArgumentException(
                 "it has version %d, this library reads version %d".formatted(version, VERSION));
           }
         }
         case "rules" -> {
-          requireFirst(name, rules != null);
+          JsonValues.requireFirst(name, rules != null);
           rules = rules(json);
         }
-        default -> throw unknown(name, "version, rules");
+        case "madeBy" -> {
+          JsonValues.requireFirst(name, described);
+          described = true;
+          JsonValues.string(json);
+        }
+        default -> {
+          if (!nothingYet || !NvrarTableJson.beginsWith(name)) {
+            throw JsonValues.unknown(name, "version, rules, madeBy");
+          }
+          TuningTable table = NvrarTableJson.read(json, name);
+          requireEnd(json);
+          return table;
+        }
       }
     }
     json.endObject();
-    if (json.peek() != JsonToken.END_DOCUMENT) {
-      throw new IllegalArgumentException("something follows the end of the table");
-    }
+    requireEnd(json);
     if (!versioned) {
       throw new IllegalArgumentException("it has no version, this library reads " + VERSION);
     }
@@ -145,8 +198,14 @@ public final class TuningFile {
     return TuningTable.of(rules);
   }
 
+  private static void requireEnd(JsonReader json) throws IOException {
+    if (json.peek() != JsonToken.END_DOCUMENT) {
+      throw new IllegalArgumentException("something follows the end of the table");
+    }
+  }
+
   private static List<TuningTable.Rule> rules(JsonReader json) throws IOException {
-    expect(json, JsonToken.BEGIN_ARRAY);
+    JsonValues.expect(json, JsonToken.BEGIN_ARRAY);
     json.beginArray();
     List<TuningTable.Rule> rules = new ArrayList<>();
     while (json.peek() != JsonToken.END_ARRAY) {
@@ -154,133 +213,9 @@ public final class TuningFile {
         throw new IllegalArgumentException(
             "the table has more than %d rules, the limit".formatted(TuningTable.MAX_RULES));
       }
-      rules.add(rule(json));
+      rules.add(RuleJson.read(json));
     }
     json.endArray();
     return rules;
-  }
-
-  private enum Field {
-    DATA_TYPE("dataType"),
-    WORLD_SIZE("worldSize"),
-    GPUS_PER_NODE("gpusPerNode"),
-    BYTES_MAX("bytesMax"),
-    ALGORITHM("algorithm");
-
-    private final String key;
-
-    Field(String key) {
-      this.key = key;
-    }
-
-    static Field of(String name) {
-      for (Field field : values()) {
-        if (field.key.equals(name)) {
-          return field;
-        }
-      }
-      throw unknown(
-          name, String.join(", ", Arrays.stream(values()).map(field -> field.key).toList()));
-    }
-  }
-
-  private static TuningTable.Rule rule(JsonReader json) throws IOException {
-    expect(json, JsonToken.BEGIN_OBJECT);
-    json.beginObject();
-    Set<Field> seen = EnumSet.noneOf(Field.class);
-    DataType dataType = null;
-    int worldSize = 0;
-    int gpusPerNode = 0;
-    long bytesMax = 0;
-    Algorithm algorithm = null;
-    while (json.peek() != JsonToken.END_OBJECT) {
-      Field field = Field.of(json.nextName());
-      requireFirst(field.key, !seen.add(field));
-      switch (field) {
-        case DATA_TYPE -> dataType = constant(json, DataType.class);
-        case WORLD_SIZE -> worldSize = smallInteger(json);
-        case GPUS_PER_NODE -> gpusPerNode = smallInteger(json);
-        case BYTES_MAX -> bytesMax = integer(json);
-        case ALGORITHM -> algorithm = constant(json, Algorithm.class);
-      }
-    }
-    if (!seen.contains(Field.BYTES_MAX)) {
-      throw missing(Field.BYTES_MAX);
-    }
-    if (algorithm == null) {
-      throw missing(Field.ALGORITHM);
-    }
-    TuningTable.Rule rule =
-        new TuningTable.Rule(dataType, worldSize, gpusPerNode, bytesMax, algorithm);
-    json.endObject();
-    return rule;
-  }
-
-  private static IllegalArgumentException missing(Field field) {
-    return new IllegalArgumentException(
-        "a rule has no %s, every rule needs one".formatted(field.key));
-  }
-
-  private static void requireFirst(String name, boolean again) {
-    if (again) {
-      throw new IllegalArgumentException("'%s' appears twice".formatted(name));
-    }
-  }
-
-  private static IllegalArgumentException unknown(String name, String known) {
-    return new IllegalArgumentException(
-        "unknown field '%s', known are %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
-  }
-
-  private static void expect(JsonReader json, JsonToken wanted) throws IOException {
-    JsonToken found = json.peek();
-    if (found != wanted) {
-      throw new IllegalArgumentException(
-          "found %s where %s is required".formatted(name(found), name(wanted)));
-    }
-  }
-
-  private static String name(JsonToken token) {
-    return switch (token) {
-      case BEGIN_ARRAY -> "an array";
-      case BEGIN_OBJECT -> "an object";
-      case END_DOCUMENT -> "the end of the file";
-      default -> "a " + token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
-    };
-  }
-
-  private static int smallInteger(JsonReader json) throws IOException {
-    long value = integer(json);
-    if (value != (int) value) {
-      throw new IllegalArgumentException(
-          "%d is too large, the limit is %d".formatted(value, Integer.MAX_VALUE));
-    }
-    return (int) value;
-  }
-
-  private static long integer(JsonReader json) throws IOException {
-    // nextLong would also accept strings and 1.0.
-    expect(json, JsonToken.NUMBER);
-    String digits = json.nextString();
-    try {
-      return Long.parseLong(digits);
-    } catch (NumberFormatException e) {
-      throw new IllegalArgumentException(
-          "%s is not a 64-bit integer".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
-    }
-  }
-
-  private static <E extends Enum<E>> E constant(JsonReader json, Class<E> type) throws IOException {
-    expect(json, JsonToken.STRING);
-    String name = json.nextString();
-    for (E constant : type.getEnumConstants()) {
-      if (constant.name().equals(name)) {
-        return constant;
-      }
-    }
-    throw new IllegalArgumentException(
-        "'%s' is not one of %s"
-            .formatted(
-                Printable.of(name, MAX_QUOTED_CHARS), Arrays.toString(type.getEnumConstants())));
   }
 }

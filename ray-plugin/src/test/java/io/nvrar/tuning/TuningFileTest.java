@@ -13,6 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Random;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -58,7 +59,7 @@ class TuningFileTest {
         "{'rules': []} | it has no version, this library reads 1 (line 1 column 14 at $)",
         "{'version': 1} | it has no rules, a table needs an array of them (line 1 column 15 at $)",
         "{'version': 1, 'version': 1} | 'version' appears twice (line 1 column 25 at $.version)",
-        "{'version': 1, 'rules': [], 'x': 1} | unknown field 'x', known are version, rules (line 1 column 32 at $.x)",
+        "{'version': 1, 'rules': [], 'x': 1} | unknown field 'x', known are version, rules, madeBy (line 1 column 32 at $.x)",
         "{'version': 1, 'rules': []} {} | not JSON (line 1 column 30 at $)",
         "{'version': '1', 'rules': []} | found a string where a number is required (line 1 column 14 at $.version)",
         "{'version': 1, 'rules': [[]]} | found an array where an object is required (line 1 column 27 at $.rules[0])",
@@ -73,13 +74,91 @@ class TuningFileTest {
         "{'version': 1, 'rules': [{'dataType': 'fp32'}]} | 'fp32' is not one of [INT8, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16] (line 1 column 45 at $.rules[0].dataType)",
         "{'version': 1, 'rules': [{'dataType': null}]} | found a null where a string is required (line 1 column 43 at $.rules[0].dataType)",
         "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'AUTO'}]} | a rule's algorithm is AUTO, must be ONE_SHOT, TWO_SHOT or HIERARCHICAL (line 1 column 62 at $.rules[0].algorithm)",
-        "{'version': 1, 'rules': [{'bytes': 8}]} | unknown field 'bytes', known are dataType, worldSize, gpusPerNode, bytesMax, algorithm (line 1 column 34 at $.rules[0].bytes)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'blocks': 1025}]} | a rule's blocks is 1025, must be 0 to 1024 (line 1 column 82 at $.rules[0].blocks)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'tiles': -1}]} | a rule's tiles is -1, must be 0 to 32 (line 1 column 79 at $.rules[0].tiles)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'threads': 48}]} | a rule's threads is 48, must be a multiple of 32 (line 1 column 81 at $.rules[0].threads)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'threads': 64, 'tiles': 2}]} | a rule has both threads (64) and tiles (2), and each follows from the other (line 1 column 93 at $.rules[0].tiles)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'architecture': 'H100'}]} | a rule's architecture is 'H100', must be x86_64, or sm_ with a compute capability such as sm_90 (line 1 column 90 at $.rules[0].architecture)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'algorithm': 'ONE_SHOT', 'collective': 'REDUCE'}]} | a rule for REDUCE has the algorithm ONE_SHOT, and only ALL_REDUCE has a choice (line 1 column 90 at $.rules[0].collective)",
+        "{'version': 1, 'rules': [{'bytesMax': 8, 'collective': 'BARRIER'}]} | 'BARRIER' is not one of [ALL_REDUCE, ALL_GATHER, BROADCAST, REDUCE, REDUCE_SCATTER, ALL_TO_ALL] (line 1 column 65 at $.rules[0].collective)",
+        "{'1024': {'num_blocks': 8}, 'rules': []} | unknown field 'rules', known are sizes in bytes, as in NVRAR's tables (line 1 column 36 at $.rules)",
+        "{'rules': [], '1024': {}} | unknown field '1024', known are version, rules, madeBy (line 1 column 21 at $.1024)",
+        "{'1024': {'blocks': 8}} | unknown field 'blocks', known are num_blocks, threads_per_block, chunk_bytes, algorithm, dtype, avg_time_ms (line 1 column 19 at $.1024.blocks)",
+        "{'1024': {'algorithm': 'ring'}} | 'ring' is not NVRAR's algorithm, recursive (line 1 column 30 at $.1024.algorithm)",
+        "{'1024': {'dtype': 'fp8'}} | 'fp8' is no data type (line 1 column 25 at $.1024.dtype)",
+        "{'1024': {}, '1024': {}} | '1024' appears twice (line 1 column 20 at $.1024)",
+        "{'version': 1, 'rules': [{'bytes': 8}]} | unknown field 'bytes', known are collective, dataType, worldSize, gpusPerNode, architecture, bytesMax, algorithm, blocks, threads, tiles (line 1 column 34 at $.rules[0].bytes)",
       })
   void aMistakeIsNamedWithItsPlace(String json, String sentence) throws IOException {
     Path file = file(json);
     assertThatThrownBy(() -> TuningFile.read(file))
         .isExactlyInstanceOf(IllegalArgumentException.class)
         .hasMessage("the tuning file %s cannot be used: %s".formatted(file, sentence));
+  }
+
+  @Test
+  void whatIsWrittenIsReadAgain() {
+    TuningTable table =
+        TuningTable.of(
+            List.of(
+                new TuningTable.Rule(
+                    DataType.FLOAT16,
+                    2,
+                    2,
+                    4096,
+                    Algorithm.TWO_SHOT,
+                    TuningTable.Collective.ALL_REDUCE,
+                    "sm_90",
+                    new TuningTable.LaunchShape(16, 0, 4)),
+                new TuningTable.Rule(
+                    null,
+                    0,
+                    0,
+                    Long.MAX_VALUE,
+                    Algorithm.AUTO,
+                    TuningTable.Collective.ALL_TO_ALL,
+                    "x86_64",
+                    new TuningTable.LaunchShape(0, 512, 0))));
+    Path file = directory.resolve("written.json");
+    TuningFile.write(file, table, "a test, with \"quotes\"");
+    assertThat(TuningFile.read(file)).isEqualTo(table);
+    TuningFile.write(file, TuningTable.none(), "again");
+    assertThat(TuningFile.read(file)).isEqualTo(TuningTable.none());
+    assertThat(directory.toFile().list()).containsExactly("written.json");
+    Path nowhere = directory.resolve("missing").resolve("written.json");
+    assertThatThrownBy(() -> TuningFile.write(nowhere, table, ""))
+        .isInstanceOf(UncheckedIOException.class)
+        .hasMessageStartingWith("the tuning file " + nowhere + " cannot be written: ");
+  }
+
+  /** As NVRAR's tuning script writes it. */
+  @Test
+  void aSizeOfNvrarsTableReachesUpToTheNextOne() throws IOException {
+    Path file =
+        file(
+            """
+            {"65536": {"num_blocks": 16, "threads_per_block": 512, "chunk_bytes": 16384,
+                       "avg_time_ms": 0.0417, "algorithm": "recursive", "dtype": "half"},
+             "8192": {"num_blocks": 8, "threads_per_block": 256, "dtype": null}}
+            """);
+    assertThat(TuningFile.read(file).rules())
+        .containsExactly(
+            recursive(null, 65535, new TuningTable.LaunchShape(8, 256, 0)),
+            recursive(
+                DataType.FLOAT16, Long.MAX_VALUE, new TuningTable.LaunchShape(16, 512, 0)));
+  }
+
+  private static TuningTable.Rule recursive(
+      @Nullable DataType type, long bytesMax, TuningTable.LaunchShape shape) {
+    return new TuningTable.Rule(
+        type,
+        0,
+        0,
+        bytesMax,
+        Algorithm.HIERARCHICAL,
+        TuningTable.Collective.ALL_REDUCE,
+        "",
+        shape);
   }
 
   @Test

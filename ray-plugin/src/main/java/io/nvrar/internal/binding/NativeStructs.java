@@ -49,7 +49,7 @@ final class NativeStructs {
   private static final int LINK_OPEN = 1;
   private static final int LINK_ASKED_OFFSET = 8 + 2 * LINK_END_BYTES;
   private static final int LINK_ANSWERED_OFFSET = LINK_ASKED_OFFSET + Long.BYTES;
-  private static final int RULE_BYTES = 32;
+  private static final int RULE_BYTES = 48;
   private static final int ANY_TYPE = -1;
   static final int BROADCAST = 3;
   static final int BARRIER = 4;
@@ -124,8 +124,12 @@ final class NativeStructs {
           .putInt(rule.worldSize())
           .putInt(rule.gpusPerNode())
           .putInt(rule.algorithm().code())
-          .putInt(0)
-          .putLong(rule.bytesMax());
+          .putInt(rule.collective().code())
+          .putLong(rule.bytesMax())
+          .putInt(rule.architectureCode())
+          .putInt(rule.shape().blocks())
+          .putInt(rule.shape().threads())
+          .putInt(rule.shape().tiles());
     }
     return out.array();
   }

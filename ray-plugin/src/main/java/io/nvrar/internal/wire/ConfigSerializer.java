@@ -23,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 final class ConfigSerializer extends Serializer<GroupConfig> {
   private static final int ANY_TYPE = -1;
 
-  /** A rule has five fields, each of at least one byte. */
-  private static final int RULE_BYTES_MIN = 5;
+  /** A rule has ten fields, each of at least one byte. */
+  private static final int RULE_BYTES_MIN = 10;
 
   @Override
   public void write(Kryo kryo, Output output, GroupConfig value) {
@@ -53,6 +53,11 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
       output.writeVarInt(rule.gpusPerNode(), true);
       output.writeVarLong(rule.bytesMax(), true);
       output.writeByte(rule.algorithm().code());
+      output.writeByte(rule.collective().code());
+      output.writeVarInt(rule.architectureCode(), true);
+      output.writeVarInt(rule.shape().blocks(), true);
+      output.writeVarInt(rule.shape().threads(), true);
+      output.writeVarInt(rule.shape().tiles(), true);
     }
   }
 
@@ -88,7 +93,11 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
               input.readVarInt(true),
               input.readVarInt(true),
               input.readVarLong(true),
-              algorithm(input.readByte())));
+              algorithm(input.readByte()),
+              collective(input.readByte()),
+              TuningTable.Rule.architectureOf(input.readVarInt(true)),
+              new TuningTable.LaunchShape(
+                  input.readVarInt(true), input.readVarInt(true), input.readVarInt(true))));
     }
     return TuningTable.of(rules);
   }
@@ -121,6 +130,15 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
       }
     }
     throw new KryoException("there is no data type " + code);
+  }
+
+  private static TuningTable.Collective collective(int code) {
+    for (TuningTable.Collective collective : TuningTable.Collective.values()) {
+      if (collective.code() == code) {
+        return collective;
+      }
+    }
+    throw new KryoException("there is no collective " + code);
   }
 
   private static Algorithm algorithm(int code) {

@@ -284,6 +284,28 @@ class NativeCommunicatorTest {
   }
 
   @Test
+  void aTableForAnotherArchitectureIsRefused() {
+    TuningTable.Rule rule =
+        new TuningTable.Rule(
+            null,
+            0,
+            0,
+            64,
+            Algorithm.TWO_SHOT,
+            TuningTable.Collective.ALL_REDUCE,
+            "sm_90",
+            new TuningTable.LaunchShape(8, 0, 2));
+    GroupConfig config = GroupConfig.builder().tuning(TuningTable.of(List.of(rule))).build();
+    byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
+    assertThatThrownBy(
+            () ->
+                NativeCommunicator.prepare(
+                    "a group of 2", Backend.CPU, 0, 1, 2, id, Links.NONE, config))
+        .hasMessageContaining(
+            "the tuning table was made for compute capability 9.0, and rank 1 has x86-64");
+  }
+
+  @Test
   void membersWithOtherRulesOrOtherNodesDoNotConnect() {
     TuningTable table =
         TuningTable.of(List.of(new TuningTable.Rule(null, 0, 0, 64, Algorithm.TWO_SHOT)));

@@ -83,14 +83,17 @@ class TicketCodecTest {
             Integer.MAX_VALUE,
             Integer.MAX_VALUE,
             Long.MAX_VALUE,
-            Algorithm.HIERARCHICAL);
+            Algorithm.HIERARCHICAL,
+            TuningTable.Collective.ALL_REDUCE,
+            "sm_121",
+            new TuningTable.LaunchShape(TuningTable.LaunchShape.MAX_BLOCKS, 1024, 0));
     GroupConfig config =
         GroupConfig.builder()
             .tuning(TuningTable.of(Collections.nCopies(TuningTable.MAX_RULES, largest)))
             .build();
     byte[] bytes = TicketCodec.encode(ticket("\u20ac".repeat(Ticket.MAX_NAME_CHARS), config));
     assertThat(TicketCodec.decode(bytes).config()).isEqualTo(config);
-    assertThat(bytes.length).isLessThan(4096);
+    assertThat(bytes.length).isLessThan(5120);
   }
 
   @Test
@@ -177,7 +180,7 @@ class TicketCodecTest {
     other[4] = 7;
     assertThatThrownBy(() -> TicketCodec.decode(other))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("the ticket has protocol version 7, this library speaks version 2");
+        .hasMessage("the ticket has protocol version 7, this library speaks version 3");
   }
 
   @Test
