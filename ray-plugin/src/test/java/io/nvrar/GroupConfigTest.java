@@ -67,7 +67,9 @@ class GroupConfigTest {
 
   private static String digest() {
     String rules =
-        "[Rule[dataType=FLOAT32, worldSize=4, gpusPerNode=2, bytesMax=4096, algorithm=ONE_SHOT]]";
+        "[Rule[dataType=FLOAT32, worldSize=4, gpusPerNode=2, bytesMax=4096, algorithm=ONE_SHOT,"
+            + " collective=ALL_REDUCE, architecture=,"
+            + " shape=LaunchShape[blocks=0, threads=0, tiles=0]]]";
     return "%08x".formatted(rules.hashCode());
   }
 
