@@ -226,7 +226,9 @@ public final class TuningTable {
       if (architecture.isEmpty()) {
         return ANY_CODE;
       }
-      return architecture.equals(X86_64) ? X86_64_CODE : Integer.parseInt(architecture, 3, architecture.length(), 10);
+      return architecture.equals(X86_64)
+          ? X86_64_CODE
+          : Integer.parseInt(architecture, 3, architecture.length(), 10);
     }
 
     /** The architecture with a code of the native library. */

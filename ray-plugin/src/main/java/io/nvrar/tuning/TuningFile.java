@@ -41,8 +41,8 @@ import java.util.List;
  * architecture} match anything if they are left out, {@code collective} is ALL_REDUCE, and {@code
  * blocks}, {@code threads} and {@code tiles} are the library's choice. See {@link
  * TuningTable.Rule}. A table of NVRAR's tuning script, whose fields are sizes in bytes, is read,
- * too. Unknown fields are refused, so that a misspelt name is an
- * error and not a rule that matches more than intended.
+ * too. Unknown fields are refused, so that a misspelt name is an error and not a rule that matches
+ * more than intended.
  */
 public final class TuningFile {
   private static final int VERSION = 1;

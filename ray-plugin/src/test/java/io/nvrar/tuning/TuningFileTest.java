@@ -144,21 +144,13 @@ class TuningFileTest {
     assertThat(TuningFile.read(file).rules())
         .containsExactly(
             recursive(null, 65535, new TuningTable.LaunchShape(8, 256, 0)),
-            recursive(
-                DataType.FLOAT16, Long.MAX_VALUE, new TuningTable.LaunchShape(16, 512, 0)));
+            recursive(DataType.FLOAT16, Long.MAX_VALUE, new TuningTable.LaunchShape(16, 512, 0)));
   }
 
   private static TuningTable.Rule recursive(
       @Nullable DataType type, long bytesMax, TuningTable.LaunchShape shape) {
     return new TuningTable.Rule(
-        type,
-        0,
-        0,
-        bytesMax,
-        Algorithm.HIERARCHICAL,
-        TuningTable.Collective.ALL_REDUCE,
-        "",
-        shape);
+        type, 0, 0, bytesMax, Algorithm.HIERARCHICAL, TuningTable.Collective.ALL_REDUCE, "", shape);
   }
 
   @Test
