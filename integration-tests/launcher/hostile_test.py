@@ -63,7 +63,7 @@ class HostileTest(LauncherTestCase):
                 "JAVA_TOOL_OPTIONS": "-Xlog:gc"}
             for arguments in (
                     ("hello", "--ranks", "2", "--backend", "cpu"), ("hello-processes", "--ranks", "2"),
-                    ("bench", "--from", "java", "--processes", "2", "--rounds", "1", "--repeats", "1", "--iters", "1", "--warmup", "0", "--max", "8")):
+                    ("bench", "--compare", "java", "--processes", "2", "--rounds", "1", "--repeats", "1", "--iters", "1", "--warmup", "0", "--max", "8")):
                 with self.subTest(arguments), Launcher(*arguments, environment=environment) as launcher:
                     self.assert_ends(launcher, 0)
                     self.assertNotIn("foreign", launcher.text(launcher.err))

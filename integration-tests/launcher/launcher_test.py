@@ -163,7 +163,7 @@ class LauncherTest(LauncherTestCase):
         with tempfile.TemporaryDirectory() as directory:
             table, document = (os.path.join(directory, name) for name in ("results.csv", "results.json"))
             with Launcher(
-                    "bench", "--from", "c++,java", "--processes", "2", "--rounds", "1", "--repeats", "2", "--iters", "5",
+                    "bench", "--compare", "c++,java", "--processes", "2", "--rounds", "1", "--repeats", "2", "--iters", "5",
                     "--warmup", "0", "--max", "128K", "--factor", "128", "--csv", table, "--json", document) as launcher:
                 self.assert_ends(launcher, 0)
                 self.assertIn("From Java a call takes", launcher.text(launcher.out))

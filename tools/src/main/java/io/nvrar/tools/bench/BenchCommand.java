@@ -17,12 +17,13 @@ import io.nvrar.tools.bench.measure.JavaRun;
 import io.nvrar.tools.bench.measure.ProgramRun;
 import io.nvrar.tools.bench.results.MarkdownReport;
 import io.nvrar.tools.bench.results.ResultFiles;
+import io.nvrar.tools.bench.results.ResultFiles.Run;
 import io.nvrar.tools.bench.results.Results;
 import io.nvrar.tools.bench.results.TextReport;
 import io.nvrar.tools.bench.setup.FusedRows;
-import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.OptionNames;
+import io.nvrar.tools.bench.setup.OptionNames.Compared;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.IOException;
@@ -35,7 +36,9 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
@@ -85,15 +88,16 @@ public final class BenchCommand implements NvrarCommand {
   private Backend backend = Backend.CPU;
 
   @Option(
-      names = "--from",
+      names = "--compare",
       split = ",",
-      converter = OptionNames.Implementations.class,
+      converter = OptionNames.Comparisons.class,
       paramLabel = "NAME",
       description =
-          "c++, java, open-mpi; on GPUs c++, study, java, nccl, torch-one-shot, torch-two-shot,"
-              + " torch-reduce-scatter, torch-low-contention, with --fused also c++-apart (default:"
-              + " all that are here).")
-  private @Nullable List<Implementation> from;
+          "What to measure: c++ and java, both where neither is named, and beside them on the CPU"
+              + " mpi (open-mpi), on GPUs nccl, torch (torch-one-shot, torch-two-shot,"
+              + " torch-reduce-scatter, torch-low-contention), study, with --fused also c++-apart"
+              + " (default: all that are here).")
+  private @Nullable List<Compared> compare;
 
   @Option(
       names = {"--processes", "--ranks"},
@@ -299,19 +303,8 @@ public final class BenchCommand implements NvrarCommand {
       description = "The group's ringBytes (default: the library's).")
   private @Nullable Long ringBytes;
 
-  @Option(names = "--csv", paramLabel = "FILE", description = "Also as CSV.")
-  private @Nullable Path csv;
-
-  @Option(names = "--json", paramLabel = "FILE", description = "Also as JSON.")
-  private @Nullable Path json;
-
-  @Option(
-      names = "--document",
-      paramLabel = "FILE",
-      description =
-          "Also all as tables in this Markdown file, between its two marks; on the CPU with the"
-              + " other collectives at three sizes.")
-  private @Nullable Path document;
+  @Mixin(name = "reports")
+  private final ReportOptions reports = new ReportOptions();
 
   @Option(names = "--member", hidden = true, description = "Be the member of this rank.")
   private @Nullable Integer member;
@@ -326,12 +319,15 @@ public final class BenchCommand implements NvrarCommand {
   public Integer call() throws IOException, InterruptedException {
     backend = Devices.resolve(backend);
     check();
-    PrintWriter out = spec.commandLine().getOut();
     if (member != null && barrier != null && processes != null) {
       try (PrintWriter answers = AnswerPipe.open(spec.commandLine())) {
         JavaRun.member(settings(collectives.get(0), processes.get(0)), member, barrier, answers);
       }
       return 0;
+    }
+    if (reports.from != null) {
+      Run earlier = ResultFiles.read(reports.from);
+      return report(earlier);
     }
     checkBackend();
     checkRoot();
@@ -339,12 +335,15 @@ public final class BenchCommand implements NvrarCommand {
     PrintWriter err = spec.commandLine().getErr();
     Path home = Path.of(System.getProperty("nvrar.home", "."));
     Campaign campaign =
-        new Campaign(settings, implementations(home, settings, err), rounds, home, err);
+        new Campaign(
+            settings,
+            Contestants.choose(compare, home, settings, err),
+            rounds,
+            home,
+            err);
     String machine = Machine.describe(backend);
-    Results results = new Results(campaign.run());
-    out.println(machine);
-    TextReport.print(results, out);
-    write(machine, results);
+    Run run = new Run(machine, command(), campaign.run());
+    int code = report(run);
     if (!campaign.failures().isEmpty()) {
       throw new CollectiveException(
           campaign.failures().entrySet().stream()
@@ -353,6 +352,15 @@ public final class BenchCommand implements NvrarCommand {
                       "%s was abandoned: %s".formatted(one.getKey(), one.getValue().getMessage()))
               .collect(Collectors.joining("; ")));
     }
+    return code;
+  }
+
+  private int report(Run run) throws IOException {
+    PrintWriter out = spec.commandLine().getOut();
+    Results results = new Results(run.rows());
+    out.println(run.machine());
+    TextReport.print(results, out);
+    reports.write(place(), run);
     if (results.wrong() > 0) {
       throw new CollectiveException(
           "%d elements of the results were wrong; the column #wrong says where"
@@ -361,22 +369,13 @@ public final class BenchCommand implements NvrarCommand {
     return 0;
   }
 
-  private void write(String machine, Results results) throws IOException {
+  private String command() {
     List<String> words = new ArrayList<>(List.of("bin/nvrar", "bench"));
     // Below the launcher's root command they begin with this command's name.
     spec.commandLine().getParseResult().originalArgs().stream()
         .dropWhile(spec.name()::equals)
         .forEach(words::add);
-    String command = String.join(" ", words);
-    if (csv != null) {
-      ResultFiles.csv(csv, results.rows());
-    }
-    if (json != null) {
-      ResultFiles.json(json, machine, command, results.rows());
-    }
-    if (document != null) {
-      MarkdownReport.write(document, place(), machine, command, results);
-    }
+    return String.join(" ", words);
   }
 
   private List<Settings> settings() {
@@ -387,7 +386,7 @@ public final class BenchCommand implements NvrarCommand {
         settings.add(settings(collective, count));
       }
     }
-    if (document != null && backend == Backend.CPU && hosts == null) {
+    if (reports.document != null && backend == Backend.CPU && hosts == null) {
       int most = ranks().stream().mapToInt(Integer::intValue).max().orElseThrow();
       for (TimedCollective collective : TimedCollective.values()) {
         if (!measured.contains(collective)) {
@@ -481,41 +480,6 @@ public final class BenchCommand implements NvrarCommand {
     return factor == null ? FACTOR : factor;
   }
 
-  private List<Implementation> implementations(
-      Path home, List<Settings> settings, PrintWriter err) {
-    List<Implementation> wanted = from == null ? new ArrayList<>(Implementation.of(backend)) : from;
-    if (from == null && fused == 0) {
-      wanted.remove(Implementation.CPP_APART);
-    }
-    List<Implementation> here = new ArrayList<>();
-    for (Implementation one : wanted) {
-      String reason = leftOut(home, one, settings);
-      if (reason.isEmpty()) {
-        here.add(one);
-      } else if (from != null) {
-        throw new CollectiveException("--from names " + one + ", but " + reason);
-      } else {
-        err.println("nvrar: left out: " + one + ", " + reason);
-      }
-    }
-    return here;
-  }
-
-  /**
-   * Why an implementation cannot be measured with any of the settings; empty if it can with at
-   * least one.
-   */
-  private static String leftOut(Path home, Implementation one, List<Settings> settings) {
-    String reason = "";
-    for (Settings each : settings) {
-      reason = ProgramRun.leftOut(home, one, each);
-      if (reason.isEmpty()) {
-        return reason;
-      }
-    }
-    return reason;
-  }
-
   private void checkBackend() {
     @Nullable BackendUnavailableException cause = Devices.unavailabilityCause(backend);
     if (cause != null) {
@@ -564,8 +528,22 @@ public final class BenchCommand implements NvrarCommand {
         throw wrong("--hosts needs the containers that bin/nvrar bench starts");
       }
     }
-    if (document != null) {
-      MarkdownReport.check(document, place());
+    checkFrom();
+    reports.check(place());
+  }
+
+  /** With --from nothing is measured, so an option that says how would be lost. */
+  private void checkFrom() {
+    if (reports.from == null) {
+      return;
+    }
+    Set<String> fit = new HashSet<>(spec.mixins().get("reports").optionsMap().keySet());
+    fit.remove(ReportOptions.DOCUMENT);
+    for (OptionSpec given : spec.commandLine().getParseResult().matchedOptions()) {
+      if (!given.inherited() && !fit.contains(given.longestName())) {
+        throw wrong(
+            "%s is not for --from, which measures nothing".formatted(given.longestName()));
+      }
     }
   }
 

@@ -5,7 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import io.nvrar.tools.bench.results.ResultFiles;
+import io.nvrar.tools.bench.results.ResultFiles.Run;
 import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.TestRows;
+import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -56,7 +60,7 @@ class BenchCommandTest {
     int code =
         run(
             Stream.concat(
-                    Stream.of("--from", "java", "--all", "--processes", "2", "--rounds", "1"),
+                    Stream.of("--compare", "java", "--all", "--processes", "2", "--rounds", "1"),
                     Stream.of(
                         "--repeats",
                         "2",
@@ -91,7 +95,7 @@ class BenchCommandTest {
 
     JsonObject document = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
     assertThat(document.get("command").getAsString())
-        .startsWith("bin/nvrar bench --from java --all");
+        .startsWith("bin/nvrar bench --compare java --all");
     assertThat(document.get("results").getAsJsonArray())
         .hasSize(rows.size())
         .allSatisfy(
@@ -109,7 +113,7 @@ class BenchCommandTest {
     long before = children();
     CompletableFuture<Integer> running =
         CompletableFuture.supplyAsync(
-            () -> run("--from", "java", "--processes", "2", "--rounds", "1", "--repeats", "1000"));
+            () -> run("--compare", "java", "--processes", "2", "--rounds", "1", "--repeats", "1000"));
     Awaitility.await()
         .atMost(60, TimeUnit.SECONDS)
         .until(() -> secondMember().filter(one -> !afterItJoined || hasJoined(one)).isPresent());
@@ -179,6 +183,8 @@ class BenchCommandTest {
         "--backend cuda --fused --ranks-per-node 2 | --ranks-per-node is not for --fused, which needs all ranks on GPUs in one node",
         "--backend cuda --fused 2 | --fused is 2, must be 0 to 1",
         "--backend cuda --programmatic-launch 2 | --programmatic-launch is 2, must be 0 to 1",
+        "--from x.json --ranks 2 --plots x | --processes is not for --from, which measures nothing",
+        "--from x.json --document x | --document is not for --from, which measures nothing",
       })
   void wrongOptionIsCode2AndOneSentenceWithWhatIsPossible(String options, String sentence) {
     assertThat(run(options.split(" ", -1))).isEqualTo(2);
@@ -206,5 +212,92 @@ class BenchCommandTest {
     assertThat(run("--document", page.toString())).isEqualTo(1);
     assertThat(err.toString()).contains("has no place for the results");
     assertThat(Files.readString(page)).isEqualTo("# Benchmarks\n");
+  }
+
+  @Test
+  void peersThatCannotBeMeasuredAreRefusedButThoseOfTheOtherBackendAreLeftOutBesideOthers() {
+    assertThat(run("--compare", "nccl,torch")).isEqualTo(1);
+    assertThat(err.toString())
+        .isEqualTo("--compare names nccl, but it is not for --backend cpu");
+    err.getBuffer().setLength(0);
+    assertThat(run("--compare", "nccl,mpi", "--processes", "1")).isEqualTo(1);
+    assertThat(err.toString().lines())
+        .first()
+        .isEqualTo("nvrar: left out: nccl, it is not for --backend cpu");
+    assertThat(err.toString()).contains("--compare names mpi, but it");
+  }
+
+  private static Path earlierRun(Path directory) throws IOException {
+    Path file = directory.resolve("run.json");
+    ResultFiles.json(
+        file,
+        new Run(
+            "a <machine>",
+            "bin/nvrar bench --some",
+            List.of(
+                TestRows.onHost(Implementation.CPP, 1024, 1.0),
+                TestRows.onHost(Implementation.CPP, 4096, 2.0),
+                TestRows.onHost(Implementation.OPEN_MPI, 1024, 3.0),
+                TestRows.onHost(Implementation.OPEN_MPI, 4096, 4.0))));
+    return file;
+  }
+
+  @Test
+  void earlierRunBecomesPicturesAndAPageThatNeedsNoOtherFile(@TempDir Path directory)
+      throws Exception {
+    Path plots = directory.resolve("new/plots");
+    String file = earlierRun(directory).toString();
+    assertThat(run("--from", file, "--plots", plots.toString())).isZero();
+    assertThat(out.toString()).startsWith("a <machine>\n").contains("open-mpi");
+    assertThat(err.toString()).isEmpty();
+    try (Stream<Path> files = Files.list(plots)) {
+      assertThat(files.map(path -> path.getFileName().toString()).sorted())
+          .containsExactly(
+              "all-reduce-float32-sum-4-processes-bus-bandwidth.png",
+              "all-reduce-float32-sum-4-processes-bus-bandwidth.svg",
+              "all-reduce-float32-sum-4-processes-speed-up.png",
+              "all-reduce-float32-sum-4-processes-speed-up.svg",
+              "all-reduce-float32-sum-4-processes-time.png",
+              "all-reduce-float32-sum-4-processes-time.svg",
+              "index.html");
+    }
+    String page = Files.readString(plots.resolve("index.html"));
+    assertThat(page).contains("a &lt;machine&gt;", "bin/nvrar bench --some", "algbw");
+    assertThat(page.split("src=\"data:image/svg\\+xml;base64,", -1)).hasSize(3 + 1);
+    assertThat(page).doesNotContain("http", ".svg\"");
+  }
+
+  @Test
+  void placeForPicturesIsCheckedBeforeAnythingIsMeasured(@TempDir Path directory)
+      throws Exception {
+    Path file = Files.writeString(directory.resolve("file"), "");
+    assertThat(run("--plots", file.resolve("below").toString())).isEqualTo(1);
+    assertThat(err.toString()).isEqualTo("--plots: " + file + " is not a directory");
+  }
+
+  @Test
+  void javaRuntimeWithoutDesktopRefusesPicturesInASentenceBeforeAnythingIsMeasured(
+      @TempDir Path directory) throws Exception {
+    Path plots = directory.resolve("plots");
+    Process process =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--limit-modules",
+                "java.logging,java.management,java.naming,java.sql,java.xml,jdk.unsupported",
+                "-cp",
+                System.getProperty("java.class.path"),
+                "io.nvrar.tools.Main",
+                "bench",
+                "--plots",
+                plots.toString())
+            .redirectErrorStream(true)
+            .start();
+    String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+    assertThat(process.waitFor()).as(said).isEqualTo(1);
+    assertThat(said.lines()).as(said).hasSize(1);
+    assertThat(said)
+        .startsWith("nvrar: --plots: this Java runtime cannot draw (java.lang.NoClassDefFoundError")
+        .contains("nvrar bench --from FILE --plots DIR");
+    assertThat(plots).doesNotExist();
   }
 }

@@ -5,12 +5,22 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import com.google.gson.FieldNamingPolicy;
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
+import io.nvrar.tools.bench.setup.Implementation;
 import java.io.IOException;
+import java.io.Reader;
 import java.io.Writer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.DoubleStream;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /** Writes the results as CSV and as JSON, one row per cell, with the same names in both. */
 public final class ResultFiles {
@@ -21,8 +31,19 @@ public final class ResultFiles {
           .disableHtmlEscaping()
           .create();
 
+  private static final String RESULTS = "results";
+
   private ResultFiles() {}
 
+  /**
+   * A run of the command.
+   *
+   * @param machine in words
+   * @param command as it was given
+   */
+  public record Run(String machine, String command, List<Row> rows) {}
+
+  // The names of the file.
   private record Document(String machine, String command, List<Row> results) {}
 
   public static void csv(Path file, List<Row> rows) throws IOException {
@@ -30,10 +51,88 @@ public final class ResultFiles {
         file, Stream.concat(Stream.of(Row.HEADER), rows.stream().map(Row::toCsv)).toList(), UTF_8);
   }
 
-  public static void json(Path file, String machine, String command, List<Row> rows)
-      throws IOException {
+  public static void json(Path file, Run run) throws IOException {
     try (Writer out = Files.newBufferedWriter(file, UTF_8)) {
-      GSON.toJson(new Document(machine, command, rows), out);
+      GSON.toJson(new Document(run.machine, run.command, run.rows), out);
     }
+  }
+
+  /**
+   * Reads what {@link #json} has written.
+   *
+   * @throws IOException if the file is not one of those, with the reason as one sentence
+   */
+  public static Run read(Path file) throws IOException {
+    if (!Files.isRegularFile(file)) {
+      throw new IOException("there is no file " + file);
+    }
+    try (Reader in = Files.newBufferedReader(file, UTF_8)) {
+      JsonElement document = JsonParser.parseReader(in);
+      if (!document.isJsonObject()) {
+        throw new IllegalArgumentException("it is no JSON object");
+      }
+      return new Run(
+          text(document.getAsJsonObject(), "machine"),
+          text(document.getAsJsonObject(), "command"),
+          rows(document.getAsJsonObject().get(RESULTS)));
+    } catch (JsonParseException | CharacterCodingException e) {
+      throw notOurs(file, "it is no JSON", e);
+    } catch (IllegalArgumentException e) {
+      throw notOurs(file, String.valueOf(e.getMessage()), e);
+    }
+  }
+
+  private static IOException notOurs(Path file, String reason, Exception cause) {
+    return new IOException(
+        "%s is not a file of nvrar bench --json: %s".formatted(file, reason), cause);
+  }
+
+  private static List<Row> rows(@Nullable JsonElement results) {
+    if (results == null || !results.isJsonArray() || results.getAsJsonArray().isEmpty()) {
+      throw new IllegalArgumentException("it has no results");
+    }
+    List<Row> rows = new ArrayList<>();
+    for (JsonElement one : results.getAsJsonArray()) {
+      String place = "result %d".formatted(rows.size() + 1);
+      if (!one.isJsonObject()) {
+        throw new IllegalArgumentException(place + " is no JSON object");
+      }
+      try {
+        rows.add(row(one.getAsJsonObject()));
+      } catch (NumberFormatException e) {
+        throw new IllegalArgumentException(
+            "a number of %s cannot be read (%s)".formatted(place, e.getMessage()), e);
+      } catch (IllegalArgumentException e) {
+        throw new IllegalArgumentException("%s %s".formatted(place, e.getMessage()), e);
+      }
+    }
+    return rows;
+  }
+
+  private static Row row(JsonObject result) {
+    List<String> fields = new ArrayList<>();
+    for (String name : Row.HEADER.split(",", -1)) {
+      fields.add(text(result, name).replace(',', ' '));
+    }
+    Row row = Row.parse(String.join(",", fields));
+    if (Implementation.named(row.implementation()).isEmpty()) {
+      throw new IllegalArgumentException(
+          "is of '%s', which this version does not know".formatted(row.implementation()));
+    }
+    boolean possible =
+        DoubleStream.of(row.timeUs(), row.timeMinUs(), row.timeMaxUs(), row.busbwGbps())
+            .allMatch(value -> value >= 0 && value < Double.POSITIVE_INFINITY);
+    if (!possible || row.bytes() < 0 || row.processes() < 1) {
+      throw new IllegalArgumentException("has a time or a size that cannot be");
+    }
+    return row;
+  }
+
+  private static String text(JsonObject object, String name) {
+    @Nullable JsonElement value = object.get(name);
+    if (value == null || !value.isJsonPrimitive()) {
+      throw new IllegalArgumentException("has no " + name);
+    }
+    return value.getAsString();
   }
 }

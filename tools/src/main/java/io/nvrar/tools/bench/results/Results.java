@@ -13,8 +13,8 @@ import java.util.TreeMap;
 /** The rows of a campaign, with comparisons between them. */
 public record Results(List<Row> rows) {
   /** The rows of one table of the report. */
-  record Part(String collective, int processes, List<Row> rows) {
-    String title() {
+  public record Part(String collective, int processes, List<Row> rows) {
+    public String title() {
       Row any = rows.get(0);
       return "%s, %s%s, %d %s%s"
           .formatted(
@@ -26,7 +26,7 @@ public record Results(List<Row> rows) {
               any.hosts() == 1 ? "" : " on %d hosts".formatted(any.hosts()));
     }
 
-    boolean onGpu() {
+    public boolean onGpu() {
       return rows.get(0).backend().equals(OptionNames.of(Backend.CUDA));
     }
   }
@@ -36,7 +36,7 @@ public record Results(List<Row> rows) {
     return rows.stream().filter(row -> row.collective().equals(Row.GROUP)).toList();
   }
 
-  List<Part> parts() {
+  public List<Part> parts() {
     return rows.stream()
         .filter(row -> !row.collective().equals(Row.GROUP))
         .map(row -> new Part(row.collective(), row.processes(), List.of()))
@@ -58,7 +58,7 @@ public record Results(List<Row> rows) {
   }
 
   /** The sizes of a part, ascending. */
-  static List<Long> sizes(Part part) {
+  public static List<Long> sizes(Part part) {
     return part.rows.stream().map(Row::bytes).distinct().sorted().toList();
   }
 

@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 
 /** A measured implementation of the collectives. */
@@ -73,7 +74,7 @@ public enum Implementation {
     return Arrays.stream(values()).filter(one -> one.runsOn(backend)).toList();
   }
 
-  boolean runsOn(Backend backend) {
+  public boolean runsOn(Backend backend) {
     return switch (this) {
       case CPP, JAVA -> true;
       case OPEN_MPI -> backend == Backend.CPU;
@@ -95,6 +96,30 @@ public enum Implementation {
       case JAVA -> JAVA;
       case OPEN_MPI -> OPEN_MPI;
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION -> NCCL;
+    };
+  }
+
+  /** The one of this name; empty if there is none. */
+  public static Optional<Implementation> named(String name) {
+    return Arrays.stream(values()).filter(one -> one.text.equals(name)).findFirst();
+  }
+
+  /** Whether it is of this library, called as users call it. */
+  public boolean isOurs() {
+    return this == CPP || this == JAVA;
+  }
+
+  /** Whether it is of another library that has the same collectives. */
+  public boolean isPeer() {
+    return switch (this) {
+      case CPP, CPP_APART, STUDY, JAVA -> false;
+      case OPEN_MPI,
+          NCCL,
+          TORCH_ONE_SHOT,
+          TORCH_TWO_SHOT,
+          TORCH_REDUCE_SCATTER,
+          TORCH_LOW_CONTENTION ->
+          true;
     };
   }
 

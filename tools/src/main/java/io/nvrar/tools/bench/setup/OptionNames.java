@@ -6,9 +6,11 @@ import io.nvrar.DataType;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
@@ -23,7 +25,7 @@ public final class OptionNames {
     return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
   }
 
-  private static <E extends Enum<E>> E parse(E[] constants, Function<E, String> name, String text) {
+  private static <E> E parse(E[] constants, Function<E, String> name, String text) {
     for (E constant : constants) {
       if (name.apply(constant).equals(text.toLowerCase(Locale.ROOT))) {
         return constant;
@@ -34,11 +36,34 @@ public final class OptionNames {
             .formatted(text, Arrays.stream(constants).map(name).collect(Collectors.joining(", "))));
   }
 
-  /** See {@link Implementation}. */
-  public static final class Implementations implements ITypeConverter<Implementation> {
+  /** What a word of --compare stands for: one implementation, or several of one kind. */
+  public record Compared(String name, List<Implementation> all) {
+    private static final List<Compared> WORDS =
+        Stream.concat(
+                Stream.of(
+                    new Compared("mpi", List.of(Implementation.OPEN_MPI)),
+                    new Compared(
+                        "torch",
+                        List.of(
+                            Implementation.TORCH_ONE_SHOT,
+                            Implementation.TORCH_TWO_SHOT,
+                            Implementation.TORCH_REDUCE_SCATTER,
+                            Implementation.TORCH_LOW_CONTENTION))),
+                Arrays.stream(Implementation.values())
+                    .map(one -> new Compared(one.toString(), List.of(one))))
+            .toList();
+
     @Override
-    public Implementation convert(String text) {
-      return parse(Implementation.values(), Implementation::toString, text);
+    public String toString() {
+      return name;
+    }
+  }
+
+  /** See {@link Compared}. */
+  public static final class Comparisons implements ITypeConverter<Compared> {
+    @Override
+    public Compared convert(String text) {
+      return parse(Compared.WORDS.toArray(Compared[]::new), Compared::name, text);
     }
   }
 

@@ -1,0 +1,62 @@
+package io.nvrar.tools.bench.plots;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.tools.bench.results.ResultFiles.Run;
+import io.nvrar.tools.bench.results.Results;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A directory of pictures: one file of PNG and one of SVG for each, and {@code index.html}, which
+ * holds all of them with the tables and needs no other file. Knows no class of java.awt, because it
+ * also runs where they are missing.
+ */
+public final class PlotDirectory {
+  private static final String PAGE = "index.html";
+
+  private PlotDirectory() {}
+
+  /**
+   * Checks, before a measurement, which takes minutes, that this Java runtime can draw and that the
+   * directory can be written or made. Makes nothing.
+   *
+   * @throws IOException if not, with the reason as one sentence
+   */
+  public static void check(Path directory) throws IOException {
+    @Nullable Path there = directory.toAbsolutePath();
+    while (there != null && !Files.exists(there)) {
+      there = there.getParent();
+    }
+    if (there == null || !Files.isDirectory(there)) {
+      throw new IOException("--plots: %s is not a directory".formatted(there));
+    }
+    if (!Files.isWritable(there)) {
+      throw new IOException("--plots: %s cannot be written".formatted(there));
+    }
+    String problem = Drawing.problem();
+    if (!problem.isEmpty()) {
+      throw new IOException(
+          "--plots: this Java runtime cannot draw (%s); take --json here, and elsewhere nvrar bench --from FILE --plots DIR"
+              .formatted(problem));
+    }
+  }
+
+  /** Writes the files, in the place of those of the same names. */
+  public static void write(Path directory, Run run) throws IOException {
+    Files.createDirectories(directory);
+    List<Plot> plots = Plots.of(new Results(run.rows()));
+    PlotPage page = new PlotPage(run);
+    for (Plot plot : plots) {
+      Picture picture = new Picture(plot);
+      String svg = picture.svg();
+      Files.writeString(directory.resolve(plot.name() + ".svg"), svg, UTF_8);
+      Files.write(directory.resolve(plot.name() + ".png"), picture.png());
+      page.add(plot, svg);
+    }
+    Files.writeString(directory.resolve(PAGE), page.html(), UTF_8);
+  }
+}
