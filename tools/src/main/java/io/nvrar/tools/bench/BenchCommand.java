@@ -335,12 +335,7 @@ public final class BenchCommand implements NvrarCommand {
     PrintWriter err = spec.commandLine().getErr();
     Path home = Path.of(System.getProperty("nvrar.home", "."));
     Campaign campaign =
-        new Campaign(
-            settings,
-            Contestants.choose(compare, home, settings, err),
-            rounds,
-            home,
-            err);
+        new Campaign(settings, Contestants.choose(compare, home, settings, err), rounds, home, err);
     String machine = Machine.describe(backend);
     Run run = new Run(machine, command(), campaign.run());
     int code = report(run);
@@ -541,8 +536,7 @@ public final class BenchCommand implements NvrarCommand {
     fit.remove(ReportOptions.DOCUMENT);
     for (OptionSpec given : spec.commandLine().getParseResult().matchedOptions()) {
       if (!given.inherited() && !fit.contains(given.longestName())) {
-        throw wrong(
-            "%s is not for --from, which measures nothing".formatted(given.longestName()));
+        throw wrong("%s is not for --from, which measures nothing".formatted(given.longestName()));
       }
     }
   }

@@ -62,7 +62,8 @@ final class Contestants {
     boolean elsewhere = compared.stream().noneMatch(this::isForThisBackend);
     for (Compared one : compared) {
       if (!elsewhere && !isForThisBackend(one)) {
-        err.println("nvrar: left out: %s, it is not for --backend %s".formatted(one, backendName()));
+        err.println(
+            "nvrar: left out: %s, it is not for --backend %s".formatted(one, backendName()));
         continue;
       }
       List<String> reasons =
@@ -92,9 +93,7 @@ final class Contestants {
     return compared.all().stream().anyMatch(one -> one.runsOn(backend()));
   }
 
-  /**
-   * Why it cannot be measured with any of the settings; empty if it can with at least one.
-   */
+  /** Why it cannot be measured with any of the settings; empty if it can with at least one. */
   private String leftOut(Implementation one) {
     if (!one.runsOn(backend())) {
       return "it is not for --backend " + backendName();

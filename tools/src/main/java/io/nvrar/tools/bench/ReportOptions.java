@@ -66,8 +66,7 @@ final class ReportOptions {
       PlotDirectory.write(plots, run);
     }
     if (document != null) {
-      MarkdownReport.write(
-          document, place, run.machine(), run.command(), new Results(run.rows()));
+      MarkdownReport.write(document, place, run.machine(), run.command(), new Results(run.rows()));
     }
   }
 }

@@ -113,7 +113,8 @@ class BenchCommandTest {
     long before = children();
     CompletableFuture<Integer> running =
         CompletableFuture.supplyAsync(
-            () -> run("--compare", "java", "--processes", "2", "--rounds", "1", "--repeats", "1000"));
+            () ->
+                run("--compare", "java", "--processes", "2", "--rounds", "1", "--repeats", "1000"));
     Awaitility.await()
         .atMost(60, TimeUnit.SECONDS)
         .until(() -> secondMember().filter(one -> !afterItJoined || hasJoined(one)).isPresent());
@@ -217,8 +218,7 @@ class BenchCommandTest {
   @Test
   void peersThatCannotBeMeasuredAreRefusedButThoseOfTheOtherBackendAreLeftOutBesideOthers() {
     assertThat(run("--compare", "nccl,torch")).isEqualTo(1);
-    assertThat(err.toString())
-        .isEqualTo("--compare names nccl, but it is not for --backend cpu");
+    assertThat(err.toString()).isEqualTo("--compare names nccl, but it is not for --backend cpu");
     err.getBuffer().setLength(0);
     assertThat(run("--compare", "nccl,mpi", "--processes", "1")).isEqualTo(1);
     assertThat(err.toString().lines())
@@ -268,8 +268,7 @@ class BenchCommandTest {
   }
 
   @Test
-  void placeForPicturesIsCheckedBeforeAnythingIsMeasured(@TempDir Path directory)
-      throws Exception {
+  void placeForPicturesIsCheckedBeforeAnythingIsMeasured(@TempDir Path directory) throws Exception {
     Path file = Files.writeString(directory.resolve("file"), "");
     assertThat(run("--plots", file.resolve("below").toString())).isEqualTo(1);
     assertThat(err.toString()).isEqualTo("--plots: " + file + " is not a directory");

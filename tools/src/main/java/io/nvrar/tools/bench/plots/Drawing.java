@@ -12,8 +12,7 @@ final class Drawing {
 
   /** Why it cannot; empty if it can. Found out by drawing something. */
   static String problem() {
-    Line line =
-        new Line(Implementation.CPP, List.of(new Point(1, 1, 1, 1), new Point(2, 2, 2, 2)));
+    Line line = new Line(Implementation.CPP, List.of(new Point(1, 1, 1, 1), new Point(2, 2, 2, 2)));
     try {
       // Another class than this one, which must be loaded where java.awt is not.
       Picture picture = new Picture(new Plot("", "one", "us", List.of(line)));

@@ -151,7 +151,9 @@ final class Picture {
     series.setShowInLegend(false);
   }
 
-  /** The axis of sizes is linear in their logarithm of base 2, so that its ticks are powers of 2. */
+  /**
+   * The axis of sizes is linear in their logarithm of base 2, so that its ticks are powers of 2.
+   */
   private static double x(Point point) {
     return Math.log(point.bytes()) / Math.log(2);
   }

@@ -22,7 +22,9 @@ final class PlotPage {
   void add(Plot plot, String svg) {
     pictures
         .append("<img width=\"%d\" height=\"%d\" ".formatted(Picture.WIDTH, Picture.HEIGHT))
-        .append("alt=\"").append(escaped(plot.title())).append("\" ")
+        .append("alt=\"")
+        .append(escaped(plot.title()))
+        .append("\" ")
         .append("src=\"data:image/svg+xml;base64,")
         .append(Base64.getEncoder().encodeToString(svg.getBytes(UTF_8)))
         .append("\">\n");
@@ -53,7 +55,12 @@ final class PlotPage {
         %s<pre>%s</pre>
         </html>
         """
-        .formatted(escaped(run.machine()), escaped(run.command()), legend, pictures, escaped(tables.toString()));
+        .formatted(
+            escaped(run.machine()),
+            escaped(run.command()),
+            legend,
+            pictures,
+            escaped(tables.toString()));
   }
 
   private static String escaped(String text) {

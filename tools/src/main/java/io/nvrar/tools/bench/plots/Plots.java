@@ -90,8 +90,7 @@ final class Plots {
 
   private static Point bandwidth(Row row) {
     double gbUs = row.busbwGbps() * row.timeUs();
-    return new Point(
-        row.bytes(), row.busbwGbps(), gbUs / row.timeMaxUs(), gbUs / row.timeMinUs());
+    return new Point(row.bytes(), row.busbwGbps(), gbUs / row.timeMaxUs(), gbUs / row.timeMinUs());
   }
 
   /** The band is that of ours; the peer's time is its median. */

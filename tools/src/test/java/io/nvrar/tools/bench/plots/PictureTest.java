@@ -20,7 +20,9 @@ import org.w3c.dom.Document;
 import org.w3c.dom.Element;
 import org.w3c.dom.NodeList;
 
-/** Two lines whose places in the picture are known: both are straight if both axes are logarithmic. */
+/**
+ * Two lines whose places in the picture are known: both are straight if both axes are logarithmic.
+ */
 class PictureTest {
   private static final int BAND = 4;
   private static final int LEGEND = 670;
@@ -29,8 +31,7 @@ class PictureTest {
     return new Line(
         of,
         IntStream.range(0, values.length)
-            .mapToObj(
-                i -> new Point(1024L << (5 * i), values[i], values[i], values[i] * BAND))
+            .mapToObj(i -> new Point(1024L << (5 * i), values[i], values[i], values[i] * BAND))
             .toList());
   }
 
@@ -41,11 +42,15 @@ class PictureTest {
               "a title",
               "us",
               List.of(
-                  line(Implementation.CPP, 1, 32, 1024), line(Implementation.NCCL, 8192, 8192, 8192))));
+                  line(Implementation.CPP, 1, 32, 1024),
+                  line(Implementation.NCCL, 8192, 8192, 8192))));
 
   private final BufferedImage image = picture.image();
 
-  /** By column, the mean height of the pixels of a color, for the connected columns that begin leftmost. */
+  /**
+   * By column, the mean height of the pixels of a color, for the connected columns that begin
+   * leftmost.
+   */
   private TreeMap<Integer, Double> heights(Color color) {
     TreeMap<Integer, Double> heights = new TreeMap<>();
     for (int column = 0; column < image.getWidth(); column++) {
@@ -101,8 +106,7 @@ class PictureTest {
   void bandIsLightAndReachesFromTheFastestToTheSlowestBatch() {
     TreeMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
     int column = rising.firstKey() + 40;
-    double unit =
-        (rising.firstEntry().getValue() - rising.lastEntry().getValue()) / Math.log(1024);
+    double unit = (rising.firstEntry().getValue() - rising.lastEntry().getValue()) / Math.log(1024);
     int height = (int) Math.round(rising.get(column));
     int top = (int) Math.round(height - unit * Math.log(BAND));
     assertThat(colored(column, top + 5, height - 5)).isGreaterThan(0.9);

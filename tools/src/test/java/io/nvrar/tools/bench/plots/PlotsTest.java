@@ -77,7 +77,8 @@ class PlotsTest {
             "all-reduce-bfloat16-sum-4-ranks-eager-compute-time",
             "all-reduce-bfloat16-sum-4-ranks-eager-compute-bus-bandwidth");
     Plot speedUp = plots.get(2);
-    assertThat(speedUp.title()).endsWith("graph: speed-up over the fastest of torch-two-shot, nccl");
+    assertThat(speedUp.title())
+        .endsWith("graph: speed-up over the fastest of torch-two-shot, nccl");
     // The study is no peer, and has none.
     assertThat(speedUp.lines().stream().map(Line::of)).containsExactly(Implementation.CPP);
     assertThat(speedUp.lines().get(0).points().stream().map(Point::value))
