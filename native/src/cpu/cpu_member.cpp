@@ -20,6 +20,12 @@ bool may_link(const CpuMemberConfig& config) noexcept {
   return !config.link_address.empty() && config.topology.world > 1;
 }
 
+// How long a report waits for what the ranks of other hosts are doing.
+constexpr uint64_t kReportNs = 100'000'000;
+// How long a call whose limit is over waits for it at most, before it says which rank is missing: a rank that waits
+// itself may be far away, or its host busy.
+constexpr uint64_t kBlameNs = 1'000'000'000;
+
 // While it lives, the calling thread takes what arrives on the links, and they read the call's memory.
 class CallOfLinks {
  public:
@@ -127,7 +133,11 @@ void CpuMember::poison(const control::Poison& poison) noexcept {
 }
 
 void CpuMember::update_remote(bool wait) noexcept {
-  if (linked_) remote_->learn(wait);
+  if (linked_) remote_->learn(wait ? kReportNs : 0);
+}
+
+void CpuMember::learn_whom_to_blame() noexcept {
+  if (linked_) remote_->learn(std::clamp(timeout_ns_ / 2, kReportNs, kBlameNs));
 }
 
 uint8_t* CpuMember::room_for_sums(uint64_t bytes) {
@@ -187,7 +197,7 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   if (linked_) remote_->links().flush_in_call();
   if (result->status == NVRAR_OK) return true;
   if (result->status == NVRAR_TIMEOUT) {
-    update_remote(true);
+    learn_whom_to_blame();
     result->ranks = really_missing(result->ranks);
   }
   if (result->status != NVRAR_ABORTED) poison({result->status, rank(), result->ranks, result->call.sequence});
@@ -199,7 +209,7 @@ control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) no
   // round.
   if (!notes_.differing.empty()) return {NVRAR_MISMATCH, rank(), notes_.differing, sequence};
   if (port.result() == WaitResult::kPoisoned) return segments_->poisoned();
-  update_remote(true);
+  learn_whom_to_blame();
   const RankSet late = ranks_not_entered(sequence) | RankSet::of(port.waiting_for());
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }

@@ -62,6 +62,7 @@ class CpuMember final : public Member {
   void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
   uint8_t* room_for_sums(uint64_t bytes);
+  void learn_whom_to_blame() noexcept;
   control::Poison failure_of(const CpuPort& port, uint64_t sequence) noexcept;
   RankSet ranks_not_entered(uint64_t sequence) const noexcept;
   RankSet really_missing(const RankSet& late) const noexcept;

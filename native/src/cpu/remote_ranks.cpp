@@ -20,7 +20,6 @@ using protocol::PacketKind;
 using protocol::RingLayout;
 using protocol::SentinelPacket;
 
-constexpr uint64_t kLearnNs = 100'000'000;
 // How long a rank whose group has failed before it was connected tries to tell the others.
 constexpr uint64_t kTellNs = 500'000'000;
 constexpr useconds_t kLearnPollUs = 100;
@@ -121,18 +120,20 @@ void RemoteRanks::ask(const RankSet& awaited) noexcept {
   });
 }
 
-void RemoteRanks::learn(bool wait) noexcept {
+void RemoteRanks::learn(uint64_t limit_ns) noexcept {
   const uint64_t question = asked_.fetch_add(1) + 1;
   links_.tell_all(FrameKind::kAsk, nullptr, 0, question);
-  if (!wait) return;
   const auto all_answered = [&] {
     for (uint32_t rank = 0; rank < segments_->world(); ++rank) {
       if (links_.to(rank) != nullptr && !links_.has_ended(rank) && answered_[rank].load() < question) return false;
     }
     return true;
   };
-  const uint64_t until_ns = control::monotonic_ns() + kLearnNs;
-  while (!all_answered() && control::monotonic_ns() < until_ns) {
+  // A failure that comes meanwhile says more than the answers.
+  const bool had_failed = segments_->own().poison.is_set();
+  const auto has_just_failed = [&] { return !had_failed && segments_->own().poison.is_set(); };
+  const uint64_t until_ns = control::monotonic_ns() + limit_ns;
+  while (!all_answered() && !has_just_failed() && control::monotonic_ns() < until_ns) {
     if (links_.look()) settled();
     ::usleep(kLearnPollUs);
   }

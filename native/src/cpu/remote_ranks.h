@@ -39,8 +39,9 @@ class RemoteRanks final : public link::FrameSink {
   void tell_last() noexcept;
   // Asks these ranks, and those for which they wait, as far as it is known, what they are doing.
   void ask(const RankSet& awaited) noexcept;
-  // Asks all remote ranks what they are doing; with `wait`, waits a moment for the answers.
-  void learn(bool wait) noexcept;
+  // Asks all remote ranks what they are doing, and waits for the answers, at most so long, and not once the group
+  // fails.
+  void learn(uint64_t limit_ns) noexcept;
 
   nvrar_link link_of(uint32_t rank) const noexcept;
 

@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "common/error.h"
 
@@ -25,6 +27,11 @@ LinkAddress LinkAddress::of(const std::string& numeric, uint16_t port) {
     address.version = kVersion6;
   } else {
     throw Error(NVRAR_INVALID_ARGUMENT, "link_address is not a numeric IPv4 or IPv6 address");
+  }
+  // A socket would listen there, and the ranks of other hosts would dial themselves.
+  if (std::all_of(std::begin(address.bytes), std::end(address.bytes), [](uint8_t byte) { return byte == 0; })) {
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "link_address " + numeric + " stands for all addresses of a host: other hosts need one of them");
   }
   return address;
 }

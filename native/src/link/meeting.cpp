@@ -68,6 +68,7 @@ class Meeting {
       awaited.dials = true;
       awaited.give_up_ns = now_ns + kDialNs;
       candidates_.push_back(Candidate::dialed(self_, awaited.remote));
+      if (candidates_.back().fd() < 0) lacks_ = "no socket can be made: " + candidates_.back().why();
     }
   }
   void wait() {
@@ -79,10 +80,14 @@ class Meeting {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) {
+        const int error = errno;
+        const bool lacks_something = error != EAGAIN && error != ECONNABORTED && error != EINTR;
+        if (lacks_something) lacks_ = "a connection cannot be accepted: " + std::string(::strerrordesc_np(error));
         // Without descriptors the connection stays there, and poll would return at once.
-        if (errno == EMFILE || errno == ENFILE) ::usleep(kLookMs * kUsPerMs);
+        if (lacks_something) ::usleep(kLookMs * kUsPerMs);
         return;
       }
+      lacks_.clear();
       const auto may_dial = [](const auto& awaited) { return !awaited.second.is_dialed; };
       const auto is_stranger = [](const Candidate& candidate) { return !candidate.is_dialed(); };
       const auto has_said_nothing = [](const Candidate& candidate) { return candidate.awaits_hello(); };
@@ -133,6 +138,7 @@ class Meeting {
     if (const size_t more = awaited_.size() - 1; more != 0) {
       text += more == 1 ? ", and 1 more rank is not linked" : ", and " + std::to_string(more) + " more are not linked";
     }
+    if (!lacks_.empty()) return text + "; on rank " + std::to_string(self_.rank) + ", " + lacks_;
     return text + "; a firewall between the hosts or an address of another network are the usual causes";
   }
 
@@ -140,6 +146,7 @@ class Meeting {
   const Identity& self_;
   std::map<uint32_t, Awaited> awaited_;
   std::list<Candidate> candidates_;
+  std::string lacks_;  // why this process cannot have one more connection
   const std::function<void(uint32_t, Connection)>& linked_;
 };
 

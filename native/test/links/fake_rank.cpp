@@ -15,33 +15,45 @@ namespace nvrar::test {
 using link::FrameHead;
 using link::FrameKind;
 
-FakeRank::FakeRank(GroupOptions options) {
+FakeRank::FakeRank(GroupOptions options, uint32_t world) {
   options.linked = true;
   options.ranks_per_node = 1;
   UniqueId id;
   EXPECT_EQ(nvrar_unique_id(NVRAR_BACKEND_CPU, reinterpret_cast<uint8_t*>(&id)), NVRAR_OK);
-  const nvrar_config config = make_config(kReal, 2, options);
+  const nvrar_config config = make_config(kReal, static_cast<int>(world), options);
   EXPECT_EQ(nvrar_prepare(&config, nullptr, 0, reinterpret_cast<const uint8_t*>(&id),
                           reinterpret_cast<uint8_t*>(&descriptor_), &comm_),
             NVRAR_OK)
       << nvrar_last_error();
-  layout_ = {descriptor_.ring_bytes, {2, 1}};
+  layout_ = {descriptor_.ring_bytes, {world, 1}};
   const FileDescriptor segment(
       ::open(("/proc/self/fd/" + std::to_string(descriptor_.segment.fd)).c_str(), O_RDONLY | O_CLOEXEC));
   mapped_ = ::mmap(nullptr, descriptor_.segment.bytes, PROT_READ, MAP_SHARED, segment.get(), 0);
   EXPECT_NE(mapped_, MAP_FAILED);
 
   const auto listener = link::Listener::open("127.0.0.1", 0, 0);
-  Descriptor descriptors[2] = {descriptor_, descriptor_};
-  descriptors[kFake].rank = kFake;
-  descriptors[kFake].link = listener.address();
+  std::vector<Descriptor> descriptors(world, descriptor_);
+  for (uint32_t rank = kFake; rank < world; ++rank) {
+    descriptors[rank].rank = rank;
+    descriptors[rank].link = listener.address();
+  }
   std::thread connecting([&] {
-    EXPECT_EQ(nvrar_connect(comm_, reinterpret_cast<const uint8_t*>(descriptors)), NVRAR_OK) << nvrar_last_error();
+    EXPECT_EQ(nvrar_connect(comm_, reinterpret_cast<const uint8_t*>(descriptors.data())), NVRAR_OK)
+        << nvrar_last_error();
   });
-  const link::Identity self{kFake, descriptor_.group_hash, hmac_sha256(config.link_secret, {id.random})};
-  const auto linked = [&](uint32_t, link::Connection connection) { socket_ = Socket(std::move(connection.socket)); };
-  link::meet(listener, self, {{kReal, descriptor_.link}}, control::monotonic_ns() + 10'000 * kMs, linked,
-             [] { return false; });
+  for (uint32_t rank = kFake; rank < world; ++rank) {
+    const link::Identity self{rank, descriptor_.group_hash, hmac_sha256(config.link_secret, {id.random})};
+    const auto linked = [&](uint32_t, link::Connection connection) {
+      Socket socket(std::move(connection.socket));
+      if (rank == kFake) {
+        socket_ = std::move(socket);
+      } else {
+        silent_.push_back(std::move(socket));
+      }
+    };
+    link::meet(listener, self, {{kReal, descriptor_.link}}, control::monotonic_ns() + 10'000 * kMs, linked,
+               [] { return false; });
+  }
   connecting.join();
 }
 

@@ -1,5 +1,5 @@
-// A group of two ranks in two nodes, of which the test plays one: it knows the group's secret, so the real rank links
-// it, and then it sends what it likes.
+// A group of ranks in nodes of their own, of which the test plays one: it knows the group's secret, so the real rank
+// links it, and then it sends what it likes. There may be more ranks, which are linked and do nothing.
 #ifndef NVRAR_TEST_LINKS_FAKE_RANK_H
 #define NVRAR_TEST_LINKS_FAKE_RANK_H
 
@@ -26,7 +26,7 @@ class FakeRank {
   static constexpr uint32_t kReal = 0;
   static constexpr uint32_t kFake = 1;
 
-  explicit FakeRank(GroupOptions options = {});
+  explicit FakeRank(GroupOptions options = {}, uint32_t world = 2);
   ~FakeRank();
   FakeRank(const FakeRank&) = delete;
   FakeRank& operator=(const FakeRank&) = delete;
@@ -68,6 +68,7 @@ class FakeRank {
   protocol::RingLayout layout_{};
   void* mapped_ = nullptr;
   Socket socket_;
+  std::vector<Socket> silent_;
   uint32_t number_ = 0;
   Frame last_answer_{};
 };

@@ -11,6 +11,7 @@
 #include "common/sha256.h"
 #include "links/fake_rank.h"
 #include "protocol/slices.h"
+#include "support/abi.h"
 
 namespace nvrar::test {
 namespace {
@@ -337,6 +338,29 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
   EXPECT_EQ(nvrar_barrier(fake.comm(), 0), NVRAR_TIMEOUT);
   EXPECT_TRUE(contains(nvrar_last_error(), "without rank 1")) << nvrar_last_error();
   ::shutdown(fake.socket().fd(), SHUT_RDWR);
+  answering.join();
+}
+
+// It has come late, and what it says of itself takes long. It waits for rank 2, which is the one that is missing.
+TEST(SlowLink, ALateRankWhoseAnswerTakesLongIsNotBlamedForTheOneThatItWaitsFor) {
+  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 1'000 * kMs}, 3);
+  std::vector<uint8_t> state(sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call), 0);
+  std::thread answering([&] {
+    for (Frame got; fake.receive(&got, 3);) {
+      if (got.head.kind == FrameKind::kPoison) break;
+      if (got.head.kind != FrameKind::kAsk) continue;
+      if (got.head.epoch != 0) {  // when its limit is over, rank 0 counts its questions
+        ::usleep(300'000);
+        state[0] = 1 << 2;
+      }
+      ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kState, 0, got.head.epoch, state)));
+    }
+  });
+  int32_t got = 0;
+  const nvrar_transfer recv = recv_from(FakeRank::kFake, reinterpret_cast<uint64_t>(&got), 1, NVRAR_INT32);
+  EXPECT_EQ(nvrar_batch(fake.comm(), &recv, 1, 0), NVRAR_TIMEOUT);
+  const std::string sentence = nvrar_last_error();
+  EXPECT_TRUE(contains(sentence, "without rank 2")) << sentence;
   answering.join();
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -468,6 +469,26 @@ TEST(Meeting, SaysWhichRankItCouldNotReachAndWhy) {
                                ": Connection refused; a firewall between the hosts or an address of another network "
                                "are the usual causes");
   EXPECT_LT(outcome.seconds, 0.6);
+}
+
+// A limit of this process, and no firewall, keeps the other rank out.
+TEST(Meeting, SaysThatItHasNoDescriptorForARankThatDials) {
+  const Listener listener = listener_here();
+  const Listener nobody = listener_here();
+  const Socket dialing = Socket::dial(listener.address());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Party zero(listener, rank_of_group(0), {{1, nobody.address()}}, 300);
+  const Outcome outcome = zero.result();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(outcome.error, std::to_string(NVRAR_SYSTEM) + " rank 1 (" + nobody.address().text() +
+                               ") has not reached rank 0 at " + listener.address().text() +
+                               "; on rank 0, a connection cannot be accepted: Too many open files");
 }
 
 // A port whose backlog is full drops what comes, as a firewall does. A connection may take longer to come about than

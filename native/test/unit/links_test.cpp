@@ -48,7 +48,12 @@ TEST(LinkAddress, IsWhatSocketsTake) {
   EXPECT_EQ(ntohs(in6->sin6_port), 443);
 }
 
-TEST(LinkAddress, RefusesWhatIsNotNumeric) {
+TEST(LinkAddress, RefusesWhatIsNotNumericOrStandsForAll) {
+  for (const std::string any : {"0.0.0.0", "::"}) {
+    EXPECT_EQ(error_of([&] { (void)LinkAddress::of(any, 1); }),
+              std::to_string(NVRAR_INVALID_ARGUMENT) + " link_address " + any +
+                  " stands for all addresses of a host: other hosts need one of them");
+  }
   for (const char* text : {"", " ", "localhost", "10.0.0", "10.0.0.256", "10.0.0.2:80", "[::1]", "fe80::1%lo", "::g",
                            "1:2:3:4:5:6:7:8:9", "127.0.0.1 ", "0x7f.0.0.1", "-1"}) {
     EXPECT_EQ(error_of([&] { (void)LinkAddress::of(text, 1); }),
