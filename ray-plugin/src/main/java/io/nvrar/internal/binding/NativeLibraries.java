@@ -74,12 +74,21 @@ public final class NativeLibraries {
 
   /** Opens the library according to the settings and checks that it is ours. */
   static NativeLibrary open(LoaderSettings settings, ClassLoader resources, LoadAttempts attempts) {
+    String nativeDir = settings.nativeDir();
+    // Before JNA, which would fail first where it has no library either.
+    if (nativeDir == null && !settings.platform().equals(SUPPORTED_PLATFORM)) {
+      throw new BackendUnavailableException(
+          WHAT
+              + ": it is built for "
+              + SUPPORTED_PLATFORM
+              + " and this JVM runs on "
+              + settings.platform());
+    }
     JnaStart.Problem jna = JnaStart.problem();
     if (jna != null) {
       jna.addTo(attempts);
       throw attempts.toException(WHAT);
     }
-    String nativeDir = settings.nativeDir();
     NativeLibrary library =
         nativeDir != null
             ? openFile(Path.of(nativeDir).toAbsolutePath().resolve(FILE_NAME), attempts)
@@ -93,12 +102,6 @@ public final class NativeLibraries {
   private static @Nullable NativeLibrary openExtracted(
       LoaderSettings settings, ClassLoader resources, LoadAttempts attempts) {
     String folder = RESOURCE_ROOT + settings.platform();
-    if (!settings.platform().equals(SUPPORTED_PLATFORM)) {
-      attempts.failed(
-          "class path:" + folder,
-          "it is built for " + SUPPORTED_PLATFORM + " and this JVM runs on " + settings.platform());
-      return null;
-    }
     NativeFiles files;
     try {
       files =
@@ -106,7 +109,8 @@ public final class NativeLibraries {
     } catch (IOException e) {
       attempts.unreadable(
           "class path:" + folder + "/" + FILE_NAME,
-          "the jar ray-nvrar-native is missing; add it or set -D"
+          "the jar ray-nvrar-native is missing; add it, with the classifier linux-x86_64 or"
+              + " linux-x86_64-cpu, or set -D"
               + LoaderSettings.NATIVE_DIR_PROPERTY,
           e);
       return null;

@@ -292,6 +292,16 @@ class NativeLibrariesTest {
   }
 
   @Test
+  void anUnsupportedPlatformIsRefusedInOneSentenceBeforeJnaFails() throws Exception {
+    Path classPath = TestLibrary.classPath(scratch.resolve("classes"), TestLibrary.bytes());
+    assertThat(
+            LoaderJvm.start(List.of(), classPath, List.of("-Dos.arch=aarch64"))
+                .end(LoaderProcess.UNAVAILABLE)
+                .strip())
+        .isEqualTo(SENTENCE + "it is built for linux-x86_64 and this JVM runs on linux-aarch64");
+  }
+
+  @Test
   void anUnsupportedPlatformIsNamed() {
     assertThatThrownBy(() -> open(settings(null, scratch, scratch, "mac-os-x-aarch64"), scratch))
         .isInstanceOf(BackendUnavailableException.class)
