@@ -14,8 +14,8 @@
  *
  * Threads. Any thread may call. The collectives of one communicator run one at a time, in the same order on all ranks:
  * a second thread that enters while a call runs gets NVRAR_INVALID_USAGE, and the running call is not affected.
- * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_refresh, nvrar_call_of, nvrar_link_of and nvrar_flight_record
- * may be called at any time by any thread until nvrar_destroy is entered.
+ * nvrar_abort, nvrar_async_error, nvrar_failure_of, nvrar_refresh, nvrar_call_of, nvrar_link_of, nvrar_flight_record,
+ * nvrar_statistics_of and nvrar_wait_of may be called at any time by any thread until nvrar_destroy is entered.
  *
  * Failure. A time-out, an abort or a mismatch poisons the communicator: the call that detects it and every later call
  * fail with the same status, and the output of a failed call is undefined. On GPUs, NVRAR_SYSTEM also poisons it if the
@@ -227,6 +227,30 @@ typedef struct nvrar_call {
   int32_t fusion;    /* NVRAR_FUSION_* of a fused all-reduce; else 0 */
   uint32_t hidden;   /* elements of a row of a fused all-reduce; else 0 */
 } nvrar_call;
+
+/* What this member has called so far of one collective. */
+#define NVRAR_STATISTICS_TYPES 11 /* indices of data types: the code plus 1; 0 for calls without data */
+#define NVRAR_DURATION_BUCKETS 27
+#define NVRAR_SHORTEST_BUCKET_NS 1024
+typedef struct nvrar_statistics {
+  uint32_t size;                             /* sizeof(nvrar_statistics), set by the caller */
+  int32_t collective;                        /* NVRAR_ALL_REDUCE ... NVRAR_RECV */
+  uint64_t failed;                           /* calls that have failed once they had begun */
+  uint64_t timed_ns;                         /* how long the calls in durations took together */
+  uint64_t calls[NVRAR_STATISTICS_TYPES];    /* that have begun */
+  uint64_t elements[NVRAR_STATISTICS_TYPES]; /* the counts of these calls, as the caller gave them */
+  /* How many took at most NVRAR_SHORTEST_BUCKET_NS, twice that, four times that, and so on; the last bucket has all
+   * that took longer. Only of calls that run while the caller waits: not on GPUs, where calls are enqueued. */
+  uint64_t durations[NVRAR_DURATION_BUCKETS];
+} nvrar_statistics;
+
+/* How long this member has waited for another rank, beyond the first microseconds of each wait. */
+typedef struct nvrar_wait {
+  uint32_t size;     /* sizeof(nvrar_wait), set by the caller */
+  uint32_t reserved; /* 0 */
+  uint64_t count;
+  uint64_t total_ns; /* a wait for any of several ranks counts for each of them */
+} nvrar_wait;
 
 /* One send or recv of a batch. */
 typedef struct nvrar_transfer {
@@ -463,6 +487,17 @@ NVRAR_API nvrar_status nvrar_link_of(nvrar_comm* comm, int32_t rank, nvrar_link*
  * the same ranks as nvrar_call_of. A call that begins meanwhile may be missing. */
 NVRAR_API nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out, uint32_t capacity,
                                            uint32_t* count);
+
+/* Fills *out, whose size the caller has set, with what this member has called of a collective so far; never waits. A
+ * graph on a GPU counts once, when its calls are captured. */
+NVRAR_API nvrar_status nvrar_statistics_of(nvrar_comm* comm, int32_t collective, nvrar_statistics* out);
+
+/* Fills *out, whose size the caller has set, with how long this member has waited for a rank; never waits. 0 on GPUs,
+ * whose kernels wait, and before nvrar_connect. */
+NVRAR_API nvrar_status nvrar_wait_of(nvrar_comm* comm, int32_t rank, nvrar_wait* out);
+
+/* Where the algorithm of this member's last call is, NVRAR_ALGORITHM_*; readable until nvrar_destroy. */
+NVRAR_API const int32_t* nvrar_last_algorithm(nvrar_comm* comm);
 
 /*
  * Ends a running call (as nvrar_abort does), waits for it to leave, and frees all resources of this member. NULL does

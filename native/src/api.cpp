@@ -254,6 +254,26 @@ nvrar_status nvrar_flight_record(nvrar_comm* comm, int32_t rank, nvrar_call* out
   });
 }
 
+nvrar_status nvrar_statistics_of(nvrar_comm* comm, int32_t collective, nvrar_statistics* out) {
+  return guarded([&] {
+    require(comm, "comm");
+    require_struct(out);
+    nvrar::give_struct(out, out->size, comm->communicator->statistics_of(collective));
+  });
+}
+
+nvrar_status nvrar_wait_of(nvrar_comm* comm, int32_t rank, nvrar_wait* out) {
+  return guarded([&] {
+    require(comm, "comm");
+    require_struct(out);
+    nvrar::give_struct(out, out->size, comm->communicator->wait_of(rank));
+  });
+}
+
+const int32_t* nvrar_last_algorithm(nvrar_comm* comm) {
+  return comm == nullptr ? nullptr : comm->communicator->last_algorithm();
+}
+
 nvrar_status nvrar_destroy(nvrar_comm* comm) {
   return guarded([&] {
     if (comm == nullptr) return;

@@ -525,6 +525,20 @@ uint32_t Communicator::flight_record(int32_t rank, nvrar_call* out, uint32_t cap
   return member_->segments().flight_record(visible_rank(rank), out, capacity);
 }
 
+nvrar_statistics Communicator::statistics_of(int32_t collective) const {
+  if (collective < NVRAR_ALL_REDUCE || collective > NVRAR_RECV) {
+    invalid("there is no collective " + std::to_string(collective));
+  }
+  return member_->segments().statistics(collective);
+}
+
+nvrar_wait Communicator::wait_of(int32_t rank) const { return member_->wait_of(visible_rank(rank)); }
+
+const int32_t* Communicator::last_algorithm() const noexcept {
+  static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
+  return reinterpret_cast<const int32_t*>(&member_->segments().own().flight.counters().algorithm());
+}
+
 bool Communicator::shut() noexcept {
   const uint64_t begin_ns = control::monotonic_ns();
   const auto leave = [&] {

@@ -42,6 +42,9 @@ class Communicator {
   void refresh(bool wait) noexcept;
   nvrar_call call_of(int32_t rank) const;
   nvrar_link link_of(int32_t rank) const;
+  nvrar_statistics statistics_of(int32_t collective) const;
+  nvrar_wait wait_of(int32_t rank) const;
+  const int32_t* last_algorithm() const noexcept;
   uint32_t flight_record(int32_t rank, nvrar_call* out, uint32_t capacity) const;
   // Aborts running work and refuses all later calls. Returns false if some work did not end: then nothing may be freed,
   // and shut() may be called again.

@@ -58,6 +58,9 @@ class Member {
     return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", "", 0, 0};
   }
 
+  // How long this member has waited for a rank.
+  virtual nvrar_wait wait_of(uint32_t /*rank*/) const noexcept { return {sizeof(nvrar_wait), 0, 0, 0}; }
+
   // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
   virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }
 

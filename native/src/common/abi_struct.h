@@ -35,6 +35,10 @@ inline constexpr uint32_t kFirstBytes<nvrar_failure> = 32;
 template <>
 inline constexpr uint32_t kFirstBytes<nvrar_link> = 136;
 template <>
+inline constexpr uint32_t kFirstBytes<nvrar_statistics> = 416;
+template <>
+inline constexpr uint32_t kFirstBytes<nvrar_wait> = 24;
+template <>
 inline constexpr uint32_t kFirstBytes<nvrar_fused_all_reduce> = 80;
 
 // Padding would hold what the caller had there before.

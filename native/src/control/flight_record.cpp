@@ -55,6 +55,15 @@ void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noe
   version_.store(whole(lap), std::memory_order_release);
 }
 
+void FlightEntry::end(int32_t state, CallCounters* counters) noexcept {
+  const uint64_t now = ticks_now();
+  const uint64_t before = end_.load(std::memory_order_relaxed);
+  end_.store(stamp(now, state), std::memory_order_release);
+  const int32_t collective = byte_of(what_.load(std::memory_order_relaxed), 0);
+  if (state == NVRAR_CALL_FAILED) counters->failed(collective);
+  if (before == stamp(0, NVRAR_CALL_RUNNING)) counters->took(collective, now - begin_.load(std::memory_order_relaxed));
+}
+
 bool FlightEntry::read(const TickClock::Look& look, uint64_t lap, nvrar_call* call) const noexcept {
   if (version_.load(std::memory_order_acquire) != whole(lap)) return false;
   call->transfers = transfers_.load(std::memory_order_acquire);

@@ -1,4 +1,5 @@
-// A rank's last calls, in its segment. The rank writes them, and its peers read them, even after its death.
+// A rank's last calls, and how many there were, in its segment. The rank writes them, and its peers read them, even
+// after its death.
 #ifndef NVRAR_CONTROL_FLIGHT_RECORD_H
 #define NVRAR_CONTROL_FLIGHT_RECORD_H
 
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "control/call_counters.h"
 #include "control/tick_clock.h"
 
 namespace nvrar::control {
@@ -17,7 +19,8 @@ class alignas(64) FlightEntry {
  public:
   // lap: how often the record has wrapped around to this entry.
   void begin(const nvrar_call& call, int32_t state, uint64_t lap) noexcept;
-  void end(int32_t state) noexcept { end_.store(stamp(ticks_now(), state), std::memory_order_release); }
+  // Counts how it ended, and how long it took if it ran from begin() on: when a queued call began is not known.
+  void end(int32_t state, CallCounters* counters) noexcept;
   bool has_failed() const noexcept { return (end_.load(std::memory_order_relaxed) & kStateMask) == NVRAR_CALL_FAILED; }
   // Does not fill `size`. Returns false if the entry belongs to another lap or is being written: its writer died while
   // writing, or overtook this read.
@@ -50,13 +53,14 @@ class FlightRecord {
   uint64_t begin(const nvrar_call& call, int32_t state = NVRAR_CALL_RUNNING) noexcept {
     const uint64_t number = written_.load(std::memory_order_relaxed);
     entries_[number % NVRAR_FLIGHT_RECORDS].begin(call, state, number / NVRAR_FLIGHT_RECORDS);
+    counters_.begun(call, state);
     written_.store(number + 1, std::memory_order_release);
     return number;
   }
   // Does nothing if so many calls have begun since that the entry now belongs to another call.
   void end(uint64_t number, int32_t state) noexcept {
     if (written_.load(std::memory_order_relaxed) - number > NVRAR_FLIGHT_RECORDS) return;
-    entries_[number % NVRAR_FLIGHT_RECORDS].end(state);
+    entries_[number % NVRAR_FLIGHT_RECORDS].end(state, &counters_);
   }
   // Like end(), but a failed call stays failed.
   void end_unless_failed(uint64_t number, int32_t state) noexcept {
@@ -68,9 +72,11 @@ class FlightRecord {
   nvrar_call last(const TickClock& clock) const noexcept;
   // Reads the newest `capacity` calls, oldest first; returns their number.
   uint32_t read(const TickClock& clock, nvrar_call* out, uint32_t capacity) const noexcept;
+  CallCounters& counters() noexcept { return counters_; }
 
  private:
   std::atomic<uint64_t> written_{0};
+  CallCounters counters_;
   FlightEntry entries_[NVRAR_FLIGHT_RECORDS];
 };
 

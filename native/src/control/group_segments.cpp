@@ -26,6 +26,7 @@ void GroupSegments::map_peers(const std::vector<SegmentAddress>& addresses, cons
     segments_[rank] = is_remote ? SharedSegment::of_remote(rank, own().group_hash)
                                 : SharedSegment::map_peer(addresses[rank], rank, own().group_hash, populated);
   }
+  set_rate();
   // Sequentially consistent here, in poison() and in poisoned(): if an abort and a connect run concurrently, either the
   // abort sees the peers, or the check of the poison after this store sees the abort.
   peers_mapped_.store(true, std::memory_order_seq_cst);

@@ -44,8 +44,16 @@ class GroupSegments {
   uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {
     return control(rank).flight.read(clock_, out, capacity);
   }
+  // What the own rank has called so far.
+  nvrar_statistics statistics(int32_t collective) const noexcept {
+    set_rate();
+    return own().flight.counters().read(collective);
+  }
 
  private:
+  // The longer after the start, the more precise.
+  void set_rate() const noexcept { own().flight.counters().set_rate(clock_.look().ns_per_tick()); }
+
   uint32_t rank_;
   uint32_t world_;
   std::vector<SharedSegment> segments_;

@@ -29,6 +29,8 @@ class TickClock {
    public:
     // CLOCK_MONOTONIC at that tick; 0 if ticks is 0, or if the counter's rate is not constant in all power states.
     uint64_t to_ns(uint64_t ticks) const noexcept;
+    // 0 if the rate is not constant.
+    double ns_per_tick() const noexcept { return ns_per_tick_; }
 
    private:
     friend class TickClock;

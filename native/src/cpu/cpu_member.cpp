@@ -55,7 +55,8 @@ CpuMember::CpuMember(const CpuMemberConfig& config)
       secret_(config.secret),
       link_mode_(config.links),
       link_security_(config.link_security),
-      ranks_(config.topology.world) {
+      ranks_(config.topology.world),
+      waits_(std::make_unique<WaitCounter[]>(config.topology.world)) {
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   control::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
@@ -112,7 +113,7 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   } else {
     remote_.reset();  // nobody has to listen
   }
-  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, linked_ ? remote_.get() : nullptr);
+  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, linked_ ? remote_.get() : nullptr, waits_.get());
   point_to_point_ = PointToPoint(layout_, rank());
 }
 

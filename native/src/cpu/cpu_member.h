@@ -51,6 +51,7 @@ class CpuMember final : public Member {
   nvrar_link link_of(uint32_t rank) const noexcept override {
     return linked_ ? remote_->link_of(rank) : Member::link_of(rank);
   }
+  nvrar_wait wait_of(uint32_t rank) const noexcept override { return waits_[rank].read(); }
   const char* refused(uint32_t rank) const noexcept override {
     const link::Link* const link = linked_ ? remote_->links().to(rank) : nullptr;
     return link == nullptr ? nullptr : link->refused();
@@ -76,9 +77,10 @@ class CpuMember final : public Member {
   protocol::NodeList nodes_;                      // of layout_, once the peers are mapped
   std::vector<MappedRank> ranks_;
   RankNotes notes_;
-  std::unique_ptr<RemoteRanks> remote_;  // null without an address
-  std::atomic<bool> told_{false};        // whether remote ranks were told that the group has failed
-  std::atomic<bool> linked_{false};      // whether there are remote ranks
+  std::unique_ptr<RemoteRanks> remote_;   // null without an address
+  std::atomic<bool> told_{false};         // whether remote ranks were told that the group has failed
+  std::atomic<bool> linked_{false};       // whether there are remote ranks
+  std::unique_ptr<WaitCounter[]> waits_;  // for each rank
   Waiter waiter_;
   PointToPoint point_to_point_;
   std::unique_ptr<uint8_t[]> sums_;  // where a fused all-reduce sums its rows: any of its buffers may still be read

@@ -35,7 +35,8 @@ uint32_t usable_cores() noexcept {
   return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote) noexcept
+Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote,
+               WaitCounter* waits) noexcept
     : own_(own),
       timeout_ns_(timeout_ns),
       yield_ns_(kYieldNs),
@@ -43,7 +44,8 @@ Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, 
       looks_(ranks > usable_cores() ? kLooksCrowded : kLooksAlone),
       first_ask_ns_(std::min(kAskNs, fresh_ns(timeout_ns) / kSleepsWhileFresh)),
       remote_(remote),
-      links_(remote == nullptr ? nullptr : &remote->links()) {}
+      links_(remote == nullptr ? nullptr : &remote->links()),
+      waits_(waits) {}
 
 void Waiter::ask(uint64_t waited_ns, uint64_t gone_ns) noexcept {
   next_ask_ns_ = 2 * waited_ns;

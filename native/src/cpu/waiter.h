@@ -22,11 +22,29 @@ enum class WaitResult { kArrived, kPoisoned, kExpired };
 
 class RemoteRanks;
 
+// How often and how long a rank has waited for another one. The rank writes, any thread reads.
+class WaitCounter {
+ public:
+  void add(uint64_t ns) noexcept {
+    count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    total_ns_.store(total_ns_.load(std::memory_order_relaxed) + ns, std::memory_order_relaxed);
+  }
+  nvrar_wait read() const noexcept {
+    return {sizeof(nvrar_wait), 0, count_.load(std::memory_order_relaxed), total_ns_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<uint64_t> count_{0};
+  std::atomic<uint64_t> total_ns_{0};
+};
+
 class Waiter {
  public:
   Waiter() = default;
-  // ranks: of the group on this host. remote: those of other hosts; null if there are none.
-  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote) noexcept;
+  // ranks: of the group on this host. remote: those of other hosts; null if there are none. waits: one for each rank of
+  // the group, or null.
+  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote,
+         WaitCounter* waits = nullptr) noexcept;
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
   void restart() noexcept { __atomic_store_n(&first_miss_ns_, uint64_t{0}, __ATOMIC_RELAXED); }
@@ -83,13 +101,18 @@ class Waiter {
   WaitResult wait_long(Sources sources, Arrived arrived, Look look) noexcept {
     const uint64_t begin_ns = control::monotonic_ns();
     if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
-    own_->waits_for.store(sources());
+    const RankSet awaited = sources();
+    own_->waits_for.store(awaited);
     next_ask_ns_ = first_ask_ns_;
     const WaitResult result = wait_on(arrived, look, begin_ns);
     if (result == WaitResult::kArrived) {
       own_->waits_for.store({});
     } else if (links_ != nullptr) {
       links_->let_go();  // other threads and what follows the failure look, too
+    }
+    if (waits_ != nullptr) {
+      const uint64_t waited = control::monotonic_ns() - begin_ns;
+      awaited.each([&](uint32_t rank) { waits_[rank].add(waited); });
     }
     return result;
   }
@@ -148,6 +171,7 @@ class Waiter {
   uint64_t next_ask_ns_ = 0;   // in this wait
   RemoteRanks* remote_ = nullptr;
   link::Links* links_ = nullptr;  // remote_'s
+  WaitCounter* waits_ = nullptr;
 };
 
 }  // namespace nvrar::cpu

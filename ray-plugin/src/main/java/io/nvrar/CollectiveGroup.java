@@ -27,8 +27,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p><b>Threads.</b> Any thread may call. One call of a group runs at a time; a second thread that
  * enters meanwhile gets an {@link IllegalStateException}. {@link #abort(String)}, {@link #close},
- * {@link #failure}, {@link #throwIfFailed}, {@link #health} and {@link #writeFlightRecord} may be
- * called at any time, by any thread.
+ * {@link #failure}, {@link #throwIfFailed}, {@link #health}, {@link #statistics} and {@link
+ * #writeFlightRecord} may be called at any time, by any thread.
  *
  * <p><b>Errors.</b> A failure of enqueued GPU work is thrown by the next call, and by waits for the
  * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and
@@ -373,6 +373,13 @@ public interface CollectiveGroup extends AutoCloseable {
    * does not answer, it has the call that this rank last told.
    */
   GroupHealth health();
+
+  /**
+   * What this member has called and waited for since its group was created. Takes microseconds, and
+   * waits for nothing. The library counts all the time, so calls do not become slower by this. Of a
+   * closed group, the numbers at its close.
+   */
+  GroupStatistics statistics();
 
   /**
    * Writes the last 1,024 calls of every rank on this host, and what is known of the ranks on

@@ -10,7 +10,7 @@ public final class RankHealth implements Serializable {
   private final int rank;
   private final String host;
   private final long pid;
-  private final String lastCall;
+  private final LastCall lastCall;
   private final long sequence;
   private final boolean closed;
   private final long silentMillis;
@@ -32,7 +32,7 @@ public final class RankHealth implements Serializable {
       int rank,
       String host,
       long pid,
-      String lastCall,
+      LastCall lastCall,
       long sequence,
       boolean closed,
       long silentMillis,
@@ -62,12 +62,8 @@ public final class RankHealth implements Serializable {
     return pid;
   }
 
-  /**
-   * The rank's last call and its state, such as {@code allReduce #41 float32[1024] SUM (one-shot),
-   * running}; {@code no call yet} before its first call; {@code unknown, on another host} if this
-   * member's host does not know it.
-   */
-  public String lastCall() {
+  /** The rank's last call. */
+  public LastCall lastCall() {
     return lastCall;
   }
 

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.Algorithm;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveFatalException;
@@ -14,6 +15,7 @@ import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.LastCall;
 import io.nvrar.PeerLostException;
 import io.nvrar.RankHealth;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -238,9 +240,13 @@ class FaultsIT {
           .allSatisfy(
               rank -> {
                 assertThat(rank.host()).isNotEmpty();
-                assertThat(rank.lastCall())
+                LastCall call = rank.lastCall();
+                assertThat(call.toString())
                     .startsWith("allReduce #1 float32[500] SUM")
                     .endsWith(", done");
+                assertThat(call.dataType()).isEqualTo(DataType.FLOAT32);
+                assertThat(call.bytes()).isEqualTo(2000);
+                assertThat(call.algorithm()).isEqualTo(Algorithm.ONE_SHOT);
                 assertThat(rank.sequence()).isEqualTo(1);
                 assertThat(rank.closed()).isFalse();
                 assertThat(health.toString()).contains(rank.toString());

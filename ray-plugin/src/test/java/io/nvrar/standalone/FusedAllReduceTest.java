@@ -73,7 +73,7 @@ class FusedAllReduceTest {
             Case rows = new Case(group, Form.RMS_NORM, DataType.FLOAT32, 32, 4096);
             rows.check(algorithm, false);
             if (group.rank() == 0) {
-              launches.set(launchesOf(group.health().ranks().get(0).lastCall()));
+              launches.set(launchesOf(group.health().ranks().get(0).lastCall().toString()));
             }
           });
     }
@@ -330,7 +330,7 @@ class FusedAllReduceTest {
       String expected, CollectiveGroup group, DeviceBuffer in, AllReduceFusion fusion) {
     group.allReduce(in, fusion, Algorithm.ONE_SHOT, group.stream());
     Members.complete(group);
-    assertThat(group.health().ranks().get(group.rank()).lastCall())
+    assertThat(group.health().ranks().get(group.rank()).lastCall().toString())
         .startsWith("allReduce " + expected + " (one-shot), ");
   }
 

@@ -5,6 +5,7 @@ import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.GroupStatistics;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.BitSet;
@@ -345,6 +346,14 @@ public final class NativeCommunicator implements AutoCloseable {
    */
   public @Nullable String link(int ofRank) {
     return member.link(ofRank);
+  }
+
+  /**
+   * What this member has called and waited for since {@link #prepare}. Never blocks. After {@link
+   * #close}, the state at the time of the close.
+   */
+  public GroupStatistics statistics() {
+    return member.statistics();
   }
 
   /** How often {@link #refresh} has asked a rank on another host; 0 for one on this host. */

@@ -1,9 +1,15 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.Collective;
 import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveStatistics;
+import io.nvrar.GroupStatistics;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -31,6 +37,7 @@ final class NativeMember {
   private final String group;
   private final int rank;
   private final int worldSize;
+  private final long beginNanos = System.nanoTime();
   private final AtomicInteger state = new AtomicInteger(IDLE);
 
   /** The transfers of the call that is inside. */
@@ -51,6 +58,7 @@ final class NativeMember {
   private BitSet elsewhere = new BitSet();
   private final CallRecord[] callsAtClose;
   private @Nullable CollectiveException failureAtClose;
+  private @Nullable GroupStatistics statisticsAtClose;
 
   // The exception of the first call that failed: it says more than the library remembers.
   private volatile @Nullable CollectiveException firstFailure;
@@ -137,6 +145,36 @@ final class NativeMember {
   @Nullable String link(int ofRank) {
     byte[] link = NativeStructs.empty(NativeStructs.LINK_BYTES);
     return readLink(ofRank, link) ? NativeStructs.link(link) : null;
+  }
+
+  /** {@link NativeCommunicator#statistics}. */
+  GroupStatistics statistics() {
+    synchronized (lifecycle) {
+      return released ? Objects.requireNonNull(statisticsAtClose) : readStatistics();
+    }
+  }
+
+  private GroupStatistics readStatistics() {
+    List<CollectiveStatistics> called = new ArrayList<>();
+    for (Collective collective : Collective.values()) {
+      byte[] struct = NativeStructs.empty(NativeStructs.STATISTICS_BYTES);
+      NativeStatus.check(NvrarBinding.nvrar_statistics_of(comm, collective.code(), struct));
+      CollectiveStatistics one = NativeStructs.statistics(collective, struct);
+      if (one.calls() != 0) {
+        called.add(one);
+      }
+    }
+    long[] waits = new long[worldSize];
+    long[] waitNanos = new long[worldSize];
+    for (int r = 0; r < worldSize; r++) {
+      byte[] struct = NativeStructs.empty(NativeStructs.WAIT_BYTES);
+      if (isReadable(NvrarBinding.nvrar_wait_of(comm, r, struct))) {
+        waits[r] = NativeStructs.waits(struct);
+        waitNanos[r] = NativeStructs.waitNanos(struct);
+      }
+    }
+    return new GroupStatistics(
+        Duration.ofNanos(System.nanoTime() - beginNanos), called, waits, waitNanos);
   }
 
   /** {@link NativeCommunicator#asked}. */
@@ -297,6 +335,7 @@ final class NativeMember {
         callsAtClose[r] = readCall(r);
       }
       failureAtClose = readFailure();
+      statisticsAtClose = readStatistics();
       released = true;
       awaitRefreshed();
     }

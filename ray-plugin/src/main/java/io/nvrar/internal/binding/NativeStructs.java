@@ -2,6 +2,8 @@ package io.nvrar.internal.binding;
 
 import io.nvrar.Algorithm;
 import io.nvrar.AllReduceFusion;
+import io.nvrar.Collective;
+import io.nvrar.CollectiveStatistics;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
@@ -27,6 +29,8 @@ final class NativeStructs {
   static final int CALL_BYTES = 88;
   static final int FAILURE_BYTES = 88;
   static final int LINK_BYTES = 152;
+  static final int STATISTICS_BYTES = 416;
+  static final int WAIT_BYTES = 24;
   static final int TRANSFER_BYTES = 32;
   static final int FUSION_BYTES = 80;
   static final int CPU = 1;
@@ -50,7 +54,10 @@ final class NativeStructs {
   private static final int LINK_ASKED_OFFSET = 8 + 2 * LINK_END_BYTES;
   private static final int LINK_ANSWERED_OFFSET = LINK_ASKED_OFFSET + Long.BYTES;
   private static final int RULE_BYTES = 48;
+  private static final int STATISTICS_TYPES = 11;
+  private static final int DURATION_BUCKETS = 27;
   private static final int ANY_TYPE = -1;
+  private static final int WAIT_COUNT_OFFSET = 8;
   static final int BROADCAST = 3;
   static final int BARRIER = 4;
   static final int REDUCE = 5;
@@ -273,6 +280,39 @@ final class NativeStructs {
     return read(struct).getLong(LINK_ASKED_OFFSET);
   }
 
+  /** Decodes an {@code nvrar_statistics}. */
+  static CollectiveStatistics statistics(Collective collective, byte[] struct) {
+    ByteBuffer in = read(struct);
+    in.getInt(); // the collective
+    long failed = in.getLong();
+    long timedNanos = in.getLong();
+    return new CollectiveStatistics(
+        collective,
+        failed,
+        timedNanos,
+        longs(in, STATISTICS_TYPES),
+        longs(in, STATISTICS_TYPES),
+        longs(in, DURATION_BUCKETS));
+  }
+
+  private static long[] longs(ByteBuffer in, int count) {
+    long[] values = new long[count];
+    for (int i = 0; i < count; i++) {
+      values[i] = in.getLong();
+    }
+    return values;
+  }
+
+  /** How often, in an {@code nvrar_wait}. */
+  static long waits(byte[] struct) {
+    return read(struct).getLong(WAIT_COUNT_OFFSET);
+  }
+
+  /** How long together, in an {@code nvrar_wait}. */
+  static long waitNanos(byte[] struct) {
+    return read(struct).getLong(WAIT_COUNT_OFFSET + Long.BYTES);
+  }
+
   /** Decodes text that ends with a NUL. */
   static String text(byte[] room) {
     int end = 0;
@@ -375,18 +415,12 @@ final class NativeStructs {
   }
 
   private static String collectiveName(int code) {
-    return switch (code) {
-      case 1 -> "allReduce";
-      case 2 -> "allGather";
-      case BROADCAST -> "broadcast";
-      case BARRIER -> "barrier";
-      case REDUCE -> "reduce";
-      case 6 -> "reduceScatter";
-      case 7 -> "allToAll";
-      case SEND -> "send";
-      case RECV -> "recv";
-      default -> "collective " + code;
-    };
+    for (Collective collective : Collective.values()) {
+      if (collective.code() == code) {
+        return collective.method();
+      }
+    }
+    return "collective " + code;
   }
 
   private static String typeName(int code) {

@@ -83,6 +83,13 @@ public final class NvrarBinding {
 
   static native int nvrar_link_of(long comm, int rank, byte[] out);
 
+  static native int nvrar_statistics_of(long comm, int collective, byte[] out);
+
+  static native int nvrar_wait_of(long comm, int rank, byte[] out);
+
+  /** Address of an {@code int32_t}; live until {@link #nvrar_destroy}. */
+  static native long nvrar_last_algorithm(long comm);
+
   static native int nvrar_flight_record(
       long comm, int rank, byte[] out, int capacity, byte[] count);
 

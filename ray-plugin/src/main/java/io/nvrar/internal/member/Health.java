@@ -1,6 +1,10 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.Algorithm;
+import io.nvrar.Collective;
+import io.nvrar.DataType;
 import io.nvrar.GroupHealth;
+import io.nvrar.LastCall;
 import io.nvrar.RankHealth;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
@@ -11,6 +15,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntPredicate;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Builds a member's health report from what it knows already. */
@@ -53,11 +59,31 @@ final class Health {
     return new GroupHealth(failure, ranks);
   }
 
-  private static String lastCall(CallRecord call) {
-    return switch (call.state()) {
-      case NONE -> "no call yet";
-      case UNKNOWN -> "unknown, on another host";
-      default -> call.description() + ", " + call.state().name().toLowerCase(Locale.ROOT);
-    };
+  private static LastCall lastCall(CallRecord call) {
+    return new LastCall(
+        LastCall.State.valueOf(call.state().name()),
+        find(Collective.values(), collective -> collective.code() == call.collective()),
+        call.sequence(),
+        find(DataType.values(), type -> type.name().toLowerCase(Locale.ROOT).equals(call.type())),
+        call.elements(),
+        call.algorithm() == Algorithm.AUTO.code()
+            ? null
+            : find(Algorithm.values(), algorithm -> algorithm.code() == call.algorithm()),
+        call.peer(),
+        nanos(call),
+        call.description());
+  }
+
+  // The library's times are of the clock that System.nanoTime shows on Linux.
+  private static long nanos(CallRecord call) {
+    if (call.beginNanos() == 0) {
+      return -1;
+    }
+    long end = call.endNanos() == 0 ? System.nanoTime() : call.endNanos();
+    return Math.max(0, end - call.beginNanos());
+  }
+
+  private static <T> @Nullable T find(T[] values, Predicate<T> isIt) {
+    return Stream.of(values).filter(isIt).findFirst().orElse(null);
   }
 }

@@ -3,6 +3,7 @@ package io.nvrar.internal.member;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupHealth;
+import io.nvrar.GroupStatistics;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
@@ -459,6 +460,11 @@ public final class Member implements ControlChannel.Listener {
         reason == null ? null : reason.message(),
         calls::hasClosed,
         channel.silentNanos());
+  }
+
+  /** {@link io.nvrar.CollectiveGroup#statistics}. */
+  GroupStatistics statistics() {
+    return Objects.requireNonNull(running.communicator()).statistics();
   }
 
   /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */

@@ -10,6 +10,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
+import io.nvrar.GroupStatistics;
 import io.nvrar.ReduceOp;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CallChecks;
@@ -240,6 +241,11 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public GroupHealth health() {
     return member.health();
+  }
+
+  @Override
+  public GroupStatistics statistics() {
+    return member.statistics();
   }
 
   @Override

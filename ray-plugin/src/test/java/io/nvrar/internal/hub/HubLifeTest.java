@@ -4,8 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.Collective;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.LastCall;
 import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.wire.TicketCodec;
@@ -89,7 +91,14 @@ class HubLifeTest {
           .untilAsserted(
               () ->
                   assertThat(members.rank(1).health().ranks().get(0).lastCall())
-                      .isEqualTo("barrier #2, running"));
+                      .satisfies(
+                          call -> {
+                            assertThat(call).hasToString("barrier #2, running");
+                            assertThat(call.collective()).isEqualTo(Collective.BARRIER);
+                            assertThat(call.sequence()).isEqualTo(2);
+                            assertThat(call.state()).isEqualTo(LastCall.State.RUNNING);
+                            assertThat(call.nanos()).isPositive();
+                          }));
       assertThat(members.rank(1).health())
           .satisfies(
               health -> {
@@ -97,14 +106,15 @@ class HubLifeTest {
                 assertThat(health.failure()).isNull();
                 assertThat(health.ranks().get(0).sequence()).isEqualTo(2);
                 assertThat(health.ranks().get(0).silentMillis()).isBetween(0L, 2000L);
-                assertThat(health.ranks().get(1).lastCall()).isEqualTo("barrier #1, done");
+                assertThat(health.ranks().get(1).lastCall()).hasToString("barrier #1, done");
                 assertThat(health.ranks().get(1).pid()).isEqualTo(ProcessHandle.current().pid());
               });
       members.rank(1).abort("enough");
       assertThat(Members.failureOf(waiting)).hasMessageContaining("enough");
       assertThat(members.rank(0).health().failure()).contains("aborted group 'health': enough");
       members.rank(0).close();
-      assertThat(members.rank(0).health().ranks().get(0).lastCall()).startsWith("barrier #2");
+      assertThat(members.rank(0).health().ranks().get(0).lastCall().toString())
+          .startsWith("barrier #2");
     }
   }
 }
