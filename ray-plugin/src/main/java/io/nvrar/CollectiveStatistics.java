@@ -118,7 +118,7 @@ public final class CollectiveStatistics implements Serializable {
 
   @Override
   public String toString() {
-    return "%s: %d calls, %d failed, %d ms".formatted(
-        collective.method(), calls(), failed, timedNanos / 1_000_000);
+    return "%s: %d calls, %d failed, %d ms"
+        .formatted(collective.method(), calls(), failed, timedNanos / 1_000_000);
   }
 }

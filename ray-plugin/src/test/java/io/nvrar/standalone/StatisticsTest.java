@@ -122,8 +122,7 @@ class StatisticsTest {
   @Test
   void aCallThatFailedIsCountedAndTheNumbersOutliveTheClose() {
     try (Members members =
-        Members.join(
-            "failed", 2, Members.config().timeout(Duration.ofMillis(200)).build())) {
+        Members.join("failed", 2, Members.config().timeout(Duration.ofMillis(200)).build())) {
       CollectiveGroup group = members.rank(0);
       assertThatThrownBy(group::barrier).isInstanceOf(CollectiveTimeoutException.class);
       CollectiveStatistics failed = of(group.statistics(), Collective.BARRIER);
