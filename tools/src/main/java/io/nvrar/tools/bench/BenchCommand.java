@@ -15,6 +15,7 @@ import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
 import io.nvrar.tools.bench.measure.JavaRun;
 import io.nvrar.tools.bench.measure.ProgramRun;
+import io.nvrar.tools.bench.results.Baseline;
 import io.nvrar.tools.bench.results.MarkdownReport;
 import io.nvrar.tools.bench.results.ResultFiles;
 import io.nvrar.tools.bench.results.ResultFiles.Run;
@@ -32,6 +33,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -58,6 +60,11 @@ import picocli.CommandLine.Spec;
           + " library."
     })
 public final class BenchCommand implements NvrarCommand {
+  /** The exit code if times exceed those of the baseline. */
+  static final int SLOWER = 4;
+
+  private static final String REPORTS = "reports";
+
   private static final long LEAST_BYTES = 8;
   private static final long MOST_BYTES = 4 << 20;
   private static final int FACTOR = 2;
@@ -303,7 +310,7 @@ public final class BenchCommand implements NvrarCommand {
       description = "The group's ringBytes (default: the library's).")
   private @Nullable Long ringBytes;
 
-  @Mixin(name = "reports")
+  @Mixin(name = REPORTS)
   private final ReportOptions reports = new ReportOptions();
 
   @Option(names = "--member", hidden = true, description = "Be the member of this rank.")
@@ -326,19 +333,22 @@ public final class BenchCommand implements NvrarCommand {
       return 0;
     }
     if (reports.from != null) {
-      Run earlier = ResultFiles.read(reports.from);
-      return report(earlier);
+      return report(ResultFiles.read(reports.from), reports.baseline());
     }
     checkBackend();
     checkRoot();
     List<Settings> settings = settings();
+    @Nullable Baseline baseline = reports.baseline();
+    if (baseline != null) {
+      baseline.check(settings);
+    }
     PrintWriter err = spec.commandLine().getErr();
     Path home = Path.of(System.getProperty("nvrar.home", "."));
     Campaign campaign =
         new Campaign(settings, Contestants.choose(compare, home, settings, err), rounds, home, err);
     String machine = Machine.describe(backend);
     Run run = new Run(machine, command(), campaign.run());
-    int code = report(run);
+    int code = report(run, baseline);
     if (!campaign.failures().isEmpty()) {
       throw new CollectiveException(
           campaign.failures().entrySet().stream()
@@ -350,18 +360,27 @@ public final class BenchCommand implements NvrarCommand {
     return code;
   }
 
-  private int report(Run run) throws IOException {
+  private int report(Run run, @Nullable Baseline baseline) throws IOException {
     PrintWriter out = spec.commandLine().getOut();
     Results results = new Results(run.rows());
     out.println(run.machine());
     TextReport.print(results, out);
     reports.write(place(), run);
+    String slower = baseline == null ? "" : reports.compare(baseline, run, out);
     if (results.wrong() > 0) {
       throw new CollectiveException(
           "%d elements of the results were wrong; the column #wrong says where"
               .formatted(results.wrong()));
     }
-    return 0;
+    PrintWriter err = spec.commandLine().getErr();
+    if (baseline != null && !baseline.run().machine().equals(run.machine())) {
+      err.println("nvrar: the baseline was measured on " + baseline.run().machine());
+    }
+    if (slower.isEmpty()) {
+      return 0;
+    }
+    err.println("nvrar: " + slower);
+    return SLOWER;
   }
 
   private String command() {
@@ -524,6 +543,11 @@ public final class BenchCommand implements NvrarCommand {
       }
     }
     checkFrom();
+    try {
+      reports.checkOptions();
+    } catch (IllegalArgumentException e) {
+      throw wrong(String.valueOf(e.getMessage()));
+    }
     reports.check(place());
   }
 
@@ -532,7 +556,8 @@ public final class BenchCommand implements NvrarCommand {
     if (reports.from == null) {
       return;
     }
-    Set<String> fit = new HashSet<>(spec.mixins().get("reports").optionsMap().keySet());
+    CommandSpec mixin = Objects.requireNonNull(spec.mixins().get(REPORTS));
+    Set<String> fit = new HashSet<>(mixin.optionsMap().keySet());
     fit.remove(ReportOptions.DOCUMENT);
     for (OptionSpec given : spec.commandLine().getParseResult().matchedOptions()) {
       if (!given.inherited() && !fit.contains(given.longestName())) {

@@ -185,6 +185,9 @@ class BenchCommandTest {
         "--backend cuda --fused 2 | --fused is 2, must be 0 to 1",
         "--backend cuda --programmatic-launch 2 | --programmatic-launch is 2, must be 0 to 1",
         "--from x.json --ranks 2 --plots x | --processes is not for --from, which measures nothing",
+        "--slower 0.2          | --slower is for --baseline",
+        "--baseline x --slower -0.1 | --slower is -0.1, must be 0 to 100",
+        "--baseline x --slower NaN | --slower is NaN, must be 0 to 100",
         "--from x.json --document x | --document is not for --from, which measures nothing",
       })
   void wrongOptionIsCode2AndOneSentenceWithWhatIsPossible(String options, String sentence) {
@@ -228,15 +231,18 @@ class BenchCommandTest {
   }
 
   private static Path earlierRun(Path directory) throws IOException {
-    Path file = directory.resolve("run.json");
+    return earlierRun(directory.resolve("run.json"), "a <machine>", 1);
+  }
+
+  private static Path earlierRun(Path file, String machine, double factor) throws IOException {
     ResultFiles.json(
         file,
         new Run(
-            "a <machine>",
+            machine,
             "bin/nvrar bench --some",
             List.of(
-                TestRows.onHost(Implementation.CPP, 1024, 1.0),
-                TestRows.onHost(Implementation.CPP, 4096, 2.0),
+                TestRows.onHost(Implementation.CPP, 1024, 1.0 * factor),
+                TestRows.onHost(Implementation.CPP, 4096, 2.0 * factor),
                 TestRows.onHost(Implementation.OPEN_MPI, 1024, 3.0),
                 TestRows.onHost(Implementation.OPEN_MPI, 4096, 4.0))));
     return file;
@@ -298,5 +304,38 @@ class BenchCommandTest {
         .startsWith("nvrar: --plots: this Java runtime cannot draw (java.lang.NoClassDefFoundError")
         .contains("nvrar bench --from FILE --plots DIR");
     assertThat(plots).doesNotExist();
+  }
+
+  @Test
+  void runThatIsSlowerThanItsBaselineHasAnExitCodeOfItsOwnAndOneWithinTheNoiseHas0(
+      @TempDir Path directory) throws Exception {
+    String before = earlierRun(directory).toString();
+    String slower = earlierRun(directory.resolve("slower.json"), "a <machine>", 1.2).toString();
+    String noise = earlierRun(directory.resolve("noise.json"), "another", 1.08).toString();
+    assertThat(run("--from", slower, "--baseline", before)).isEqualTo(4);
+    assertThat(err.toString())
+        .isEqualTo(
+            "nvrar: slower than the baseline by more than 0.1: c++, all-reduce, 4 ranks, by 1.20 in the median\n");
+    assertThat(out.toString()).contains("median      1.20      1.00");
+    err.getBuffer().setLength(0);
+    assertThat(run("--from", slower, "--baseline", before, "--slower", "0.3")).isZero();
+    assertThat(err.toString()).isEmpty();
+    assertThat(run("--from", noise, "--baseline", before)).isZero();
+    assertThat(err.toString()).isEqualTo("nvrar: the baseline was measured on a <machine>\n");
+  }
+
+  @Test
+  void baselineThatIsNoneIsRefusedBeforeAnythingIsMeasured(@TempDir Path directory)
+      throws Exception {
+    assertThat(run("--baseline", "/nowhere.json")).isEqualTo(1);
+    assertThat(err.toString()).isEqualTo("there is no file /nowhere.json");
+    err.getBuffer().setLength(0);
+    String file = earlierRun(directory).toString();
+    assertThat(run("--baseline", file, "--processes", "2")).isEqualTo(1);
+    assertThat(err.toString())
+        .isEqualTo(
+            "the baseline %s has nothing of what is measured here: it is of all-reduce, float32 sum, 4 processes"
+                .formatted(file));
+    assertThat(out.toString()).isEmpty();
   }
 }

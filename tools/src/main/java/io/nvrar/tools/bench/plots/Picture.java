@@ -155,7 +155,7 @@ final class Picture {
    * The axis of sizes is linear in their logarithm of base 2, so that its ticks are powers of 2.
    */
   private static double x(Point point) {
-    return Math.log(point.bytes()) / Math.log(2);
+    return Math.log((double) point.bytes()) / Math.log(2);
   }
 
   /** A blank where a tick is no power of 2, or has no room: the chart cannot leave one out. */
@@ -181,7 +181,7 @@ final class Picture {
     boolean room =
         range < TICKS_1_2_5_FROM
             || digits.equals("1")
-            || range < TICKS_1_FROM && (digits.equals("2") || digits.equals("5"));
+            || (range < TICKS_1_FROM && (digits.equals("2") || digits.equals("5")));
     return room ? rounded.toPlainString() : " ";
   }
 

@@ -12,6 +12,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -52,7 +53,7 @@ final class Plots {
           lines(
               rows.stream().filter(row -> peers.containsKey(row.bytes())).toList(),
               Implementation::isOurs,
-              row -> speedUp(row, peers.get(row.bytes()))));
+              row -> speedUp(row, Objects.requireNonNull(peers.get(row.bytes())))));
     }
     return plots;
   }

@@ -66,12 +66,18 @@ public final class TextReport {
     for (GpuReport.Table table : GpuReport.tables(part)) {
       out.println();
       out.println(table.title());
-      List<Integer> widths =
-          table.columns().stream().map(column -> Math.max(column.length(), 8) + 2).toList();
-      out.println(padded(table.columns(), widths));
-      table.rows().forEach(row -> out.println(padded(row, widths)));
+      List<List<String>> rows = new ArrayList<>(List.of(table.columns()));
+      rows.addAll(table.rows());
+      print(rows, out);
     }
     GpuReport.summary(results, part).forEach(out::println);
+  }
+
+  /** Prints a table whose first row is its head. */
+  static void print(List<List<String>> rows, PrintWriter out) {
+    List<Integer> widths =
+        rows.get(0).stream().map(column -> Math.max(column.length(), 8) + 2).toList();
+    rows.forEach(row -> out.println(padded(row, widths)));
   }
 
   private static String padded(List<String> cells, List<Integer> widths) {

@@ -11,6 +11,8 @@ import java.awt.Color;
 import java.awt.image.BufferedImage;
 import java.io.ByteArrayInputStream;
 import java.util.List;
+import java.util.NavigableMap;
+import java.util.Objects;
 import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.stream.IntStream;
@@ -51,8 +53,8 @@ class PictureTest {
    * By column, the mean height of the pixels of a color, for the connected columns that begin
    * leftmost.
    */
-  private TreeMap<Integer, Double> heights(Color color) {
-    TreeMap<Integer, Double> heights = new TreeMap<>();
+  private NavigableMap<Integer, Double> heights(Color color) {
+    NavigableMap<Integer, Double> heights = new TreeMap<>();
     for (int column = 0; column < image.getWidth(); column++) {
       int x = column;
       OptionalDouble mean =
@@ -83,7 +85,7 @@ class PictureTest {
     assertThat(image.getHeight()).isEqualTo(420);
     assertThat(new Color(image.getRGB(1, 1))).isEqualTo(Color.WHITE);
 
-    TreeMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
+    NavigableMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
     int left = rising.firstKey();
     int right = rising.lastKey();
     assertThat(right - left).isGreaterThan(400);
@@ -91,7 +93,7 @@ class PictureTest {
     double middle = (rising.firstEntry().getValue() + rising.lastEntry().getValue()) / 2;
     assertThat(rising.get((left + right) / 2)).isCloseTo(middle, within(3.0));
 
-    TreeMap<Integer, Double> level = heights(Picture.color(Implementation.NCCL));
+    NavigableMap<Integer, Double> level = heights(Picture.color(Implementation.NCCL));
     double height = level.firstEntry().getValue();
     // 1024 is 2 to the power of 10, 8192 to that of 13.
     double way = 1.3;
@@ -104,10 +106,10 @@ class PictureTest {
 
   @Test
   void bandIsLightAndReachesFromTheFastestToTheSlowestBatch() {
-    TreeMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
+    NavigableMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
     int column = rising.firstKey() + 40;
     double unit = (rising.firstEntry().getValue() - rising.lastEntry().getValue()) / Math.log(1024);
-    int height = (int) Math.round(rising.get(column));
+    int height = (int) Math.round(Objects.requireNonNull(rising.get(column)));
     int top = (int) Math.round(height - unit * Math.log(BAND));
     assertThat(colored(column, top + 5, height - 5)).isGreaterThan(0.9);
     assertThat(colored(column, top - 30, top - 5)).isLessThan(0.1);
@@ -145,7 +147,7 @@ class PictureTest {
     assertThat(height(level.get(0))).isEqualTo(height(level.get(2)));
   }
 
-  /** The points of a line, which are in a group of its color; not that of the legend. */
+  /** The points of a line, which have its color; not that of the legend. */
   private static List<Element> points(Element root, Implementation of) {
     Color color = Picture.color(of);
     String fill = "fill:rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
@@ -153,8 +155,15 @@ class PictureTest {
     return IntStream.range(0, circles.getLength())
         .mapToObj(i -> (Element) circles.item(i))
         .filter(circle -> Double.parseDouble(circle.getAttribute("cx")) < LEGEND)
-        .filter(circle -> ((Element) circle.getParentNode()).getAttribute("style").contains(fill))
+        .filter(circle -> styleWithFill(circle).contains(fill))
         .toList();
+  }
+
+  private static String styleWithFill(Element circle) {
+    String own = circle.getAttribute("style");
+    return own.contains("fill:rgb")
+        ? own
+        : ((Element) circle.getParentNode()).getAttribute("style");
   }
 
   private static double height(Element circle) {
