@@ -65,8 +65,8 @@ public record Baseline(Path file, Run run) {
     }
 
     /**
-     * Whether it is slower by more than a part of the earlier time, and not within what was seen
-     * in either run: even the fastest batch took longer than the slowest of the earlier run.
+     * Whether it is slower by more than a part of the earlier time, and not within what was seen in
+     * either run: even the fastest batch took longer than the slowest of the earlier run.
      */
     boolean isSlower(double part) {
       return ratio() > 1 + part && now.timeMinUs() > before.timeMaxUs();
@@ -92,8 +92,7 @@ public record Baseline(Path file, Run run) {
                   kind.processes,
                   kind.mode.equals("calls") ? "" : ", " + kind.mode);
       if (median() > 1 + part) {
-        return Optional.of(
-            String.format(Locale.ROOT, "%s, by %.2f in the median", name, median()));
+        return Optional.of(String.format(Locale.ROOT, "%s, by %.2f in the median", name, median()));
       }
       List<Pair> alone = pairs.stream().filter(pair -> pair.isSlower(part)).toList();
       return alone.isEmpty()
