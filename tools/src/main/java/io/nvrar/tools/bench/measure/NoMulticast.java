@@ -6,8 +6,9 @@ import java.util.Map;
  * Disables NVLink multicast in the processes of the benchmark, because our kernels do not use it,
  * and some hosts do not allow it in containers.
  */
-final class NoMulticast {
-  static final Map<String, String> ENVIRONMENT =
+public final class NoMulticast {
+  /** What such a process has in its environment. */
+  public static final Map<String, String> ENVIRONMENT =
       Map.of(
           "NCCL_NVLS_ENABLE", "0",
           "TORCH_SYMM_MEM_DISABLE_MULTICAST", "1",

@@ -209,10 +209,15 @@ public final class ProgramRun {
     };
   }
 
-  private static Path program(Path home, String name) throws IOException {
+  /**
+   * A native program.
+   *
+   * @throws IOException if it is not built
+   */
+  public static Path program(Path home, String name) throws IOException {
     Path program = directory(home).resolve(name);
     if (!Files.isExecutable(program)) {
-      throw new IOException(program + " is not built; bin/nvrar bench builds it");
+      throw new IOException(program + " is not built; bin/nvrar bench and bin/nvrar tune build it");
     }
     return program;
   }

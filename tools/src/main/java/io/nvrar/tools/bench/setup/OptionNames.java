@@ -5,6 +5,7 @@ import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
+import io.nvrar.TuningTable;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -92,6 +93,14 @@ public final class OptionNames {
     @Override
     public TimedCollective convert(String text) {
       return parse(TimedCollective.values(), OptionNames::of, text);
+    }
+  }
+
+  /** See {@link TuningTable.Collective}. */
+  public static final class TunedCollectives implements ITypeConverter<TuningTable.Collective> {
+    @Override
+    public TuningTable.Collective convert(String text) {
+      return parse(TuningTable.Collective.values(), OptionNames::of, text);
     }
   }
 
