@@ -20,6 +20,7 @@ namespace {
 
 struct Launched {
   uint32_t blocks;
+  uint32_t threads;
   bool programmatic;
   cuda::NextLaunch next;
 };
@@ -30,7 +31,7 @@ cuda::Result note_launch(const void* config, void** arguments) {
   const cuda::LaunchConfig launch = launch_config(config);
   cuda::KernelArgs args;
   std::memcpy(&args, arguments[0], sizeof args);  // those of a batch begin with them
-  launched.push_back({launch.grid[0], is_programmatic(launch), args.next});
+  launched.push_back({launch.grid[0], launch.block[0], is_programmatic(launch), args.next});
   count_warps_ended(args, launch);
   return cuda::kSuccess;
 }
@@ -102,6 +103,47 @@ TEST_F(LaunchOptions, AnExclusiveGroupHasABlockForEveryTile) {
     // A caller's kernel that starts early would otherwise have to wait for a launch that is not programmatic.
     EXPECT_EQ(seen[0].next, cuda::NextLaunch::kAfterThis);
     EXPECT_EQ(seen[0].blocks, kLarge / 512 / 8 + 1);  // tiles of 512 bytes, 8 to a block; and the headers
+  });
+}
+
+// One block more than the rule says, that of the headers.
+TEST_F(LaunchOptions, ARuleOfTheTableShapesTheLaunchesOfItsSize) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "2");
+    stub_cuda_kernel = note_launch;
+    const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) { config.ring_bytes = uint64_t{16} << 20; });
+    ASSERT_EQ(group.error(), "");
+    const StubStream stream(kLarge);
+    const auto shape = [&](uint64_t bytes, int32_t algorithm) {
+      launched.clear();
+      EXPECT_EQ(last(nvrar_all_reduce(group.comm(0), stream.buffer(), stream.buffer(), bytes / 2, NVRAR_BFLOAT16,
+                                      NVRAR_SUM, algorithm, stream.handle())),
+                "");
+      EXPECT_EQ(launched.size(), 1U);
+      return launched.at(0);
+    };
+    const Launched plain = shape(1 << 20, NVRAR_ALGORITHM_TWO_SHOT);
+    nvrar_tuning_rule rules[] = {rule_of(NVRAR_BFLOAT16, NVRAR_ALGORITHM_TWO_SHOT, 1 << 20),
+                                 rule_of(NVRAR_BFLOAT16, NVRAR_ALGORITHM_TWO_SHOT, kLarge)};
+    rules[0].blocks = 24;
+    rules[0].tiles = 2;
+    rules[1].threads = 64;
+    ASSERT_EQ(last(nvrar_set_tuning(group.comm(0), rules, 2)), "");
+    const Launched tuned = shape(1 << 20, NVRAR_ALGORITHM_AUTO);
+    EXPECT_EQ(tuned.blocks, 25U);
+    EXPECT_EQ(tuned.threads, 2 * 2 * 32U) << "a tile takes a warp for each rank";
+    EXPECT_NE(plain.blocks, tuned.blocks);
+    EXPECT_EQ(shape(kLarge, NVRAR_ALGORITHM_AUTO).threads, 64U);
+    EXPECT_NE(shape(1 << 20, NVRAR_ALGORITHM_ONE_SHOT).blocks, 25U) << "another algorithm than the rule's";
+
+    rules[0].architecture = rules[1].architecture = NVRAR_ARCHITECTURE_X86_64;
+    const std::string refused = last(nvrar_set_tuning(group.comm(0), rules, 2));
+    EXPECT_NE(refused.find("the tuning table was made for x86-64, and rank 0 has compute capability"),
+              std::string::npos)
+        << refused;
+    EXPECT_EQ(shape(1 << 20, NVRAR_ALGORITHM_AUTO).blocks, 25U) << "the table before it is still there";
+    ASSERT_EQ(last(nvrar_set_tuning(group.comm(0), nullptr, 0)), "");
+    EXPECT_EQ(shape(1 << 20, NVRAR_ALGORITHM_TWO_SHOT).blocks, plain.blocks);
   });
 }
 
