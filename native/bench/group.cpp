@@ -73,7 +73,7 @@ int run_group(const Options& options, const std::function<int(Member*)>& body) {
 int tune_on_cpu(const Options& options) {
   return run_team(options.processes, kWrongResults, [&](Team* team) {
     NvrarMember member(options, team);
-    answer_points(team, options, NVRAR_ARCHITECTURE_X86_64, "CPU",
+    answer_points(team, options, {NVRAR_ARCHITECTURE_X86_64, "CPU", nvrar_build_id()},
                   [&](const Options& of_point, const Problem& problem, const Point& point) {
                     member.use(problem.collective, point);
                     return measure_problem(&member, of_point, problem);

@@ -53,9 +53,9 @@ Point parse_point(const std::string& line, const Options& options) {
   std::string rest;
   const bool has_all =
       static_cast<bool>(words >> point.bytes >> algorithm >> point.blocks >> point.tiles >> point.repeats);
-  if (!has_all || words >> rest || line.find('-') < line.find_first_not_of("0123456789 -") || point.bytes == 0 ||
-      point.bytes > kMostBytes || point.blocks > NVRAR_MAX_RULE_BLOCKS || point.tiles > NVRAR_MAX_RULE_TILES ||
-      point.repeats < 1 || point.repeats > kMostRepeats) {
+  if (!has_all || words >> rest || point.bytes == 0 || point.bytes > kMostBytes ||
+      point.blocks > NVRAR_MAX_RULE_BLOCKS || point.tiles > NVRAR_MAX_RULE_TILES || point.repeats < 1 ||
+      point.repeats > kMostRepeats) {
     throw UsageError("a line of --tune is '" + line + "', must be BYTES ALGORITHM BLOCKS TILES REPEATS, up to 1 GiB, " +
                      std::to_string(NVRAR_MAX_RULE_BLOCKS) + " blocks, " + std::to_string(NVRAR_MAX_RULE_TILES) +
                      " tiles and " + std::to_string(kMostRepeats) + " repeats");
@@ -73,11 +73,10 @@ Point parse_point(const std::string& line, const Options& options) {
   return point;
 }
 
-void answer_points(Team* team, const Options& options, int32_t architecture, const std::string& device,
-                   const MeasurePoint& measure_point) {
+void answer_points(Team* team, const Options& options, const Measured& measured, const MeasurePoint& measure_point) {
   if (team->rank() == 0) {
-    std::printf("{\"architecture\": %d, \"device\": %s, \"library\": %s, \"processes\": %d}\n", architecture,
-                quoted(device).c_str(), quoted(nvrar_build_id()).c_str(), team->size());
+    std::printf("{\"architecture\": %d, \"device\": %s, \"library\": %s, \"processes\": %d}\n", measured.architecture,
+                quoted(measured.device).c_str(), quoted(measured.library).c_str(), team->size());
     std::fflush(stdout);
   }
   while (true) {

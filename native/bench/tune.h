@@ -28,11 +28,16 @@ Point parse_point(const std::string& line, const Options& options);
 // Measures one point on all ranks, with options that have its repeats: collective.
 using MeasurePoint = std::function<Row(const Options& options, const Problem& problem, const Point& point)>;
 
-// Collective. Answers the lines of rank 0's standard input to its end. The first line of output says of what the rest
-// is: `architecture` is NVRAR_ARCHITECTURE_*, or that of a GPU, `device` is its name. A point's results are in the
-// next, also if some are wrong: the caller leaves such a point out. A point that is refused ends the measurement.
-void answer_points(Team* team, const Options& options, int32_t architecture, const std::string& device,
-                   const MeasurePoint& measure_point);
+// What the first line of output says that the rest is of.
+struct Measured {
+  int32_t architecture;  // NVRAR_ARCHITECTURE_*, or that of a GPU
+  std::string device;    // its name
+  std::string library;   // its build
+};
+
+// Collective. Answers the lines of rank 0's standard input to its end. A point's results are in the next line, also if
+// some are wrong: the caller leaves such a point out. A line that is no point ends the measurement.
+void answer_points(Team* team, const Options& options, const Measured& measured, const MeasurePoint& measure_point);
 
 }  // namespace nvrar::bench
 

@@ -81,7 +81,7 @@ int tune_rank(const Options& options, Team* team) {
   team->meet();
   Communicator comm(options, NVRAR_BACKEND_CUDA, gpu.ordinal(), team);
   Ours ours(&comm);
-  answer_points(team, options, gpu.architecture(), gpu.name(),
+  answer_points(team, options, {gpu.architecture(), gpu.name(), nvrar_build_id()},
                 [&](const Options& of_point, const Problem& problem, const Point& point) {
                   comm.use(problem.collective, point);
                   return measure_problem_on_gpu(team, of_point, problem, &ours);

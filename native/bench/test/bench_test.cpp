@@ -15,6 +15,7 @@
 #include "measure.h"
 #include "options.h"
 #include "team.h"
+#include "tune.h"
 
 namespace nvrar::bench {
 namespace {
@@ -370,6 +371,44 @@ TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {
   }
   EXPECT_EQ(refusal_of({"--nonsense"}), "there is no option '--nonsense'; --help lists them");
   EXPECT_EQ(refusal_of({"--iters"}), "--iters needs a value");
+}
+
+TEST(PointsOf, ALineHasASizeAnAlgorithmAShapeAndRepeats) {
+  const Point point = parse_point("65536 two-shot 24 2 9", options_of({"--tune", "1"}));
+  EXPECT_EQ(point.bytes, 65536U);
+  EXPECT_EQ(point.algorithm, NVRAR_ALGORITHM_TWO_SHOT);
+  EXPECT_EQ(point.blocks, 24U);
+  EXPECT_EQ(point.tiles, 2U);
+  EXPECT_EQ(point.repeats, 9);
+  EXPECT_EQ(parse_point("64 auto 0 0 1", options_of({"--tune", "1", "--collective", "reduce"})).algorithm,
+            NVRAR_ALGORITHM_AUTO);
+}
+
+TEST(PointsOf, RefuseInOneSentenceWhatNoGroupCanMeasure) {
+  const auto refusal = [](const std::string& line, std::vector<std::string> words = {}) -> std::string {
+    words.insert(words.begin(), {"--tune", "1", "--processes", "4"});
+    try {
+      parse_point(line, options_of(words));
+      return "";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  const std::string rest =
+      "', must be BYTES ALGORITHM BLOCKS TILES REPEATS, up to 1 GiB, 1024 blocks, 32 tiles and 1000 repeats";
+  for (const char* line : {"", "64 one-shot 0 0", "64 one-shot 0 0 1 1", "0 one-shot 0 0 1", "-64 one-shot 0 0 1",
+                           "64 one-shot -1 0 1", "64 one-shot 1025 0 1", "64 one-shot 0 33 1", "64 one-shot 0 0 0",
+                           "64 one-shot 0 0 1001", "2147483648 one-shot 0 0 1", "x one-shot 0 0 1"}) {
+    EXPECT_EQ(refusal(line), "a line of --tune is '" + std::string(line) + rest);
+  }
+  EXPECT_EQ(refusal("64 best 0 0 1"),
+            "the algorithm of a line of --tune is 'best', must be one of auto, one-shot, two-shot, hierarchical");
+  EXPECT_EQ(refusal("64 auto 0 0 1"), "a line of --tune has the algorithm auto, and an all-reduce needs one");
+  EXPECT_EQ(refusal("64 one-shot 0 0 1", {"--collective", "reduce"}),
+            "a line of --tune has the algorithm one-shot, and only all-reduces have a choice, so it must be auto");
+  EXPECT_EQ(refusal("64 hierarchical 0 0 1"),
+            "a line of --tune has the algorithm hierarchical, which needs --ranks-per-node below --processes");
+  EXPECT_EQ(refusal("64 hierarchical 0 0 1", {"--ranks-per-node", "2"}), "");
 }
 
 }  // namespace

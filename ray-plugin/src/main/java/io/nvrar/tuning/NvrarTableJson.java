@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -69,7 +70,7 @@ final class NvrarTableJson {
     return TuningTable.of(rules(launches));
   }
 
-  private static List<Rule> rules(TreeMap<Long, Launch> launches) {
+  private static List<Rule> rules(NavigableMap<Long, Launch> launches) {
     List<Rule> rules = new ArrayList<>();
     for (Map.Entry<Long, Launch> each : launches.entrySet()) {
       Long next = launches.higherKey(each.getKey());

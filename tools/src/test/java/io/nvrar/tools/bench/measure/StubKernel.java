@@ -21,7 +21,7 @@ public final class StubKernel implements AutoCloseable {
 
   /** See native/test/stub_cuda/stub.h. */
   @FunctionalInterface
-  private interface Kernel extends Callback {
+  interface Kernel extends Callback {
     int run(Pointer config, Pointer arguments);
   }
 
@@ -66,10 +66,13 @@ public final class StubKernel implements AutoCloseable {
 
   @Override
   public void close() {
-    HOOK.setPointer(0, Pointer.NULL);
-    Reference.reachabilityFence(kernel);
-    begin.close();
-    end.close();
-    stream.close();
+    try {
+      begin.close();
+      end.close();
+      stream.close();
+    } finally {
+      HOOK.setPointer(0, Pointer.NULL);
+      Reference.reachabilityFence(kernel);
+    }
   }
 }
