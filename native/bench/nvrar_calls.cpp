@@ -40,6 +40,19 @@ int32_t code_of(Collective collective) {
   }
 }
 
+// For all types.
+nvrar_tuning_rule rule_of(int32_t collective, int32_t algorithm, uint64_t bytes_max, uint32_t blocks, uint32_t tiles) {
+  nvrar_tuning_rule rule{};
+  rule.size = sizeof rule;
+  rule.data_type = -1;
+  rule.collective = collective;
+  rule.algorithm = algorithm;
+  rule.bytes_max = bytes_max;
+  rule.blocks = blocks;
+  rule.tiles = tiles;
+  return rule;
+}
+
 }  // namespace
 
 Communicator::Communicator(const Options& options, int32_t backend, int device, Team* team)
@@ -66,7 +79,12 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
   if (rank_ == 0) require(nvrar_unique_id(backend, id.bytes), "nvrar_unique_id");
   id = team->exchange(id)[0];
   Descriptor mine{};
-  require(nvrar_prepare(&config, nullptr, 0, id.bytes, mine.bytes, &comm_), "nvrar_prepare");
+  std::vector<nvrar_tuning_rule> rules;
+  for (const RuleOption& rule : options.rules) {
+    rules.push_back(rule_of(NVRAR_ALL_REDUCE, rule.algorithm, rule.bytes_max, rule.blocks, rule.tiles));
+  }
+  require(nvrar_prepare(&config, rules.data(), static_cast<uint32_t>(rules.size()), id.bytes, mine.bytes, &comm_),
+          "nvrar_prepare");
   try {
     const std::vector<Descriptor> all = team->exchange(mine);
     require(nvrar_connect(comm_, all[0].bytes), "nvrar_connect");
@@ -127,14 +145,7 @@ void Communicator::fused_call(const Problem& p, const Buffers& at, uint64_t stre
 }
 
 void Communicator::use(Collective collective, const Point& point) {
-  nvrar_tuning_rule rule{};
-  rule.size = sizeof rule;
-  rule.data_type = -1;
-  rule.collective = code_of(collective);
-  rule.algorithm = point.algorithm;
-  rule.bytes_max = ~uint64_t{0};
-  rule.blocks = point.blocks;
-  rule.tiles = point.tiles;
+  const nvrar_tuning_rule rule = rule_of(code_of(collective), point.algorithm, ~uint64_t{0}, point.blocks, point.tiles);
   require(nvrar_set_tuning(comm_, &rule, 1), "nvrar_set_tuning");
 }
 

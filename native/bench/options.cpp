@@ -112,13 +112,23 @@ uint64_t bytes(const std::string& option, const std::string& text) {
   return value * scale;
 }
 
-std::vector<std::string> split(const std::string& text) {
+std::vector<std::string> split(const std::string& text, char separator = ',') {
   std::vector<std::string> parts;
   for (size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
-    end = text.find(',', at);
+    end = text.find(separator, at);
     parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
   }
   return parts;
+}
+
+RuleOption rule_of(const std::string& option, const std::string& text) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() != 4) {
+    throw UsageError(option + " has the rule '" + text + "', must be BYTES:ALGORITHM:BLOCKS:TILES");
+  }
+  return {bytes(option, parts[0]), code_of(kAlgorithms, option, parts[1]),
+          static_cast<uint32_t>(number(option, parts[2], 0, NVRAR_MAX_RULE_BLOCKS)),
+          static_cast<uint32_t>(number(option, parts[3], 0, NVRAR_MAX_RULE_TILES))};
 }
 
 using Setter = std::function<void(Options*, const std::string& option, const std::string& text)>;
@@ -189,6 +199,11 @@ const std::map<std::string, Setter>& setters() {
        [](Options* o, Text option, Text text) { o->rank = small_number(option, text, 0, NVRAR_MAX_RANKS_PER_NODE); }},
       {"--address", [](Options* o, Text, Text text) { o->address = text; }},
       {"--ring-bytes", [](Options* o, Text option, Text text) { o->ring_bytes = bytes(option, text); }},
+      {"--rules",
+       [](Options* o, Text option, Text text) {
+         o->rules.clear();
+         for (const std::string& one : split(text)) o->rules.push_back(rule_of(option, one));
+       }},
       {"--tune", [](Options* o, Text option, Text text) { o->tune = small_number(option, text, 0, 1) == 1; }},
       {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
       {"--json", [](Options* o, Text, Text text) { o->json = text; }},
@@ -418,6 +433,7 @@ const char* usage() {
   --iters N             calls in one timed batch (by size: 20 to 1000; on GPUs 40, beyond 8M fewer, to 5)
   --warmup N            untimed calls before each batch (a tenth of --iters); on GPUs untimed batches (3)
   --repeats N           batches, of which the median is shown (11; on GPUs 30)
+  --rules RULE,...      the group's tuning table for all-reduces, in order: BYTES:ALGORITHM:BLOCKS:TILES (none)
   --tune 1              measure the points that standard input asks for, a line each: BYTES ALGORITHM BLOCKS TILES REPEATS;
                         BLOCKS and TILES of a rule, 0: the library's choice. The results are lines of JSON.
   --csv FILE            also as CSV; - is standard output, without the table

@@ -48,6 +48,14 @@ const char* mode_name(Mode mode);
 bool in_graph(Mode mode);
 Between between(Mode mode);
 
+// A rule of the group's tuning table, for all types.
+struct RuleOption {
+  uint64_t bytes_max;
+  int32_t algorithm;
+  uint32_t blocks;
+  uint32_t tiles;
+};
+
 struct Options {
   int32_t backend;
   std::vector<Collective> collectives{Collective::kAllReduce};
@@ -82,8 +90,9 @@ struct Options {
   int32_t form = 0;        // NVRAR_FUSION_*
   uint32_t hidden = 0;     // elements of a row
   std::vector<uint32_t> rows;
-  uint32_t apart_blocks = 0;  // blocks of a row in the kernel behind an all-reduce; 0: by the number of rows
-  bool tune = false;          // measure the points of standard input, tune.h
+  uint32_t apart_blocks = 0;      // blocks of a row in the kernel behind an all-reduce; 0: by the number of rows
+  std::vector<RuleOption> rules;  // of all-reduces
+  bool tune = false;              // measure the points of standard input, tune.h
   std::string csv;
   std::string json;
   bool help = false;

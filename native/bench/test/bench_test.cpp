@@ -373,6 +373,18 @@ TEST(OptionsOf, RefuseInOneSentenceThatNamesWhatWasGivenAndWhatIsPossible) {
   EXPECT_EQ(refusal_of({"--iters"}), "--iters needs a value");
 }
 
+TEST(OptionsOf, RulesAreATableInTheirOrder) {
+  const Options options = options_of({"--rules", "4K:one-shot:0:0,8M:two-shot:32:2"});
+  ASSERT_EQ(options.rules.size(), 2U);
+  EXPECT_EQ(options.rules[0].bytes_max, 4096U);
+  EXPECT_EQ(options.rules[1].algorithm, NVRAR_ALGORITHM_TWO_SHOT);
+  EXPECT_EQ(options.rules[1].blocks, 32U);
+  EXPECT_EQ(options.rules[1].tiles, 2U);
+  EXPECT_EQ(refusal_of({"--rules", "4K:one-shot:0"}),
+            "--rules has the rule '4K:one-shot:0', must be BYTES:ALGORITHM:BLOCKS:TILES");
+  EXPECT_EQ(refusal_of({"--rules", "4K:one-shot:0:33"}), "--rules is '33', must be a number from 0 to 32");
+}
+
 TEST(PointsOf, ALineHasASizeAnAlgorithmAShapeAndRepeats) {
   const Point point = parse_point("65536 two-shot 24 2 9", options_of({"--tune", "1"}));
   EXPECT_EQ(point.bytes, 65536U);
