@@ -12,7 +12,9 @@ import io.nvrar.tools.bench.setup.OptionNames;
  */
 record Candidate(Algorithm algorithm, int blocks, int tiles) {
 
-  /** How much of the shape the rule would fix: of two that are as fast, the lesser one is better. */
+  /**
+   * How much of the shape the rule would fix: of two that are as fast, the lesser one is better.
+   */
   int complexity() {
     return (blocks == 0 ? 0 : 1) + (tiles == 0 ? 0 : 1);
   }

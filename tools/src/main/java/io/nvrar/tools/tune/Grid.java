@@ -27,7 +27,9 @@ final class Grid {
         continue;
       }
       long runs = (settings.bytesOfRule(bytes) + RUN_BYTES - 1) / RUN_BYTES;
-      long tiles = Math.max((runs + runsOfTile(settings, algorithm) - 1) / runsOfTile(settings, algorithm), 1);
+      long tiles =
+          Math.max(
+              (runs + runsOfTile(settings, algorithm) - 1) / runsOfTile(settings, algorithm), 1);
       for (int blocks : full ? ALL_BLOCKS : FEW_BLOCKS) {
         for (int atOnce : TILES) {
           if (differs(tiles, blocks, atOnce)) {

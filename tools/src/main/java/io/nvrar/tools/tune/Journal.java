@@ -47,7 +47,13 @@ final class Journal implements Measurer {
    */
   static Journal open(Path path, String run, boolean resume, Measurer measurer) throws IOException {
     Map<Point, Timing> known = resume && Files.exists(path) ? read(path, run) : Map.of();
-    Writer file = Files.newBufferedWriter(path, UTF_8, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE);
+    Writer file =
+        Files.newBufferedWriter(
+            path,
+            UTF_8,
+            StandardOpenOption.CREATE,
+            StandardOpenOption.TRUNCATE_EXISTING,
+            StandardOpenOption.WRITE);
     Journal journal = new Journal(measurer, new HashMap<>(known), file);
     try {
       journal.write(run);

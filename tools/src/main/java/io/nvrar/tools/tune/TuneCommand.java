@@ -147,7 +147,8 @@ public final class TuneCommand implements NvrarCommand {
       names = "--top",
       defaultValue = "5",
       paramLabel = "K",
-      description = "Show so many of the fastest candidates of each size (default: ${DEFAULT-VALUE}).")
+      description =
+          "Show so many of the fastest candidates of each size (default: ${DEFAULT-VALUE}).")
   private int top;
 
   @Option(
@@ -205,8 +206,7 @@ public final class TuneCommand implements NvrarCommand {
         found = tuner.run(candidates(settings), full);
       }
     }
-    TuningTable table =
-        Rules.merged(Rules.of(settings, bench.architecture(), found), before);
+    TuningTable table = Rules.merged(Rules.of(settings, bench.architecture(), found), before);
     TuningFile.write(file, table, command() + " on " + bench.device());
     Files.deleteIfExists(Journal.of(file));
     TuneReport report =

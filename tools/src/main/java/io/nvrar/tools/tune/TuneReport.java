@@ -38,8 +38,7 @@ record TuneReport(
       List<Size> sizes) {}
 
   /** A size; {@code builtInUs} is the fastest of those with the library's shape. */
-  record Size(
-      long bytes, Entry winner, double builtInUs, List<Entry> top, int wrongCandidates) {}
+  record Size(long bytes, Entry winner, double builtInUs, List<Entry> top, int wrongCandidates) {}
 
   /** A candidate with its times. */
   record Entry(

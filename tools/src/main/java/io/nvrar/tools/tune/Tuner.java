@@ -43,8 +43,7 @@ final class Tuner {
    * @param winner the fastest, or a simpler one that is not slower by more than {@link #NOISE}
    * @param wrong candidates with wrong results
    */
-  record Found(
-      long bytes, List<Measured> ranking, Measured winner, List<Measured> wrong) {}
+  record Found(long bytes, List<Measured> ranking, Measured winner, List<Measured> wrong) {}
 
   /** A candidate with its last timing. */
   record Measured(Candidate candidate, int repeats, Timing timing) {}
@@ -152,7 +151,9 @@ final class Tuner {
   /** A round that was cut short may have measured one candidate only, which is no comparison. */
   private void keep(long bytes, List<Measured> results) {
     results.sort(Comparator.comparingDouble(measured -> measured.timing().us()));
-    if (results.size() > 1 || !known.containsKey(bytes) || left.getOrDefault(bytes, List.of()).size() <= 1) {
+    if (results.size() > 1
+        || !known.containsKey(bytes)
+        || left.getOrDefault(bytes, List.of()).size() <= 1) {
       known.put(bytes, results);
     }
   }
@@ -178,7 +179,9 @@ final class Tuner {
     List<Measured> wrongOnes = wrong.getOrDefault(bytes, List.of());
     List<Measured> ranking =
         known.getOrDefault(bytes, List.of()).stream()
-            .filter(each -> wrongOnes.stream().noneMatch(bad -> bad.candidate().equals(each.candidate())))
+            .filter(
+                each ->
+                    wrongOnes.stream().noneMatch(bad -> bad.candidate().equals(each.candidate())))
             .toList();
     if (ranking.isEmpty()) {
       throw new IOException("every result of %d bytes was wrong".formatted(bytes));
@@ -190,8 +193,7 @@ final class Tuner {
             .min(
                 Comparator.<Measured>comparingInt(each -> each.candidate().complexity())
                     .thenComparing(
-                        each ->
-                            before == null || !each.candidate().equals(before.candidate())))
+                        each -> before == null || !each.candidate().equals(before.candidate())))
             .orElseThrow();
     return new Found(bytes, ranking, winner, wrongOnes);
   }

@@ -42,9 +42,7 @@ class StubTunerTest {
     try (StubKernel kernel =
             new StubKernel(
                 (blocks, threads) ->
-                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles())
-                        ? 200
-                        : 400);
+                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles()) ? 200 : 400);
         Measurer measurer = new OnStub(kernel)) {
       Tuner tuner =
           new Tuner(

@@ -79,8 +79,20 @@ class TuneCommandTest {
         "native/build/release/bench/nvrar_bench is not built");
     int code =
         runWith(
-            BUILT, "--type", "float16", "--min", "64", "--max", "4K", "--factor", "64", "--budget",
-            "3s", "--output", directory.toString(), "--json");
+            BUILT,
+            "--type",
+            "float16",
+            "--min",
+            "64",
+            "--max",
+            "4K",
+            "--factor",
+            "64",
+            "--budget",
+            "3s",
+            "--output",
+            directory.toString(),
+            "--json");
     assertThat(code).as(err.toString()).isZero();
     JsonObject json = JsonParser.parseString(out.toString()).getAsJsonObject();
     assertThat(json.get("architecture").getAsString()).isEqualTo("x86_64");
@@ -197,6 +209,7 @@ class TuneCommandTest {
     assertThat(tables).isEmptyDirectory();
     Files.delete(program);
     assertThat(runWith(directory, "--output", tables.toString())).isEqualTo(1);
-    assertThat(err.toString()).contains("is not built; bin/nvrar bench and bin/nvrar tune build it");
+    assertThat(err.toString())
+        .contains("is not built; bin/nvrar bench and bin/nvrar tune build it");
   }
 }

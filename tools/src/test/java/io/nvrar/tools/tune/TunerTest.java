@@ -148,8 +148,9 @@ class TunerTest {
     Tuner tuner = tuner(point -> point.candidate().equals(wrong) ? -1 : 50, LONG);
     Tuner.Found found = tuner.run(Map.of(64L, List.of(wrong, right)), false).get(0);
     assertThat(found.winner().candidate()).isEqualTo(right);
-    assertThat(found.wrong()).isNotEmpty().allSatisfy(
-        each -> assertThat(each.candidate()).isEqualTo(wrong));
+    assertThat(found.wrong())
+        .isNotEmpty()
+        .allSatisfy(each -> assertThat(each.candidate()).isEqualTo(wrong));
     Tuner hopeless = tuner(point -> -1, LONG);
     assertThatThrownBy(() -> hopeless.run(Map.of(64L, List.of(wrong, right)), false))
         .isInstanceOf(IOException.class)

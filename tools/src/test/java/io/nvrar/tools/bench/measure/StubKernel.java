@@ -42,8 +42,7 @@ public final class StubKernel implements AutoCloseable {
         (config, arguments) -> {
           long nanos =
               1000L
-                  * micros.applyAsInt(
-                      config.getInt(BLOCKS_OFFSET), config.getInt(THREADS_OFFSET));
+                  * micros.applyAsInt(config.getInt(BLOCKS_OFFSET), config.getInt(THREADS_OFFSET));
           for (long until = System.nanoTime() + nanos; System.nanoTime() - until < 0; ) {
             Thread.onSpinWait();
           }
