@@ -10,6 +10,8 @@ public final class CollectiveStatistics implements Serializable {
   /** The first bucket has durations of up to 2^10 ns. */
   private static final int SHORTEST_BUCKET_BITS = 10;
 
+  private static final int BUCKETS = 27;
+
   private final Collective collective;
   private final long failed;
   private final long timedNanos;
@@ -103,13 +105,18 @@ public final class CollectiveStatistics implements Serializable {
     return durations.clone();
   }
 
+  /** The number of buckets of {@link #durations}. */
+  public static int buckets() {
+    return BUCKETS;
+  }
+
   /**
    * The longest duration in a bucket of {@link #durations}: 1,024 ns in bucket 0, and twice that of
    * the bucket before it in every other. The last bucket has no limit; of it, this is what the
    * limit would be.
    */
   public static long bucketNanos(int bucket) {
-    return 1L << SHORTEST_BUCKET_BITS + bucket;
+    return 1L << (SHORTEST_BUCKET_BITS + bucket);
   }
 
   private static int index(@Nullable DataType type) {

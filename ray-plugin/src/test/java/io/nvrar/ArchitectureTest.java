@@ -33,6 +33,7 @@ class ArchitectureTest {
               "io.nvrar",
               "io.nvrar.cuda",
               "io.nvrar.device",
+              "io.nvrar.micrometer",
               "io.nvrar.ray",
               "io.nvrar.standalone",
               "io.nvrar.tuning",
@@ -113,6 +114,12 @@ class ArchitectureTest {
           .should()
           .dependOnClassesThat()
           .resideInAPackage("com.google.gson..");
+
+  /** Users who want no metrics need not have it on their class path. */
+  @ArchTest
+  static final ArchRule micrometerStaysInItsRoom = only("io.micrometer..", "micrometer");
+
+  @ArchTest static final ArchRule flightRecorderStaysInEvents = only("jdk.jfr..", "internal.events");
 
   @ArchTest
   static final ArchRule theLibraryHasNoCommandLine =

@@ -2,10 +2,12 @@ package io.nvrar.internal.binding;
 
 import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
+import io.nvrar.Collective;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupStatistics;
+import io.nvrar.internal.events.CallEvents;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.BitSet;
@@ -24,16 +26,22 @@ public final class NativeCommunicator implements AutoCloseable {
   /** The number of calls that a rank's flight record holds. */
   public static final int FLIGHT_RECORDS = NvrarBinding.FLIGHT_RECORDS;
 
+  private static final int NO_TYPE = -1;
+
   private final int rank;
   private final int worldSize;
   private final byte[] descriptor;
   private final NativeMember member;
+  private final CallEvents events;
 
   private NativeCommunicator(long comm, String group, int rank, int worldSize, byte[] descriptor) {
     this.rank = rank;
     this.worldSize = worldSize;
     this.descriptor = descriptor;
     member = new NativeMember(comm, group, rank, worldSize);
+    ByteBuffer algorithm =
+        NativeMemory.view(NvrarBinding.nvrar_last_algorithm(comm), Integer.BYTES);
+    events = new CallEvents(group, rank, () -> algorithm.getInt(0));
   }
 
   /**
@@ -157,24 +165,28 @@ public final class NativeCommunicator implements AutoCloseable {
   /** {@code nvrar_all_reduce}. */
   public void allReduce(
       long send, long recv, long count, int dataType, int op, int algorithm, long stream) {
+    Object event = CallEvents.begin();
     member.enter("allReduce");
     try {
       member.checkCall(
           NvrarBinding.nvrar_all_reduce(
               member.comm(), send, recv, count, dataType, op, algorithm, stream));
     } finally {
+      events.end(event, Collective.ALL_REDUCE, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_all_reduce_fused}; the buffers are open. */
   public void allReduce(DeviceBuffer input, AllReduceFusion fusion, int algorithm, long stream) {
+    Object event = CallEvents.begin();
     member.enter("allReduce");
     try {
       FusionBlock block = member.fusion();
       block.set(input, fusion, algorithm);
       member.checkCall(NvrarBinding.nvrar_all_reduce_fused(member.comm(), block.address(), stream));
     } finally {
+      events.end(event, Collective.ALL_REDUCE, input.dataType().code(), input.count());
       member.leave();
     }
   }
@@ -182,66 +194,78 @@ public final class NativeCommunicator implements AutoCloseable {
   /** {@code nvrar_reduce}. */
   public void reduce(
       long send, long recv, long count, int dataType, int op, int root, long stream) {
+    Object event = CallEvents.begin();
     member.enter("reduce");
     try {
       member.checkCall(
           NvrarBinding.nvrar_reduce(member.comm(), send, recv, count, dataType, op, root, stream));
     } finally {
+      events.end(event, Collective.REDUCE, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_reduce_scatter}. */
   public void reduceScatter(long send, long recv, long count, int dataType, int op, long stream) {
+    Object event = CallEvents.begin();
     member.enter("reduceScatter");
     try {
       member.checkCall(
           NvrarBinding.nvrar_reduce_scatter(
               member.comm(), send, recv, count, dataType, op, stream));
     } finally {
+      events.end(event, Collective.REDUCE_SCATTER, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_all_gather}. */
   public void allGather(long send, long recv, long count, int dataType, long stream) {
+    Object event = CallEvents.begin();
     member.enter("allGather");
     try {
       member.checkCall(
           NvrarBinding.nvrar_all_gather(member.comm(), send, recv, count, dataType, stream));
     } finally {
+      events.end(event, Collective.ALL_GATHER, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_all_to_all}. */
   public void allToAll(long send, long recv, long count, int dataType, long stream) {
+    Object event = CallEvents.begin();
     member.enter("allToAll");
     try {
       member.checkCall(
           NvrarBinding.nvrar_all_to_all(member.comm(), send, recv, count, dataType, stream));
     } finally {
+      events.end(event, Collective.ALL_TO_ALL, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_broadcast}. */
   public void broadcast(long send, long recv, long count, int dataType, int root, long stream) {
+    Object event = CallEvents.begin();
     member.enter("broadcast");
     try {
       member.checkCall(
           NvrarBinding.nvrar_broadcast(member.comm(), send, recv, count, dataType, root, stream));
     } finally {
+      events.end(event, Collective.BROADCAST, dataType, count);
       member.leave();
     }
   }
 
   /** {@code nvrar_barrier}. */
   public void barrier(long stream) {
+    Object event = CallEvents.begin();
     member.enter("barrier");
     try {
       member.checkCall(NvrarBinding.nvrar_barrier(member.comm(), stream));
     } finally {
+      events.end(event, Collective.BARRIER, NO_TYPE, 0);
       member.leave();
     }
   }
@@ -258,6 +282,7 @@ public final class NativeCommunicator implements AutoCloseable {
 
   private void transfer(
       String what, int kind, long address, long count, int dataType, int peer, long stream) {
+    Object event = CallEvents.begin();
     member.enter(what);
     try {
       TransferBlock block = member.transfers();
@@ -265,6 +290,7 @@ public final class NativeCommunicator implements AutoCloseable {
       block.add(kind, peer, address, count, dataType);
       member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 1, stream));
     } finally {
+      events.end(event, kind == NativeStructs.SEND ? Collective.SEND : Collective.RECV, dataType, count);
       member.leave();
     }
   }
@@ -272,6 +298,7 @@ public final class NativeCommunicator implements AutoCloseable {
   /** {@code nvrar_batch} of a send and a recv; the buffers are open. */
   public void sendReceive(
       DeviceBuffer send, int destination, DeviceBuffer recv, int source, long stream) {
+    Object event = CallEvents.begin();
     member.enter("sendReceive");
     try {
       TransferBlock block = member.transfers();
@@ -280,12 +307,14 @@ public final class NativeCommunicator implements AutoCloseable {
       add(block, NativeStructs.RECV, recv, source);
       member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 2, stream));
     } finally {
+      events.endBatch(event, bytes(send) + bytes(recv));
       member.leave();
     }
   }
 
   /** {@code nvrar_batch} of the transfers in a list, whose buffers are open. */
   public void batch(TransferList transfers, long stream) {
+    Object event = CallEvents.begin();
     member.enter("batch");
     try {
       int count = transfers.size();
@@ -300,8 +329,21 @@ public final class NativeCommunicator implements AutoCloseable {
       }
       member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), count, stream));
     } finally {
+      events.endBatch(event, event == null ? 0 : bytes(transfers));
       member.leave();
     }
+  }
+
+  private static long bytes(DeviceBuffer buffer) {
+    return buffer.count() * buffer.dataType().sizeBytes();
+  }
+
+  private static long bytes(TransferList transfers) {
+    long sum = 0;
+    for (int i = 0; i < transfers.size(); i++) {
+      sum += bytes(transfers.buffer(i));
+    }
+    return sum;
   }
 
   private static void add(TransferBlock block, int kind, DeviceBuffer buffer, int peer) {

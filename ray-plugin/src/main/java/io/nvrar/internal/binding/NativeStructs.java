@@ -55,7 +55,6 @@ final class NativeStructs {
   private static final int LINK_ANSWERED_OFFSET = LINK_ASKED_OFFSET + Long.BYTES;
   private static final int RULE_BYTES = 48;
   private static final int STATISTICS_TYPES = 11;
-  private static final int DURATION_BUCKETS = 27;
   private static final int ANY_TYPE = -1;
   private static final int WAIT_COUNT_OFFSET = 8;
   static final int BROADCAST = 3;
@@ -292,7 +291,7 @@ final class NativeStructs {
         timedNanos,
         longs(in, STATISTICS_TYPES),
         longs(in, STATISTICS_TYPES),
-        longs(in, DURATION_BUCKETS));
+        longs(in, CollectiveStatistics.buckets()));
   }
 
   private static long[] longs(ByteBuffer in, int count) {

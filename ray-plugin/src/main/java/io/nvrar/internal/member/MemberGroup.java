@@ -17,12 +17,14 @@ import io.nvrar.internal.call.CallChecks;
 import io.nvrar.internal.call.DeviceChecks;
 import io.nvrar.internal.call.TransferChecks;
 import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.events.GroupEvents;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -41,6 +43,7 @@ public final class MemberGroup implements CollectiveGroup {
   private final MemberCalls calls;
   private final MemberTransfers transfers;
   private final @Nullable Rendezvous hub;
+  private final AtomicBoolean isLeft = new AtomicBoolean();
 
   /**
    * @param hub the rendezvous, which ends with this member; null except on rank 0
@@ -75,6 +78,7 @@ public final class MemberGroup implements CollectiveGroup {
       member.closing().own(async);
     }
     GroupLeak.watch(this, member);
+    GroupEvents.created(ticket.label(), rank, worldSize, backend);
   }
 
   /** Every host is a node; {@code gpusPerNode} divides one host into nodes. */
@@ -276,6 +280,9 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public void close() {
     MemberClose closing = member.closing();
+    if (isLeft.compareAndSet(false, true)) {
+      GroupEvents.closed(ticket.label(), rank, worldSize(), backend);
+    }
     closing.disownStream();
     closing.begin();
     closing.awaitFreed(ticket.config().joinTimeout().toNanos());

@@ -1,0 +1,27 @@
+package io.nvrar.internal.events;
+
+import jdk.jfr.Category;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.StackTrace;
+import org.jspecify.annotations.Nullable;
+
+/** A member has joined a group. */
+@Name("io.nvrar.GroupCreated")
+@Label("Group Created")
+@Category("ray-nvrar")
+@StackTrace(false)
+final class GroupCreatedEvent extends Event {
+  @Label("Group")
+  @Nullable String group;
+
+  @Label("Rank")
+  int rank;
+
+  @Label("World Size")
+  int worldSize;
+
+  @Label("Backend")
+  @Nullable String backend;
+}

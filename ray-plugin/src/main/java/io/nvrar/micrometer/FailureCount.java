@@ -1,0 +1,50 @@
+package io.nvrar.micrometer;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveFatalException;
+import io.nvrar.CollectiveTimeoutException;
+import io.nvrar.GroupMismatchException;
+import io.nvrar.PeerLostException;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+
+/** How often a group has failed, by cause: once at most, but a counter can be summed over groups. */
+final class FailureCount {
+  /** The causes, as the values of a tag. */
+  enum Cause {
+    PEER_LOST("peer_lost"),
+    TIMEOUT("timeout"),
+    MISMATCH("mismatch"),
+    FATAL("fatal"),
+    /** An abort, or a peer that closed while others still called. */
+    OTHER("other");
+
+    final String tag;
+
+    Cause(String tag) {
+      this.tag = tag;
+    }
+
+    static Cause of(CollectiveException failure) {
+      if (failure instanceof PeerLostException) {
+        return PEER_LOST;
+      }
+      if (failure instanceof CollectiveTimeoutException) {
+        return TIMEOUT;
+      }
+      if (failure instanceof GroupMismatchException) {
+        return MISMATCH;
+      }
+      return failure instanceof CollectiveFatalException ? FATAL : OTHER;
+    }
+  }
+
+  private final AtomicIntegerArray counts = new AtomicIntegerArray(Cause.values().length);
+
+  void add(CollectiveException failure) {
+    counts.incrementAndGet(Cause.of(failure).ordinal());
+  }
+
+  int of(Cause cause) {
+    return counts.get(cause.ordinal());
+  }
+}
