@@ -5,7 +5,8 @@ import io.nvrar.CollectiveFatalException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
-import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** How often a group has failed, by cause: once at most, but a counter can be summed over groups. */
 final class FailureCount {
@@ -38,13 +39,13 @@ final class FailureCount {
     }
   }
 
-  private final AtomicIntegerArray counts = new AtomicIntegerArray(Cause.values().length);
+  private final Map<Cause, Integer> counts = new ConcurrentHashMap<>();
 
   void add(CollectiveException failure) {
-    counts.incrementAndGet(Cause.of(failure).ordinal());
+    counts.merge(Cause.of(failure), 1, Integer::sum);
   }
 
   int of(Cause cause) {
-    return counts.get(cause.ordinal());
+    return counts.getOrDefault(cause, 0);
   }
 }

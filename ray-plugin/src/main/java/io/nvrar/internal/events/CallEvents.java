@@ -3,7 +3,9 @@ package io.nvrar.internal.events;
 import io.nvrar.Algorithm;
 import io.nvrar.Collective;
 import io.nvrar.DataType;
+import java.util.EnumMap;
 import java.util.Locale;
+import java.util.Map;
 import java.util.function.IntSupplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -19,8 +21,13 @@ public final class CallEvents {
           .toArray(String[]::new);
 
   private static final DataType[] DATA_TYPES = DataType.values();
-  private static final String[] TYPES =
-      Stream.of(DATA_TYPES).map(CallEvents::nameOf).toArray(String[]::new);
+  private static final Map<DataType, String> TYPES = new EnumMap<>(DataType.class);
+
+  static {
+    for (DataType type : DATA_TYPES) {
+      TYPES.put(type, nameOf(type));
+    }
+  }
 
   private final String group;
   private final int rank;
@@ -73,7 +80,7 @@ public final class CallEvents {
       event.group = group;
       event.rank = rank;
       event.collective = collective;
-      event.dataType = type == null ? "" : TYPES[type.ordinal()];
+      event.dataType = type == null ? "" : TYPES.get(type);
       event.bytes = bytes;
       int algorithm = lastAlgorithm.getAsInt();
       event.algorithm =
