@@ -116,10 +116,10 @@ class ArchitectureTest {
           .resideInAPackage("com.google.gson..");
 
   /** Users who want no metrics need not have it on their class path. */
-  @ArchTest
-  static final ArchRule micrometerStaysInItsRoom = only("io.micrometer..", "micrometer");
+  @ArchTest static final ArchRule micrometerStaysInItsRoom = only("io.micrometer..", "micrometer");
 
-  @ArchTest static final ArchRule flightRecorderStaysInEvents = only("jdk.jfr..", "internal.events");
+  @ArchTest
+  static final ArchRule flightRecorderStaysInEvents = only("jdk.jfr..", "internal.events");
 
   @ArchTest
   static final ArchRule theLibraryHasNoCommandLine =

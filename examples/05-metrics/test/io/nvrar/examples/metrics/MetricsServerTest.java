@@ -24,9 +24,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.Future;
-import java.util.concurrent.Executors;
 import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
@@ -61,8 +61,9 @@ class MetricsServerTest {
           .forEach(
               entry -> {
                 boolean isQuery = Set.of("expr", "query").contains(entry.getKey());
-                boolean isKind = in.getAsJsonObject().get("type") != null
-                    && "datasource".equals(in.getAsJsonObject().get("type").getAsString());
+                boolean isKind =
+                    in.getAsJsonObject().get("type") != null
+                        && "datasource".equals(in.getAsJsonObject().get("type").getAsString());
                 if (isQuery && !isKind && entry.getValue().isJsonPrimitive()) {
                   found.add(entry.getValue().getAsString());
                 } else {
@@ -74,7 +75,11 @@ class MetricsServerTest {
   }
 
   private static Set<String> metrics(String text) {
-    return METRIC.matcher(text).results().map(m -> m.group()).collect(Collectors.toCollection(TreeSet::new));
+    return METRIC
+        .matcher(text)
+        .results()
+        .map(m -> m.group())
+        .collect(Collectors.toCollection(TreeSet::new));
   }
 
   @Test
@@ -91,9 +96,12 @@ class MetricsServerTest {
         page = URI.create("http://127.0.0.1:" + server.port() + "/metrics");
         String served = get(client, page);
         assertThat(served)
-            .contains("nvrar_calls_total{collective=\"allReduce\",group=\"served\",rank=\"0\",type=\"float32\"} 10.0")
-            .contains("nvrar_bytes_total{collective=\"allReduce\",group=\"served\",rank=\"0\",type=\"float32\"} 4000.0")
-            .contains("nvrar_calls_within_total{collective=\"allReduce\",group=\"served\",le=\"+Inf\",rank=\"0\"} 10.0");
+            .contains(
+                "nvrar_calls_total{collective=\"allReduce\",group=\"served\",rank=\"0\",type=\"float32\"} 10.0")
+            .contains(
+                "nvrar_bytes_total{collective=\"allReduce\",group=\"served\",rank=\"0\",type=\"float32\"} 4000.0")
+            .contains(
+                "nvrar_calls_within_total{collective=\"allReduce\",group=\"served\",le=\"+Inf\",rank=\"0\"} 10.0");
         Set<String> names =
             served
                 .lines()

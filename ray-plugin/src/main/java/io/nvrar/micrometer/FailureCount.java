@@ -8,7 +8,9 @@ import io.nvrar.PeerLostException;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** How often a group has failed, by cause: once at most, but a counter can be summed over groups. */
+/**
+ * How often a group has failed, by cause: once at most, but a counter can be summed over groups.
+ */
 final class FailureCount {
   /** The causes, as the values of a tag. */
   enum Cause {

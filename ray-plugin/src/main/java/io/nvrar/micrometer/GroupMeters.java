@@ -155,7 +155,8 @@ final class GroupMeters {
             .description("How long calls took, on the CPU")
             .register(registry));
     int buckets = CollectiveStatistics.buckets();
-    // Not named bucket: Prometheus' client takes that from names, because it is a suffix of its own.
+    // Not named bucket: Prometheus' client takes that from names, because it is a suffix of its
+    // own.
     for (int i = 0; i < buckets; i++) {
       int upTo = i;
       meters.add(

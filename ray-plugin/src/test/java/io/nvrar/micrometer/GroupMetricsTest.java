@@ -21,7 +21,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** A dashboard shows nothing, or a wrong number, if a meter is missing, renamed or of another group. */
+/**
+ * A dashboard shows nothing, or a wrong number, if a meter is missing, renamed or of another group.
+ */
 class GroupMetricsTest {
   private static final Path PAGE = Path.of("..", "docs", "operations.md");
   private static final Pattern ROW = Pattern.compile("(?m)^\\| `(nvrar\\.[a-z.]+)` \\|");

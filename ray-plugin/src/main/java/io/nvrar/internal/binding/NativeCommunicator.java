@@ -290,7 +290,8 @@ public final class NativeCommunicator implements AutoCloseable {
       block.add(kind, peer, address, count, dataType);
       member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 1, stream));
     } finally {
-      events.end(event, kind == NativeStructs.SEND ? Collective.SEND : Collective.RECV, dataType, count);
+      events.end(
+          event, kind == NativeStructs.SEND ? Collective.SEND : Collective.RECV, dataType, count);
       member.leave();
     }
   }

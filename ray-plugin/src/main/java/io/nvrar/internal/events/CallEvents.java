@@ -63,7 +63,11 @@ public final class CallEvents {
   public void end(@Nullable Object begun, Collective collective, int dataType, long count) {
     if (begun != null) {
       DataType type = typeOf(dataType);
-      commit((CallEvent) begun, collective.method(), type, type == null ? 0 : type.sizeBytes() * count);
+      commit(
+          (CallEvent) begun,
+          collective.method(),
+          type,
+          type == null ? 0 : type.sizeBytes() * count);
     }
   }
 
