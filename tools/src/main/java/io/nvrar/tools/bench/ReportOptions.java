@@ -111,6 +111,12 @@ final class ReportOptions {
 
   /** Checks the places before the measurement, which takes minutes. */
   void check(MarkdownReport.Place place) throws IOException {
+    if (csv != null) {
+      ResultFiles.check("--csv", csv);
+    }
+    if (json != null) {
+      ResultFiles.check("--json", json);
+    }
     if (document != null) {
       MarkdownReport.check(document, place);
     }

@@ -209,6 +209,17 @@ class BenchCommandTest {
     assertThat(err.toString()).containsIgnoringCase("cuda");
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"--csv", "--json"})
+  void fileThatCannotBeWrittenIsRefusedBeforeAnythingIsMeasured(
+      String option, @TempDir Path directory) {
+    Path absent = directory.resolve("absent");
+    assertThat(run("--max", "64", option, absent.resolve("file").toString())).isEqualTo(1);
+    assertThat(err.toString()).contains(option + ": there is no directory " + absent);
+    assertThat(run("--max", "64", option, directory.toString())).isEqualTo(1);
+    assertThat(err.toString()).contains(option + ": " + directory + " is a directory");
+  }
+
   @Test
   void pageWithoutAPlaceForTheTablesIsRefusedBeforeAnythingIsMeasured(@TempDir Path directory)
       throws Exception {

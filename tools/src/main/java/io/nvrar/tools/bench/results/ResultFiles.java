@@ -35,6 +35,20 @@ public final class ResultFiles {
 
   private ResultFiles() {}
 
+  /** Checks that the file of an option can be written. */
+  public static void check(String option, Path file) throws IOException {
+    Path directory = file.toAbsolutePath().getParent();
+    if (directory == null || Files.isDirectory(file)) {
+      throw new IOException("%s: %s is a directory".formatted(option, file));
+    }
+    if (!Files.isDirectory(directory)) {
+      throw new IOException("%s: there is no directory %s".formatted(option, directory));
+    }
+    if (!Files.isWritable(Files.exists(file) ? file : directory)) {
+      throw new IOException("%s: %s cannot be written".formatted(option, file));
+    }
+  }
+
   /**
    * A run of the command.
    *
