@@ -9,7 +9,8 @@
 namespace nvrar::cpu {
 
 // False: the launch has failed, and the port has the reason.
-bool run_launch(CpuPort& port, const Plan& plan, const protocol::Launch& launch) noexcept;
+template <bool kLinks>
+bool run_launch(CpuPort<kLinks>& port, const Plan& plan, const protocol::Launch& launch) noexcept;
 
 }  // namespace nvrar::cpu
 

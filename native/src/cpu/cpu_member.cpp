@@ -157,34 +157,38 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
   const FloatControl same_on_all_ranks;
   const CallOfLinks taking(links());
   control::FlightRecord& flight = segments_->own().flight;
-  const uint64_t sequence = record.sequence;
   const uint64_t number = flight.begin(record);
-  const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
-  CpuPort port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links(), &notes_);
-  Launches launches(call, plan, layout_, rank(), sequence);
-  if (fused) launches.receive_at(sums);
-  for (uint64_t i = 0; i < launches.count(); ++i) {
-    // A call that never waits must detect an abort, too.
-    if (segments_->own().poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
-      flight.end(number, NVRAR_CALL_FAILED);
-      return false;
-    }
-    ++epoch_;
-    waiter_.restart();
-    if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
-    if (linked_) remote_->enter(epoch_);
-    protocol::Launch& launch = launches.at(i);
-    launch.epoch = epoch_;
-    if (!run_launch(port, plan, launch)) {
-      const control::Poison first_failure = failure_of(port, sequence);
-      poison(first_failure);
-      flight.end(number, NVRAR_CALL_FAILED);
-      return false;
-    }
+  const bool good = linked_ ? run_launches<true>(call, plan, record.sequence, sums)
+                            : run_launches<false>(call, plan, record.sequence, sums);
+  if (!good) {
+    flight.end(number, NVRAR_CALL_FAILED);
+    return false;
   }
   if (fused && linked_) remote_->links().settle();  // the results may go where the input is
   if (fused) fuse_rows(*call.fusion, call.data_type, sums, reinterpret_cast<uint8_t*>(call.recv));
   flight.end(number, NVRAR_CALL_DONE);
+  return true;
+}
+
+template <bool kLinks>
+bool CpuMember::run_launches(const Call& call, const Plan& plan, uint64_t sequence, uint8_t* sums) {
+  const Reduction* const reduction = call.op == kNoOp ? nullptr : &reduction_of(call.data_type, call.op);
+  CpuPort<kLinks> port(ranks_.data(), rank(), layout_.topology, &waiter_, reduction, links(), &notes_);
+  Launches launches(call, plan, layout_, rank(), sequence);
+  if (sums != nullptr) launches.receive_at(sums);
+  for (uint64_t i = 0; i < launches.count(); ++i) {
+    // A call that never waits must detect an abort, too.
+    if (segments_->own().poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) return false;
+    ++epoch_;
+    waiter_.restart();
+    if (protocol::planted(protocol::Defect::kShortEpochs)) epoch_ = static_cast<uint32_t>(epoch_);
+    if (kLinks) remote_->enter(epoch_);
+    protocol::Launch& launch = launches.at(i);
+    launch.epoch = epoch_;
+    if (run_launch(port, plan, launch)) continue;
+    poison(failure_of(port.result(), port.waiting_for(), sequence));
+    return false;
+  }
   return true;
 }
 
@@ -205,13 +209,13 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   return false;
 }
 
-control::Poison CpuMember::failure_of(const CpuPort& port, uint64_t sequence) noexcept {
+control::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, uint64_t sequence) noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
   if (!notes_.differing.empty()) return {NVRAR_MISMATCH, rank(), notes_.differing, sequence};
-  if (port.result() == WaitResult::kPoisoned) return segments_->poisoned();
+  if (result == WaitResult::kPoisoned) return segments_->poisoned();
   learn_whom_to_blame();
-  const RankSet late = ranks_not_entered(sequence) | RankSet::of(port.waiting_for());
+  const RankSet late = ranks_not_entered(sequence) | RankSet::of(waiting_for);
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }
 

@@ -64,7 +64,10 @@ class CpuMember final : public Member {
   link::Links* links() const noexcept { return linked_ ? &remote_->links() : nullptr; }
   uint8_t* room_for_sums(uint64_t bytes);
   void learn_whom_to_blame() noexcept;
-  control::Poison failure_of(const CpuPort& port, uint64_t sequence) noexcept;
+  // Runs its launches; false: the member is poisoned.
+  template <bool kLinks>
+  bool run_launches(const Call& call, const Plan& plan, uint64_t sequence, uint8_t* sums);
+  control::Poison failure_of(WaitResult result, uint32_t waiting_for, uint64_t sequence) noexcept;
   RankSet ranks_not_entered(uint64_t sequence) const noexcept;
   RankSet really_missing(const RankSet& late) const noexcept;
 

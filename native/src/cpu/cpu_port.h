@@ -31,6 +31,8 @@ struct RankNotes {
   RankSet sent_to;    // in a large group, in this phase
 };
 
+// kLinks: whether there are ranks on other hosts. A group on one host does not pay for them.
+template <bool kLinks>
 class CpuPort {
  public:
   using Packet = protocol::Packet;
@@ -57,7 +59,7 @@ class CpuPort {
 
   NVRAR_HD void put(uint32_t peer, uint64_t slot, Packet packet) {
     note_sent(peer);
-    if (ranks_[peer].link != nullptr) [[unlikely]] {
+    if (is_linked(peer)) [[unlikely]] {
       put_remote(*ranks_[peer].link, slot, packet);
     } else {
       put(ranks_[peer], slot, packet);
@@ -84,7 +86,7 @@ class CpuPort {
   template <class Packets>
   bool push_whole(const protocol::Launch& launch, const protocol::Peers& peers, uint64_t slot, uint64_t stride,
                   const uint8_t* from) {
-    if (links_ == nullptr) return false;
+    if (!kLinks) return false;
     for (uint32_t i = 0; i < peers.count(); ++i) {
       if (!is_linked(peers[i])) return false;
     }
@@ -106,7 +108,7 @@ class CpuPort {
   template <class Packets>
   uint64_t reduce_following(const protocol::Sources& sources, uint64_t stride, const uint8_t* own, uint8_t* to,
                             uint64_t bytes, uint64_t epoch) {
-    if (links_ == nullptr || sources.count != 2 || past_slots_ == 0) return 0;
+    if (!kLinks || sources.count != 2 || past_slots_ == 0) return 0;
     const uint32_t other = 1 - sources.own;
     const link::WantedRun wanted{sources.slot_of(other), epoch, Packets::kRunBytes, Packets::kRunBytes};
     uint64_t got = 0;
@@ -145,7 +147,7 @@ class CpuPort {
 
   void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
     for (uint32_t i = 0; i < peers.count(); ++i) {
-      if (ranks_[peers[i]].link == nullptr) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+      if (!is_linked(peers[i])) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
     }
   }
   template <class Packets>
@@ -158,7 +160,7 @@ class CpuPort {
   }
   void sent() {
     sent_within_node();
-    if (links_ != nullptr) links_->flush_in_call();
+    if (kLinks) links_->flush_in_call();
   }
   // A waiting rank sends what is for other nodes (waiter.h).
   void sent_within_node() {
@@ -174,7 +176,7 @@ class CpuPort {
   }
   void differ(uint32_t source) { notes_->differing.add(source); }
 
-  bool is_linked(uint32_t peer) const noexcept { return ranks_[peer].link != nullptr; }
+  bool is_linked(uint32_t peer) const noexcept { return kLinks && ranks_[peer].link != nullptr; }
   WaitResult result() const noexcept { return result_; }
   uint32_t waiting_for() const noexcept { return waiting_for_; }
 
@@ -236,7 +238,7 @@ class CpuPort {
     constexpr uint32_t kBytes = Packets::kPayloadBytes;
     const MappedRank to = ranks_[peer];
     note_sent(peer);
-    if (to.link != nullptr) [[unlikely]] {
+    if (kLinks && to.link != nullptr) [[unlikely]] {
       to.link->put_run(slot, epoch, from, bytes);
       return;
     }
@@ -345,7 +347,7 @@ class CpuPort {
   template <class Packets>
   bool gather(const protocol::Sources& sources, const uint8_t* own, uint32_t bytes, uint64_t epoch) {
     const uint32_t packets = packets_of<Packets>(bytes);
-    past_slots_ = 0;
+    if (kLinks) past_slots_ = 0;
     for (uint32_t i = 0; i < sources.count; ++i) {
       runs_[i] = own;
       if (i == sources.own) continue;
@@ -361,7 +363,7 @@ class CpuPort {
   template <class Packets>
   void release_all(const protocol::Sources& sources, uint32_t bytes) {
     for (uint32_t i = 0; i < sources.count; ++i) {
-      const bool has_slots = i != sources.own && (past_slots_ >> i & 1) == 0;
+      const bool has_slots = i != sources.own && (!kLinks || (past_slots_ >> i & 1) == 0);
       if (has_slots) release<Packets>(sources.slot_of(i), packets_of<Packets>(bytes));
     }
   }
@@ -403,7 +405,7 @@ class CpuPort {
   }
   // Links may still send from memory that is to hold a result.
   void settle_what_is_replaced(Run own, const uint8_t* to, uint32_t bytes) {
-    if (links_ != nullptr && own.data == to) [[unlikely]]
+    if (kLinks && own.data == to) [[unlikely]]
       links_->settle(to, bytes);
   }
   // The same for more runs than this port has places for: node by node.
@@ -463,8 +465,9 @@ class CpuPort {
 };
 static_assert(1u << (protocol::kMaxRanks - 2) >= protocol::kMaxNodes, "a node and a block of each power of two");
 
+template <bool kLinks>
 template <class Packets>
-bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
+bool CpuPort<kLinks>::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch) {
   constexpr uint32_t kBytes = Packets::kPayloadBytes;
   const uint32_t packets = packets_of<Packets>(bytes);
   if (is_linked(source)) [[unlikely]] {
@@ -493,9 +496,10 @@ bool CpuPort::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes,
   return true;
 }
 
+template <bool kLinks>
 template <class Packets>
-bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
-                     Run* result) {
+bool CpuPort<kLinks>::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
+                             Run* result) {
   if (topology_.is_large()) [[unlikely]] {
     settle_what_is_replaced(own, to, bytes);
     return reduce_large<Packets>(sources, own, to, bytes, epoch, result);
@@ -514,8 +518,10 @@ bool CpuPort::reduce(const protocol::Sources& sources, Run own, uint8_t* to, uin
   return true;
 }
 
+template <bool kLinks>
 template <class Packets>
-bool CpuPort::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch, Partial* partial) {
+bool CpuPort<kLinks>::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes, uint64_t epoch,
+                               Partial* partial) {
   if (!gather<Packets>(sources, own.data, bytes, epoch)) return false;
   by_vectors(
       sources, bytes, [&](uint32_t vectors) { reduction_->partial_sum(runs_, sources.count, partial, vectors); },
@@ -529,9 +535,10 @@ bool CpuPort::node_sum(const protocol::Sources& sources, Run own, uint32_t bytes
 }
 
 // Adds the nodes in turn, and with each combines all pairs of blocks that it completes: the order of protocol.md 10.
+template <bool kLinks>
 template <class Packets>
-bool CpuPort::reduce_large(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch,
-                           Run* result) {
+bool CpuPort<kLinks>::reduce_large(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes,
+                                   uint64_t epoch, Run* result) {
   uint32_t blocks = 0;
   const auto combine_last = [&] {
     --blocks;
@@ -551,7 +558,8 @@ bool CpuPort::reduce_large(const protocol::Sources& sources, Run own, uint8_t* t
   return true;
 }
 
-inline void CpuPort::finish(const Partial* sums, uint32_t count, uint8_t* to, uint32_t bytes, Run* result) {
+template <bool kLinks>
+void CpuPort<kLinks>::finish(const Partial* sums, uint32_t count, uint8_t* to, uint32_t bytes, Run* result) {
   const uint32_t vectors = bytes / kVectorBytes;
   const uint32_t rest_bytes = bytes % kVectorBytes;
   if (rest_bytes == 0) {
@@ -565,23 +573,25 @@ inline void CpuPort::finish(const Partial* sums, uint32_t count, uint8_t* to, ui
 }
 
 // What goes first over a link is its header: what follows then passes its slots, if it is awaited in its order.
-inline bool gets_header_first(const CpuPort& port, uint32_t peer) {
+template <bool kLinks>
+bool gets_header_first(const CpuPort<kLinks>& port, uint32_t peer) {
   return protocol::kHeadersFirst || port.is_linked(peer);
 }
 
 // What ranks on other hosts are sent, and what they have sent, is taken in pieces as large as can be.
-template <class Packets>
-bool push_whole(CpuPort& port, const protocol::Launch& launch, const protocol::Peers& peers, const uint8_t* from) {
-  return port.push_whole<Packets>(launch, peers, protocol::flat_slot<Packets>(launch, 0, launch.rank),
-                                  protocol::FlatRuns{launch.topology()}.stride(), from);
+template <class Packets, bool kLinks>
+bool push_whole(CpuPort<kLinks>& port, const protocol::Launch& launch, const protocol::Peers& peers,
+                const uint8_t* from) {
+  return port.template push_whole<Packets>(launch, peers, protocol::flat_slot<Packets>(launch, 0, launch.rank),
+                                           protocol::FlatRuns{launch.topology()}.stride(), from);
 }
-template <class Packets>
-uint64_t reduce_following(CpuPort& port, const protocol::Launch& launch, const uint8_t* own, uint64_t j) {
+template <class Packets, bool kLinks>
+uint64_t reduce_following(CpuPort<kLinks>& port, const protocol::Launch& launch, const uint8_t* own, uint64_t j) {
   const uint64_t first = protocol::MessageRuns<Packets>::offset(j);
   if (first >= launch.bytes) return 0;
   const protocol::Sources sources{protocol::flat_slot<Packets>(launch, j, 0), 0, launch.topology().world, launch.rank};
-  return port.reduce_following<Packets>(sources, protocol::FlatRuns{launch.topology()}.stride(), own + first,
-                                        launch.recv + first, launch.bytes - first, launch.epoch);
+  return port.template reduce_following<Packets>(sources, protocol::FlatRuns{launch.topology()}.stride(), own + first,
+                                                 launch.recv + first, launch.bytes - first, launch.epoch);
 }
 
 }  // namespace nvrar::cpu
