@@ -32,6 +32,12 @@ final class Placement {
   private static final Duration FIRST_LOOK = Duration.ofSeconds(1);
 
   /**
+   * The same for the preferred choice, if the timeout is long enough. What others have freed a
+   * moment ago is seen in it: Ray looks again after up to a second.
+   */
+  private static final Duration PREFERRED_LOOK = Duration.ofSeconds(2);
+
+  /**
    * How long each choice is tried after that, if the timeout is long enough. Ray looks at a
    * placement group that found no room again after up to a second, so in less it may not see room
    * that has become free.
@@ -79,7 +85,7 @@ final class Placement {
    * @param attempt tries one for the given time; returns null if it has no room
    * @return null if none has room within the timeout
    */
-  private static <C, R> @Nullable R firstWithRoom(
+  static <C, R> @Nullable R firstWithRoom(
       List<C> choices, Duration timeout, BiFunction<C, Duration, @Nullable R> attempt) {
     long deadline = System.nanoTime() + timeout.toNanos();
     for (int i = 0; i == 0 || System.nanoTime() < deadline; i++) {
@@ -91,7 +97,11 @@ final class Placement {
       R found =
           attempt.apply(
               choices.get(choice),
-              isOnly ? share : isFirstLook ? FIRST_LOOK : shorter(share, PATIENCE));
+              isOnly
+                  ? share
+                  : i == 0
+                      ? shorter(share, PREFERRED_LOOK)
+                      : isFirstLook ? FIRST_LOOK : shorter(share, PATIENCE));
       if (found != null) {
         return found;
       }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -33,6 +34,18 @@ class PlacementTest {
           Placement.reserve(3, Map.of("CPU", 1.0), NodeCount.SPREAD, Duration.ofSeconds(30));
       assertThat(room.division().nodes()).isEqualTo(3);
     }
+  }
+
+  @Test
+  void thePreferredChoiceIsTakenIfItsRoomHasJustBecomeFree() {
+    Duration rayLooksAgain = Duration.ofSeconds(2);
+    String found =
+        Placement.firstWithRoom(
+            List.of("preferred", "other"),
+            Duration.ofSeconds(30),
+            (choice, patience) ->
+                choice.equals("other") || patience.compareTo(rayLooksAgain) >= 0 ? choice : null);
+    assertThat(found).isEqualTo("preferred");
   }
 
   @Test
