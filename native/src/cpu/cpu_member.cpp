@@ -138,7 +138,8 @@ void CpuMember::update_remote(bool wait) noexcept {
 }
 
 void CpuMember::learn_whom_to_blame() noexcept {
-  if (linked_) remote_->learn(std::clamp(timeout_ns_ / 2, kReportNs, kBlameNs));
+  // Half as long as a rank that waits counts as waiting: one whose limit is over at the same time is here, too.
+  if (linked_) remote_->learn(std::min(kBlameNs, Waiter::fresh_ns(timeout_ns_) / 2));
 }
 
 uint8_t* CpuMember::room_for_sums(uint64_t bytes) {

@@ -343,7 +343,7 @@ TEST_F(HostileRank, AWaitThatNamesItselfEndsByItsLimit) {
 
 // It has come late, and what it says of itself takes long. It waits for rank 2, which is the one that is missing.
 TEST(SlowLink, ALateRankWhoseAnswerTakesLongIsNotBlamedForTheOneThatItWaitsFor) {
-  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 1'000 * kMs}, 3);
+  FakeRank fake({.ring_bytes = protocol::kMinRingBytesOfNodes, .timeout_ns = 2'000 * kMs}, 3);
   std::vector<uint8_t> state(sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call), 0);
   std::thread answering([&] {
     for (Frame got; fake.receive(&got, 3);) {
