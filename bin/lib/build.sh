@@ -139,7 +139,7 @@ forget_libraries() {
 }
 
 # Maven options that skip everything that is not needed at run time.
-LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip)
+LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip -Dflatten.skip -Dcyclonedx.skip)
 
 build() {
   local log="$NVRAR_STATE/build.log" fingerprint

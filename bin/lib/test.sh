@@ -4,6 +4,8 @@
 
 NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
+# A Maven repository with what users get, of this run.
+REPOSITORY="$NVRAR_STATE/repository"
 # For the Maven runs of later steps: skips what one step has done already for all.
 NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 # The unit tests spend half of their time waiting, and use no process, port or file of other tests. So two JVMs share
@@ -163,7 +165,7 @@ format_check() {
   maven com.diffplug.spotless:spotless-maven-plugin:check
 }
 
-# java_tests DIRECTORY: also publishes what it packages, for the launcher. Builds the programs of bin/nvrar bench, too,
+# java_tests DIRECTORY: also publishes what it packages, for the launcher, and deploys it to REPOSITORY. Builds the programs of bin/nvrar bench, too,
 # because they cannot be built while Maven runs other tests.
 java_tests() {
   locked java_tests_alone "$@" && ensure_built && ensure_bench
@@ -173,8 +175,23 @@ java_tests_alone() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  maven_tests_alone "$1" surefire verify -pl native,ray-plugin,tools,examples -DskipNativeTests -Dnvrar.cmake.target=nvrar \
-    -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
+  rm -rf "$REPOSITORY"
+  maven_tests_alone "$1" surefire deploy -pl native,ray-plugin,tools,examples,artifacts/bom,artifacts/native -DskipNativeTests \
+    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
+}
+
+# rebuild_tests DIRECTORY: another build must give the same bytes.
+rebuild_tests() {
+  local jdk
+  jdk="$(find_jdk)"
+  JAVA_HOME="$jdk" "$NVRAR_HOME/artifacts/rebuild" "$REPOSITORY" -Dspotless.check.skip
+}
+
+# consumer_tests DIRECTORY: projects of users.
+consumer_tests() {
+  local jdk
+  jdk="$(find_jdk)"
+  JAVA_HOME="$jdk" "${OWN_PYTHON[@]}" python3 "$NVRAR_HOME/integration-tests/consumers/run" "$REPOSITORY" linux-x86_64-cpu "$1/consumers.xml"
 }
 
 # launcher_tests DIRECTORY NAMES...: all if none is named; -NAME is left out.
@@ -359,6 +376,8 @@ container_steps() {
 # beside cluster_steps.
 published_steps() {
   step launcher "$strict" launcher_tests -"$WARM_START"
+  step consumers "$strict" consumer_tests
+  step rebuild check rebuild_tests
   if [[ -z "$quick" ]]; then
     step soak check soak_test "$minutes"
     step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
