@@ -500,6 +500,17 @@ NVRAR_API nvrar_status nvrar_wait_of(nvrar_comm* comm, int32_t rank, nvrar_wait*
 NVRAR_API const int32_t* nvrar_last_algorithm(nvrar_comm* comm);
 
 /*
+ * The last calls of a member of another process on this host, for who looks on and is in no group: descriptor is what
+ * nvrar_prepare gave there. Fills out[0 .. *count) as nvrar_flight_record does, *begun with the number of calls, sends
+ * and recvs that it has begun so far, and *failure with why its communicator is poisoned, NVRAR_OK if it is not. Only
+ * reads its memory, so it need not run; of what a GPU executes it sees what the member has last noted. The first use in
+ * a process takes 10 ms. NVRAR_MISMATCH: it has another build of the library. NVRAR_SYSTEM: it has ended, has destroyed
+ * its communicator, belongs to another user, or is not visible from this process.
+ */
+NVRAR_API nvrar_status nvrar_look_at(const uint8_t* descriptor, nvrar_call* out, uint32_t capacity, uint32_t* count,
+                                     uint64_t* begun, nvrar_status* failure);
+
+/*
  * Ends a running call (as nvrar_abort does), waits for it to leave, and frees all resources of this member. NULL does
  * nothing. On the CUDA backend, enqueued work has one second to complete in order and is then aborted as by
  * nvrar_abort. The GPU itself counts the completed work, so other work is not waited for, streams may already have been

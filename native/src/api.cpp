@@ -15,6 +15,7 @@
 #include "communicator.h"
 #include "cuda/nvshmem/nvshmem.h"
 #include "link/cipher.h"
+#include "onlooker.h"
 #include "version.h"
 
 struct nvrar_comm {
@@ -272,6 +273,25 @@ nvrar_status nvrar_wait_of(nvrar_comm* comm, int32_t rank, nvrar_wait* out) {
 
 const int32_t* nvrar_last_algorithm(nvrar_comm* comm) {
   return comm == nullptr ? nullptr : comm->communicator->last_algorithm();
+}
+
+nvrar_status nvrar_look_at(const uint8_t* descriptor, nvrar_call* out, uint32_t capacity, uint32_t* count,
+                           uint64_t* begun, nvrar_status* failure) {
+  return guarded([&] {
+    require(descriptor, "descriptor");
+    require(count, "count");
+    require(begun, "begun");
+    require(failure, "failure");
+    if (capacity != 0) require_struct(out);
+    const uint32_t size = capacity == 0 ? 0 : out->size;
+    const nvrar::Sight sight = nvrar::look_at(descriptor, capacity);
+    *count = static_cast<uint32_t>(sight.newest.size());
+    *begun = sight.begun;
+    *failure = sight.failure;
+    for (uint32_t i = 0; i < *count; ++i) {
+      nvrar::give_struct(reinterpret_cast<uint8_t*>(out) + size_t{i} * size, size, sight.newest[i]);
+    }
+  });
 }
 
 nvrar_status nvrar_destroy(nvrar_comm* comm) {

@@ -70,6 +70,8 @@ class FlightRecord {
   // The last call. For a batch: a transfer that still runs or has failed, if there is one, rather than the last one.
   // For queued calls: the call that they wait for, if it is known. state is NVRAR_CALL_NONE if there was no call.
   nvrar_call last(const TickClock& clock) const noexcept;
+  // The number of calls so far.
+  uint64_t begun() const noexcept { return written_.load(std::memory_order_acquire); }
   // Reads the newest `capacity` calls, oldest first; returns their number.
   uint32_t read(const TickClock& clock, nvrar_call* out, uint32_t capacity) const noexcept;
   CallCounters& counters() noexcept { return counters_; }

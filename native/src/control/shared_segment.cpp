@@ -20,9 +20,10 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
 
-Mapping map_shared(const FileDescriptor& file, uint64_t bytes, bool populated) {
+Mapping map_shared(const FileDescriptor& file, uint64_t bytes, bool populated,
+                   int protection = PROT_READ | PROT_WRITE) {
   const int flags = MAP_SHARED | (populated ? MAP_POPULATE : 0);
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+  void* base = ::mmap(nullptr, bytes, protection, flags, file.get(), 0);
   return base == MAP_FAILED ? Mapping() : Mapping(base, bytes);
 }
 
@@ -95,6 +96,15 @@ SegmentAddress SharedSegment::address() const noexcept {
 
 SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash,
                                       bool populated) {
+  return map(address, rank, group_hash, populated, false);
+}
+
+SharedSegment SharedSegment::map_to_look(const SegmentAddress& address, uint32_t rank, uint64_t group_hash) {
+  return map(address, rank, group_hash, false, true);
+}
+
+SharedSegment SharedSegment::map(const SegmentAddress& address, uint32_t rank, uint64_t group_hash, bool populated,
+                                 bool to_look) {
   const auto unreachable = [&](const std::string& why) {
     return Error(NVRAR_SYSTEM, "rank " + std::to_string(rank) + " (pid " + std::to_string(address.pid) +
                                    ") is not on this host or not visible from this process: " + why);
@@ -106,16 +116,18 @@ SharedSegment SharedSegment::map_peer(const SegmentAddress& address, uint32_t ra
   if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw unreachable(path + ": " + reason(errno));
   if (std::strncmp(target, "/memfd:nvrar", 12) != 0) throw unreachable(path + " is no segment of a group");
 
-  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), (to_look ? O_RDONLY : O_RDWR) | O_CLOEXEC));
   if (!file) throw unreachable(path + ": " + reason(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
-  if (static_cast<uint64_t>(status.st_size) != address.bytes) throw unreachable(path + " has another size");
+  if (static_cast<uint64_t>(status.st_size) != address.bytes || address.bytes < kControlBytes)
+    throw unreachable(path + " has another size");
   const int seals = ::fcntl(file.get(), F_GET_SEALS);  // negative for a file that is not a memfd
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) throw unreachable(path + " could change its size");
 
   SharedSegment segment;
-  segment.mapping_ = map_shared(file, address.bytes, populated);
+  segment.mapping_ =
+      to_look ? map_shared(file, kControlBytes, false, PROT_READ) : map_shared(file, address.bytes, populated);
   if (!segment.mapping_) {
     throw Error(NVRAR_SYSTEM, "cannot map the segment of rank " + std::to_string(rank) + " (" +
                                   std::to_string(address.bytes) + " bytes): " + reason(errno));

@@ -29,17 +29,24 @@ class SharedSegment {
   // this group's.
   static SharedSegment map_peer(const SegmentAddress& address, uint32_t rank, uint64_t group_hash, bool populated);
 
+  // Maps only the control block of a member's segment, and only to read it: for who is in no group. Throws as map_peer.
+  static SharedSegment map_to_look(const SegmentAddress& address, uint32_t rank, uint64_t group_hash);
+
   // Stands for the segment of a rank on another host: memory of this process alone, without rings, that holds what is
   // known of that rank. Throws NVRAR_SYSTEM.
   static SharedSegment of_remote(uint32_t rank, uint64_t group_hash);
 
   SegmentAddress address() const noexcept;
+  // Of map_to_look: may only be read.
   ControlBlock& control() const noexcept { return *reinterpret_cast<ControlBlock*>(mapping_.base()); }
   protocol::Packet* rings() const noexcept {
     return reinterpret_cast<protocol::Packet*>(mapping_.base() + kControlBytes);
   }
 
  private:
+  static SharedSegment map(const SegmentAddress& address, uint32_t rank, uint64_t group_hash, bool populated,
+                           bool to_look);
+
   FileDescriptor file_;  // the owner keeps it open, because peers open it through /proc
   Mapping mapping_;
 };

@@ -79,7 +79,7 @@ class ArchitectureTest {
           .whereLayer("wire")
           .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
           .whereLayer("flight")
-          .mayOnlyBeAccessedByLayers("member")
+          .mayOnlyBeAccessedByLayers("member", "ray")
           .whereLayer("device")
           .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
           .whereLayer("tuning")

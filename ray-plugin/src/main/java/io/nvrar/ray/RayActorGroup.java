@@ -336,7 +336,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
      * Ray's serializer reflects on six JDK packages; unless they are opened, an exception ends the
      * actor's process.
      */
-    private static final List<String> JVM_OPTIONS =
+    static final List<String> JVM_OPTIONS =
         List.of(
             "--add-opens=java.base/java.lang=ALL-UNNAMED",
             "--add-opens=java.base/java.math=ALL-UNNAMED",

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -70,6 +71,22 @@ public final class NativeLibraries {
     Outcome outcome = Loaded.outcome();
     String problem = outcome.problem();
     return problem == null ? null : new BackendUnavailableException(problem, outcome.cause());
+  }
+
+  /**
+   * Maps another class's native methods to the library.
+   *
+   * @throws BackendUnavailableException if the library cannot be loaded or lacks one of them
+   */
+  static void register(Class<?> binding) {
+    ensureAvailable();
+    try {
+      Native.register(binding, Loaded.library());
+    } catch (LinkageError e) {
+      LoadAttempts linking = new LoadAttempts();
+      linking.failed(FILE_NAME, "it lacks a function of " + binding.getSimpleName(), e);
+      throw linking.toException(WHAT);
+    }
   }
 
   /** Opens the library according to the settings and checks that it is ours. */
@@ -190,8 +207,13 @@ public final class NativeLibraries {
   /** Loads on first use, once it can be. */
   private static final class Loaded {
     private static volatile @Nullable Outcome outcome;
+    private static volatile @Nullable NativeLibrary library;
 
     private Loaded() {}
+
+    static NativeLibrary library() {
+      return Objects.requireNonNull(library);
+    }
 
     static Outcome outcome() {
       Outcome known = outcome;
@@ -210,11 +232,12 @@ public final class NativeLibraries {
     private static Outcome load() {
       LoadAttempts attempts = new LoadAttempts();
       try {
-        NativeLibrary library =
+        NativeLibrary opened =
             open(LoaderSettings.ofProcess(), NativeLibraries.class.getClassLoader(), attempts);
         // JNA keeps a library open as long as a class is registered with it.
-        Native.register(NvrarBinding.class, library);
-        LOG.debug("Loaded {}", library.getFile());
+        Native.register(NvrarBinding.class, opened);
+        library = opened;
+        LOG.debug("Loaded {}", opened.getFile());
         return new Outcome(null, null, false, System.nanoTime());
       } catch (BackendUnavailableException e) {
         return Outcome.of(e, attempts);

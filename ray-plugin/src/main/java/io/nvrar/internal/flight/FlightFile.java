@@ -72,22 +72,32 @@ public final class FlightFile {
 
   /** The directory of this process. */
   public static Path directoryOfProcess() {
-    String set = System.getProperty(DIRECTORY_PROPERTY, "");
+    return ofProcess(DIRECTORY_PROPERTY, "nvrar-flight-");
+  }
+
+  /** What a property names, or a directory of this user in the temporary one. */
+  static Path ofProcess(String property, String prefix) {
+    String set = System.getProperty(property, "");
     return set.isEmpty()
         ? Path.of(
                 System.getProperty("java.io.tmpdir", "/tmp"),
-                "nvrar-flight-" + safe(System.getProperty("user.name", "unknown")))
+                prefix + safe(System.getProperty("user.name", "unknown")))
             .toAbsolutePath()
         : Path.of(set).toAbsolutePath();
   }
 
   private static String safe(String text) {
+    return safe(text, MAX_NAME_CHARS);
+  }
+
+  /** A part of a file's name that stands for any text. */
+  static String safe(String text, int most) {
     String safe = text.replaceAll("[^A-Za-z0-9_-]", "_");
-    if (safe.length() <= MAX_NAME_CHARS) {
+    if (safe.length() <= most) {
       return safe;
     }
     String digest = "-%08x".formatted(text.hashCode()); // the end may be what tells two apart
-    return safe.substring(0, MAX_NAME_CHARS - digest.length()) + digest;
+    return safe.substring(0, most - digest.length()) + digest;
   }
 
   /** The path of the file, which may not exist yet. */

@@ -148,6 +148,20 @@ final class FirstFailure {
     flight.writeTo(file, Objects.requireNonNull(communicator), members, failure);
   }
 
+  /** Lets {@code nvrar top} find this member. */
+  void announce(byte[] descriptor, Message.Members members) {
+    flight.announce(descriptor, members);
+    Failure reason = failure;
+    if (reason != null) {
+      flight.announceFailure(reason); // it may have come before the announcement
+    }
+  }
+
+  /** Ends {@link #announce}. */
+  void withdraw() {
+    flight.withdraw();
+  }
+
   /** Waits until the flight recorder has read the native member's calls. */
   void awaitRecord() {
     flight.await();

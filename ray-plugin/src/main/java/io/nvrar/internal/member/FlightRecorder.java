@@ -2,6 +2,7 @@ package io.nvrar.internal.member;
 
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.flight.Announcement;
 import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.wire.Crypto;
@@ -53,6 +54,9 @@ final class FlightRecorder {
   /** The time of the start; written before it. */
   private volatile long startNanos;
 
+  /** Null before the group is complete. */
+  private volatile @Nullable Announcement announcement;
+
   private volatile boolean mentioned;
   private volatile @Nullable Path written;
 
@@ -85,7 +89,39 @@ final class FlightRecorder {
     }
   }
 
+  /** Lets others on this host look at the member from now on. Not under a lock: it writes a file. */
+  void announce(byte[] descriptor, Message.Members members) {
+    Hosts hosts = Hosts.of(members);
+    announcement =
+        Announcement.of(
+            ticket.name(),
+            id(),
+            ticket.worldSize(),
+            ticket.config().backend().name(),
+            rank,
+            hosts.label(rank),
+            members.inRankOrder()[rank].process().machine(),
+            descriptor);
+  }
+
+  /** Adds why the group has failed to what {@link #announce} has told. */
+  void announceFailure(Failure reason) {
+    Announcement announced = announcement;
+    if (announced != null) {
+      announced.failed(reason.message());
+    }
+  }
+
+  /** Ends {@link #announce}. Idempotent. */
+  void withdraw() {
+    Announcement announced = announcement;
+    if (announced != null) {
+      announced.withdraw();
+    }
+  }
+
   private void write(NativeCommunicator comm, Message.Members members, Failure reason) {
+    announceFailure(reason);
     try {
       Hosts hosts = Hosts.of(members);
       FlightFile target =

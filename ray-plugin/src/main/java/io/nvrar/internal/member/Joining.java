@@ -144,6 +144,7 @@ public final class Joining {
     connect(member, communicator, await(member, member::members, deadline));
     member.send(new Message.Connected());
     await(member, () -> member.isReady() ? member : null, deadline);
+    member.announce(communicator);
     if (hub != null) {
       hub.describeActivitiesBy(
           () -> {

@@ -478,6 +478,19 @@ public final class Member implements ControlChannel.Listener {
     failure.writeRecord(file, Objects.requireNonNull(members()));
   }
 
+  /** Lets {@code nvrar top} find this member, until it is closed. */
+  void announce(NativeCommunicator comm) {
+    failure.announce(comm.descriptor(), Objects.requireNonNull(members()));
+    if (life.isFreed() && (life.isClosed() || !hasFailed())) {
+      failure.withdraw(); // the driver was faster
+    }
+  }
+
+  /** Ends {@link #announce}. */
+  void withdraw() {
+    failure.withdraw();
+  }
+
   String localHost() {
     return localHost;
   }

@@ -182,6 +182,9 @@ final class MemberClose {
 
   void free() {
     NativeCommunicator comm = running.communicator();
+    if (life.isClosed() || !hasFailed()) {
+      failure.withdraw(); // what has failed is shown until somebody closes it
+    }
     if (comm != null) {
       failure.awaitRecord(); // the recorder reads memory that is freed next
       awaitEnqueued(comm);

@@ -286,6 +286,7 @@ public final class MemberGroup implements CollectiveGroup {
     closing.disownStream();
     closing.begin();
     closing.awaitFreed(ticket.config().joinTimeout().toNanos());
+    member.withdraw(); // it may have left a failed group by itself
     stream.close();
     if (hub != null) {
       // After its end this member would only report the calls that it saw before.

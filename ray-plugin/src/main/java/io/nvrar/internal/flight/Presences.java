@@ -1,0 +1,112 @@
+package io.nvrar.internal.flight;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.nvrar.internal.PrivateDirectory;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The directory of a host in which this user's members say that they exist: one small file for each
+ * member, which is deleted when the member closes. The file of a process that was killed stays for
+ * a while, so that its rank can be called lost.
+ */
+final class Presences {
+  private static final Logger LOG = LoggerFactory.getLogger(Presences.class);
+  private static final String SUFFIX = ".member";
+  private static final String TEMP_SUFFIX = ".tmp";
+  private static final int MAX_NAME_CHARS = 64;
+
+  /** How long the file of an ended process stays; then the next member to come deletes it. */
+  private static final long LEFTOVER_SECONDS = TimeUnit.MINUTES.toSeconds(10);
+
+  private final Path directory;
+
+  Presences(Path directory) {
+    this.directory = directory;
+  }
+
+  Path fileOf(Presence member) {
+    return directory.resolve(
+        "%s-%s-%d-%d%s"
+            .formatted(
+                FlightFile.safe(member.group(), MAX_NAME_CHARS),
+                FlightFile.safe(member.groupId(), MAX_NAME_CHARS),
+                member.rank(),
+                member.pid(),
+                SUFFIX));
+  }
+
+  /** Writes or replaces a member's file, which appears atomically. */
+  void write(Presence member) throws IOException {
+    PrivateDirectory.ensure(directory);
+    Path file = fileOf(member);
+    Path temp = Files.createTempFile(directory, "." + member.rank(), TEMP_SUFFIX);
+    try {
+      Files.writeString(temp, member.toJson(), UTF_8);
+      Files.move(temp, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } finally {
+      Files.deleteIfExists(temp);
+    }
+  }
+
+  void delete(Presence member) throws IOException {
+    Files.deleteIfExists(fileOf(member));
+  }
+
+  /** All that can be read, in no order. */
+  List<Presence> all() {
+    List<Presence> all = new ArrayList<>();
+    for (Path file : files(SUFFIX)) {
+      try {
+        all.add(Presence.read(file));
+      } catch (IOException e) { // its member has just closed, or is of another version
+        LOG.debug("{} is passed over", file, e);
+      }
+    }
+    return all;
+  }
+
+  /** Deletes what processes that were killed have left behind some time ago. */
+  void prune(String machine) {
+    Instant leftover = Instant.now().minusSeconds(LEFTOVER_SECONDS);
+    for (Path file : files(SUFFIX)) {
+      try {
+        if (Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS)
+            .toInstant()
+            .isBefore(leftover)) {
+          Presence member = Presence.read(file);
+          if (member.machine().equals(machine)
+              && LinuxProcess.started(member.pid()) != member.started()) {
+            Files.deleteIfExists(file);
+          }
+        }
+      } catch (IOException e) {
+        LOG.debug("{} is passed over", file, e);
+      }
+    }
+  }
+
+  private List<Path> files(String suffix) {
+    if (!Files.isDirectory(directory)) {
+      return List.of();
+    }
+    try (Stream<Path> files = Files.list(directory)) {
+      return files.filter(file -> file.toString().endsWith(suffix)).toList();
+    } catch (IOException | UncheckedIOException e) {
+      LOG.debug("{} cannot be listed", directory, e);
+      return List.of();
+    }
+  }
+}

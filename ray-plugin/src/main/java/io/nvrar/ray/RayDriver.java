@@ -1,0 +1,49 @@
+package io.nvrar.ray;
+
+import io.ray.api.Ray;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.time.Duration;
+
+/** This process as a driver of a running cluster, for commands that only look. */
+public final class RayDriver implements AutoCloseable {
+  private static final int CONNECT_MILLIS = 3000;
+  private static final Duration END = Duration.ofSeconds(15);
+
+  private RayDriver() {}
+
+  /**
+   * Connects.
+   *
+   * @param address HOST:PORT of the cluster's head; this host must be one of its nodes
+   * @throws IllegalArgumentException if no cluster answers there
+   */
+  public static RayDriver connect(String address) {
+    int colon = address.lastIndexOf(':');
+    try (Socket socket = new Socket()) {
+      int port = Integer.parseInt(address.substring(colon + 1));
+      socket.connect(
+          new InetSocketAddress(address.substring(0, Math.max(0, colon)), port), CONNECT_MILLIS);
+    } catch (IOException | IllegalArgumentException e) {
+      throw new IllegalArgumentException(
+          "no Ray cluster answers at %s: %s".formatted(address, e.getMessage()), e);
+    }
+    System.setProperty("ray.address", address);
+    Ray.init();
+    return new RayDriver();
+  }
+
+  /** Disconnects; waits at most 15 s for Ray. */
+  @Override
+  public void close() {
+    Thread ending = new Thread(Ray::shutdown, "ray-shutdown");
+    ending.setDaemon(true);
+    ending.start();
+    try {
+      ending.join(END.toMillis());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}
