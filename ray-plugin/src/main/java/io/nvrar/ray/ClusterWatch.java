@@ -19,8 +19,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Sees the members of groups on all nodes of the cluster that this process is a driver of; for
- * {@code nvrar top}. This node is looked at directly, and each other one by an actor of its own that
- * takes none of its CPUs, so a look waits for no member. Not thread-safe.
+ * {@code nvrar top}. This node is looked at directly, and each other one by an actor of its own
+ * that takes none of its CPUs, so a look waits for no member. Not thread-safe.
  */
 public final class ClusterWatch {
   /** How long no other actor is started on a node after one has failed there. */
@@ -133,7 +133,9 @@ public final class ClusterWatch {
       node.asked = null;
       node.probe = null;
       node.failedNanos = System.nanoTime();
-      node.failure = "its process has failed: " + String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+      node.failure =
+          "its process has failed: "
+              + String.valueOf(e.getMessage()).lines().findFirst().orElse("");
       return new NodeLook(node.address, null, node.failure);
     }
   }

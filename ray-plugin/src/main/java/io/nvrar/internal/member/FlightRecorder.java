@@ -89,7 +89,9 @@ final class FlightRecorder {
     }
   }
 
-  /** Lets others on this host look at the member from now on. Not under a lock: it writes a file. */
+  /**
+   * Lets others on this host look at the member from now on. Not under a lock: it writes a file.
+   */
   void announce(byte[] descriptor, Message.Members members) {
     Hosts hosts = Hosts.of(members);
     announcement =

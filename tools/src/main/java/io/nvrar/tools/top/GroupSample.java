@@ -16,8 +16,8 @@ import java.util.stream.IntStream;
  * @param id differs between groups of the same name
  * @param worldSize the number of ranks
  * @param backend its backend
- * @param state {@code ok}, {@code waiting} (ranks have been in a call for a second or more),
- *     {@code failed} or {@code incomplete} (ranks are gone or not seen)
+ * @param state {@code ok}, {@code waiting} (ranks have been in a call for a second or more), {@code
+ *     failed} or {@code incomplete} (ranks are gone or not seen)
  * @param problem what is known of that; "" if the state is ok
  * @param ranks all of its ranks
  */

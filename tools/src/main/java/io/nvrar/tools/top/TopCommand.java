@@ -79,7 +79,8 @@ public final class TopCommand implements NvrarCommand {
   @Override
   public Integer call() throws InterruptedException {
     if (!(interval >= LEAST_SECONDS && interval <= MOST_SECONDS)) {
-      throw wrong("--interval is %s, must be %s to %s".formatted(interval, LEAST_SECONDS, MOST_SECONDS));
+      throw wrong(
+          "--interval is %s, must be %s to %s".formatted(interval, LEAST_SECONDS, MOST_SECONDS));
     }
     if (count < 0) {
       throw wrong("--count is %d, must be 0 or more".formatted(count));

@@ -42,7 +42,15 @@ final class TopTable {
                   group.problem().isEmpty() ? "" : ", " + group.problem()));
       lines.add(
           FORMAT.formatted(
-              "rank", "host", "pid", "state", "calls", "calls/s", "MB/s", "in calls", "for",
+              "rank",
+              "host",
+              "pid",
+              "state",
+              "calls",
+              "calls/s",
+              "MB/s",
+              "in calls",
+              "for",
               "last call"));
       group.ranks().forEach(rank -> lines.add(line(rank)));
     }

@@ -16,11 +16,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.jspecify.annotations.Nullable;
 
 /** What {@code nvrar top} sees of two processes. */
 class TopProcessesTest {
@@ -98,7 +98,8 @@ class TopProcessesTest {
       JsonObject waiting = look(0.2);
       assertThat(text(waiting, "state")).isEqualTo("waiting");
       assertThat(text(waiting, "problem"))
-          .matches("rank 0 in allReduce #\\d+ float32\\[1024] SUM .*for \\d\\.\\d s, without rank 1");
+          .matches(
+              "rank 0 in allReduce #\\d+ float32\\[1024] SUM .*for \\d\\.\\d s, without rank 1");
       assertThat(text(rank(waiting, 0), "state")).isEqualTo("running");
       assertThat(number(rank(waiting, 0), "seconds")).isBetween(1.0, 30.0);
       assertThat(number(rank(waiting, 0), "inCalls")).isCloseTo(1, within(0.01));

@@ -16,8 +16,21 @@ class TopTableTest {
   private static RankSample rank(
       String id, int rank, String state, String call, double seconds, String problem) {
     return new RankSample(
-        "tp", id, 2, "CPU", rank, "node", 100 + rank, state, call, seconds, 1234, 567.8, 2.5e6,
-        0.426, problem);
+        "tp",
+        id,
+        2,
+        "CPU",
+        rank,
+        "node",
+        100 + rank,
+        state,
+        call,
+        seconds,
+        1234,
+        567.8,
+        2.5e6,
+        0.426,
+        problem);
   }
 
   private static List<String> lines(RankSample... ranks) {
@@ -44,7 +57,9 @@ class TopTableTest {
     assertThat(
             lines(rank("0a", 0, "running", CALL, 3.21, ""), rank("0a", 1, "idle", CALL, 3.3, "")))
         .contains(
-            "group 'tp' (0a), 2 ranks on CPU: waiting, rank 0 in " + CALL + " for 3.2 s, without rank 1");
+            "group 'tp' (0a), 2 ranks on CPU: waiting, rank 0 in "
+                + CALL
+                + " for 3.2 s, without rank 1");
     assertThat(
             lines(rank("0a", 0, "running", CALL, 3.21, ""), rank("0a", 1, "running", CALL, 3, "")))
         .contains("group 'tp' (0a), 2 ranks on CPU: waiting, ranks 0, 1 in " + CALL + " for 3.2 s");
@@ -56,12 +71,14 @@ class TopTableTest {
             lines(
                 rank("0a", 0, "failed", CALL, 1, "rank 1 (pid 101 on host node) was lost"),
                 rank("0a", 1, "gone", "", 0, "its process has ended")))
-        .contains("group 'tp' (0a), 2 ranks on CPU: failed, rank 1 (pid 101 on host node) was lost");
+        .contains(
+            "group 'tp' (0a), 2 ranks on CPU: failed, rank 1 (pid 101 on host node) was lost");
     assertThat(lines(rank("0a", 1, "idle", CALL, 1, "")))
         .contains("now  1 group, 1 rank")
         .contains(
             "group 'tp' (0a), 2 ranks on CPU: incomplete, rank 0 is unseen: it has closed, or is where this command does not look")
-        .contains("   0  -                       -  unseen              -          -          -        -         -");
+        .contains(
+            "   0  -                       -  unseen              -          -          -        -         -");
   }
 
   @Test
@@ -94,11 +111,25 @@ class TopTableTest {
     JsonObject rank = group.getAsJsonArray("ranks").get(1).getAsJsonObject();
     assertThat(rank.keySet())
         .containsExactly(
-            "group", "id", "worldSize", "backend", "rank", "host", "pid", "state", "call", "seconds",
-            "calls", "callsPerSecond", "bytesPerSecond", "inCalls", "problem");
+            "group",
+            "id",
+            "worldSize",
+            "backend",
+            "rank",
+            "host",
+            "pid",
+            "state",
+            "call",
+            "seconds",
+            "calls",
+            "callsPerSecond",
+            "bytesPerSecond",
+            "inCalls",
+            "problem");
     assertThat(rank.get("callsPerSecond").getAsDouble()).isEqualTo(567.8);
     assertThat(rank.get("call").getAsString()).isEqualTo(CALL);
-    assertThat(TopTable.lines(look)).contains("! node 10.0.0.2 is not seen: it has not answered yet");
+    assertThat(TopTable.lines(look))
+        .contains("! node 10.0.0.2 is not seen: it has not answered yet");
   }
 
   @Test

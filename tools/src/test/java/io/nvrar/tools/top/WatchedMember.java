@@ -11,8 +11,8 @@ import java.time.Duration;
 import java.util.Base64;
 
 /**
- * A member as a process of its own. Arguments: {@code create} or a ticket, and the rank. Makes calls
- * until a line comes on its standard input, then none until the next line, then closes.
+ * A member as a process of its own. Arguments: {@code create} or a ticket, and the rank. Makes
+ * calls until a line comes on its standard input, then none until the next line, then closes.
  */
 final class WatchedMember {
   static final int ELEMENTS = 1024;
