@@ -20,8 +20,8 @@ import java.util.stream.Collectors;
 
 /**
  * Chooses what is drawn of results: for each table, and on GPUs each mode of it, the time, the bus
- * bandwidth, and how many times faster ours are than the fastest of their peers. Of calls in place
- * nothing is drawn.
+ * bandwidth, and how many times faster ours are than the fastest of their peers. On the CPU nothing
+ * is drawn of calls in place.
  */
 final class Plots {
   private static final int LEAST_POINTS = 2;
@@ -38,7 +38,9 @@ final class Plots {
     for (String mode : part.rows().stream().map(Row::mode).distinct().toList()) {
       List<Row> rows =
           part.rows().stream()
-              .filter(row -> row.mode().equals(mode) && row.placement().equals(Row.OUT_OF_PLACE))
+              .filter(row -> row.mode().equals(mode))
+              // On GPUs there is one placement, which of NCCL is the other.
+              .filter(row -> part.onGpu() || row.placement().equals(Row.OUT_OF_PLACE))
               .sorted(Comparator.comparingLong(Row::bytes))
               .toList();
       String title = part.onGpu() ? part.title() + ", " + mode.replace('-', ' ') : part.title();

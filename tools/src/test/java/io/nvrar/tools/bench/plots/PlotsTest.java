@@ -19,6 +19,7 @@ class PlotsTest {
               List.of(
                   TestRows.onHost(Implementation.CPP, 4096, 40.0, 20.0, 30.0),
                   TestRows.onHost(Implementation.CPP, 1024, 10.0),
+                  TestRows.inPlace(TestRows.onHost(Implementation.CPP, 512, 5.0)),
                   TestRows.onHost(Implementation.JAVA, 1024, 12.0),
                   TestRows.onHost(Implementation.OPEN_MPI, 1024, 8.0),
                   TestRows.onHost(Implementation.OPEN_MPI, 4096, 60.0))));
@@ -63,8 +64,8 @@ class PlotsTest {
                     TestRows.onGpus(Implementation.CPP, 4096, Mode.GRAPH, 4.0),
                     TestRows.onGpus(Implementation.STUDY, 1024, Mode.GRAPH, 1.0),
                     TestRows.onGpus(Implementation.STUDY, 4096, Mode.GRAPH, 1.0),
-                    TestRows.onGpus(Implementation.NCCL, 1024, Mode.GRAPH, 8.0),
-                    TestRows.onGpus(Implementation.NCCL, 4096, Mode.GRAPH, 6.0),
+                    TestRows.inPlace(TestRows.onGpus(Implementation.NCCL, 1024, Mode.GRAPH, 8.0)),
+                    TestRows.inPlace(TestRows.onGpus(Implementation.NCCL, 4096, Mode.GRAPH, 6.0)),
                     TestRows.onGpus(Implementation.TORCH_TWO_SHOT, 1024, Mode.GRAPH, 5.0),
                     TestRows.onGpus(Implementation.TORCH_TWO_SHOT, 4096, Mode.GRAPH, 9.0),
                     TestRows.onGpus(Implementation.CPP, 1024, Mode.EAGER_COMPUTE, 3.0),

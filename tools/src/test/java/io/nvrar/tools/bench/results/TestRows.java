@@ -23,6 +23,11 @@ public final class TestRows {
     return row(from, ON_GPUS, bytes, mode, List.of(batchesUs));
   }
 
+  /** The same in place. */
+  public static Row inPlace(Row row) {
+    return Row.parse(row.toCsv().replace(",out,", ",in,"));
+  }
+
   private static Row row(
       Implementation from, Settings settings, long bytes, Mode mode, List<Double> batchesUs) {
     CollectiveValues values = CollectiveValues.ofSize(settings, bytes);
