@@ -78,8 +78,8 @@ class FlightRecord {
 
  private:
   std::atomic<uint64_t> written_{0};
-  CallCounters counters_;
   FlightEntry entries_[NVRAR_FLIGHT_RECORDS];
+  CallCounters counters_;
 };
 
 }  // namespace nvrar::control
