@@ -33,7 +33,7 @@ public final class ClusterWatch {
   private final Map<UniqueId, Node> others = new HashMap<>();
 
   /** Ray is initialised. */
-  public ClusterWatch() {}
+  ClusterWatch() {}
 
   /**
    * What is seen on a node.

@@ -34,6 +34,11 @@ public final class RayDriver implements AutoCloseable {
     return new RayDriver();
   }
 
+  /** Looks at the members of groups on all nodes, until this driver is closed. */
+  public ClusterWatch watch() {
+    return new ClusterWatch();
+  }
+
   /** Disconnects; waits at most 15 s for Ray. */
   @Override
   public void close() {

@@ -91,7 +91,7 @@ public final class TopCommand implements NvrarCommand {
       return 0;
     }
     try (RayDriver driver = RayDriver.connect(address)) {
-      ClusterWatch cluster = new ClusterWatch();
+      ClusterWatch cluster = driver.watch();
       run(() -> of(cluster.look(Duration.ofMillis((long) (1e3 * ANSWER_SECONDS)))));
     }
     return 0;
