@@ -124,7 +124,7 @@ public final class ClusterWatch {
       return new NodeLook(node.address, null, node.failure);
     }
     try {
-      String members = Ray.get(asked, (int) Math.max(1, nanos / 1_000_000));
+      String members = Ray.get(asked, Math.max(1, nanos / 1_000_000));
       node.asked = null;
       return new NodeLook(node.address, members, "");
     } catch (RayTimeoutException e) {
