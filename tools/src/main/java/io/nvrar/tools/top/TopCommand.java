@@ -121,7 +121,7 @@ public final class TopCommand implements NvrarCommand {
       out.print(NO_WRAP + HOME + CLEAR_BELOW);
       Runtime.getRuntime().addShutdownHook(new Thread(() -> wrapAgain(out)));
     }
-    looks.get(); // rates are those between two looks
+    Look unused = looks.get(); // rates are those between two looks
     for (int printed = 0; count == 0 || printed < count; printed++) {
       Thread.sleep((long) (1e3 * interval));
       Look look = looks.get();
