@@ -90,7 +90,7 @@ class TopProcessesTest {
             .isCloseTo(rate * WatchedMember.ELEMENTS * 4, within(1.0));
         assertThat(number(rank(busy, rank), "inCalls")).isBetween(0.0, 1.0);
       }
-      assertThat(number(rank(busy, 1), "pid")).isEqualTo(one.pid());
+      assertThat(number(rank(busy, 1), "pid")).isEqualTo((double) one.pid());
 
       one.say("pause");
       one.awaitLine("PAUSED");
