@@ -48,7 +48,7 @@ class TopIT {
           assertThat(number(rank, "bytesPerSecond")).isPositive();
           assertThat(number(rank, "inCalls")).isPositive();
         }
-        assertThat(number(seen.getAsJsonArray("ranks").get(1), "pid")).isEqualTo(pid);
+        assertThat(number(seen.getAsJsonArray("ranks").get(1), "pid")).isEqualTo((double) pid);
       }
 
       actors.handles().get(1).kill();
