@@ -83,9 +83,7 @@ final class Presences {
     Instant leftover = Instant.now().minusSeconds(LEFTOVER_SECONDS);
     for (Path file : files(SUFFIX)) {
       try {
-        if (Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS)
-            .toInstant()
-            .isBefore(leftover)) {
+        if (isBefore(leftover, file)) {
           Presence member = Presence.read(file);
           if (member.machine().equals(machine)
               && LinuxProcess.started(member.pid()) != member.started()) {
@@ -96,6 +94,19 @@ final class Presences {
         LOG.debug("{} is passed over", file, e);
       }
     }
+    for (Path file : files(TEMP_SUFFIX)) { // left by a process that was killed while writing
+      try {
+        if (isBefore(leftover, file)) {
+          Files.deleteIfExists(file);
+        }
+      } catch (IOException e) {
+        LOG.debug("{} is passed over", file, e);
+      }
+    }
+  }
+
+  private static boolean isBefore(Instant time, Path file) throws IOException {
+    return Files.getLastModifiedTime(file, LinkOption.NOFOLLOW_LINKS).toInstant().isBefore(time);
   }
 
   private List<Path> files(String suffix) {

@@ -179,6 +179,10 @@ final class Soak {
         left.add("temporary files: " + names);
       }
     }
+    List<Path> announced = pool.announced();
+    if (!announced.isEmpty()) {
+      left.add("members that nvrar top still finds: " + announced);
+    }
     return left;
   }
 }

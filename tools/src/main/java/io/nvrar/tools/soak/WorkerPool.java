@@ -1,5 +1,6 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.internal.flight.Announcement;
 import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.soak.plan.Fleet;
@@ -14,11 +15,15 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
 
 /** The worker processes by number. A killed process is replaced. */
 final class WorkerPool {
   private static final int START_SECONDS = 120;
   private static final String NATIVE_DIR = "nvrar.native.dir";
+
+  /** How the names of the files end that let {@code nvrar top} find members. */
+  private static final String MEMBER = ".member";
 
   private final List<String> command;
   private final Fleet fleet;
@@ -26,6 +31,9 @@ final class WorkerPool {
   private final Path directory;
   private final List<WorkerProcess> workers = new ArrayList<>();
   private final List<WorkerProcess> all = new CopyOnWriteArrayList<>();
+
+  /** The process ids of the workers that were killed and replaced. */
+  private final List<Long> replaced = new ArrayList<>();
 
   /**
    * Starts the workers.
@@ -72,7 +80,8 @@ final class WorkerPool {
             "-Dkryo.unsafe=false",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Djava.io.tmpdir=" + temporary,
-            "-D" + FlightFile.DIRECTORY_PROPERTY + "=" + temporary.resolveSibling("flight")));
+            "-D" + FlightFile.DIRECTORY_PROPERTY + "=" + temporary.resolveSibling("flight"),
+            "-D" + Announcement.DIRECTORY_PROPERTY + "=" + announcements(temporary)));
     String nativeDir = System.getProperty(NATIVE_DIR);
     if (nativeDir != null) {
       command.add("-D" + NATIVE_DIR + "=" + nativeDir);
@@ -95,6 +104,29 @@ final class WorkerPool {
   /** The directory of the workers' temporary files. */
   static Path temporary(Path directory) {
     return directory.resolve("tmp");
+  }
+
+  /** The directory of the files that let {@code nvrar top} find the workers' members. */
+  private static Path announcements(Path temporary) {
+    return temporary.resolveSibling("top");
+  }
+
+  /** What members still announce, but for those of killed workers, whose files stay a while. */
+  List<Path> announced() throws IOException {
+    Path announcements = announcements(temporary(directory));
+    if (!Files.isDirectory(announcements)) {
+      return List.of(); // no member was ever created
+    }
+    try (Stream<Path> files = Files.list(announcements)) {
+      return files
+          .filter(file -> file.toString().endsWith(MEMBER))
+          .filter(file -> replaced.stream().noneMatch(pid -> isOf(pid, file.toString())))
+          .toList();
+    }
+  }
+
+  private static boolean isOf(long pid, String file) {
+    return file.endsWith("-" + pid + MEMBER);
   }
 
   private WorkerProcess startOne(int index) throws IOException {
@@ -132,7 +164,12 @@ final class WorkerPool {
   /** Replaces processes that have ended. */
   void replaceDead() throws IOException, InterruptedException {
     List<WorkerProcess> fresh = new ArrayList<>();
-    all.removeIf(worker -> !worker.isAlive());
+    for (WorkerProcess worker : all) {
+      if (!worker.isAlive()) {
+        replaced.add(worker.pid());
+        all.remove(worker);
+      }
+    }
     for (int i = 0; i < workers.size(); i++) {
       if (!workers.get(i).isAlive()) {
         workers.set(i, startOne(i));

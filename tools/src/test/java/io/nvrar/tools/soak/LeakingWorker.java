@@ -1,5 +1,6 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.internal.flight.Announcement;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.worker.WorkerMain;
 import java.io.IOException;
@@ -8,7 +9,7 @@ import java.net.ServerSocket;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A worker that forgets a socket whenever it becomes rank 1 of a group. */
+/** A worker that forgets a socket and an announcement whenever it becomes rank 1 of a group. */
 final class LeakingWorker {
   private LeakingWorker() {}
 
@@ -18,6 +19,7 @@ final class LeakingWorker {
         args,
         (ticket, rank) -> {
           if (rank == 1) {
+            Announcement.of("forgotten", "id", 2, "cpu", rank, "host", "machine", new byte[8]);
             synchronized (forgotten) {
               try {
                 forgotten.add(new ServerSocket(0));

@@ -127,7 +127,9 @@ class SoakTest {
   void aForgottenDescriptorIsFoundAndTheRepeatFindsItAgain() throws Exception {
     Report report = soak(LeakingWorker.class, 30);
     assertThat(report.complaints())
-        .anySatisfy(complaint -> assertThat(complaint).contains("leaks", "descriptors of socket"));
+        .anySatisfy(complaint -> assertThat(complaint).contains("leaks", "descriptors of socket"))
+        .anySatisfy(
+            complaint -> assertThat(complaint).contains("nvrar top still finds", "forgotten-id-1"));
     // It has 2 rounds without a check of their own before the 2 in which it leaked.
     assertThat(said).last().asString().contains("--from-round " + (report.rounds() - 4) + ";");
   }
