@@ -35,10 +35,8 @@ class PresencesTest {
     }
     Path interrupted = Files.createFile(directory.resolve(".1.tmp"));
     Path beingWritten = Files.createFile(directory.resolve(".2.tmp"));
-    for (Path old :
-        new Path[] {presences.fileOf(living), presences.fileOf(killed), interrupted}) {
-      Files.setLastModifiedTime(
-          old, FileTime.from(Instant.now().minus(Duration.ofMinutes(11))));
+    for (Path old : new Path[] {presences.fileOf(living), presences.fileOf(killed), interrupted}) {
+      Files.setLastModifiedTime(old, FileTime.from(Instant.now().minus(Duration.ofMinutes(11))));
     }
 
     presences.prune(MACHINE);
@@ -53,7 +51,16 @@ class PresencesTest {
 
   private static Presence member(int rank, long pid) {
     return new Presence(
-        "group", "id", 3, "cpu", rank, "host", MACHINE, pid, pid == NO_PROCESS ? 1 : LinuxProcess.started(pid), new byte[8],
+        "group",
+        "id",
+        3,
+        "cpu",
+        rank,
+        "host",
+        MACHINE,
+        pid,
+        pid == NO_PROCESS ? 1 : LinuxProcess.started(pid),
+        new byte[8],
         null);
   }
 }
