@@ -44,8 +44,8 @@ import picocli.CommandLine.Spec;
           + " slowest, of the blocks the median. Each block begins at the same position; the keys and"
           + " values before it are random numbers in place of a prefill.",
       "Floor: the time in which a GPU reads the weights of its rank, and the keys and values that a"
-          + " step attends to. Alone: the same steps in a group of each rank alone, whose calls add and"
-          + " normalise, but send nothing; that is not the time of a step without all-reduces.",
+          + " step attends to. Without: the same steps without their all-reduces, which compute"
+          + " nothing that is right.",
       "Files are written after each cell, and finished cells are kept if a later one fails.",
       "In the same run the tokens of the timed steps are compared with those of a decode on all"
           + " ranks, and of steps that the host feeds."

@@ -92,7 +92,7 @@ class DecodeBenchGpuIT {
       assertThat(row.get("ranks").getAsInt()).isEqualTo(ranks);
       assertThat(row.get("millis").getAsDouble()).isBetween(0.005, 100.0);
       assertThat(row.get("percent_of_floor").getAsDouble()).isBetween(0.0, 100.0);
-      assertThat(row.get("alone_millis").isJsonNull()).isEqualTo(ranks == 1);
+      assertThat(row.get("without_millis").isJsonNull()).isEqualTo(ranks == 1);
     }
     // No GPU reads 0.2 or 20 TB/s.
     assertThat(report.get("bandwidth").getAsDouble()).isBetween(0.2e12, 20e12);

@@ -77,7 +77,7 @@ public record BenchReport(
           "tokens/s",
           "floor ms",
           "% of floor",
-          "ms alone",
+          "ms without",
           "all-reduces %",
           "tokens");
 
@@ -258,7 +258,7 @@ public record BenchReport(
         format("%.1f", row.tokensPerSecond()),
         format("%.3f", row.floorMillis()),
         format("%.1f", row.percentOfFloor()),
-        optional("%.3f", row.aloneMillis()),
+        optional("%.3f", row.withoutMillis()),
         optional("%.1f", row.allReducePercent()),
         row.problem().isEmpty() ? "ok" : "WRONG");
   }

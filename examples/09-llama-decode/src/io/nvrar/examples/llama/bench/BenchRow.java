@@ -18,10 +18,9 @@ import org.jspecify.annotations.Nullable;
  * @param tokensPerSecond of all sequences together
  * @param floorMillis see {@link StepFloor}
  * @param percentOfFloor of the floor in the time of a step
- * @param aloneMillis of ours: of a step in a group of each rank alone; of others: of a step without
- *     its all-reduces; null in a world of one
- * @param allReducePercent by how much of the step the all-reduces make it longer; null as that is,
- *     and in our rows: a group of one is no step without all-reduces
+ * @param withoutMillis of a step without its all-reduces; null in a world of one, and where the
+ *     all-reduces are not the step's own
+ * @param allReducePercent by how much of the step the all-reduces make it longer; null as that is
  * @param problem what is wrong with what was computed; empty if nothing is
  */
 public record BenchRow(
@@ -36,7 +35,7 @@ public record BenchRow(
     double tokensPerSecond,
     double floorMillis,
     double percentOfFloor,
-    @Nullable Double aloneMillis,
+    @Nullable Double withoutMillis,
     @Nullable Double allReducePercent,
     String problem) {
 
@@ -56,7 +55,7 @@ public record BenchRow(
   public static BenchRow of(
       BenchCell cell, String allReduce, List<RankTimes> ranks, StepFloor floor) {
     double[] blocks = slowest(ranks.stream().map(RankTimes::stepMillis).toList());
-    double[] alone = slowest(ranks.stream().map(RankTimes::aloneMillis).toList());
+    double[] without = slowest(ranks.stream().map(RankTimes::withoutMillis).toList());
     return of(
         NVRAR,
         allReduce,
@@ -64,7 +63,7 @@ public record BenchRow(
         cell.batch(),
         cell.context(),
         blocks,
-        alone.length == 0 ? null : StepBench.median(alone),
+        without.length == 0 ? null : StepBench.median(without),
         floor.millis(),
         problem(ranks));
   }
@@ -73,11 +72,11 @@ public record BenchRow(
    * Somebody else's row of the same cell.
    *
    * @param blocks milliseconds of a step in each, on the slowest rank
-   * @param alone milliseconds of a step without all-reduces, if it was measured
+   * @param without milliseconds of a step without all-reduces, if it was measured
    */
   BenchRow of(
-      String whose, String whoseAllReduce, double[] blocks, @Nullable Double alone, String wrong) {
-    return of(whose, whoseAllReduce, ranks, batch, context, blocks, alone, floorMillis, wrong);
+      String whose, String whoseAllReduce, double[] blocks, @Nullable Double without, String wrong) {
+    return of(whose, whoseAllReduce, ranks, batch, context, blocks, without, floorMillis, wrong);
   }
 
   private static BenchRow of(
@@ -87,7 +86,7 @@ public record BenchRow(
       int batch,
       int context,
       double[] blocks,
-      @Nullable Double alone,
+      @Nullable Double without,
       double floorMillis,
       String problem) {
     double millis = StepBench.median(blocks);
@@ -103,8 +102,8 @@ public record BenchRow(
         batch * SECOND_MILLIS / millis,
         floorMillis,
         100 * floorMillis / millis,
-        alone,
-        alone == null || implementation.equals(NVRAR) ? null : 100 * (millis - alone) / millis,
+        without,
+        without == null ? null : 100 * (millis - without) / millis,
         problem);
   }
 

@@ -7,20 +7,20 @@ public final class RankTimes implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final double[] stepMillis;
-  private final double[] aloneMillis;
+  private final double[] withoutMillis;
   private final int[] tokens;
   private final boolean fast;
   private final String problem;
 
-  RankTimes(double[] stepMillis, double[] aloneMillis, int[] tokens, boolean fast, String problem) {
+  RankTimes(double[] stepMillis, double[] withoutMillis, int[] tokens, boolean fast, String problem) {
     this.stepMillis = stepMillis;
-    this.aloneMillis = aloneMillis;
+    this.withoutMillis = withoutMillis;
     this.tokens = tokens;
     this.fast = fast;
     this.problem = problem;
   }
 
-  RankTimes withAlone(double[] millis) {
+  RankTimes withWithout(double[] millis) {
     return new RankTimes(stepMillis, millis, tokens, fast, problem);
   }
 
@@ -29,9 +29,9 @@ public final class RankTimes implements Serializable {
     return stepMillis;
   }
 
-  /** The same without the other ranks; empty in a world of one. Not copied. */
-  public double[] aloneMillis() {
-    return aloneMillis;
+  /** The same of steps without all-reduces; empty in a world of one. Not copied. */
+  public double[] withoutMillis() {
+    return withoutMillis;
   }
 
   /** The tokens of a block, step by step and in a step by sequence; not copied. */

@@ -25,14 +25,14 @@ public final class StepBench {
 
   private StepBench() {}
 
-  /** Times the steps of a cell, with the other ranks and without, and checks their tokens. */
+  /** Times the steps of a cell, with all-reduces and without, and checks the tokens of those with. */
   public static RankTimes measure(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
     engine.begin(cell.capacities());
     long seed = SEED + group.rank();
     RankTimes together = times(engine, cell, seed);
     return group.worldSize() == 1
         ? together
-        : together.withAlone(alone(engine, group, cell, firstTokens(engine, cell), seed));
+        : together.withWithout(without(engine, cell, firstTokens(engine, cell), seed));
   }
 
   /**
@@ -108,18 +108,17 @@ public final class StepBench {
     return sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   }
 
-  // The all-reduces of a group of one send nothing and wait for nobody, but do add and normalise.
-  private static double[] alone(
-      CudaEngine engine, CollectiveGroup group, BenchCell cell, int[] first, long seed) {
-    try (CollectiveGroup one = ofOne(group)) {
-      return engine.withCallsOf(
-          one,
-          cell.capacities(),
-          () -> {
-            engine.pretend(cell.length(), seed);
-            return counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
-          });
-    }
+  private static double[] without(CudaEngine engine, BenchCell cell, int[] first, long seed) {
+    return engine.withoutSums(
+        cell.capacities(),
+        () -> {
+          engine.pretend(cell.length(), seed);
+          feed(engine, first, 1);
+        },
+        () -> {
+          engine.pretend(cell.length(), seed);
+          return counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
+        });
   }
 
   private static CollectiveGroup ofOne(CollectiveGroup group) {

@@ -111,12 +111,12 @@ public final class TorchDecode {
     }
     // In a world of one that is the whole step.
     JsonObject without = ours.ranks() == 1 ? null : byAllReduce.remove(NONE);
-    @Nullable Double alone = without == null ? null : StepBench.median(millis(without));
+    @Nullable Double bare = without == null ? null : StepBench.median(millis(without));
     List<BenchRow> rows = new ArrayList<>();
     byAllReduce.forEach(
         (allReduce, one) ->
             rows.add(
-                ours.of(name, allReduce, millis(one), alone, one.get("problem").getAsString())));
+                ours.of(name, allReduce, millis(one), bare, one.get("problem").getAsString())));
     return rows;
   }
 

@@ -182,18 +182,25 @@ public final class CudaEngine implements LlamaEngine {
   @Override
   public void begin(int[] capacities) {
     end();
-    sequences = new Sequences(capacities, group, PartialSums.of(group));
+    sequences = new Sequences(capacities, PartialSums.of(group));
   }
 
   /**
-   * Measures sequences whose steps make the calls of another group. In one of this rank alone those
-   * only do their local part, so that what is computed is no model's. The engine has no sequences
-   * afterwards, and uses nothing of the group.
+   * Measures sequences whose layers are not summed over ranks, so that what is computed is no
+   * model's. Each rank calls this. The engine has no sequences afterwards.
    *
-   * @param calls a group of the same GPU
+   * @param before makes steps whose layers are summed: what they leave in memory are numbers
    */
-  public <T> T withCallsOf(CollectiveGroup calls, int[] capacities, Supplier<T> measurement) {
-    return with(calls, PartialSums.of(calls), capacities, measurement);
+  public <T> T withoutSums(int[] capacities, Runnable before, Supplier<T> measurement) {
+    PartialSums.Silenced sums = new PartialSums.Silenced(PartialSums.of(group));
+    return with(
+        sums,
+        capacities,
+        () -> {
+          before.run();
+          sums.silence();
+          return measurement.get();
+        });
   }
 
   /**
@@ -207,14 +214,13 @@ public final class CudaEngine implements LlamaEngine {
   public <T> T withNccl(
       String library, CollectiveGroup alone, int[] capacities, Supplier<T> measurement) {
     try (NcclSums sums = NcclSums.connect(library, group, alone)) {
-      return with(group, sums, capacities, measurement);
+      return with(sums, capacities, measurement);
     }
   }
 
-  private <T> T with(
-      CollectiveGroup calls, PartialSums sums, int[] capacities, Supplier<T> measurement) {
+  private <T> T with(PartialSums sums, int[] capacities, Supplier<T> measurement) {
     end();
-    sequences = new Sequences(capacities, calls, sums);
+    sequences = new Sequences(capacities, sums);
     T result;
     try {
       result = measurement.get();
@@ -304,7 +310,6 @@ public final class CudaEngine implements LlamaEngine {
   /** The sequences since {@link #begin}, and room for their steps. */
   private final class Sequences {
     private final Resources room = new Resources();
-    private final CollectiveGroup calls;
     private final PartialSums sums;
     private final int[] capacities;
     private final int[] lengths;
@@ -315,8 +320,7 @@ public final class CudaEngine implements LlamaEngine {
     private final LogitsGather gather;
     private final SelfFedSteps steps;
 
-    Sequences(int[] capacities, CollectiveGroup calls, PartialSums sums) {
-      this.calls = calls;
+    Sequences(int[] capacities, PartialSums sums) {
       this.sums = sums;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
@@ -332,12 +336,12 @@ public final class CudaEngine implements LlamaEngine {
         cache = cache(pages, PagedCache.pagesOf(longest));
         DeviceBuffer angles = angles(longest);
         path = room.own(path(cache, angles));
-        gather = room.own(new LogitsGather(gpu, calls, stream, config, capacities.length));
+        gather = room.own(new LogitsGather(gpu, group, stream, config, capacities.length));
         steps =
             room.own(
                 new SelfFedSteps(
                     gpu,
-                    calls,
+                    group,
                     stream,
                     path,
                     ends,
@@ -487,7 +491,7 @@ public final class CudaEngine implements LlamaEngine {
       if (attention != null) {
         return new FastPath(
             gpu,
-            calls,
+            group,
             sums,
             stream,
             shape,
@@ -503,7 +507,7 @@ public final class CudaEngine implements LlamaEngine {
             capacities.length);
       }
       return new PlainPath(
-          calls,
+          group,
           sums,
           stream,
           shape,

@@ -14,6 +14,39 @@ interface PartialSums extends Resources.Resource {
   /** The same, and what the fusion does with the sums. Leaves no defined value in the buffer. */
   void allReduce(DeviceBuffer buffer, AllReduceFusion fusion, DeviceStream stream);
 
+  /** As others, until it is told to make no calls any more. */
+  final class Silenced implements PartialSums {
+    private final PartialSums sums;
+    private boolean isSilent;
+
+    Silenced(PartialSums sums) {
+      this.sums = sums;
+    }
+
+    void silence() {
+      isSilent = true;
+    }
+
+    @Override
+    public void allReduce(DeviceBuffer buffer, DeviceStream stream) {
+      if (!isSilent) {
+        sums.allReduce(buffer, stream);
+      }
+    }
+
+    @Override
+    public void allReduce(DeviceBuffer buffer, AllReduceFusion fusion, DeviceStream stream) {
+      if (!isSilent) {
+        sums.allReduce(buffer, fusion, stream);
+      }
+    }
+
+    @Override
+    public void close() {
+      sums.close();
+    }
+  }
+
   /** The calls of a group, which the caller closes. */
   static PartialSums of(CollectiveGroup group) {
     return new PartialSums() {
