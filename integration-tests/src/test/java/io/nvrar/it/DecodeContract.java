@@ -28,7 +28,9 @@ import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** {@code bin/nvrar decode} with the model that is shipped, as its user types it wherever it runs. */
+/**
+ * {@code bin/nvrar decode} with the model that is shipped, as its user types it wherever it runs.
+ */
 abstract class DecodeContract {
 
   private static final Duration LIMIT = Duration.ofSeconds(60);

@@ -75,7 +75,11 @@ public record BenchRow(
    * @param without milliseconds of a step without all-reduces, if it was measured
    */
   BenchRow of(
-      String whose, String whoseAllReduce, double[] blocks, @Nullable Double without, String wrong) {
+      String whose,
+      String whoseAllReduce,
+      double[] blocks,
+      @Nullable Double without,
+      String wrong) {
     return of(whose, whoseAllReduce, ranks, batch, context, blocks, without, floorMillis, wrong);
   }
 

@@ -12,7 +12,8 @@ public final class RankTimes implements Serializable {
   private final boolean fast;
   private final String problem;
 
-  RankTimes(double[] stepMillis, double[] withoutMillis, int[] tokens, boolean fast, String problem) {
+  RankTimes(
+      double[] stepMillis, double[] withoutMillis, int[] tokens, boolean fast, String problem) {
     this.stepMillis = stepMillis;
     this.withoutMillis = withoutMillis;
     this.tokens = tokens;

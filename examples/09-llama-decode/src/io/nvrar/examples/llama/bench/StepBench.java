@@ -25,7 +25,9 @@ public final class StepBench {
 
   private StepBench() {}
 
-  /** Times the steps of a cell, with all-reduces and without, and checks the tokens of those with. */
+  /**
+   * Times the steps of a cell, with all-reduces and without, and checks the tokens of those with.
+   */
   public static RankTimes measure(CudaEngine engine, CollectiveGroup group, BenchCell cell) {
     engine.begin(cell.capacities());
     long seed = SEED + group.rank();
