@@ -164,12 +164,9 @@ final class WorkerPool {
   /** Replaces processes that have ended. */
   void replaceDead() throws IOException, InterruptedException {
     List<WorkerProcess> fresh = new ArrayList<>();
-    for (WorkerProcess worker : all) {
-      if (!worker.isAlive()) {
-        replaced.add(worker.pid());
-        all.remove(worker);
-      }
-    }
+    List<WorkerProcess> dead = all.stream().filter(worker -> !worker.isAlive()).toList();
+    all.removeAll(dead);
+    dead.forEach(worker -> replaced.add(worker.pid()));
     for (int i = 0; i < workers.size(); i++) {
       if (!workers.get(i).isAlive()) {
         workers.set(i, startOne(i));
