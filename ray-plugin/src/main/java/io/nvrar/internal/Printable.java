@@ -4,11 +4,14 @@ import java.util.regex.Pattern;
 
 /** Makes untrusted text safe for a message, a log or a terminal. */
 public final class Printable {
-  private static final Pattern CONTROL = Pattern.compile("\\p{Cc}");
+  private static final Pattern CONTROL = Pattern.compile("[\\p{Cc}\\p{Cs}]");
 
   private Printable() {}
 
-  /** {@code text} with a question mark for each control character, line ends included. */
+  /**
+   * {@code text} with a question mark for each control character, line ends included, and for each
+   * half of a character that no encoding could write.
+   */
   public static String of(String text) {
     return CONTROL.matcher(text).replaceAll("?");
   }

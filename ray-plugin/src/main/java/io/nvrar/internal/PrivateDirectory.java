@@ -38,12 +38,30 @@ public final class PrivateDirectory {
     } catch (FileAlreadyExistsException e) {
       // Another JVM may have created it at the same time; the checks below apply to it as well.
     }
+    PosixFileAttributes attributes = attributes(directory);
+    check(directory, attributes, userWhoWrites(directory));
+  }
+
+  /**
+   * Accepts an existing directory as {@link #ensure} does, but writes nothing.
+   *
+   * @throws IOException if it does not exist, or another user could put files into it
+   */
+  public static void check(Path directory) throws IOException {
+    check(directory, attributes(directory), Files.getOwner(Path.of("/proc/self")));
+  }
+
+  private static PosixFileAttributes attributes(Path directory) throws IOException {
     PosixFileAttributes attributes =
         Files.readAttributes(directory, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
     if (!attributes.isDirectory()) {
       throw new IOException(directory + " is not a directory");
     }
-    UserPrincipal user = userWhoWrites(directory);
+    return attributes;
+  }
+
+  private static void check(Path directory, PosixFileAttributes attributes, UserPrincipal user)
+      throws IOException {
     if (!attributes.owner().equals(user)) {
       throw new IOException(
           directory + " belongs to " + attributes.owner().getName() + ", not to " + user.getName());

@@ -1,6 +1,7 @@
 package io.nvrar.ray;
 
 import io.nvrar.internal.flight.HostWatch;
+import io.nvrar.internal.wire.ProcessIdentity;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
@@ -16,6 +17,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Sees the members of groups on all nodes of the cluster that this process is a driver of; for
@@ -23,13 +26,15 @@ import org.jspecify.annotations.Nullable;
  * that takes none of its CPUs, so a look waits for no member. Not thread-safe.
  */
 public final class ClusterWatch {
+  private static final Logger LOG = LoggerFactory.getLogger(ClusterWatch.class);
+
   /** How long no other actor is started on a node after one has failed there. */
   private static final long RETRY_NANOS = Duration.ofSeconds(30).toNanos();
 
   /** A node has 10,000 of these units of its own address as a resource. */
   private static final double LEAST_RESOURCE = 0.0001;
 
-  private final HostWatch here = new HostWatch();
+  private final HostWatch here = new HostWatch(ProcessIdentity.current().machine());
   private final Map<UniqueId, Node> others = new HashMap<>();
 
   /** Ray is initialised. */
@@ -46,7 +51,7 @@ public final class ClusterWatch {
 
   /** The actor on another node. */
   static final class Probe {
-    private final HostWatch watch = new HostWatch();
+    private final HostWatch watch = new HostWatch(ProcessIdentity.current().machine());
 
     String look() {
       return watch.lookAsJson();
@@ -118,6 +123,19 @@ public final class ClusterWatch {
     node.asked = probe.task(Probe::look).remote();
   }
 
+  /** It may live, and only its look have failed: then another one would come to stay beside it. */
+  private static void end(Node node) {
+    ActorHandle<Probe> probe = node.probe;
+    node.probe = null;
+    if (probe != null) {
+      try {
+        probe.kill();
+      } catch (RuntimeException e) {
+        LOG.debug("the actor on {} cannot be ended", node.address, e);
+      }
+    }
+  }
+
   private static NodeLook answer(Node node, long nanos) {
     ObjectRef<String> asked = node.asked;
     if (asked == null) {
@@ -131,7 +149,7 @@ public final class ClusterWatch {
       return new NodeLook(node.address, null, "it has not answered yet");
     } catch (RayException e) {
       node.asked = null;
-      node.probe = null;
+      end(node);
       node.failedNanos = System.nanoTime();
       node.failure =
           "its process has failed: "

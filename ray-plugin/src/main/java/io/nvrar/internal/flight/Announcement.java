@@ -61,8 +61,7 @@ public final class Announcement {
                 LinuxProcess.started(pid),
                 descriptor,
                 null));
-    announcement.presences.prune(machine);
-    announcement.write();
+    announcement.begin();
     return announcement;
   }
 
@@ -82,6 +81,15 @@ public final class Announcement {
     } catch (IOException e) {
       LOG.debug("{} cannot be deleted", presences.fileOf(member), e);
     }
+  }
+
+  private synchronized void begin() {
+    try {
+      presences.prune(member.machine());
+    } catch (IOException | RuntimeException e) {
+      LOG.debug("nothing is deleted in {}", directoryOfProcess(), e);
+    }
+    write();
   }
 
   private synchronized void write() {

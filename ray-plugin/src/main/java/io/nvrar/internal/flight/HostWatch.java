@@ -4,6 +4,8 @@ import com.google.gson.Gson;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.binding.Onlooker;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -22,18 +24,23 @@ public final class HostWatch {
   private static final double NANOS_PER_SECOND = 1e9;
 
   private final Presences presences;
+  private final String machine;
 
   /** By group, rank and process: what the last look has seen. */
   private Map<String, Seen> before = new HashMap<>();
 
-  /** Watches the directory of this process. */
-  public HostWatch() {
-    this(Announcement.directoryOfProcess());
+  /**
+   * Watches the directory of this process.
+   *
+   * @param machine that of this process
+   */
+  public HostWatch(String machine) {
+    this(Announcement.directoryOfProcess(), machine);
   }
 
-  /** Watches a directory that members announce themselves in. */
-  public HostWatch(Path directory) {
+  HostWatch(Path directory, String machine) {
     presences = new Presences(directory);
+    this.machine = machine;
   }
 
   private record Seen(long begun, long nanos) {}
@@ -78,17 +85,30 @@ public final class HostWatch {
       double inCalls,
       String problem) {}
 
-  /** What {@link #look} returns, as JSON. */
+  /**
+   * What {@link #look} returns, as JSON.
+   *
+   * @throws UncheckedIOException as {@link #look} does
+   */
   public synchronized String lookAsJson() {
     return new Gson().toJson(look());
   }
 
-  /** All members that have announced themselves here, ordered by group and rank. */
+  /**
+   * All members of this machine that have announced themselves here, ordered by group and rank.
+   * Containers and hosts may share the directory, but the processes of another one are not known
+   * here by their numbers.
+   *
+   * @throws UncheckedIOException if another user could have written the files; the message is one
+   *     sentence
+   */
   public synchronized List<RankSample> look() {
     List<RankSample> samples = new ArrayList<>();
     Map<String, Seen> now = new HashMap<>();
-    for (Presence member : presences.all()) {
-      samples.add(sample(member, now));
+    for (Presence member : announced()) {
+      if (member.machine().equals(machine)) {
+        samples.add(sample(member, now));
+      }
     }
     before = now;
     samples.sort(
@@ -99,8 +119,16 @@ public final class HostWatch {
     return samples;
   }
 
+  private List<Presence> announced() {
+    try {
+      return presences.all();
+    } catch (IOException e) {
+      throw new UncheckedIOException("members cannot be found: " + e.getMessage(), e);
+    }
+  }
+
   private RankSample sample(Presence member, Map<String, Seen> now) {
-    if (LinuxProcess.started(member.pid()) != member.started()) {
+    if (!LinuxProcess.lives(member.pid(), member.started())) {
       return of(member, "gone", "its process has ended");
     }
     Onlooker.Sight sight;

@@ -1,5 +1,7 @@
 package io.nvrar.internal.flight;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,6 +14,11 @@ final class LinuxProcess {
   private static final int UNKNOWN = 0;
 
   private LinuxProcess() {}
+
+  /** Whether a process lives that started at that time. */
+  static boolean lives(long pid, long started) {
+    return started != UNKNOWN && started(pid) == started;
+  }
 
   /** When it started, in ticks since the system did; 0 if there is no such process. */
   static long started(long pid) {
@@ -34,8 +41,8 @@ final class LinuxProcess {
 
   private static String[] fields(long pid) {
     try {
-      String stat = Files.readString(Path.of("/proc/" + pid + "/stat"));
-      // The name may have blanks and parentheses.
+      // The name may have blanks and parentheses, and any bytes: it is cut off within a character.
+      String stat = Files.readString(Path.of("/proc/" + pid + "/stat"), ISO_8859_1);
       return stat.substring(stat.lastIndexOf(')') + 2).strip().split(" ");
     } catch (IOException | IndexOutOfBoundsException e) {
       return new String[0];

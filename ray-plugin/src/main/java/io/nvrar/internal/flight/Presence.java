@@ -9,6 +9,7 @@ import com.google.gson.JsonParser;
 import io.nvrar.internal.Printable;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Base64;
 import org.jspecify.annotations.Nullable;
@@ -47,9 +48,22 @@ record Presence(
   private static final int VERSION = 1;
   private static final int MAX_BYTES = 1 << 16;
 
+  /** Those of a large group say what each of 512 ranks did. */
+  private static final int MAX_FAILURE_CHARS = 4096;
+
   Presence failed(String why) {
     return new Presence(
-        group, groupId, worldSize, backend, rank, host, machine, pid, started, descriptor, why);
+        group,
+        groupId,
+        worldSize,
+        backend,
+        rank,
+        host,
+        machine,
+        pid,
+        started,
+        descriptor,
+        Printable.of(why, MAX_FAILURE_CHARS));
   }
 
   String toJson() {
@@ -77,6 +91,9 @@ record Presence(
    * @throws IOException if it cannot be read, or is of another version
    */
   static Presence read(Path file) throws IOException {
+    if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+      throw new IOException(file + " is no file"); // to read a pipe would take for ever
+    }
     if (Files.size(file) > MAX_BYTES) {
       throw new IOException(file + " is too long");
     }
@@ -99,7 +116,7 @@ record Presence(
           value(json, "pid").getAsLong(),
           value(json, "started").getAsLong(),
           Base64.getDecoder().decode(text(json, "descriptor")),
-          failure == null ? null : Printable.of(failure.getAsString()));
+          failure == null ? null : text(json, "failure"));
     } catch (JsonParseException
         | IllegalStateException
         | UnsupportedOperationException
@@ -118,7 +135,8 @@ record Presence(
 
   private static JsonElement value(JsonObject json, String name) {
     JsonElement value = json.get(name);
-    if (value == null) {
+    // Of a list of one element Gson gives that element's value, however deep it is nested.
+    if (value == null || !value.isJsonPrimitive()) {
       throw new IllegalStateException("it lacks " + name);
     }
     return value;

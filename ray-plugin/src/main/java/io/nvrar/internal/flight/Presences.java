@@ -65,9 +65,17 @@ final class Presences {
     Files.deleteIfExists(fileOf(member));
   }
 
-  /** All that can be read, in no order. */
-  List<Presence> all() {
+  /**
+   * All that can be read, in no order; none if there is no directory.
+   *
+   * @throws IOException if another user could have written them
+   */
+  List<Presence> all() throws IOException {
     List<Presence> all = new ArrayList<>();
+    if (!Files.exists(directory, LinkOption.NOFOLLOW_LINKS)) {
+      return all;
+    }
+    PrivateDirectory.check(directory);
     for (Path file : files(SUFFIX)) {
       try {
         all.add(Presence.read(file));
@@ -78,15 +86,20 @@ final class Presences {
     return all;
   }
 
-  /** Deletes what processes that were killed have left behind some time ago. */
-  void prune(String machine) {
+  /**
+   * Deletes what processes that were killed have left behind some time ago.
+   *
+   * @throws IOException if another user could have written it
+   */
+  void prune(String machine) throws IOException {
+    PrivateDirectory.ensure(directory);
     Instant leftover = Instant.now().minusSeconds(LEFTOVER_SECONDS);
     for (Path file : files(SUFFIX)) {
       try {
         if (isBefore(leftover, file)) {
           Presence member = Presence.read(file);
           if (member.machine().equals(machine)
-              && LinuxProcess.started(member.pid()) != member.started()) {
+              && !LinuxProcess.lives(member.pid(), member.started())) {
             Files.deleteIfExists(file);
           }
         }
@@ -110,9 +123,6 @@ final class Presences {
   }
 
   private List<Path> files(String suffix) {
-    if (!Files.isDirectory(directory)) {
-      return List.of();
-    }
     try (Stream<Path> files = Files.list(directory)) {
       return files.filter(file -> file.toString().endsWith(suffix)).toList();
     } catch (IOException | UncheckedIOException e) {

@@ -469,9 +469,9 @@ public final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */
   void writeFlightRecord(Path file) throws IOException {
-    if (isClosed()) {
+    if (isClosed() || life.isFreed()) { // a failed group ends by itself if its driver has ended
       throw new IllegalStateException(
-          "%s is closed; what its ranks did is no longer known".formatted(ticket.label()));
+          "%s has ended; what its ranks did is no longer known".formatted(ticket.label()));
     }
     errors.lookAtDevice();
     Objects.requireNonNull(running.communicator()).refresh(true);

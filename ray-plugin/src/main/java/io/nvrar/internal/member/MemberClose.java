@@ -191,6 +191,9 @@ final class MemberClose {
       comm.close();
     }
     life.freed();
+    if (life.isClosed() || !hasFailed()) {
+      failure.withdraw(); // once more: the member may have announced itself meanwhile
+    }
     // Last, because it waits for other work that the user has submitted to the stream.
     retireStream();
   }

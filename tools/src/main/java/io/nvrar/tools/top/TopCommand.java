@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import com.google.gson.reflect.TypeToken;
 import io.nvrar.internal.flight.HostWatch;
 import io.nvrar.internal.flight.HostWatch.RankSample;
+import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.ray.ClusterWatch;
 import io.nvrar.ray.RayDriver;
 import io.nvrar.tools.NvrarCommand;
@@ -86,7 +87,7 @@ public final class TopCommand implements NvrarCommand {
       throw wrong("--count is %d, must be 0 or more".formatted(count));
     }
     if (address == null) {
-      HostWatch host = new HostWatch();
+      HostWatch host = new HostWatch(ProcessIdentity.current().machine());
       run(() -> Look.of(host.look(), List.of()));
       return 0;
     }
