@@ -34,7 +34,10 @@ import org.junit.jupiter.api.io.TempDir;
 abstract class DecodeContract {
 
   private static final Duration LIMIT = Duration.ofSeconds(60);
-  private static final Path LESSON = Path.of("../examples/09-llama-decode").toAbsolutePath();
+  private static final Path LESSON =
+      Path.of(System.getProperty("nvrar.home", ".."), "examples/09-llama-decode")
+          .toAbsolutePath()
+          .normalize();
   static final Path MODEL = LESSON.resolve("model/tiny-english");
   private static final double TOLERANCE = 1e-3;
 

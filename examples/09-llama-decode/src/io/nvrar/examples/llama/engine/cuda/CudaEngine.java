@@ -189,16 +189,16 @@ public final class CudaEngine implements LlamaEngine {
    * Measures sequences whose layers are not summed over ranks, so that what is computed is no
    * model's. Each rank calls this. The engine has no sequences afterwards.
    *
-   * @param before makes steps whose layers are summed: what they leave in memory are numbers
+   * @param before makes steps that feed nobody, whose layers are summed: what they leave in memory
+   *     are numbers. Steps that feed themselves have been captured before it, without the sums
    */
   public <T> T withoutSums(int[] capacities, Runnable before, Supplier<T> measurement) {
-    PartialSums.Silenced sums = new PartialSums.Silenced(PartialSums.of(group));
+    PartialSums.Silent sums = new PartialSums.Silent(PartialSums.of(group));
     return with(
         sums,
         capacities,
         () -> {
-          before.run();
-          sums.silence();
+          sums.makeCallsIn(before);
           return measurement.get();
         });
   }

@@ -14,29 +14,35 @@ interface PartialSums extends Resources.Resource {
   /** The same, and what the fusion does with the sums. Leaves no defined value in the buffer. */
   void allReduce(DeviceBuffer buffer, AllReduceFusion fusion, DeviceStream stream);
 
-  /** As others, until it is told to make no calls any more. */
-  final class Silenced implements PartialSums {
+  /** Makes no calls, neither now nor in what a graph captures, but when it is told to. */
+  final class Silent implements PartialSums {
     private final PartialSums sums;
-    private boolean isSilent;
+    private boolean makesCalls;
 
-    Silenced(PartialSums sums) {
+    Silent(PartialSums sums) {
       this.sums = sums;
     }
 
-    void silence() {
-      isSilent = true;
+    /** Makes the calls of what is enqueued meanwhile. */
+    void makeCallsIn(Runnable steps) {
+      makesCalls = true;
+      try {
+        steps.run();
+      } finally {
+        makesCalls = false;
+      }
     }
 
     @Override
     public void allReduce(DeviceBuffer buffer, DeviceStream stream) {
-      if (!isSilent) {
+      if (makesCalls) {
         sums.allReduce(buffer, stream);
       }
     }
 
     @Override
     public void allReduce(DeviceBuffer buffer, AllReduceFusion fusion, DeviceStream stream) {
-      if (!isSilent) {
+      if (makesCalls) {
         sums.allReduce(buffer, fusion, stream);
       }
     }
