@@ -4,7 +4,7 @@ set(decode_kernels_source ${PROJECT_SOURCE_DIR}/../examples/09-llama-decode/kern
 set(decode_kernels_folder ${PROJECT_BINARY_DIR}/decode-kernels)
 
 # These use what GPUs before compute capability 9.0 do not have.
-set(decode_kernels_new_only attention gemm)
+set(decode_kernels_new_only attention gemm prefill)
 
 # Nobody runs those of a sanitizer build.
 if(nvrar_nvcc AND NOT NVRAR_SANITIZE)

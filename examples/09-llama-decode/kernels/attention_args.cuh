@@ -33,6 +33,8 @@ constexpr uint32_t kAttendThreads = kAttendWarps * 32;
 constexpr uint32_t kThreads = kAttendThreads + 32;
 constexpr uint32_t kWarpPositions = kPagePositions / kAttendWarps;
 constexpr uint32_t kColumnBlockBytes = kPagePositions * kTileRowBytes;
+// The score of a position that does not count. No infinity: the difference of two would be no number.
+constexpr float kNoScore = -1e30f;
 
 template <uint32_t kDim>
 constexpr uint32_t kPairs = kDim / 2;

@@ -6,9 +6,6 @@
 
 namespace llama {
 
-// The score of a position that does not count. No infinity: the difference of two would be no number.
-constexpr float kNoScore = -1e30f;
-
 __device__ __forceinline__ float load_peer(const float* of, uint32_t block) {
   float value;
   asm volatile("{.reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.f32 %0, [at];}"

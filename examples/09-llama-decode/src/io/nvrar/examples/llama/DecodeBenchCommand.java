@@ -6,11 +6,13 @@ import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.bench.CellByCell;
+import io.nvrar.examples.llama.bench.FirstToken;
 import io.nvrar.examples.llama.bench.NcclLibrary;
 import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.bench.StepFloor;
 import io.nvrar.examples.llama.bench.StepProfile;
 import io.nvrar.examples.llama.bench.TorchDecode;
+import io.nvrar.examples.llama.engine.cuda.Prefill;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelSource;
@@ -55,11 +57,13 @@ public final class DecodeBenchCommand implements NvrarCommand {
   private static final String HEAP = "2g";
 
   private static final double GIGA = 1e9;
+  private static final double MILLIS = 1e3;
 
   /** What a shell takes as it is. */
   private static final Pattern PLAIN_WORD = Pattern.compile("[A-Za-z0-9_@%+=:,./-]+");
 
   @Mixin private DecodeBenchOptions options = new DecodeBenchOptions();
+  @Mixin private PrefillOptions prefill = new PrefillOptions();
   @Spec private @Nullable CommandSpec spec;
 
   /** The report of the cells that are finished. */
@@ -68,6 +72,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
   @Override
   public Integer call() throws IOException, InterruptedException {
     options.check();
+    prefill.check();
     ModelSource source = options.source();
     LlamaConfig config = source.config();
     options.check(config);
@@ -92,9 +97,10 @@ public final class DecodeBenchCommand implements NvrarCommand {
 
   private BenchReport measured(ModelSource source, LlamaConfig config)
       throws IOException, InterruptedException {
-    List<int[]> capacities = new ArrayList<>(List.of(new int[] {options.prompt()}));
+    List<int[]> capacities = new ArrayList<>();
+    options.prompts().forEach(tokens -> capacities.add(new int[] {tokens}));
     options.cells().forEach(cell -> capacities.add(cell.capacities()));
-    LoadRequest load = new LoadRequest(source, capacities.toArray(int[][]::new));
+    LoadRequest load = new LoadRequest(source, prefill.most(), capacities.toArray(int[][]::new));
     RayCluster cluster = RayCluster.connect(options.address());
     try (cluster) {
       ActorPlaces places = ActorPlaces.choose(Backend.CUDA, options.ranks(), 1, config);
@@ -131,8 +137,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
             loadSeconds,
             bandwidth,
             given == null,
-            options.prompt(),
-            session.firstTokenSeconds(options.prompt()),
+            firstTokens(session),
             List.of(),
             List.of());
     BenchReport report =
@@ -153,6 +158,29 @@ public final class DecodeBenchCommand implements NvrarCommand {
                   return rows;
                 });
     return profiled(session, report);
+  }
+
+  private List<FirstToken> firstTokens(DecodeSession session) {
+    List<FirstToken> firstTokens = new ArrayList<>();
+    for (int tokens : options.prompts()) {
+      for (Prefill.Choice choice : prefill.choices()) {
+        boolean bySlices = choice == Prefill.Choice.SLICES;
+        FirstToken first =
+            new FirstToken(
+                bySlices ? choice.label() : session.prefill(),
+                tokens,
+                session.firstTokenSeconds(tokens, bySlices));
+        err()
+            .printf(
+                Locale.ROOT,
+                "Prompt of %d, prefill by %s: the first token after %.1f ms.%n",
+                first.promptTokens(),
+                first.prefill(),
+                first.seconds() * MILLIS);
+        firstTokens.add(first);
+      }
+    }
+    return firstTokens;
   }
 
   private String nccl() throws InterruptedException {

@@ -105,10 +105,13 @@ final class DecodeBenchOptions {
 
   @Option(
       names = "--prompt-tokens",
+      split = ",",
       paramLabel = "N",
       defaultValue = "128",
-      description = "Tokens of the prompt whose first token is timed (default: ${DEFAULT-VALUE}).")
-  private int prompt;
+      description =
+          "Tokens of the prompt whose first token is timed; several in turn (default:"
+              + " ${DEFAULT-VALUE}).")
+  private List<Integer> prompts = List.of();
 
   @Option(
       names = "--steps",
@@ -186,6 +189,7 @@ final class DecodeBenchOptions {
     require("--warmup", warmup, 0, MAX_BLOCKS);
     requireDifferent("--batch", batches);
     requireDifferent("--context", contexts);
+    requireDifferent("--prompt-tokens", prompts);
     requireDifferent("--all-reduce", allReduces);
     for (String whose : allReduces) {
       if (!whose.equals(BenchRow.NVRAR) && !whose.equals(BenchRow.NCCL)) {
@@ -224,7 +228,7 @@ final class DecodeBenchOptions {
 
   /** Checks the rest. */
   void check(LlamaConfig of) {
-    require("--prompt-tokens", prompt, 1, of.maxPositions());
+    prompts.forEach(prompt -> require("--prompt-tokens", prompt, 1, of.maxPositions()));
     contexts.forEach(context -> require("--context", context, 1, of.maxPositions()));
   }
 
@@ -262,8 +266,9 @@ final class DecodeBenchOptions {
     return ranks;
   }
 
-  int prompt() {
-    return prompt;
+  /** Tokens of the prompts whose first tokens are timed, in order. */
+  List<Integer> prompts() {
+    return prompts;
   }
 
   /** Bytes in a second; null to be measured. */

@@ -1,5 +1,6 @@
 package io.nvrar.examples.llama;
 
+import io.nvrar.examples.llama.engine.cuda.Prefill;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.text.LlamaTokenizer;
 import io.nvrar.examples.llama.text.NpyWriter;
@@ -34,11 +35,14 @@ import picocli.CommandLine.Spec;
     mixinStandardHelpOptions = true)
 public final class DecodeCommand implements NvrarCommand {
   @Mixin private DecodeOptions options = new DecodeOptions();
+  @Mixin private PrefillOptions prefill = new PrefillOptions();
   @Spec private @Nullable CommandSpec spec;
 
   @Override
   public Integer call() throws IOException {
     options.check();
+    prefill.check();
+    Prefill wanted = prefill.one();
     ModelSource model = options.model();
     LlamaConfig config = model.config();
     Integer wantedRanks = options.ranks();
@@ -51,7 +55,7 @@ public final class DecodeCommand implements NvrarCommand {
       try (cluster) {
         ActorPlaces places =
             ActorPlaces.choose(options.backend(), wantedRanks, options.nodes(), config);
-        LoadRequest load = new LoadRequest(model, request.capacities());
+        LoadRequest load = new LoadRequest(model, wanted, request.capacities());
         try (DecodeSession session =
             places.open(
                 wantedRanks,
@@ -156,7 +160,11 @@ public final class DecodeCommand implements NvrarCommand {
       writeLogits(session);
       DecodeSummary summary =
           DecodeSummary.of(
-              startup, (firstTokenNanos - begin) / 1e9, request.sequences(), session.times());
+              startup,
+              (firstTokenNanos - begin) / 1e9,
+              session.prefill(),
+              request.sequences(),
+              session.times());
       report(summary);
     }
 

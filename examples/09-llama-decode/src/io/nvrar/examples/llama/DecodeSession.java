@@ -181,9 +181,18 @@ final class DecodeSession implements AutoCloseable {
     return getAll(actors.callAll(LlamaActor::trace, cell));
   }
 
-  /** How many seconds a prompt takes to its first token, on the slowest rank. */
-  double firstTokenSeconds(int length) {
-    return getAll(actors.callAll(LlamaActor::firstTokenSeconds, length)).stream()
+  /** By what prompts pass through the model, which all ranks decide alike; empty on CPUs. */
+  String prefill() {
+    return get(actors.handles().get(0).task(LlamaActor::prefill).remote());
+  }
+
+  /**
+   * How many seconds a prompt takes to its first token, on the slowest rank.
+   *
+   * @param bySlices whether it passes in slices, whatever else could be
+   */
+  double firstTokenSeconds(int length, boolean bySlices) {
+    return getAll(actors.callAll(LlamaActor::firstTokenSeconds, length, bySlices)).stream()
         .mapToDouble(Double::doubleValue)
         .max()
         .orElseThrow();

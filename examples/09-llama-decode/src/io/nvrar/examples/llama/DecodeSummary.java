@@ -8,6 +8,7 @@ import java.util.Locale;
  *
  * @param startupSeconds from the command's start until the weights were loaded
  * @param firstTokenSeconds from the request to the first token at the driver
+ * @param prefill by what the prompts passed through the model; empty on CPUs
  * @param decodeSeconds from the request to the last token, on rank 0
  * @param generatedTokens the number of tokens of all prompts
  * @param tokensPerSecond for all prompts, after the first token of each
@@ -17,6 +18,7 @@ import java.util.Locale;
 record DecodeSummary(
     double startupSeconds,
     double firstTokenSeconds,
+    String prefill,
     double decodeSeconds,
     int generatedTokens,
     double tokensPerSecond,
@@ -24,7 +26,11 @@ record DecodeSummary(
 
   /** Computes it from the ranks' measurements, see {@link DecodeTimes#toArray}. */
   static DecodeSummary of(
-      double startupSeconds, double firstTokenSeconds, int sequences, List<double[]> ranks) {
+      double startupSeconds,
+      double firstTokenSeconds,
+      String prefill,
+      int sequences,
+      List<double[]> ranks) {
     double[] first = ranks.get(0);
     int tokens = (int) first[3];
     double share = 0;
@@ -33,18 +39,20 @@ record DecodeSummary(
     }
     boolean prefillOnly = tokens <= sequences;
     double speed = prefillOnly ? tokens / first[1] : (tokens - sequences) / (first[1] - first[0]);
-    return new DecodeSummary(startupSeconds, firstTokenSeconds, first[1], tokens, speed, share);
+    return new DecodeSummary(
+        startupSeconds, firstTokenSeconds, prefill, first[1], tokens, speed, share);
   }
 
   String sentence() {
     String speed =
         String.format(
             Locale.ROOT,
-            "%d tokens, %.1f tokens/s, first token after %.3f s (ready after %.1f s)",
+            "%d tokens, %.1f tokens/s, first token after %.3f s (ready after %.1f s%s)",
             generatedTokens,
             tokensPerSecond,
             firstTokenSeconds,
-            startupSeconds);
+            startupSeconds,
+            prefill.isEmpty() ? "" : ", prefill by " + prefill);
     return collectiveShare < 0
         ? speed + "."
         : speed

@@ -43,6 +43,9 @@ final class JsonReport {
     JsonObject statistics = new JsonObject();
     statistics.addProperty("startup_seconds", summary.startupSeconds());
     statistics.addProperty("time_to_first_token_seconds", summary.firstTokenSeconds());
+    if (!summary.prefill().isEmpty()) {
+      statistics.addProperty("prefill", summary.prefill());
+    }
     statistics.addProperty("decode_seconds", summary.decodeSeconds());
     statistics.addProperty("generated_tokens", summary.generatedTokens());
     statistics.addProperty("tokens_per_second", summary.tokensPerSecond());

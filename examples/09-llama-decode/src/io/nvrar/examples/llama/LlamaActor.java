@@ -66,7 +66,11 @@ public final class LlamaActor implements CollectiveActor {
   public String modelProblem(LoadRequest request, String groupName) {
     try (TensorSource tensors = request.model().open(bytes -> {})) {
       return CudaEngine.problem(
-          tensors, request.model().config(), RayCollectives.group(groupName), request.capacities());
+          tensors,
+          request.model().config(),
+          RayCollectives.group(groupName),
+          request.prefill(),
+          request.capacities());
     }
   }
 
@@ -83,16 +87,16 @@ public final class LlamaActor implements CollectiveActor {
         () -> {
           LlamaConfig config = request.model().config();
           try (TensorSource tensors = request.model().open(loadedBytes::addAndGet)) {
-            engine = load(tensors, config, member, request.capacities());
+            engine = load(tensors, config, member, request);
           }
         });
     return true;
   }
 
   private static LlamaEngine load(
-      TensorSource tensors, LlamaConfig config, CollectiveGroup member, int[][] capacities) {
+      TensorSource tensors, LlamaConfig config, CollectiveGroup member, LoadRequest request) {
     if (member.backend() == Backend.CUDA) {
-      return CudaEngine.load(tensors, config, member, capacities);
+      return CudaEngine.load(tensors, config, member, request.prefill(), request.capacities());
     }
     Shard shard = Shard.of(config, member.rank(), member.worldSize());
     return new CpuEngine(LlamaWeights.read(tensors, config, shard), member);
@@ -148,6 +152,11 @@ public final class LlamaActor implements CollectiveActor {
     return onGpu((loaded, member) -> loaded.isFast());
   }
 
+  /** See {@link CudaEngine#prefill}; empty if the model is not on a GPU. */
+  public String prefill() {
+    return engine instanceof CudaEngine onGpu ? onGpu.prefill() : "";
+  }
+
   /** The model of this actor's GPU. */
   public String gpuModel(String groupName) {
     return CudaReport.model(RayCollectives.group(groupName).device().ordinal());
@@ -179,9 +188,9 @@ public final class LlamaActor implements CollectiveActor {
     return onGpu((loaded, member) -> StepBench.trace(loaded, member, cell));
   }
 
-  /** See {@link StepBench#firstTokenSeconds}. */
-  public double firstTokenSeconds(int length) {
-    return onGpu((loaded, member) -> StepBench.firstTokenSeconds(loaded, length));
+  /** See {@link StepBench#firstTokenSeconds}. All ranks must be given the same. */
+  public double firstTokenSeconds(int length, boolean bySlices) {
+    return onGpu((loaded, member) -> StepBench.firstTokenSeconds(loaded, length, bySlices));
   }
 
   private <T> T onGpu(BiFunction<CudaEngine, CollectiveGroup, T> measurement) {

@@ -28,7 +28,7 @@ final class DecodeTimesTest {
   void tokensPerSecondAreThoseUntilTheLastTokenAndTheShareIsOfAllTime() {
     // 2 sequences of 11 tokens each: the first ones after 1 s, the last after 3 s, the end after 4.
     List<double[]> ranks = List.of(new double[] {1, 3, 2, 22, 4}, new double[] {1, 3, 1, 22, 4});
-    DecodeSummary summary = DecodeSummary.of(7, 1.5, 2, ranks);
+    DecodeSummary summary = DecodeSummary.of(7, 1.5, "", 2, ranks);
     assertThat(summary.tokensPerSecond()).isCloseTo(10, within(1e-9));
     assertThat(summary.decodeSeconds()).isEqualTo(3);
     assertThat(summary.collectiveShare()).isCloseTo((0.5 + 0.25) / 2, within(1e-9));
@@ -36,7 +36,11 @@ final class DecodeTimesTest {
 
   @Test
   void anEngineThatCannotTellHasNoShare() {
-    assertThat(DecodeSummary.of(7, 1.5, 1, List.of(new double[] {1, 3, -1, 21, 4})).sentence())
+    List<double[]> ranks = List.of(new double[] {1, 3, -1, 21, 4});
+    assertThat(DecodeSummary.of(7, 1.5, "", 1, ranks).sentence())
         .isEqualTo("21 tokens, 10.0 tokens/s, first token after 1.500 s (ready after 7.0 s).");
+    assertThat(DecodeSummary.of(7, 1.5, "cuBLASLt 13.1.0", 1, ranks).sentence())
+        .isEqualTo(
+            "21 tokens, 10.0 tokens/s, first token after 1.500 s (ready after 7.0 s, prefill by cuBLASLt 13.1.0).");
   }
 }

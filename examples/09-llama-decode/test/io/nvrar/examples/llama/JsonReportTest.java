@@ -25,7 +25,7 @@ final class JsonReportTest {
         0,
         "a \"prompt\"",
         generated);
-    report.add(new DecodeSummary(1, 2, 3, 4, 5, 0.5));
+    report.add(new DecodeSummary(1, 2, "slices", 3, 4, 5, 0.5));
 
     String text = report.toString();
 
@@ -38,6 +38,8 @@ final class JsonReportTest {
     assertThat(output.get("generated_ids")).hasToString("[7,9]");
     assertThat(output.get("text").getAsString()).isEqualTo("é\né\n");
     assertThat(output.get("finish_reason").getAsString()).isEqualTo("stop");
+    assertThat(parsed.getAsJsonObject("statistics").get("prefill").getAsString())
+        .isEqualTo("slices");
     assertThat(parsed.getAsJsonObject("statistics").get("collective_share").getAsDouble())
         .isEqualTo(0.5);
   }

@@ -33,8 +33,7 @@ import org.jspecify.annotations.Nullable;
  * @param loadSeconds in which time
  * @param bandwidth bytes that a GPU reads in a second
  * @param isBandwidthMeasured whether this run has measured that, or the user has said it
- * @param promptTokens tokens of the prompt of the next
- * @param firstTokenSeconds from a prompt to its first token
+ * @param firstTokens how long prompts took to their first tokens
  * @param results of all cells that were measured
  * @param failures of those that were not
  */
@@ -48,8 +47,7 @@ public record BenchReport(
     double loadSeconds,
     double bandwidth,
     boolean isBandwidthMeasured,
-    int promptTokens,
-    double firstTokenSeconds,
+    List<FirstToken> firstTokens,
     List<BenchRow> results,
     List<BenchFailure> failures) {
 
@@ -80,6 +78,9 @@ public record BenchReport(
           "ms without",
           "all-reduces %",
           "tokens");
+
+  private static final List<String> FIRST_TOKEN_COLUMNS =
+      List.of("prompt", "prefill", "ms to the first token");
 
   /** Our row of a cell, if that was measured. */
   public Optional<BenchRow> rowOf(BenchCell cell) {
@@ -135,8 +136,7 @@ public record BenchReport(
         loadSeconds,
         bandwidth,
         isBandwidthMeasured,
-        promptTokens,
-        firstTokenSeconds,
+        firstTokens,
         rows,
         notMeasured);
   }
@@ -144,12 +144,16 @@ public record BenchReport(
   /** Sentences, then a table. */
   public void print(PrintWriter out) {
     sentences().forEach(out::println);
-    out.println();
-    List<List<String>> lines = new ArrayList<>(List.of(COLUMNS));
-    results.forEach(row -> lines.add(cells(row)));
+    for (List<List<String>> table : tables()) {
+      out.println();
+      print(table, out);
+    }
+  }
+
+  private static void print(List<List<String>> lines, PrintWriter out) {
     for (List<String> line : lines) {
       StringBuilder text = new StringBuilder();
-      for (int column = 0; column < COLUMNS.size(); column++) {
+      for (int column = 0; column < line.size(); column++) {
         int at = column;
         int width = lines.stream().mapToInt(each -> each.get(at).length()).max().orElse(0);
         text.append("%s%s  ".formatted(" ".repeat(width - line.get(at).length()), line.get(at)));
@@ -163,12 +167,38 @@ public record BenchReport(
     StringBuilder text = new StringBuilder();
     text.append("By\n\n```\n").append(command).append("\n```\n\n");
     text.append(String.join(" ", sentences())).append("\n\n");
-    text.append("| ").append(String.join(" | ", COLUMNS)).append(" |\n|");
-    text.append(String.join("|", Collections.nCopies(COLUMNS.size(), "---:"))).append("|\n");
-    for (BenchRow row : results) {
-      text.append("| ").append(String.join(" | ", cells(row))).append(" |\n");
+    for (List<List<String>> table : tables()) {
+      int columns = table.get(0).size();
+      for (int line = 0; line < table.size(); line++) {
+        text.append("| ").append(String.join(" | ", table.get(line))).append(" |\n");
+        if (line == 0) {
+          text.append('|').append(String.join("|", Collections.nCopies(columns, "---:")));
+          text.append("|\n");
+        }
+      }
+      text.append('\n');
     }
-    return text.append('\n').toString();
+    return text.toString();
+  }
+
+  // Lines of cells, of which the first is the head. A single first token is said in a sentence.
+  private List<List<List<String>>> tables() {
+    List<List<List<String>>> tables = new ArrayList<>();
+    if (firstTokens.size() > 1) {
+      List<List<String>> lines = new ArrayList<>(List.of(FIRST_TOKEN_COLUMNS));
+      for (FirstToken first : firstTokens) {
+        lines.add(
+            List.of(
+                format("%d", first.promptTokens()),
+                first.prefill(),
+                format("%.1f", first.seconds() * MILLIS)));
+      }
+      tables.add(lines);
+    }
+    List<List<String>> lines = new ArrayList<>(List.of(COLUMNS));
+    results.forEach(row -> lines.add(cells(row)));
+    tables.add(lines);
+    return tables;
   }
 
   /** All of it as one JSON object. */
@@ -215,10 +245,13 @@ public record BenchReport(
             isBandwidthMeasured
                 ? "which the slowest GPU reads by a kernel that does nothing else"
                 : "as was said"));
-    sentences.add(
-        format(
-            "The first token of a prompt of %d comes after %.1f ms.",
-            promptTokens, firstTokenSeconds * MILLIS));
+    if (firstTokens.size() == 1) {
+      FirstToken first = firstTokens.get(0);
+      sentences.add(
+          format(
+              "The first token of a prompt of %d comes after %.1f ms (prefill: %s).",
+              first.promptTokens(), first.seconds() * MILLIS, first.prefill()));
+    }
     for (BenchRow ours : results.stream().filter(BenchRow::isWhollyOurs).toList()) {
       results.stream()
           .filter(row -> row.isWithNcclBeside(ours) && row.problem().isEmpty())

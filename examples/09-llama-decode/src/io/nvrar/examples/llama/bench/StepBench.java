@@ -77,10 +77,16 @@ public final class StepBench {
    * How long a prompt takes to its first token.
    *
    * @param length tokens of the prompt
+   * @param bySlices whether the prompt passes in slices, whatever else could be
    * @return seconds: the median of several
    */
-  public static double firstTokenSeconds(CudaEngine engine, int length) {
-    engine.begin(new int[] {length});
+  public static double firstTokenSeconds(CudaEngine engine, int length, boolean bySlices) {
+    engine.prefillBySlices(bySlices);
+    try {
+      engine.begin(new int[] {length});
+    } finally {
+      engine.prefillBySlices(false);
+    }
     TokenBatch batch = new TokenBatch(engine.maxRows());
     float[][] logits = new float[1][engine.config().vocabularySize()];
     double[] seconds = new double[PROMPTS];

@@ -121,7 +121,7 @@ final class BenchReportTest {
         .contains(
             "random weights of 8b on 2 GPUs NVIDIA H100, by the fast kernels: 16.00 GB loaded in 8.0 s, 2.00 GB/s.",
             "3.10 TB/s, which the slowest GPU reads",
-            "The first token of a prompt of 128 comes after 12.3 ms.",
+            "The first token of a prompt of 128 comes after 12.3 ms (prefill: slices).",
             "At batch 8 and context 1024 a step takes 0.50 of the fastest of PyTorch 2.9, that with one-shot.");
     assertThat(text.toString().lines())
         .anyMatch(line -> line.matches(" +nvrar +nvrar +8 +1024 +2\\.000 .* 50\\.0 .* ok"));
@@ -174,7 +174,31 @@ final class BenchReportTest {
         .hasMessage("torch_decode.py wrote no results that this version knows");
   }
 
+  @Test
+  void severalFirstTokensAreATable() {
+    BenchReport report =
+        report(
+            List.of(),
+            List.of(
+                new FirstToken("cuBLASLt 13.1.0", 512, 0.0086),
+                new FirstToken("slices", 512, 0.044)));
+    StringWriter text = new StringWriter();
+    report.print(new PrintWriter(text, true));
+    assertThat(text.toString().lines())
+        .contains(
+            "   512  cuBLASLt 13.1.0                    8.6",
+            "   512           slices                   44.0")
+        .noneMatch(line -> line.startsWith("The first token"));
+    assertThat(report.markdown())
+        .contains(
+            "| prompt | prefill | ms to the first token |\n|---:|---:|---:|\n| 512 | cuBLASLt 13.1.0 | 8.6 |\n");
+  }
+
   private static BenchReport report(List<BenchRow> rows) {
+    return report(rows, List.of(new FirstToken("slices", 128, 0.0123)));
+  }
+
+  private static BenchReport report(List<BenchRow> rows, List<FirstToken> firstTokens) {
     return new BenchReport(
         "bin/nvrar decode-bench --shape 8b",
         "random weights of 8b",
@@ -185,8 +209,7 @@ final class BenchReportTest {
         8,
         3.1e12,
         true,
-        128,
-        0.0123,
+        firstTokens,
         rows,
         List.of());
   }

@@ -29,8 +29,7 @@ final class CellByCellTest {
           8,
           3.1e12,
           true,
-          128,
-          0.0123,
+          List.of(new FirstToken("slices", 128, 0.0123)),
           List.of(),
           List.of());
 

@@ -5,6 +5,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.ReduceOp;
 import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
@@ -46,6 +47,12 @@ public final class CudaEngine implements LlamaEngine {
   private final GpuWeights weights;
   private final StepEnds ends;
   private final RotaryEmbedding rotary;
+
+  /** What prompts pass through by; null if by the products of steps. */
+  private final @Nullable LargeProducts largeProducts;
+
+  private final @Nullable KernelImage chunkImage;
+  private boolean onlySlices;
   private @Nullable Sequences sequences;
 
   /**
@@ -53,9 +60,14 @@ public final class CudaEngine implements LlamaEngine {
    *
    * @param fast whether the fast kernels are used where they take the model
    * @param captures whether steps that feed themselves are replays of graphs
+   * @param prefill how prompts pass through
    */
-  record Settings(boolean fast, boolean captures) {
-    static final Settings DEFAULT = new Settings(true, true);
+  record Settings(boolean fast, boolean captures, Prefill prefill) {
+    static final Settings DEFAULT = new Settings(true, true, Prefill.automatic());
+
+    Settings with(Prefill other) {
+      return new Settings(fast, captures, other);
+    }
   }
 
   private CudaEngine(
@@ -75,6 +87,9 @@ public final class CudaEngine implements LlamaEngine {
       resources.own(stream::close);
       products = resources.own(KernelImage.load(gpu, plan.products()));
       attention = isFast ? resources.own(KernelImage.load(gpu, "attention")) : null;
+      CublasLt library = plan.searchesLibrary() ? ofAll(plan.library()) : null;
+      largeProducts = library == null ? null : resources.own(new LargeProducts(gpu, library, type));
+      chunkImage = library == null ? null : resources.own(KernelImage.load(gpu, "prefill"));
       ends =
           isFast
               ? new StepEnds(step, type, type, group.config().programmaticLaunch())
@@ -98,23 +113,35 @@ public final class CudaEngine implements LlamaEngine {
   /**
    * Why {@link #load} would refuse; empty if it would not. Leaves nothing on the GPU.
    *
+   * @param prefill how prompts are to pass through
    * @param requests the capacities that {@link #begin} will be given, one after another
    */
   public static String problem(
-      TensorSource source, LlamaConfig config, CollectiveGroup group, int[][] requests) {
-    return plan(source, config, group, Settings.DEFAULT).problem(requests);
+      TensorSource source,
+      LlamaConfig config,
+      CollectiveGroup group,
+      Prefill prefill,
+      int[][] requests) {
+    return plan(source, config, group, Settings.DEFAULT.with(prefill)).problem(requests);
   }
 
   /**
    * Loads a rank's weights to the GPU of its member of a group, which the caller closes.
    *
+   * @param prefill how prompts are to pass through, the same on all ranks. By cuBLASLt only if all
+   *     have it
    * @param requests the capacities that {@link #begin} will be given, one after another
-   * @throws ModelException if this build has no kernels for the GPU, they do not take the model, or
-   *     its memory is too small for the weights and a request; before anything is read
+   * @throws ModelException if this build has no kernels for the GPU, they do not take the model,
+   *     the prefill cannot be as it must be, or its memory is too small for the weights and a
+   *     request; before anything is read
    */
   public static CudaEngine load(
-      TensorSource source, LlamaConfig config, CollectiveGroup group, int[][] requests) {
-    return load(source, config, group, requests, Settings.DEFAULT);
+      TensorSource source,
+      LlamaConfig config,
+      CollectiveGroup group,
+      Prefill prefill,
+      int[][] requests) {
+    return load(source, config, group, requests, Settings.DEFAULT.with(prefill));
   }
 
   static CudaEngine load(
@@ -136,7 +163,21 @@ public final class CudaEngine implements LlamaEngine {
     if (group.backend() != Backend.CUDA) {
       throw new IllegalArgumentException("an engine on a GPU needs a group on GPUs, not " + group);
     }
-    return EnginePlan.of(source, config, group, settings.fast());
+    return EnginePlan.of(source, config, group, settings);
+  }
+
+  // Ranks that pass different numbers of rows through a layer could not add them up.
+  private @Nullable CublasLt ofAll(@Nullable CublasLt mine) {
+    if (group.worldSize() == 1) {
+      return mine;
+    }
+    try (DeviceBuffer have = group.device().allocate(DataType.INT32, 1)) {
+      int[] number = {mine == null ? 0 : 1};
+      have.copyFrom(number);
+      group.allReduce(have, ReduceOp.MIN);
+      have.copyTo(number);
+      return number[0] == 1 ? mine : null;
+    }
   }
 
   /** Whether this build has the kernels that every GPU needs. */
@@ -167,6 +208,18 @@ public final class CudaEngine implements LlamaEngine {
   /** Whether the fast kernels are used. */
   public boolean isFast() {
     return isFast;
+  }
+
+  /** By what prompts pass through: the version of cuBLASLt, or slices. */
+  public String prefill() {
+    return largeProducts == null || onlySlices
+        ? Prefill.Choice.SLICES.label()
+        : largeProducts.toString();
+  }
+
+  /** Lets prompts pass in slices after the next {@link #begin}, or no longer; to compare. */
+  public void prefillBySlices(boolean always) {
+    onlySlices = always;
   }
 
   @Override
@@ -313,6 +366,7 @@ public final class CudaEngine implements LlamaEngine {
     private final PartialSums sums;
     private final int[] capacities;
     private final int[] lengths;
+    private final boolean isChunked;
     private final int rows;
     private final StepState state;
     private final PagedCache cache;
@@ -324,7 +378,11 @@ public final class CudaEngine implements LlamaEngine {
       this.sums = sums;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
-      rows = MemoryNeed.rowsOf(capacities);
+      isChunked = largeProducts != null && !onlySlices;
+      rows =
+          isChunked
+              ? MemoryNeed.rowsOf(capacities, settings.prefill().chunk())
+              : MemoryNeed.rowsOf(capacities);
       int longest = MemoryNeed.longestOf(capacities);
       int pages = MemoryNeed.pagesOf(capacities);
       String problem = need.problemOfSequences(gpu, gpu.freeBytes(), capacities);
@@ -503,7 +561,9 @@ public final class CudaEngine implements LlamaEngine {
             state,
             cache,
             angles,
-            rows,
+            chunks(cache, angles),
+            settings.prefill().leastRows(),
+            MemoryNeed.rowsOf(capacities),
             capacities.length);
       }
       return new PlainPath(
@@ -520,6 +580,41 @@ public final class CudaEngine implements LlamaEngine {
           angles,
           rows,
           capacities.length);
+    }
+
+    private @Nullable ChunkLayers chunks(PagedCache cache, DeviceBuffer angles) {
+      if (largeProducts == null || chunkImage == null || !isChunked) {
+        return null;
+      }
+      ChunkLayers chunks =
+          new ChunkLayers(
+              gpu,
+              group,
+              sums,
+              stream,
+              shape,
+              config.normEpsilon(),
+              weights,
+              ends,
+              largeProducts,
+              new ChunkKernels(
+                  gpu,
+                  chunkImage,
+                  weights.matrixType(),
+                  shape.headSize(),
+                  group.config().programmaticLaunch()),
+              state,
+              cache,
+              angles,
+              rows);
+      try {
+        chunks.prepare();
+      } catch (RuntimeException | Error e) {
+        try (chunks) {
+          throw e;
+        }
+      }
+      return chunks;
     }
 
     private DataType cacheType() {

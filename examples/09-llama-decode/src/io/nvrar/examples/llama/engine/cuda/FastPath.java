@@ -45,6 +45,8 @@ final class FastPath extends StampedPath {
   private final StepState state;
   private final PagedCache cache;
   private final DeviceBuffer angles;
+  private final @Nullable ChunkLayers chunks;
+  private final int leastOfChunk;
   private final DeviceBuffer zeros;
   private final DeviceBuffer partial;
   private final DeviceBuffer residual;
@@ -57,12 +59,18 @@ final class FastPath extends StampedPath {
   private final DeviceBuffer headSquares;
   private final DeviceBuffer headLogits;
   private final DeviceBuffer headKeys;
+
+  /** What the last rows have left for the head. */
+  private Left left;
+
   private final Map<Integer, FastProducts> products = new HashMap<>();
   private final Map<Integer, List<Pass>> passes = new HashMap<>();
   private final Map<Integer, List<AllReduceFusion>> fusions = new HashMap<>();
   private final Map<AttentionSize, FastAttention> attentions = new HashMap<>();
 
   private record AttentionSize(int rows, int context) {}
+
+  private record Left(DeviceBuffer scaled, DeviceBuffer squares) {}
 
   /** Some rows of a step that are multiplied together, as each product reads them. */
   private record Pass(
@@ -86,7 +94,9 @@ final class FastPath extends StampedPath {
    * Makes room.
    *
    * @param sums of all calls that a layer makes
-   * @param rows of the largest step
+   * @param chunks what takes rows of prompts together, and is closed with this; null for slices
+   * @param leastOfChunk the least rows that it is given
+   * @param rows of the largest step that it does not take
    * @param headRowCount rows of the largest head
    */
   FastPath(
@@ -103,6 +113,8 @@ final class FastPath extends StampedPath {
       StepState state,
       PagedCache cache,
       DeviceBuffer angles,
+      @Nullable ChunkLayers chunks,
+      int leastOfChunk,
       int rows,
       int headRowCount) {
     super(stream, shape.layers());
@@ -120,6 +132,11 @@ final class FastPath extends StampedPath {
     this.state = state;
     this.cache = cache;
     this.angles = angles;
+    this.chunks = chunks;
+    this.leastOfChunk = leastOfChunk;
+    if (chunks != null) {
+      resources.own(chunks);
+    }
     DataType type = weights.matrixType();
     try {
       zeros = resources.zeroed(gpu, stream, type, (long) rows * shape.hidden());
@@ -134,6 +151,7 @@ final class FastPath extends StampedPath {
       headSquares = allocate(DataType.FLOAT32, headRowCount, parts());
       headLogits = allocate(DataType.FLOAT32, headRowCount, shape.vocabulary());
       headKeys = allocate(DataType.INT64, headRowCount, gpu.multiprocessors());
+      left = new Left(scaled, squares);
     } catch (RuntimeException | Error e) {
       resources.closeAfter(e);
       throw e;
@@ -194,6 +212,12 @@ final class FastPath extends StampedPath {
 
   @Override
   public void enqueueLayers(int rows, boolean isDecode, int context) {
+    if (chunks != null && !isDecode && rows >= leastOfChunk) {
+      chunks.enqueue(rows);
+      left = new Left(chunks.scaled(), chunks.squares());
+      return;
+    }
+    left = new Left(scaled, squares);
     ends.embed(stream, shape, weights.embedding(), state, rows, partial);
     ended("embed", -1);
     reduce(rows, 0);
@@ -283,8 +307,8 @@ final class FastPath extends StampedPath {
 
   @Override
   public void enqueueLogits(int[] rows, DeviceBuffer logits) {
-    copyRows(rows, scaled, headRows, shape.hidden());
-    copyRows(rows, squares, headSquares, parts());
+    copyRows(rows, left.scaled(), headRows, shape.hidden());
+    copyRows(rows, left.squares(), headSquares, parts());
     for (int first = 0; first < rows.length; first += GemmPlan.MAX_BATCH) {
       int count = Math.min(GemmPlan.MAX_BATCH, rows.length - first);
       FastProducts product = products(count);

@@ -11,7 +11,7 @@ import java.util.Arrays;
  * their keys, their values and their steps.
  */
 final class MemoryNeed {
-  /** Rows of a prefill step, as those of the CPU's engine. */
+  /** Rows of a prefill step in slices, as those of the CPU's engine. */
   private static final int PREFILL_ROWS = 128;
 
   /** What the driver hands out memory in, but for small buffers, which share one. */
@@ -24,6 +24,7 @@ final class MemoryNeed {
   private final FloatFormat matrices;
   private final FloatFormat others;
   private final boolean isFast;
+  private final int chunk;
 
   /**
    * Of a rank.
@@ -31,9 +32,16 @@ final class MemoryNeed {
    * @param matrices the format of its matrices
    * @param isFast whether the fast kernels are used, for which norms, keys and values are in that
    *     format too; else they are in float32
+   * @param chunk most rows of prompts that pass through a layer together by large products; 0 if
+   *     none do
    */
   MemoryNeed(
-      LlamaConfig config, RankTensors tensors, Shard shard, FloatFormat matrices, boolean isFast) {
+      LlamaConfig config,
+      RankTensors tensors,
+      Shard shard,
+      FloatFormat matrices,
+      boolean isFast,
+      int chunk) {
     this.config = config;
     this.tensors = tensors;
     this.shape = RankShape.of(config, shard);
@@ -41,12 +49,21 @@ final class MemoryNeed {
     this.matrices = matrices;
     this.others = isFast ? matrices : FloatFormat.F32;
     this.isFast = isFast;
+    this.chunk = chunk;
   }
 
-  /** Rows of the largest step of sequences with room for so many tokens each. */
+  /**
+   * Rows of the largest step, of those that need no large products, of sequences with room for so
+   * many tokens each.
+   */
   static int rowsOf(int[] capacities) {
+    return rowsOf(capacities, PREFILL_ROWS);
+  }
+
+  /** Rows of the largest chunk of up to so many. */
+  static int rowsOf(int[] capacities, int chunk) {
     long tokens = Arrays.stream(capacities).asLongStream().sum();
-    return (int) Math.max(capacities.length, Math.min(PREFILL_ROWS, tokens));
+    return (int) Math.max(capacities.length, Math.min(chunk, tokens));
   }
 
   /** Positions of the longest. */
@@ -84,7 +101,15 @@ final class MemoryNeed {
   long steps(int[] capacities) {
     return rowsOf(capacities) * (isFast ? FastPath.bytesOfRow(shape) : PlainPath.bytesOfRow(shape))
         + (long) longestOf(capacities) * shape.headSize() * Float.BYTES
-        + capacities.length * LogitsGather.bytesOfRow(config, worldSize);
+        + capacities.length * LogitsGather.bytesOfRow(config, worldSize)
+        + (chunk == 0
+            ? 0
+            : LargeProducts.padded(rowsOf(capacities, chunk)) * ChunkLayers.bytesOfRow(shape));
+  }
+
+  /** What large products write while they compute. */
+  private long workspace() {
+    return chunk == 0 ? 0 : LargeProducts.WORKSPACE_BYTES;
   }
 
   /**
@@ -102,7 +127,7 @@ final class MemoryNeed {
         largest = request;
       }
     }
-    long bytes = weights() + ofSequences(largest);
+    long bytes = weights() + workspace() + ofSequences(largest);
     if (bytes <= free) {
       return "";
     }
@@ -111,7 +136,8 @@ final class MemoryNeed {
           + missing(bytes, free);
     }
     return "The rank's weights take %d bytes, the keys and values of %s %d and their steps %d, %d together, and %s"
-            .formatted(weights(), named(largest), cache(largest), steps(largest), bytes, gpu)
+            .formatted(
+                weights(), named(largest), cache(largest), steps(largest) + workspace(), bytes, gpu)
         + missing(bytes, free);
   }
 

@@ -37,6 +37,11 @@ final class StepState implements Resources.Resource {
     all.copyFrom(written, stream);
   }
 
+  /** What a row was set to: its sequence and position. */
+  ChunkKernels.Place place(int row) {
+    return new ChunkKernels.Place(written[2 * rows + row], written[rows + row]);
+  }
+
   /** The token that goes in. */
   DeviceBuffer tokens() {
     return tokens;

@@ -78,7 +78,12 @@ final class CudaDecodeTest {
         decode(name, worldSize, CudaEngine.Settings.DEFAULT, request);
     assertThat(replayed).allSatisfy(rank -> assertThat(rank).isEqualTo(replayed.get(0)));
     assertThat(replayed.get(0)).allSatisfy(tokens -> assertThat(tokens).hasSize(MAX_TOKENS));
-    assertThat(decode(name, worldSize, new CudaEngine.Settings(true, false), request))
+    assertThat(
+            decode(
+                name,
+                worldSize,
+                new CudaEngine.Settings(true, false, Prefill.automatic()),
+                request))
         .as("without a graph")
         .isEqualTo(replayed);
   }

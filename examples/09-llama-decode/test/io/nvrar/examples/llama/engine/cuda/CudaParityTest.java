@@ -60,7 +60,7 @@ final class CudaParityTest {
             worldSize,
             model.config(),
             model::tensors,
-            new CudaEngine.Settings(fast, true),
+            new CudaEngine.Settings(fast, true, Prefill.automatic()),
             (engine, isFast) -> decode(engine, isFast, model.prompt(), expected));
 
     for (Decoded rank : ranks) {

@@ -76,6 +76,6 @@ final class MemoryNeedTest {
 
   private static MemoryNeed need(int ranks, boolean fast) {
     Shard shard = Shard.of(CONFIG, 0, ranks);
-    return new MemoryNeed(CONFIG, RankTensors.of(CONFIG, shard), shard, FloatFormat.BF16, fast);
+    return new MemoryNeed(CONFIG, RankTensors.of(CONFIG, shard), shard, FloatFormat.BF16, fast, 0);
   }
 }

@@ -2,7 +2,6 @@ package io.nvrar.tools.bench.results;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import io.nvrar.internal.AtomicFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,7 +31,7 @@ public record MarkedPage(Path page, String begin, String end) {
     check();
     String text = Files.readString(page, UTF_8);
     int at = text.indexOf(begin) + begin.length();
-    AtomicFiles.replace(
+    Files.writeString(
         page, text.substring(0, at) + "\n" + results + text.substring(text.indexOf(end, at)));
   }
 }
