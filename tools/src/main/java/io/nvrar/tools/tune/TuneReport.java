@@ -37,8 +37,9 @@ record TuneReport(
       boolean complete,
       List<Size> sizes) {}
 
-  /** A size; {@code builtInUs} is the fastest of those with the library's shape. */
-  record Size(long bytes, Entry winner, double builtInUs, List<Entry> top, int wrongCandidates) {}
+  /** A size; {@code libraryShapeUs} is the fastest of those with the library's shape. */
+  record Size(
+      long bytes, Entry winner, double libraryShapeUs, List<Entry> top, int wrongCandidates) {}
 
   /** A candidate with its times. */
   record Entry(
@@ -83,12 +84,12 @@ record TuneReport(
     return new Size(
         of.bytes(),
         Entry.of(of.winner()),
-        builtInUs(of),
+        libraryShapeUs(of),
         of.ranking().stream().limit(top).map(Entry::of).toList(),
         of.wrong().size());
   }
 
-  private static double builtInUs(Tuner.Found of) {
+  private static double libraryShapeUs(Tuner.Found of) {
     return of.ranking().stream()
         .filter(each -> each.candidate().complexity() == 0)
         .mapToDouble(each -> each.timing().us())
