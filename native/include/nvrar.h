@@ -222,10 +222,12 @@ typedef struct nvrar_call {
   uint32_t transfers; /* number of transfers in the batch of this send or recv; 0 for collectives */
   uint64_t launches;  /* number of launches that the plan splits the call into */
   uint64_t group_sequence; /* number of the last collective that this rank has begun, also if this call is a transfer */
-  uint64_t begin_ns; /* CLOCK_MONOTONIC of the host; 0: unknown, because this machine's counter has no constant rate */
-  uint64_t end_ns;   /* 0 while running */
-  int32_t fusion;    /* NVRAR_FUSION_* of a fused all-reduce; else 0 */
-  uint32_t hidden;   /* elements of a row of a fused all-reduce; else 0 */
+  /* CLOCK_MONOTONIC of the host; 0: unknown, because this machine's counter has no constant rate, or the rank is on
+     another host */
+  uint64_t begin_ns;
+  uint64_t end_ns; /* the same; 0 while running */
+  int32_t fusion;  /* NVRAR_FUSION_* of a fused all-reduce; else 0 */
+  uint32_t hidden; /* elements of a row of a fused all-reduce; else 0 */
 } nvrar_call;
 
 /* What this member has called so far of one collective. */

@@ -39,8 +39,7 @@ nvrar_call empty_call() noexcept {
 
 }  // namespace
 
-void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noexcept {
-  const uint64_t now = ticks_now();
+void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap, uint64_t now) noexcept {
   version_.store(whole(lap) - 1, std::memory_order_relaxed);
   transfers_.store(call.transfers, std::memory_order_release);
   what_.store(byte_at(call.collective, 0) | byte_at(call.data_type, 1) | byte_at(call.op, 2) |
@@ -55,8 +54,7 @@ void FlightEntry::begin(const nvrar_call& call, int32_t state, uint64_t lap) noe
   version_.store(whole(lap), std::memory_order_release);
 }
 
-void FlightEntry::end(int32_t state, CallCounters* counters) noexcept {
-  const uint64_t now = ticks_now();
+void FlightEntry::end(int32_t state, uint64_t now, CallCounters* counters) noexcept {
   const uint64_t before = end_.load(std::memory_order_relaxed);
   end_.store(stamp(now, state), std::memory_order_release);
   const int32_t collective = byte_of(what_.load(std::memory_order_relaxed), 0);

@@ -17,10 +17,10 @@ namespace nvrar::control {
 // fences, which the thread sanitizer cannot follow; on x86-64 both are plain moves.
 class alignas(64) FlightEntry {
  public:
-  // lap: how often the record has wrapped around to this entry.
-  void begin(const nvrar_call& call, int32_t state, uint64_t lap) noexcept;
+  // lap: how often the record has wrapped around to this entry. now: ticks; 0 if the time is not known.
+  void begin(const nvrar_call& call, int32_t state, uint64_t lap, uint64_t now) noexcept;
   // Counts how it ended, and how long it took if it ran from begin() on: when a queued call began is not known.
-  void end(int32_t state, CallCounters* counters) noexcept;
+  void end(int32_t state, uint64_t now, CallCounters* counters) noexcept;
   bool has_failed() const noexcept { return (end_.load(std::memory_order_relaxed) & kStateMask) == NVRAR_CALL_FAILED; }
   // Does not fill `size`. Returns false if the entry belongs to another lap or is being written: its writer died while
   // writing, or overtook this read.
@@ -49,22 +49,25 @@ static_assert(sizeof(FlightEntry) == 64, "one call touches one line");
 
 class FlightRecord {
  public:
+  // The time of a call of which only another host's clock knows when it was.
+  static constexpr uint64_t kUntimed = 0;
+
   // Ignores size, state and times of `call`. Returns the call's number for end(). One thread at a time.
-  uint64_t begin(const nvrar_call& call, int32_t state = NVRAR_CALL_RUNNING) noexcept {
+  uint64_t begin(const nvrar_call& call, int32_t state = NVRAR_CALL_RUNNING, uint64_t now = ticks_now()) noexcept {
     const uint64_t number = written_.load(std::memory_order_relaxed);
-    entries_[number % NVRAR_FLIGHT_RECORDS].begin(call, state, number / NVRAR_FLIGHT_RECORDS);
+    entries_[number % NVRAR_FLIGHT_RECORDS].begin(call, state, number / NVRAR_FLIGHT_RECORDS, now);
     counters_.begun(call, state);
     written_.store(number + 1, std::memory_order_release);
     return number;
   }
   // Does nothing if so many calls have begun since that the entry now belongs to another call.
-  void end(uint64_t number, int32_t state) noexcept {
+  void end(uint64_t number, int32_t state, uint64_t now = ticks_now()) noexcept {
     if (written_.load(std::memory_order_relaxed) - number > NVRAR_FLIGHT_RECORDS) return;
-    entries_[number % NVRAR_FLIGHT_RECORDS].end(state, &counters_);
+    entries_[number % NVRAR_FLIGHT_RECORDS].end(state, now, &counters_);
   }
   // Like end(), but a failed call stays failed.
-  void end_unless_failed(uint64_t number, int32_t state) noexcept {
-    if (!entries_[number % NVRAR_FLIGHT_RECORDS].has_failed()) end(number, state);
+  void end_unless_failed(uint64_t number, int32_t state, uint64_t now = ticks_now()) noexcept {
+    if (!entries_[number % NVRAR_FLIGHT_RECORDS].has_failed()) end(number, state, now);
   }
 
   // The last call. For a batch: a transfer that still runs or has failed, if there is one, rather than the last one.

@@ -168,16 +168,17 @@ void RemoteRanks::note(uint32_t source, const State& state) noexcept {
   theirs.looked_ns.store(state.looked_ago_ns < now_ns ? now_ns - state.looked_ago_ns : 0, std::memory_order_release);
   nvrar_call call = state.call;
   if (call.state < NVRAR_CALL_NONE || call.state > NVRAR_CALL_QUEUED) call.state = NVRAR_CALL_NONE;
-  call.begin_ns = call.end_ns = 0;  // by another host's clock
+  call.begin_ns = call.end_ns = 0;  // by another host's clock, and not when this one was told
+  constexpr uint64_t kUntimed = control::FlightRecord::kUntimed;
   Known& known = known_[source];
   nvrar_call as_before = call;
   as_before.state = known.call.state;
   if (std::memcmp(&as_before, &known.call, sizeof call) != 0) {
     // What the rank was in before has ended, or it would be in it still.
-    if (known.call.state != NVRAR_CALL_NONE) theirs.flight.end_unless_failed(known.number, NVRAR_CALL_DONE);
-    if (call.state != NVRAR_CALL_NONE) known.number = theirs.flight.begin(call, call.state);
+    if (known.call.state != NVRAR_CALL_NONE) theirs.flight.end_unless_failed(known.number, NVRAR_CALL_DONE, kUntimed);
+    if (call.state != NVRAR_CALL_NONE) known.number = theirs.flight.begin(call, call.state, kUntimed);
   } else if (call.state != known.call.state) {
-    theirs.flight.end(known.number, call.state);
+    theirs.flight.end(known.number, call.state, kUntimed);
   }
   known.call = call;
 }

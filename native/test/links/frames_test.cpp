@@ -301,6 +301,7 @@ TEST_F(HostileRank, AStateOfAnyBitsIsHarmless) {
   const auto is_known = [](int32_t state) { return state >= NVRAR_CALL_NONE && state <= NVRAR_CALL_QUEUED; };
   std::mt19937_64 random(6);
   FakeRank fake(small_);
+  uint32_t told = 0;
   for (int i = 0; i < 200; ++i) {
     std::vector<uint8_t> state(sizeof(RankSet) + sizeof(uint64_t) + sizeof(nvrar_call));
     for (uint8_t& byte : state) byte = i == 0 ? 0xFF : static_cast<uint8_t>(random());
@@ -317,8 +318,15 @@ TEST_F(HostileRank, AStateOfAnyBitsIsHarmless) {
     calls[0].size = sizeof calls[0];
     uint32_t count = 0;
     EXPECT_EQ(nvrar_flight_record(fake.comm(), kFake, calls.data(), NVRAR_FLIGHT_RECORDS, &count), NVRAR_OK);
-    for (uint32_t at = 0; at < count; ++at) EXPECT_TRUE(is_known(calls[at].state)) << calls[at].state;
+    told += count;
+    for (uint32_t at = 0; at < count; ++at) {
+      EXPECT_TRUE(is_known(calls[at].state)) << calls[at].state;
+      // Only its own host knows when: what this one could write is when it was told.
+      EXPECT_EQ(calls[at].begin_ns, 0u);
+      EXPECT_EQ(calls[at].end_ns, 0u);
+    }
   }
+  EXPECT_GT(told, 0u);
   EXPECT_EQ(nvrar_async_error(fake.comm()), NVRAR_OK);
   fake.socket().close();
   EXPECT_EQ(fake.wait_for_failure(), NVRAR_PEER_LOST);
