@@ -3,7 +3,10 @@ package io.nvrar.tools;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.internal.LibraryVersion;
+import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -27,6 +30,8 @@ import picocli.CommandLine.ScopeType;
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class)
 public final class Main implements Runnable {
+  private static final Path DESCRIPTOR = Path.of("/proc/self/fd/1");
+
   static final int FAILED = 1;
   static final int WRONG_USAGE = 2;
 
@@ -69,13 +74,33 @@ public final class Main implements Runnable {
   /** Runs a command and exits with its code. */
   public static void main(String[] args) {
     ErrorStream.install();
-    int code =
-        run(
-            new PrintWriter(System.out, true, UTF_8),
-            new PrintWriter(System.err, true, UTF_8),
-            args);
+    PrintWriter out = new PrintWriter(System.out, true, UTF_8);
+    PrintWriter err = new PrintWriter(System.err, true, UTF_8);
+    int code = written(run(out, err, args), out, err, DESCRIPTOR);
     // Ray and the tokenizer leave threads behind that would keep the process alive.
     System.exit(code);
+  }
+
+  /**
+   * The exit code of a command whose output may be lost, as on a full disk. Whoever reads a pipe
+   * may stop when it has enough.
+   *
+   * @param descriptor the link to what standard output is
+   */
+  static int written(int code, PrintWriter out, PrintWriter err, Path descriptor) {
+    if (!out.checkError() || code != 0 || isPipe(descriptor)) {
+      return code;
+    }
+    err.println("nvrar: standard output cannot be written");
+    return FAILED;
+  }
+
+  private static boolean isPipe(Path descriptor) {
+    try {
+      return Files.readSymbolicLink(descriptor).toString().matches("(pipe|socket):.*");
+    } catch (IOException e) {
+      return true; // it is closed
+    }
   }
 
   /** Runs a command and returns its exit code. */

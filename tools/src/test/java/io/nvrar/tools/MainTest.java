@@ -1,14 +1,21 @@
 package io.nvrar.tools;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.FileWriter;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 class MainTest {
+  @TempDir private Path scratch;
   private final StringWriter out = new StringWriter();
   private final StringWriter err = new StringWriter();
 
@@ -82,5 +89,21 @@ class MainTest {
   void commandsOfTheClassPathAreListed() {
     assertThat(run("--help")).isZero();
     assertThat(out.toString()).contains("doctor").contains("fail");
+  }
+
+  @Test
+  void outputThatIsLostIsAFailureUnlessItsReaderHasGone() throws IOException {
+    try (PrintWriter full = new PrintWriter(new FileWriter("/dev/full", UTF_8), true);
+        PrintWriter errors = new PrintWriter(err, true)) {
+      full.println("text");
+      Path file = Files.createSymbolicLink(scratch.resolve("file"), Path.of("/dev/full"));
+      Path pipe = Files.createSymbolicLink(scratch.resolve("pipe"), Path.of("pipe:[1]"));
+      assertThat(Main.written(0, full, errors, pipe)).isZero();
+      assertThat(err.toString()).isEmpty();
+      assertThat(Main.written(0, full, errors, file)).isEqualTo(1);
+      assertThat(err.toString().strip()).isEqualTo("nvrar: standard output cannot be written");
+      assertThat(Main.written(4, full, errors, file)).isEqualTo(4);
+      assertThat(Main.written(0, errors, errors, file)).isZero();
+    }
   }
 }
