@@ -162,6 +162,11 @@ public final class NativeCommunicator implements AutoCloseable {
     }
   }
 
+  /** The {@code nvrar_comm}, for measurements of bare native calls. */
+  long comm() {
+    return member.comm();
+  }
+
   /** {@code nvrar_all_reduce}. */
   public void allReduce(
       long send, long recv, long count, int dataType, int op, int algorithm, long stream) {
@@ -169,8 +174,7 @@ public final class NativeCommunicator implements AutoCloseable {
     member.enter("allReduce");
     try {
       member.checkCall(
-          NvrarBinding.nvrar_all_reduce(
-              member.comm(), send, recv, count, dataType, op, algorithm, stream));
+          NativeCalls.allReduce(member.comm(), send, recv, count, dataType, op, algorithm, stream));
     } finally {
       events.end(event, Collective.ALL_REDUCE, dataType, count);
       member.leave();
@@ -184,7 +188,7 @@ public final class NativeCommunicator implements AutoCloseable {
     try {
       FusionBlock block = member.fusion();
       block.set(input, fusion, algorithm);
-      member.checkCall(NvrarBinding.nvrar_all_reduce_fused(member.comm(), block.address(), stream));
+      member.checkCall(NativeCalls.allReduceFused(member.comm(), block.address(), stream));
     } finally {
       events.end(event, Collective.ALL_REDUCE, input.dataType().code(), input.count());
       member.leave();
@@ -198,7 +202,7 @@ public final class NativeCommunicator implements AutoCloseable {
     member.enter("reduce");
     try {
       member.checkCall(
-          NvrarBinding.nvrar_reduce(member.comm(), send, recv, count, dataType, op, root, stream));
+          NativeCalls.reduce(member.comm(), send, recv, count, dataType, op, root, stream));
     } finally {
       events.end(event, Collective.REDUCE, dataType, count);
       member.leave();
@@ -211,8 +215,7 @@ public final class NativeCommunicator implements AutoCloseable {
     member.enter("reduceScatter");
     try {
       member.checkCall(
-          NvrarBinding.nvrar_reduce_scatter(
-              member.comm(), send, recv, count, dataType, op, stream));
+          NativeCalls.reduceScatter(member.comm(), send, recv, count, dataType, op, stream));
     } finally {
       events.end(event, Collective.REDUCE_SCATTER, dataType, count);
       member.leave();
@@ -224,8 +227,7 @@ public final class NativeCommunicator implements AutoCloseable {
     Object event = CallEvents.begin();
     member.enter("allGather");
     try {
-      member.checkCall(
-          NvrarBinding.nvrar_all_gather(member.comm(), send, recv, count, dataType, stream));
+      member.checkCall(NativeCalls.allGather(member.comm(), send, recv, count, dataType, stream));
     } finally {
       events.end(event, Collective.ALL_GATHER, dataType, count);
       member.leave();
@@ -237,8 +239,7 @@ public final class NativeCommunicator implements AutoCloseable {
     Object event = CallEvents.begin();
     member.enter("allToAll");
     try {
-      member.checkCall(
-          NvrarBinding.nvrar_all_to_all(member.comm(), send, recv, count, dataType, stream));
+      member.checkCall(NativeCalls.allToAll(member.comm(), send, recv, count, dataType, stream));
     } finally {
       events.end(event, Collective.ALL_TO_ALL, dataType, count);
       member.leave();
@@ -251,7 +252,7 @@ public final class NativeCommunicator implements AutoCloseable {
     member.enter("broadcast");
     try {
       member.checkCall(
-          NvrarBinding.nvrar_broadcast(member.comm(), send, recv, count, dataType, root, stream));
+          NativeCalls.broadcast(member.comm(), send, recv, count, dataType, root, stream));
     } finally {
       events.end(event, Collective.BROADCAST, dataType, count);
       member.leave();
@@ -263,7 +264,7 @@ public final class NativeCommunicator implements AutoCloseable {
     Object event = CallEvents.begin();
     member.enter("barrier");
     try {
-      member.checkCall(NvrarBinding.nvrar_barrier(member.comm(), stream));
+      member.checkCall(NativeCalls.barrier(member.comm(), stream));
     } finally {
       events.end(event, Collective.BARRIER, NO_TYPE, 0);
       member.leave();
@@ -288,7 +289,7 @@ public final class NativeCommunicator implements AutoCloseable {
       TransferBlock block = member.transfers();
       block.clear(1);
       block.add(kind, peer, address, count, dataType);
-      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 1, stream));
+      member.checkCall(NativeCalls.batch(member.comm(), block.address(), 1, stream));
     } finally {
       events.end(
           event, kind == NativeStructs.SEND ? Collective.SEND : Collective.RECV, dataType, count);
@@ -306,7 +307,7 @@ public final class NativeCommunicator implements AutoCloseable {
       block.clear(2);
       add(block, NativeStructs.SEND, send, destination);
       add(block, NativeStructs.RECV, recv, source);
-      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), 2, stream));
+      member.checkCall(NativeCalls.batch(member.comm(), block.address(), 2, stream));
     } finally {
       events.endBatch(event, bytes(send) + bytes(recv));
       member.leave();
@@ -328,7 +329,7 @@ public final class NativeCommunicator implements AutoCloseable {
             transfers.buffer(i),
             transfers.peer(i));
       }
-      member.checkCall(NvrarBinding.nvrar_batch(member.comm(), block.address(), count, stream));
+      member.checkCall(NativeCalls.batch(member.comm(), block.address(), count, stream));
     } finally {
       events.endBatch(event, event == null ? 0 : bytes(transfers));
       member.leave();

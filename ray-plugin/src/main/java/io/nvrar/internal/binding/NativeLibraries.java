@@ -1,5 +1,6 @@
 package io.nvrar.internal.binding;
 
+import com.sun.jna.Function;
 import com.sun.jna.Library;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
@@ -87,6 +88,16 @@ public final class NativeLibraries {
       linking.failed(FILE_NAME, "it lacks a function of " + binding.getSimpleName(), e);
       throw linking.toException(WHAT);
     }
+  }
+
+  /**
+   * A function of the library.
+   *
+   * @throws BackendUnavailableException if the library cannot be loaded
+   */
+  static Function function(String name) {
+    ensureAvailable();
+    return Loaded.library().getFunction(name);
   }
 
   /** Opens the library according to the settings and checks that it is ours. */

@@ -81,6 +81,34 @@ public class CallPathBenchmark {
     return NvrarBinding.nvrar_build_id();
   }
 
+  /** An all-reduce by JNA's direct mapping, which every JVM has. */
+  @Benchmark
+  public int nativeAllReduceByJna() {
+    return NvrarBinding.nvrar_all_reduce(
+        communicator.comm(),
+        send.address(),
+        recv.address(),
+        2,
+        DataType.FLOAT32.code(),
+        ReduceOp.SUM.code(),
+        Algorithm.AUTO.code(),
+        0);
+  }
+
+  /** The same by the way that this JVM uses. */
+  @Benchmark
+  public int nativeAllReduce() {
+    return NativeCalls.allReduce(
+        communicator.comm(),
+        send.address(),
+        recv.address(),
+        2,
+        DataType.FLOAT32.code(),
+        ReduceOp.SUM.code(),
+        Algorithm.AUTO.code(),
+        0);
+  }
+
   /** With the states that keep a running call and a close apart. */
   @Benchmark
   public void communicatorAllReduce() {

@@ -25,7 +25,7 @@ class CallPathBenchmarkTest {
                     .shouldFailOnError(true)
                     .build())
             .run();
-    assertThat(results).hasSize(4);
+    assertThat(results).hasSize(6);
     assertThat(results)
         .allSatisfy(result -> assertThat(result.getPrimaryResult().getScore()).isPositive());
   }
