@@ -15,11 +15,19 @@ import org.jspecify.annotations.Nullable;
 
 /** Chooses the address of this host at which members on other hosts reach a member. */
 public final class LinkAddress {
-  /** An address of this host, and the interface that has it. */
-  public record Own(String nic, InetAddress address) {
+  /**
+   * An address of this host, and the interface that has it.
+   *
+   * @param up whether the interface is; it keeps its addresses when it is not
+   */
+  public record Own(String nic, InetAddress address, boolean up) {
+    Own(String nic, InetAddress address) {
+      this(nic, address, true);
+    }
+
     @Override
     public String toString() {
-      return nic + " " + text();
+      return nic + " " + text() + (up ? "" : " (down)");
     }
 
     String text() {
@@ -70,7 +78,7 @@ public final class LinkAddress {
   /** The addresses of this host by which others may reach it. */
   public static List<Own> all() {
     return ofThisHost().stream()
-        .filter(own -> !own.address.isLoopbackAddress() && !needsZone(own.address))
+        .filter(own -> own.up && !own.address.isLoopbackAddress() && !needsZone(own.address))
         .toList();
   }
 
@@ -78,7 +86,7 @@ public final class LinkAddress {
     AddressRange range = AddressRange.parse(linkInterface);
     List<Own> wanted =
         all.stream()
-            .filter(own -> isWanted(own, linkInterface, range))
+            .filter(own -> own.up && isWanted(own, linkInterface, range))
             .filter(own -> !needsZone(own.address))
             .toList();
     boolean isIpv6 = automatic.contains(":");
@@ -105,7 +113,7 @@ public final class LinkAddress {
     try {
       for (NetworkInterface nic : Collections.list(NetworkInterface.getNetworkInterfaces())) {
         for (InetAddress address : Collections.list(nic.getInetAddresses())) {
-          all.add(new Own(nic.getName(), address));
+          all.add(new Own(nic.getName(), address, nic.isUp()));
         }
       }
     } catch (IOException e) {

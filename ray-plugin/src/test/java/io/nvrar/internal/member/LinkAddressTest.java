@@ -62,6 +62,17 @@ class LinkAddressTest {
                 .formatted(wanted));
   }
 
+  /** It keeps its addresses. */
+  @Test
+  void anInterfaceThatIsDownIsNotTaken() throws UnknownHostException {
+    LinkAddress.Own down = new LinkAddress.Own("eth1", InetAddress.getByName("10.1.0.6"), false);
+    LinkAddress.Own up = own("eth0", "10.1.0.7");
+    assertThat(LinkAddress.choose("10.0.0.0/8", "10.1.0.7", List.of(down, up))).isEqualTo(up);
+    assertThatThrownBy(() -> LinkAddress.choose("eth1", "10.1.0.7", List.of(down, up)))
+        .hasMessage(
+            "linkInterface is 'eth1', but this host has no such address; it has eth1 10.1.0.6 (down), eth0 10.1.0.7");
+  }
+
   @Test
   void withoutAWishItIsTheAddressThatReachedTheRendezvous() {
     assertThat(LinkAddress.of("", "10.1.0.7")).isEqualTo("10.1.0.7");
