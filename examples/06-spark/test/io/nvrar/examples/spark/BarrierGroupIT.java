@@ -23,9 +23,14 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledOnJre;
+import org.junit.jupiter.api.condition.JRE;
 import org.junit.jupiter.api.io.TempDir;
 
 /** On a cluster on this host, whose executors are processes of their own. */
+@EnabledOnJre(
+    value = JRE.JAVA_17,
+    disabledReason = "Spark 3.5 runs on Java 17 and older, ray-nvrar on 17 and newer")
 @Timeout(120)
 class BarrierGroupIT {
   private static final int EXECUTORS = 3;
