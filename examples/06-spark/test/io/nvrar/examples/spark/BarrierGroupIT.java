@@ -65,6 +65,11 @@ class BarrierGroupIT {
                 .set("spark.scheduler.minRegisteredResourcesRatio", "1.0")
                 // Executors that cannot start end the test.
                 .set("spark.deploy.maxExecutorRetries", "3")
+                // What failed calls and killed members leave must not go to /tmp.
+                .set(
+                    "spark.executor.extraJavaOptions",
+                    "-Dnvrar.flight.dir=%1$s/flight -Dnvrar.top.dir=%1$s/top"
+                        .formatted(Path.of("target").toAbsolutePath()))
                 .set("spark.ui.enabled", "false")
                 .setJars(jars.toArray(new String[0])));
     spark
