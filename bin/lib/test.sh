@@ -194,6 +194,10 @@ consumer_tests() {
   JAVA_HOME="$jdk" "${OWN_PYTHON[@]}" python3 "$NVRAR_HOME/integration-tests/consumers/run" "$REPOSITORY" linux-x86_64-cpu "$1/consumers.xml"
 }
 
+site_build() {
+  site
+}
+
 # launcher_tests DIRECTORY NAMES...: all if none is named; -NAME is left out.
 launcher_tests() {
   local directory="$1"
@@ -376,6 +380,7 @@ container_steps() {
 # beside cluster_steps.
 published_steps() {
   step launcher "$strict" launcher_tests -"$WARM_START"
+  step site check site_build
   step consumers "$strict" consumer_tests
   step rebuild check rebuild_tests
   if [[ -z "$quick" ]]; then
