@@ -1,5 +1,7 @@
 package io.nvrar.internal;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
@@ -7,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -45,5 +48,55 @@ public final class AtomicFiles {
     }
     Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
     return true;
+  }
+
+  /**
+   * Writes a text to a file of the user's, which is replaced if it exists: by all of the text or,
+   * if that fails, not at all. What is no regular file, such as a pipe, or is not in a directory
+   * that can be written, is written where it is.
+   *
+   * @throws IOException if it cannot be written; the message is one sentence with its name
+   */
+  public static void replace(Path file, String text) throws IOException {
+    byte[] bytes = text.getBytes(UTF_8); // unlike a writer, no half of a character makes it fail
+    try {
+      Path place = isReplaceable(file) ? place(file) : null;
+      if (place == null) {
+        Files.write(file, bytes);
+        return;
+      }
+      // Not createTempFile, which would make it private.
+      Path temporary =
+          place.resolveSibling(
+              ".nvrar-" + ProcessHandle.current().pid() + "-" + System.nanoTime() + ".tmp");
+      try {
+        Files.write(temporary, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        Files.move(
+            temporary, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      } finally {
+        Files.deleteIfExists(temporary);
+      }
+    } catch (FileSystemException e) {
+      String why = e.getReason() == null ? e.getClass().getSimpleName() : e.getReason();
+      throw new IOException("%s cannot be written: %s".formatted(file, why), e);
+    } catch (IOException e) {
+      throw new IOException("%s cannot be written: %s".formatted(file, e.getMessage()), e);
+    }
+  }
+
+  /** Not /dev/stdout, even if that is a file now: others write to it, too. */
+  private static boolean isReplaceable(Path file) {
+    Path absolute = file.toAbsolutePath().normalize();
+    Path directory = absolute.getParent();
+    return (!Files.exists(file) || Files.isRegularFile(file))
+        && !absolute.startsWith("/dev")
+        && !absolute.startsWith("/proc")
+        && directory != null
+        && Files.isWritable(directory);
+  }
+
+  /** The file that a link leads to is replaced, not the link. */
+  private static Path place(Path file) throws IOException {
+    return Files.exists(file) ? file.toRealPath() : file.toAbsolutePath();
   }
 }

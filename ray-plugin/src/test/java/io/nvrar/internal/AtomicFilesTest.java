@@ -9,6 +9,7 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -45,6 +46,37 @@ class AtomicFilesTest {
     assertThatThrownBy(() -> AtomicFiles.publish(temporary, nowhere))
         .isInstanceOf(NoSuchFileException.class);
     assertThat(temporary).exists();
+  }
+
+  @Test
+  void aLinkLeadsToWhatReplacesItsFileAndNothingElseIsLeft() throws IOException {
+    Path file = Files.writeString(directory.resolve("file"), "before");
+    Path link = Files.createSymbolicLink(directory.resolve("link"), file.getFileName());
+    Object inode = Files.getAttribute(file, "unix:ino");
+    AtomicFiles.replace(link, "after \uD83D");
+    assertThat(link).isSymbolicLink().hasContent("after ?");
+    assertThat(Files.getAttribute(file, "unix:ino"))
+        .as("a reader has the old one")
+        .isNotEqualTo(inode);
+    AtomicFiles.replace(directory.resolve("new"), "new");
+    try (Stream<Path> files = Files.list(directory)) {
+      assertThat(files.map(one -> "" + one.getFileName()))
+          .containsExactlyInAnyOrder("file", "link", "new");
+    }
+  }
+
+  @Test
+  void aDeviceIsWrittenAndStaysAndAFailureNamesTheFile() {
+    Path full = Path.of("/dev/full");
+    assertThatThrownBy(() -> AtomicFiles.replace(full, "text"))
+        .isInstanceOf(IOException.class)
+        .hasMessage("/dev/full cannot be written: No space left on device");
+    assertThat(Files.isRegularFile(full)).isFalse();
+    assertThatThrownBy(() -> AtomicFiles.replace(directory, "text"))
+        .hasMessage(directory + " cannot be written: Is a directory");
+    Path nowhere = directory.resolve("missing").resolve("file");
+    assertThatThrownBy(() -> AtomicFiles.replace(nowhere, "text"))
+        .hasMessageStartingWith(nowhere + " cannot be written: ");
   }
 
   private Path written(String text) throws IOException {

@@ -142,6 +142,9 @@ public final class FlightFile {
    */
   public static void write(FlightRecord record, Path file) throws IOException {
     Path target = file.toAbsolutePath();
+    if (Files.exists(target) && !Files.isRegularFile(target)) { // it would replace a device, too
+      throw new IOException(file + " is no regular file");
+    }
     Path temp =
         Files.createTempFile(
             Objects.requireNonNull(target.getParent(), file + " is no file"),

@@ -1,11 +1,9 @@
 package io.nvrar.tools.trace;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
+import io.nvrar.internal.AtomicFiles;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
@@ -79,6 +77,6 @@ public final class ChromeTrace {
     root.add("traceEvents", events);
     root.addProperty("displayTimeUnit", "ns");
     root.add("otherData", about);
-    Files.writeString(file, root + "\n", UTF_8);
+    AtomicFiles.replace(file, root + "\n");
   }
 }

@@ -6,6 +6,7 @@ import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,6 +17,7 @@ import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -46,6 +48,13 @@ public final class TraceCommand implements NvrarCommand {
   @Override
   public Integer call() throws IOException {
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
+    Path target = output == null ? beside(files.get(0)) : output;
+    for (Path file : files) {
+      if (Files.exists(target) && Files.exists(file) && Files.isSameFile(target, file)) {
+        throw new ParameterException(
+            spec.commandLine(), "--output is %s, which is one of the records".formatted(target));
+      }
+    }
     List<String> clocks = new ArrayList<>();
     FlightRecord record = FlightFile.read(files.get(0));
     for (Path file : files.subList(1, files.size())) {
@@ -67,7 +76,6 @@ public final class TraceCommand implements NvrarCommand {
       record = record.with(other);
     }
     CallTrace calls = CallTrace.of(record);
-    Path target = output == null ? beside(files.get(0)) : output;
     calls.trace().write(target, calls.about());
     out.printf(
         Locale.ROOT,

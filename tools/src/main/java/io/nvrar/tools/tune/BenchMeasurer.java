@@ -11,6 +11,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.io.Writer;
+import java.nio.channels.Channels;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -36,12 +38,13 @@ final class BenchMeasurer implements Measurer {
   private record Answer(double time_us, double min_us, double max_us, long wrong) {}
 
   private final Process process;
-  private final Path errors;
+  private final FileChannel errors;
   private final Thread end;
   private final BlockingQueue<String> lines = new ArrayBlockingQueue<>(16);
   private final Head head;
 
-  private BenchMeasurer(Process process, Path errors) throws IOException, InterruptedException {
+  private BenchMeasurer(Process process, FileChannel errors)
+      throws IOException, InterruptedException {
     this.process = process;
     this.errors = errors;
     end = new Thread(process::destroy, "tune-end");
@@ -64,12 +67,16 @@ final class BenchMeasurer implements Measurer {
    */
   static BenchMeasurer start(Path program, TuneSettings settings)
       throws IOException, InterruptedException {
-    Path errors = Files.createTempFile("nvrar-tune", ".err");
-    errors.toFile().deleteOnExit();
-    ProcessBuilder builder =
-        new ProcessBuilder(command(program, settings)).redirectError(errors.toFile());
-    builder.environment().putAll(NoMulticast.ENVIRONMENT);
-    return new BenchMeasurer(builder.start(), errors);
+    Path file = Files.createTempFile("nvrar-tune", ".err");
+    try {
+      FileChannel errors = FileChannel.open(file);
+      ProcessBuilder builder =
+          new ProcessBuilder(command(program, settings)).redirectError(file.toFile());
+      builder.environment().putAll(NoMulticast.ENVIRONMENT);
+      return new BenchMeasurer(builder.start(), errors);
+    } finally {
+      Files.delete(file); // both have it open; so nothing is left of a run that is killed
+    }
   }
 
   static List<String> command(Path program, TuneSettings settings) {
@@ -170,7 +177,7 @@ final class BenchMeasurer implements Measurer {
 
   private IOException said(String why, @Nullable Exception cause) throws IOException {
     String text =
-        new String(Files.readAllBytes(errors), UTF_8)
+        new String(Channels.newInputStream(errors.position(0)).readAllBytes(), UTF_8)
             .lines()
             .filter(line -> line.startsWith("nvrar_bench: "))
             .findFirst()
@@ -202,6 +209,6 @@ final class BenchMeasurer implements Measurer {
     } catch (IllegalStateException e) {
       // This JVM is ending, and runs the hook.
     }
-    Files.deleteIfExists(errors);
+    errors.close();
   }
 }

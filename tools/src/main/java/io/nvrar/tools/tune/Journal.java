@@ -1,16 +1,20 @@
 package io.nvrar.tools.tune;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.google.gson.Gson;
 import com.google.gson.JsonSyntaxException;
+import io.nvrar.internal.Printable;
 import java.io.IOException;
-import java.io.Writer;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -21,15 +25,18 @@ import org.jspecify.annotations.Nullable;
 final class Journal implements Measurer {
   private static final Gson GSON = new Gson();
 
+  private static final int MAX_QUOTED_CHARS = 200;
+
   private record Line(@Nullable Point point, @Nullable Timing timing) {}
 
   private final Measurer measurer;
-  private final Map<Point, Timing> known;
-  private final Writer file;
+  private final Map<Point, Timing> known = new HashMap<>();
+  private final Path path;
+  private final FileChannel file;
 
-  private Journal(Measurer measurer, Map<Point, Timing> known, Writer file) {
+  private Journal(Measurer measurer, Path path, FileChannel file) {
     this.measurer = measurer;
-    this.known = known;
+    this.path = path;
     this.file = file;
   }
 
@@ -39,55 +46,80 @@ final class Journal implements Measurer {
   }
 
   /**
-   * Begins a journal.
+   * Begins a journal. It is locked until it is closed: of two runs for one table, the one that ends
+   * last would throw away the other one's rules.
    *
    * @param run what is measured, and on what; a journal of anything else is not continued
    * @param resume whether to continue the one that is there
-   * @throws IllegalArgumentException if it is of something else
+   * @throws IllegalArgumentException if it is of something else, or of a run that goes on
    */
   static Journal open(Path path, String run, boolean resume, Measurer measurer) throws IOException {
-    Map<Point, Timing> known = resume && Files.exists(path) ? read(path, run) : Map.of();
-    Writer file =
-        Files.newBufferedWriter(
-            path,
-            UTF_8,
-            StandardOpenOption.CREATE,
-            StandardOpenOption.TRUNCATE_EXISTING,
-            StandardOpenOption.WRITE);
-    Journal journal = new Journal(measurer, new HashMap<>(known), file);
+    FileChannel file =
+        FileChannel.open(
+            path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE);
     try {
-      journal.write(run);
-      for (Map.Entry<Point, Timing> each : known.entrySet()) {
-        journal.write(GSON.toJson(new Line(each.getKey(), each.getValue())));
+      lock(path, file);
+      Journal journal = new Journal(measurer, path, file);
+      // What is there is kept where it is: a run that is killed while it begins must not lose it.
+      long kept = resume && file.size() > 0 ? journal.read(run) : 0;
+      file.truncate(kept).position(kept);
+      if (kept == 0) {
+        journal.write(run);
       }
-    } catch (IOException e) {
+      return journal;
+    } catch (IOException | RuntimeException e) {
       file.close();
       throw e;
     }
-    return journal;
   }
 
-  private static Map<Point, Timing> read(Path path, String run) throws IOException {
-    List<String> lines = Files.readAllLines(path, UTF_8);
-    if (lines.isEmpty() || !lines.get(0).equals(run)) {
+  private static void lock(Path path, FileChannel file) throws IOException {
+    FileLock lock;
+    try {
+      lock = file.tryLock();
+    } catch (OverlappingFileLockException e) {
+      lock = null; // by this process
+    }
+    if (lock == null) {
+      throw new IllegalArgumentException(
+          "another nvrar tune measures for the same table: it has locked " + path);
+    }
+  }
+
+  /** Returns the length of what can be kept. */
+  private long read(String run) throws IOException {
+    String text = new String(Files.readAllBytes(path), ISO_8859_1); // a character for each byte
+    int end = text.indexOf('\n');
+    String head = new String((end < 0 ? text : text.substring(0, end)).getBytes(ISO_8859_1), UTF_8);
+    if (!head.equals(run)) {
       throw new IllegalArgumentException(
           "the journal %s is of another measurement (%s); without --resume it is begun again"
-              .formatted(path, lines.isEmpty() ? "none" : lines.get(0)));
+              .formatted(path, Printable.of(head, MAX_QUOTED_CHARS)));
     }
-    Map<Point, Timing> known = new HashMap<>();
-    for (String text : lines.subList(1, lines.size())) {
-      Line line;
-      try {
-        line = GSON.fromJson(text, Line.class);
-      } catch (JsonSyntaxException e) {
+    int kept = end < 0 ? 0 : end + 1;
+    for (end = text.indexOf('\n', kept); end >= 0; end = text.indexOf('\n', kept)) {
+      if (!add(text.substring(kept, end))) {
         break; // The end of a run that was killed while it wrote.
       }
-      if (line == null || line.point() == null || line.timing() == null) {
-        break;
-      }
-      known.put(line.point(), line.timing());
+      kept = end + 1;
     }
-    return known;
+    return kept;
+  }
+
+  private boolean add(String text) {
+    try {
+      @Nullable Line line = GSON.fromJson(text, Line.class);
+      Point point = line == null ? null : line.point();
+      Timing timing = line == null ? null : line.timing();
+      // Gson leaves what a line lacks at 0, which would be the fastest of all.
+      if (point == null || timing == null || !(timing.us() > 0 && Double.isFinite(timing.us()))) {
+        return false;
+      }
+      known.put(point, timing);
+      return true;
+    } catch (JsonSyntaxException e) {
+      return false;
+    }
   }
 
   /** The points that are there already. */
@@ -108,9 +140,20 @@ final class Journal implements Measurer {
   }
 
   private void write(String line) throws IOException {
-    file.write(line);
-    file.write('\n');
-    file.flush();
+    ByteBuffer bytes = ByteBuffer.wrap((line + '\n').getBytes(UTF_8));
+    try {
+      while (bytes.hasRemaining()) {
+        file.write(bytes);
+      }
+    } catch (IOException e) {
+      throw new IOException(
+          "the journal %s cannot be written: %s".formatted(path, e.getMessage()), e);
+    }
+  }
+
+  /** Deletes it: the table is written, and nothing is left to continue. */
+  void delete() throws IOException {
+    Files.deleteIfExists(path);
   }
 
   @Override

@@ -179,8 +179,7 @@ public final class TuneCommand implements NvrarCommand {
     }
     TuneSettings settings = settings();
     Path file = file(settings);
-    // A file that cannot be used is found before the measurement.
-    TuningTable before = Files.exists(file) ? TuningFile.read(file) : TuningTable.none();
+    before(file); // one that cannot be used is found before the measurement
     Path program =
         ProgramRun.program(Path.of(System.getProperty("nvrar.home", ".")), "nvrar_bench");
     long begin = System.nanoTime();
@@ -205,10 +204,12 @@ public final class TuneCommand implements NvrarCommand {
         tuner = new Tuner(journal, System::nanoTime, budgetNanos, progress);
         found = tuner.run(candidates(settings), full);
       }
+      // Read again: somebody may have changed it since.
+      TuningTable table =
+          Rules.merged(Rules.of(settings, bench.architecture(), found), before(file));
+      TuningFile.write(file, table, command() + " on " + bench.device());
+      journal.delete();
     }
-    TuningTable table = Rules.merged(Rules.of(settings, bench.architecture(), found), before);
-    TuningFile.write(file, table, command() + " on " + bench.device());
-    Files.deleteIfExists(Journal.of(file));
     TuneReport report =
         new TuneReport(
             file.toString(),
@@ -235,6 +236,10 @@ public final class TuneCommand implements NvrarCommand {
       }
     }
     return 0;
+  }
+
+  private static TuningTable before(Path file) {
+    return Files.exists(file) ? TuningFile.read(file) : TuningTable.none();
   }
 
   private Journal journal(Path file, String run, BenchMeasurer bench) throws IOException {

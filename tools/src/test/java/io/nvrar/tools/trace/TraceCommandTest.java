@@ -171,4 +171,19 @@ class TraceCommandTest {
                 .formatted(one, other));
     assertThat(scratch.resolve("one.trace.json")).doesNotExist();
   }
+
+  @Test
+  void aRecordIsNotOverwrittenByItsTrace() throws IOException {
+    Path record =
+        write("tp.jsonl", header("0a", "node", 0, 50_000), rank(0, "node"), rank(1, "node"));
+    String before = Files.readString(record);
+    Path link = Files.createSymbolicLink(scratch.resolve("link.trace.json"), record);
+    for (Path output : List.of(record, link)) {
+      assertThat(nvrar.run("trace", "" + record, "-o", "" + output)).isEqualTo(2);
+      assertThat(nvrar.err()).contains("--output is " + output + ", which is one of the records");
+    }
+    assertThat(record).hasContent(before);
+    assertThat(nvrar.run("trace", "" + record, "-o", "/dev/full")).isEqualTo(1);
+    assertThat(nvrar.err()).contains("/dev/full cannot be written: No space left on device");
+  }
 }

@@ -85,4 +85,42 @@ class JournalTest {
     }
     assertThat(Files.readAllLines(path())).containsExactly("another");
   }
+
+  /** Two of them would write into each other's file, and the last one forget the other's rules. */
+  @Test
+  void ofTwoRunsForATableTheSecondOneIsRefusedAndSpoilsNothing() throws IOException {
+    try (Journal running = open("a run", false, new PlantedMeasurer(point -> 10))) {
+      running.measure(new Point(64, ONE, 3));
+      for (boolean resume : new boolean[] {false, true}) {
+        assertThatThrownBy(() -> open("a run", resume, new PlantedMeasurer(point -> 10)))
+            .isInstanceOf(IllegalArgumentException.class)
+            .hasMessage("another nvrar tune measures for the same table: it has locked " + path());
+      }
+    }
+    try (Journal resumed = open("a run", true, new PlantedMeasurer(point -> 10))) {
+      assertThat(resumed.size()).isEqualTo(1);
+      resumed.delete();
+    }
+    assertThat(path()).doesNotExist();
+  }
+
+  @Test
+  void aPointWithoutATimeIsMeasuredAgain() throws IOException {
+    open("a run", false, new PlantedMeasurer(point -> 10)).close();
+    String point = "{\"point\":{\"bytes\":64,\"candidate\":{\"algorithm\":\"ONE_SHOT\"},";
+    Files.writeString(
+        path(), point + "\"repeats\":3},\"timing\":{\"wrong\":0}}\n", StandardOpenOption.APPEND);
+    try (Journal journal = open("a run", true, new PlantedMeasurer(one -> 10))) {
+      assertThat(journal.size()).isZero();
+    }
+    assertThat(Files.readAllLines(path())).containsExactly("a run");
+  }
+
+  @Test
+  void aJournalThatIsNoTextIsRefusedInOneLine() throws IOException {
+    Files.write(path(), new byte[] {27, '[', '2', 'J', -1, -2, 13, '\n', -1});
+    assertThatThrownBy(() -> open("a run", true, new PlantedMeasurer(point -> 10)))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("is of another measurement (?[2J");
+  }
 }

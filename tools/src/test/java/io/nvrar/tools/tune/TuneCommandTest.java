@@ -212,4 +212,30 @@ class TuneCommandTest {
     assertThat(err.toString())
         .contains("is not built; bin/nvrar bench and bin/nvrar tune build it");
   }
+
+  /** A run takes long enough for another one, or a person, to change the table. */
+  @Test
+  void rulesThatComeWhileItMeasuresAreKept() throws IOException {
+    Path table = directory.resolve("table.json");
+    Path program = directory.resolve("nvrar_bench");
+    Files.writeString(
+        program,
+        """
+        #!/bin/sh
+        echo '{"architecture": 1, "device": "CPU", "library": "a build"}'
+        while read -r point; do
+          echo '{"version": 1, "rules": [{"worldSize": 7, "bytesMax": 5, "algorithm": "TWO_SHOT"}]}' > '%s'
+          echo '{"time_us": 10, "min_us": 9, "max_us": 11, "wrong": 0}'
+        done
+        """
+            .formatted(table));
+    assertThat(program.toFile().setExecutable(true)).isTrue();
+    assertThat(runWith(directory, "--min", "64", "--max", "64", "--output", table.toString()))
+        .as(err.toString())
+        .isZero();
+    assertThat(TuningFile.read(table).rules())
+        .extracting(TuningTable.Rule::worldSize)
+        .containsExactlyInAnyOrder(2, 7);
+    assertThat(Journal.of(table)).doesNotExist();
+  }
 }

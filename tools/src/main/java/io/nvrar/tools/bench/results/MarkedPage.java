@@ -2,6 +2,7 @@ package io.nvrar.tools.bench.results;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.internal.AtomicFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,7 +32,7 @@ public record MarkedPage(Path page, String begin, String end) {
     check();
     String text = Files.readString(page, UTF_8);
     int at = text.indexOf(begin) + begin.length();
-    Files.writeString(
+    AtomicFiles.replace(
         page, text.substring(0, at) + "\n" + results + text.substring(text.indexOf(end, at)));
   }
 }

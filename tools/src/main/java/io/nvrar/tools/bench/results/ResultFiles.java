@@ -9,15 +9,17 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
+import io.nvrar.internal.AtomicFiles;
+import io.nvrar.internal.Printable;
 import io.nvrar.tools.bench.setup.Implementation;
 import java.io.IOException;
 import java.io.Reader;
-import java.io.Writer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.DoubleStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -61,14 +63,15 @@ public final class ResultFiles {
   private record Document(String machine, String command, List<Row> results) {}
 
   public static void csv(Path file, List<Row> rows) throws IOException {
-    Files.write(
-        file, Stream.concat(Stream.of(Row.HEADER), rows.stream().map(Row::toCsv)).toList(), UTF_8);
+    AtomicFiles.replace(
+        file,
+        Stream.concat(Stream.of(Row.HEADER), rows.stream().map(Row::toCsv))
+            .map(line -> line + "\n")
+            .collect(Collectors.joining()));
   }
 
   public static void json(Path file, Run run) throws IOException {
-    try (Writer out = Files.newBufferedWriter(file, UTF_8)) {
-      GSON.toJson(new Document(run.machine, run.command, run.rows), out);
-    }
+    AtomicFiles.replace(file, GSON.toJson(new Document(run.machine, run.command, run.rows)));
   }
 
   /**
@@ -147,6 +150,6 @@ public final class ResultFiles {
     if (value == null || !value.isJsonPrimitive()) {
       throw new IllegalArgumentException("has no " + name);
     }
-    return value.getAsString();
+    return Printable.of(value.getAsString()); // it is printed to a terminal
   }
 }

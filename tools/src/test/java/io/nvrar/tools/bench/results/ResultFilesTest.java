@@ -80,4 +80,13 @@ class ResultFilesTest {
     assertThatThrownBy(() -> ResultFiles.read(directory))
         .hasMessage("there is no file " + directory);
   }
+
+  @Test
+  void whatWouldChangeATerminalIsNotTakenOver() throws IOException {
+    String text = Files.readString(file, UTF_8);
+    Files.writeString(file, text.replace("bin/nvrar bench", "\\u001b[2Jbench"), UTF_8);
+    assertThat(ResultFiles.read(file).command()).isEqualTo("?[2Jbench --json x");
+    Files.writeString(file, text.replace("\"time_us\": 1.5", "\"time_us\": \"\\u001b[2J\""), UTF_8);
+    assertThatThrownBy(() -> ResultFiles.read(file)).hasMessageContaining("\"?[2J\"");
+  }
 }
