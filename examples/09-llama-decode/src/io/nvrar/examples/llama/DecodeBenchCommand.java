@@ -73,6 +73,10 @@ public final class DecodeBenchCommand implements NvrarCommand {
   public Integer call() throws IOException, InterruptedException {
     options.check();
     prefill.check();
+    Path from = options.from();
+    if (from != null) {
+      return ended(BenchReport.read(from), true);
+    }
     ModelSource source = options.source();
     LlamaConfig config = source.config();
     options.check(config);
@@ -88,9 +92,20 @@ public final class DecodeBenchCommand implements NvrarCommand {
       }
       throw e;
     }
+    return ended(report, false);
+  }
+
+  private int ended(BenchReport report, boolean write) throws IOException {
+    if (write) {
+      write(report);
+    }
     report.print(out());
     if (!report.problem().isEmpty()) {
       throw new CollectiveException(report.problem());
+    }
+    Path plots = options.plots();
+    if (plots != null) {
+      report.draw(plots);
     }
     return 0;
   }

@@ -8,6 +8,7 @@ import io.nvrar.examples.llama.weights.ModelShape;
 import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.RandomModel;
 import io.nvrar.standalone.Groups;
+import io.nvrar.tools.bench.plots.PlotDirectory;
 import io.nvrar.tools.bench.results.MarkedPage;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -170,6 +171,18 @@ final class DecodeBenchOptions {
               + " trace for Chrome or Perfetto.")
   private @Nullable Path profile;
 
+  @Option(
+      names = "--plots",
+      paramLabel = "DIR",
+      description = "Also pictures of the steps by batch, as PNG and SVG.")
+  private @Nullable Path plots;
+
+  @Option(
+      names = "--from",
+      paramLabel = "FILE",
+      description = "Measure nothing: print, write and draw what --json has written to this file.")
+  private @Nullable Path from;
+
   /** Checks what can be checked without the model. */
   void check() throws IOException {
     if (Stream.of(shape, config, model).filter(Objects::nonNull).count() > 1) {
@@ -223,6 +236,12 @@ final class DecodeBenchOptions {
     }
     if (document != null) {
       page(document).check();
+    }
+    if (plots != null) {
+      PlotDirectory.check(plots);
+    }
+    if (from != null && profile != null) {
+      throw new ModelException("--from measures nothing, and --profile is a measurement.");
     }
   }
 
@@ -294,6 +313,15 @@ final class DecodeBenchOptions {
 
   @Nullable Path profile() {
     return profile;
+  }
+
+  @Nullable Path plots() {
+    return plots;
+  }
+
+  /** The report of an earlier run; null to measure. */
+  @Nullable Path from() {
+    return from;
   }
 
   @Nullable MarkedPage document() {

@@ -7,6 +7,9 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.tools.bench.plots.PlotDirectory;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -16,6 +19,7 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -204,6 +208,33 @@ public record BenchReport(
   /** All of it as one JSON object. */
   public void writeJson(Path file) throws IOException {
     Files.writeString(file, GSON.toJson(this) + "\n", UTF_8);
+  }
+
+  /**
+   * Reads what {@link #writeJson} has written.
+   *
+   * @throws ModelException if there is no such file or it is something else, in one sentence
+   */
+  public static BenchReport read(Path file) {
+    try {
+      BenchReport report = GSON.fromJson(Files.readString(file), BenchReport.class);
+      if (report == null
+          || Stream.of(report.command, report.model, report.gpu, report.firstTokens, report.results)
+              .anyMatch(Objects::isNull)
+          || report.failures == null) {
+        throw new ModelException(file + " is not what decode-bench --json writes.");
+      }
+      return report;
+    } catch (IOException e) {
+      throw new ModelException("%s cannot be read: %s".formatted(file, e));
+    } catch (JsonParseException e) {
+      throw new ModelException(file + " is not what decode-bench --json writes.");
+    }
+  }
+
+  /** A picture for each context, as PNG and SVG. */
+  public void draw(Path directory) throws IOException {
+    PlotDirectory.write(directory, DecodePlots.of(this));
   }
 
   /** The cells as CSV, under the names that they have in JSON. */

@@ -2,7 +2,6 @@ package io.nvrar.tools.bench.plots;
 
 import io.nvrar.tools.bench.plots.Plot.Line;
 import io.nvrar.tools.bench.plots.Plot.Point;
-import io.nvrar.tools.bench.setup.Implementation;
 import java.io.IOException;
 import java.util.List;
 
@@ -12,10 +11,10 @@ final class Drawing {
 
   /** Why it cannot; empty if it can. Found out by drawing something. */
   static String problem() {
-    Line line = new Line(Implementation.CPP, List.of(new Point(1, 1, 1, 1), new Point(2, 2, 2, 2)));
+    Line line = new Line("one", 0, List.of(new Point(1, 1, 1, 1), new Point(2, 2, 2, 2)));
     try {
       // Another class than this one, which must be loaded where java.awt is not.
-      Picture picture = new Picture(new Plot("", "one", "us", List.of(line)));
+      Picture picture = new Picture(new Plot("", "one", "bytes", "us", List.of(line)));
       picture.png();
       picture.svg();
       return "";

@@ -2,7 +2,6 @@ package io.nvrar.tools.bench.plots;
 
 import io.nvrar.tools.bench.plots.Plot.Line;
 import io.nvrar.tools.bench.plots.Plot.Point;
-import io.nvrar.tools.bench.setup.Implementation;
 import java.awt.BasicStroke;
 import java.awt.Color;
 import java.awt.Dimension;
@@ -66,28 +65,12 @@ final class Picture {
             .width(WIDTH)
             .height(HEIGHT)
             .title(plot.title())
-            .xAxisTitle("bytes")
+            .xAxisTitle(plot.sizes())
             .yAxisTitle(plot.unit())
             .build();
     style(chart.getStyler());
     plot.lines().forEach(this::addBand);
     plot.lines().forEach(this::addLine);
-  }
-
-  /** Of an implementation, the same in every picture. */
-  static Color color(Implementation of) {
-    return switch (of) {
-      case CPP -> new Color(0x0B5FA5);
-      case JAVA -> new Color(0xE07B00);
-      case CPP_APART -> new Color(0x6BAED6);
-      case STUDY -> new Color(0x7F7F7F);
-      case OPEN_MPI -> new Color(0x8C2D19);
-      case NCCL -> new Color(0x4C9A2A);
-      case TORCH_ONE_SHOT -> new Color(0x9B4FB5);
-      case TORCH_TWO_SHOT -> new Color(0xD4499B);
-      case TORCH_REDUCE_SCATTER -> new Color(0x4B3FA0);
-      case TORCH_LOW_CONTENTION -> new Color(0x2AA5A0);
-    };
   }
 
   private void style(XYStyler style) {
@@ -115,10 +98,10 @@ final class Picture {
   }
 
   private void addLine(Line line) {
-    Color color = color(line.of());
+    Color color = new Color(line.rgb());
     XYSeries series =
         chart.addSeries(
-            line.of().toString(),
+            line.name(),
             line.points().stream().mapToDouble(Picture::x).toArray(),
             line.points().stream().mapToDouble(Point::value).toArray());
     series
@@ -142,8 +125,8 @@ final class Picture {
               x[2 * count - 1 - i] = x[i];
               y[2 * count - 1 - i] = points.get(i).most();
             });
-    Color color = color(line.of());
-    XYSeries series = chart.addSeries(line.of() + " band", x, y);
+    Color color = new Color(line.rgb());
+    XYSeries series = chart.addSeries(line.name() + " band", x, y);
     series.setXYSeriesRenderStyle(XYSeriesRenderStyle.PolygonArea);
     series.setFillColor(new Color(color.getRed(), color.getGreen(), color.getBlue(), BAND_ALPHA));
     series.setLineColor(new Color(0, 0, 0, 0));
@@ -155,7 +138,7 @@ final class Picture {
    * The axis of sizes is linear in their logarithm of base 2, so that its ticks are powers of 2.
    */
   private static double x(Point point) {
-    return Math.log((double) point.bytes()) / Math.log(2);
+    return Math.log((double) point.size()) / Math.log(2);
   }
 
   /** A blank where a tick is no power of 2, or has no room: the chart cannot leave one out. */
@@ -231,7 +214,7 @@ final class Picture {
     Element about = document.createElementNS(SVG, "desc");
     about.setTextContent(
         plot.lines().stream()
-            .map(line -> line.of().toString())
+            .map(Line::name)
             .collect(Collectors.joining(", ", plot.title() + ": ", "")));
     root.insertBefore(about, root.getFirstChild());
     try (Writer out = new StringWriter()) {

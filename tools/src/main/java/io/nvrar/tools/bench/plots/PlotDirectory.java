@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,18 +46,27 @@ public final class PlotDirectory {
     }
   }
 
-  /** Writes the files, in the place of those of the same names. */
+  /** Writes the files of a run, in the place of those of the same names. */
   public static void write(Path directory, Run run) throws IOException {
-    Files.createDirectories(directory);
-    List<Plot> plots = Plots.of(new Results(run.rows()));
     PlotPage page = new PlotPage(run);
+    write(directory, Plots.of(new Results(run.rows())), page::add);
+    Files.writeString(directory.resolve(PAGE), page.html(), UTF_8);
+  }
+
+  /** Writes pictures only, in the place of files of the same names. */
+  public static void write(Path directory, List<Plot> plots) throws IOException {
+    write(directory, plots, (plot, svg) -> {});
+  }
+
+  private static void write(Path directory, List<Plot> plots, BiConsumer<Plot, String> drawn)
+      throws IOException {
+    Files.createDirectories(directory);
     for (Plot plot : plots) {
       Picture picture = new Picture(plot);
       String svg = picture.svg();
       Files.writeString(directory.resolve(plot.name() + ".svg"), svg, UTF_8);
       Files.write(directory.resolve(plot.name() + ".png"), picture.png());
-      page.add(plot, svg);
+      drawn.accept(plot, svg);
     }
-    Files.writeString(directory.resolve(PAGE), page.html(), UTF_8);
   }
 }

@@ -67,7 +67,7 @@ final class Plots {
     }
     String shortly = what.startsWith("speed-up") ? "speed-up" : what;
     String name = (title + "-" + shortly).toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]+", "-");
-    plots.add(new Plot(name, title + ": " + what, unit, lines));
+    plots.add(new Plot(name, title + ": " + what, "bytes", unit, lines));
   }
 
   private static List<Line> lines(
@@ -77,7 +77,8 @@ final class Plots {
         .map(
             from ->
                 new Line(
-                    from,
+                    from.toString(),
+                    rgb(from),
                     rows.stream()
                         .filter(row -> row.implementation().equals(from.toString()))
                         .map(value)
@@ -85,6 +86,22 @@ final class Plots {
                         .toList()))
         .filter(line -> line.points().size() >= LEAST_POINTS)
         .toList();
+  }
+
+  /** The colour of an implementation, the same in every picture. */
+  static int rgb(Implementation of) {
+    return switch (of) {
+      case CPP -> 0x0B5FA5;
+      case JAVA -> 0xE07B00;
+      case CPP_APART -> 0x6BAED6;
+      case STUDY -> 0x7F7F7F;
+      case OPEN_MPI -> 0x8C2D19;
+      case NCCL -> 0x4C9A2A;
+      case TORCH_ONE_SHOT -> 0x9B4FB5;
+      case TORCH_TWO_SHOT -> 0xD4499B;
+      case TORCH_REDUCE_SCATTER -> 0x4B3FA0;
+      case TORCH_LOW_CONTENTION -> 0x2AA5A0;
+    };
   }
 
   private static Point time(Row row) {

@@ -31,10 +31,15 @@ class PictureTest {
 
   private static Line line(Implementation of, double... values) {
     return new Line(
-        of,
+        of.toString(),
+        Plots.rgb(of),
         IntStream.range(0, values.length)
             .mapToObj(i -> new Point(1024L << (5 * i), values[i], values[i], values[i] * BAND))
             .toList());
+  }
+
+  private static Color color(Implementation of) {
+    return new Color(Plots.rgb(of));
   }
 
   private final Picture picture =
@@ -42,6 +47,7 @@ class PictureTest {
           new Plot(
               "name",
               "a title",
+              "bytes",
               "us",
               List.of(
                   line(Implementation.CPP, 1, 32, 1024),
@@ -85,7 +91,7 @@ class PictureTest {
     assertThat(image.getHeight()).isEqualTo(420);
     assertThat(new Color(image.getRGB(1, 1))).isEqualTo(Color.WHITE);
 
-    NavigableMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
+    NavigableMap<Integer, Double> rising = heights(color(Implementation.CPP));
     int left = rising.firstKey();
     int right = rising.lastKey();
     assertThat(right - left).isGreaterThan(400);
@@ -93,7 +99,7 @@ class PictureTest {
     double middle = (rising.firstEntry().getValue() + rising.lastEntry().getValue()) / 2;
     assertThat(rising.get((left + right) / 2)).isCloseTo(middle, within(3.0));
 
-    NavigableMap<Integer, Double> level = heights(Picture.color(Implementation.NCCL));
+    NavigableMap<Integer, Double> level = heights(color(Implementation.NCCL));
     double height = level.firstEntry().getValue();
     // 1024 is 2 to the power of 10, 8192 to that of 13.
     double way = 1.3;
@@ -106,7 +112,7 @@ class PictureTest {
 
   @Test
   void bandIsLightAndReachesFromTheFastestToTheSlowestBatch() {
-    NavigableMap<Integer, Double> rising = heights(Picture.color(Implementation.CPP));
+    NavigableMap<Integer, Double> rising = heights(color(Implementation.CPP));
     int column = rising.firstKey() + 40;
     double unit = (rising.firstEntry().getValue() - rising.lastEntry().getValue()) / Math.log(1024);
     int height = (int) Math.round(Objects.requireNonNull(rising.get(column)));
@@ -149,7 +155,7 @@ class PictureTest {
 
   /** The points of a line, which have its color; not that of the legend. */
   private static List<Element> points(Element root, Implementation of) {
-    Color color = Picture.color(of);
+    Color color = color(of);
     String fill = "fill:rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
     NodeList circles = root.getElementsByTagName("circle");
     return IntStream.range(0, circles.getLength())

@@ -33,8 +33,7 @@ class PlotsTest {
             "all-reduce-float32-sum-4-processes-speed-up");
     Plot time = ON_HOST.get(0);
     // Java was measured at one size, which is no line.
-    assertThat(time.lines().stream().map(Line::of))
-        .containsExactly(Implementation.CPP, Implementation.OPEN_MPI);
+    assertThat(time.lines().stream().map(Line::name)).containsExactly("c++", "open-mpi");
     assertThat(time.lines().get(0).points())
         .containsExactly(new Point(1024, 10, 10, 10), new Point(4096, 30, 20, 40));
 
@@ -81,7 +80,8 @@ class PlotsTest {
     assertThat(speedUp.title())
         .endsWith("graph: speed-up over the fastest of torch-two-shot, nccl");
     // The study is no peer, and has none.
-    assertThat(speedUp.lines().stream().map(Line::of)).containsExactly(Implementation.CPP);
+    assertThat(speedUp.lines().stream().map(Line::name))
+        .containsExactly(Implementation.CPP.toString());
     assertThat(speedUp.lines().get(0).points().stream().map(Point::value))
         .containsExactly(2.5, 1.5);
   }
@@ -99,7 +99,7 @@ class PlotsTest {
     assertThat(plots)
         .allSatisfy(
             plot ->
-                assertThat(plot.lines().get(0).points().stream().map(Point::bytes))
+                assertThat(plot.lines().get(0).points().stream().map(Point::size))
                     .containsExactly(1024L, 2048L));
   }
 }
