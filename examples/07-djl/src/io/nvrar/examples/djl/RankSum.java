@@ -1,0 +1,79 @@
+package io.nvrar.examples.djl;
+
+import ai.djl.ndarray.NDArray;
+import ai.djl.ndarray.types.DataType;
+import ai.djl.ndarray.types.Shape;
+import com.sun.jna.Pointer;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.DeviceBuffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * Sums arrays of one shape over the ranks of a group on the CPU. Every rank gets the same bits.
+ * Made once, so that a step of decode allocates no buffer; used by one thread at a time.
+ */
+final class RankSum implements AutoCloseable {
+  private final CollectiveGroup group;
+  private final Shape shape;
+  private final DataType dataType;
+  private final DeviceBuffer buffer;
+
+  /** The buffer's memory, valid until {@link #close}. */
+  private final ByteBuffer bytes;
+
+  RankSum(CollectiveGroup group, Shape shape, DataType dataType) {
+    this.group = group;
+    this.shape = shape;
+    this.dataType = dataType;
+    buffer = group.device().allocate(ours(dataType), shape.size());
+    bytes =
+        new Pointer(buffer.address())
+            .getByteBuffer(0, buffer.sizeBytes())
+            .order(ByteOrder.nativeOrder());
+  }
+
+  /**
+   * Replaces the elements of an array by their sums over all ranks. All ranks call it at the same
+   * point of their work.
+   *
+   * @throws IllegalArgumentException if the array has another shape or type, or is not on the CPU;
+   *     the group has then made no call
+   */
+  void of(NDArray array) {
+    if (!array.getShape().equals(shape) || array.getDataType() != dataType) {
+      throw new IllegalArgumentException(
+          "the sum is of %s%s, the array is %s%s"
+              .formatted(dataType, shape, array.getDataType(), array.getShape()));
+    }
+    if (array.getDevice().isGpu()) {
+      throw new IllegalArgumentException(
+          "the array is on " + array.getDevice() + ", not on the CPU");
+    }
+    // The array's own memory, or a copy in the order of its elements if it is a transposed view.
+    // Writing there would be lost for the latter, so the sums return by set().
+    bytes.clear().put(array.toByteBuffer(true));
+    group.allReduce(buffer);
+    array.set(bytes.clear());
+  }
+
+  static io.nvrar.DataType ours(DataType dataType) {
+    return switch (dataType) {
+      case FLOAT16 -> io.nvrar.DataType.FLOAT16;
+      case BFLOAT16 -> io.nvrar.DataType.BFLOAT16;
+      case FLOAT32 -> io.nvrar.DataType.FLOAT32;
+      case FLOAT64 -> io.nvrar.DataType.FLOAT64;
+      case INT8 -> io.nvrar.DataType.INT8;
+      case UINT8 -> io.nvrar.DataType.UINT8;
+      case INT32 -> io.nvrar.DataType.INT32;
+      case INT64 -> io.nvrar.DataType.INT64;
+      default ->
+          throw new IllegalArgumentException("elements of " + dataType + " have no sum here");
+    };
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+  }
+}

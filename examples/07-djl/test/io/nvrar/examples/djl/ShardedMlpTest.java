@@ -1,0 +1,96 @@
+package io.nvrar.examples.djl;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import ai.djl.ndarray.NDArray;
+import ai.djl.ndarray.NDManager;
+import ai.djl.ndarray.types.DataType;
+import ai.djl.ndarray.types.Shape;
+import ai.djl.util.Utils;
+import com.sun.jna.Pointer;
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.standalone.Groups;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class ShardedMlpTest {
+  /**
+   * The sums have other parentheses than those of one rank. With 32 terms of some 10 at most, each
+   * rounded to 24 bits, they differ by 1e-6 of their size or so; 1e-4 leaves room for other
+   * kernels.
+   */
+  private static final float TOLERANCE = 1e-4f;
+
+  @ParameterizedTest
+  @ValueSource(ints = {2, 3})
+  void theOutputIsThatOfOneRankAndTheSameBitsOnAll(int worldSize) {
+    List<float[]> outputs = ShardedMlp.ranks(worldSize);
+    float[] whole = ShardedMlp.unsharded();
+    assertThat(whole).hasSize(24).doesNotContain(0f);
+    assertThat(ShardedMlp.difference(whole, outputs.get(0))).isLessThan(TOLERANCE);
+    assertThat(outputs)
+        .hasSize(worldSize)
+        .allSatisfy(one -> assertThat(one).isEqualTo(outputs.get(0)));
+  }
+
+  @Test
+  void aTransposedViewIsSummedInTheOrderOfItsElements() {
+    try (CollectiveGroup group = alone();
+        NDManager manager = Mlp.manager();
+        RankSum sum = new RankSum(group, new Shape(3, 2), DataType.FLOAT32)) {
+      NDArray view = manager.create(new float[] {1, 2, 3, 4, 5, 6}, new Shape(2, 3)).transpose();
+      sum.of(view);
+      assertThat(view.toFloatArray()).containsExactly(1, 4, 2, 5, 3, 6);
+    }
+  }
+
+  @Test
+  void anArrayOfAnotherShapeOrTypeIsRefused() {
+    try (CollectiveGroup group = alone();
+        NDManager manager = Mlp.manager();
+        RankSum sum = new RankSum(group, new Shape(2), DataType.FLOAT32)) {
+      assertThatThrownBy(() -> sum.of(manager.create(new float[3])))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("the sum is of float32(2), the array is float32(3)");
+      assertThatThrownBy(() -> sum.of(manager.create(new double[2])))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("the sum is of float32(2), the array is float64(2)");
+      NDArray good = manager.create(new float[] {1, 2});
+      sum.of(good);
+      assertThat(good.toFloatArray()).containsExactly(1, 2);
+    }
+  }
+
+  @Test
+  void theAddressOfATensorIsThatOfItsElements() throws Exception {
+    try (NDManager manager = Mlp.manager()) {
+      NDArray array = manager.create(new float[] {1, 2, 3});
+      Path libtorch;
+      try (Stream<Path> files = Files.walk(Utils.getEngineCacheDir("pytorch"))) {
+        libtorch =
+            files
+                .filter(file -> file.endsWith("libtorch_cpu.so"))
+                .findFirst()
+                .orElseThrow()
+                .getParent();
+      }
+      long address = new TensorMemory(libtorch).address(array);
+      assertThat(new Pointer(address).getFloatArray(0, 3)).containsExactly(1, 2, 3);
+      new Pointer(address).setFloat(4, 9);
+      assertThat(array.toFloatArray()).containsExactly(1, 9, 3);
+    }
+  }
+
+  private static CollectiveGroup alone() {
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    return Groups.join(Groups.createTicket("alone", 1, config, "127.0.0.1"), 0);
+  }
+}
