@@ -1,0 +1,71 @@
+package io.nvrar.examples.onnx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import ai.onnxruntime.OrtException;
+import io.nvrar.Backend;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.standalone.Groups;
+import java.nio.FloatBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class ShardedModelTest {
+  private static final Path MODELS = Path.of("models");
+  private static final int STEPS = 3;
+
+  /**
+   * The sums have other parentheses than those of the whole model. With 33 terms of some 10 at
+   * most, each rounded to 24 bits, they differ by 1e-6 of their size or so; 1e-4 leaves room for
+   * other kernels.
+   */
+  private static final float TOLERANCE = 1e-4f;
+
+  @Test
+  void everyStepIsThatOfTheWholeModelAndTheSameBitsOnBothRanks() throws Exception {
+    List<List<float[]>> ranks = ShardedModel.ranks(MODELS, STEPS);
+    List<float[]> whole = ShardedModel.unsharded(MODELS, STEPS);
+    for (int step = 0; step < STEPS; step++) {
+      float[] expected = whole.get(step);
+      float[] output = ranks.get(0).get(step);
+      assertThat(expected).hasSize(24).doesNotContain(0f);
+      assertThat(ShardedModel.difference(expected, output)).isLessThan(TOLERANCE);
+      assertThat(ranks.get(1).get(step)).isEqualTo(output);
+    }
+    assertThat(whole.get(0)).isNotEqualTo(whole.get(1));
+  }
+
+  @Test
+  void theOutputIsTheBuffersMemory() throws Exception {
+    try (CollectiveGroup group = alone();
+        Shard shard = new Shard(group, MODELS.resolve("whole.onnx"), 1, 8)) {
+      FloatBuffer first = shard.run(FloatBuffer.wrap(new float[] {1, 0, 0, 0, 0, 0, 0, 0}));
+      float before = first.get(0);
+      FloatBuffer second = shard.run(FloatBuffer.wrap(new float[] {2, 0, 0, 0, 0, 0, 0, 0}));
+      assertThat(second.isDirect()).isTrue();
+      assertThat(second.get(0)).isEqualTo(2 * before);
+      assertThat(first.get(0)).isEqualTo(second.get(0));
+    }
+  }
+
+  @Test
+  void anInputOfAnotherShapeMakesNoCall() throws Exception {
+    try (CollectiveGroup group = alone();
+        Shard shard = new Shard(group, MODELS.resolve("whole.onnx"), 1, 8)) {
+      assertThatThrownBy(() -> shard.run(FloatBuffer.allocate(7)))
+          .isInstanceOf(OrtException.class)
+          .hasMessageContaining("7 elements");
+      float[] output = new float[8];
+      shard.run(FloatBuffer.allocate(8)).get(output);
+      assertThat(output).containsOnly(0f);
+    }
+  }
+
+  private static CollectiveGroup alone() {
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    return Groups.join(Groups.createTicket("alone", 1, config, "127.0.0.1"), 0);
+  }
+}
