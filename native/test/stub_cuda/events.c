@@ -11,27 +11,37 @@ CUresult cuEventCreate(Event** event, unsigned flags) {
 
 CUresult cuEventRecord(Event* event, Stream* stream) {
   ENTER(1);
-  REQUIRE(lives(event, kEvent) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
-  REQUIRE(stream == NULL || event->object.context == stream->object.context, kInvalidHandle);
-  event->capture = stream == NULL ? NULL : stream->capture;
-  event->behind = stream != NULL && stream->is_held && stream->capture == NULL ? stream : NULL;
-  event->is_recorded = 1;
-  clock_gettime(CLOCK_MONOTONIC, &event->at);
+  REQUIRE(lives(event, kEvent), kInvalidHandle);
+  TAKE(stream);
+  REQUIRE(event->object.context == stream->object.context, kInvalidHandle);
+  drop(event->mark);
+  event->mark = NULL;
+  event->capture = stream->capture;
+  if (stream->capture == NULL) {
+    event->mark = keep(calloc(1, sizeof *event->mark));
+    run_in_order(stream, &(Operation){.mark = keep(event->mark)});
+  }
   return leave(kSuccess);
 }
 
 CUresult cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
   ENTER(1);
   (void)flags;
-  REQUIRE(lives(event, kEvent) && lives(stream, kStream), kInvalidHandle);
-  if (event->capture != NULL && lives(event->capture, kGraph)) stream->capture = event->capture;
+  REQUIRE(lives(event, kEvent), kInvalidHandle);
+  TAKE(stream);
+  if (event->capture != NULL && lives(event->capture, kGraph)) {
+    REQUIRE(!is_legacy(stream), kCaptureImplicit);
+    stream->capture = event->capture;
+  } else if (stream->capture == NULL && event->mark != NULL) {
+    run_in_order(stream, &(Operation){.mark = keep(event->mark), .waits = 1});
+  }
   return leave(kSuccess);
 }
 
 static CUresult has_happened(Event* event) {
   REQUIRE(lives(event, kEvent), kInvalidHandle);
   REQUIRE(event->capture == NULL, kCapturedEvent);
-  REQUIRE(event->behind == NULL, kNotReady);
+  REQUIRE(event->mark == NULL || event->mark->is_passed, kNotReady);
   return leave(kSuccess);
 }
 
@@ -42,13 +52,16 @@ CUresult cuEventQuery(Event* event) {
 
 CUresult cuEventSynchronize(Event* event) {
   ENTER(1);
-  while (lives(event, kEvent) && event->behind != NULL) nap();
+  Mark* mark = lives(event, kEvent) && event->mark != NULL ? keep(event->mark) : NULL;
+  while (mark != NULL && !mark->is_passed) nap();
+  drop(mark);
   return has_happened(event);
 }
 
 CUresult cuEventDestroy_v2(Event* event) {
   ENTER(1);
   REQUIRE(lives(event, kEvent), kInvalidHandle);
+  drop(event->mark);
   remove_object(&event->object);
   return leave(kSuccess);
 }
@@ -56,10 +69,11 @@ CUresult cuEventDestroy_v2(Event* event) {
 CUresult cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   ENTER(1);
   REQUIRE(lives(start, kEvent) && lives(end, kEvent), kInvalidHandle);
-  REQUIRE(start->is_recorded && end->is_recorded, kInvalidHandle);
   REQUIRE(start->capture == NULL && end->capture == NULL, kCapturedEvent);
-  REQUIRE(start->behind == NULL && end->behind == NULL, kNotReady);
-  *milliseconds =
-      (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 + (double)(end->at.tv_nsec - start->at.tv_nsec) / 1e6);
+  REQUIRE(start->mark != NULL && end->mark != NULL, kInvalidHandle);
+  REQUIRE(start->mark->is_passed && end->mark->is_passed, kNotReady);
+  const struct timespec from = start->mark->at;
+  const struct timespec to = end->mark->at;
+  *milliseconds = (float)((double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6);
   return leave(kSuccess);
 }

@@ -2,6 +2,14 @@
 #include "stub.h"
 
 void run(const Operation* operation) {
+  if (operation->mark != NULL) {
+    if (!operation->waits) {
+      clock_gettime(CLOCK_MONOTONIC, &operation->mark->at);
+      operation->mark->is_passed = 1;
+    }
+    drop(operation->mark);
+    return;
+  }
   if (operation->source != NULL) {
     memmove(operation->target, operation->source, operation->bytes);
     return;
@@ -40,7 +48,9 @@ void delete_graph(Graph* graph) {
 
 CUresult cuStreamIsCapturing(Stream* stream, int* status) {
   ENTER(1);
-  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  stream = stream_of(stream);
+  REQUIRE(stream != NULL, kInvalidHandle);
+  REQUIRE(!is_legacy(stream) || !legacy_is_implicit(), kCaptureImplicit);
   *status = stream->capture != NULL;
   return leave(kSuccess);
 }
@@ -48,7 +58,9 @@ CUresult cuStreamIsCapturing(Stream* stream, int* status) {
 CUresult cuStreamGetCaptureInfo_v2(Stream* stream, int* status, uint64_t* id, Graph** graph, const void** dependencies,
                                    size_t* count) {
   ENTER(1);
-  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  stream = stream_of(stream);
+  REQUIRE(stream != NULL, kInvalidHandle);
+  REQUIRE(!is_legacy(stream) || !legacy_is_implicit(), kCaptureImplicit);
   REQUIRE(graph == NULL && dependencies == NULL && count == NULL, kNotSupported);
   *status = stream->capture != NULL;
   if (stream->capture != NULL && id != NULL) *id = stream->capture->capture;
@@ -57,7 +69,9 @@ CUresult cuStreamGetCaptureInfo_v2(Stream* stream, int* status, uint64_t* id, Gr
 
 CUresult cuStreamBeginCapture_v2(Stream* stream, int mode) {
   ENTER(1);
-  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  stream = stream_of(stream);
+  REQUIRE(stream != NULL, kInvalidHandle);
+  REQUIRE(!is_legacy(stream), kCaptureUnsupported);
   REQUIRE(stream->capture == NULL, kIllegalState);
   stream->capture = new_graph(kGraph, NULL);
   stream->capture->is_global = mode == kGlobal;
@@ -68,7 +82,8 @@ CUresult cuStreamBeginCapture_v2(Stream* stream, int mode) {
 CUresult cuStreamEndCapture(Stream* stream, Graph** graph) {
   ENTER(1);
   *graph = NULL;
-  REQUIRE(lives(stream, kStream), kInvalidHandle);
+  stream = stream_of(stream);
+  REQUIRE(stream != NULL, kInvalidHandle);
   REQUIRE(stream->capture != NULL, kIllegalState);
   REQUIRE(stream->is_origin, kCaptureUnmatched);
   *graph = stream->capture;
@@ -113,15 +128,16 @@ CUresult cuGraphInstantiateWithFlags(Graph** executable, Graph* graph, unsigned 
 
 CUresult cuGraphUpload(Graph* executable, Stream* stream) {
   ENTER(1);
-  REQUIRE(lives(executable, kExecutable) && lives(stream, kStream), kInvalidHandle);
+  REQUIRE(lives(executable, kExecutable) && stream_of(stream) != NULL, kInvalidHandle);
   return leave(kSuccess);
 }
 
 #ifndef STUB_CUDA_INCOMPLETE
 CUresult cuGraphLaunch(Graph* executable, Stream* stream) {
   ENTER(1);
-  REQUIRE(lives(executable, kExecutable) && (stream == NULL || lives(stream, kStream)), kInvalidHandle);
-  REQUIRE(stream == NULL || stream->capture == NULL, kCaptureUnsupported);
+  REQUIRE(lives(executable, kExecutable), kInvalidHandle);
+  TAKE(stream);
+  REQUIRE(stream->capture == NULL, kCaptureUnsupported);
   for (const Operation* at = executable->first; at != NULL; at = at->next) run_in_order(stream, at);
   return leave(kSuccess);
 }

@@ -83,10 +83,11 @@ CUresult cuLaunchKernelEx(const LaunchConfig* config, Module* function, void** a
   ENTER(1);
   (void)extra;
   REQUIRE(stub_cuda_kernel != NULL, kNotSupported);
-  REQUIRE(lives(function, kModule) && lives(config->stream, kStream), kInvalidHandle);
+  const Stream* stream = stream_of(config->stream);
+  REQUIRE(lives(function, kModule) && stream != NULL, kInvalidHandle);
   // On a GPU it would wait beside blocks of other kernels that divide a multiprocessor's memory in another way.
   REQUIRE(function->is_bench || config->shared_bytes == kSharedOfABlock - kOwnShared, kNotSupported);
-  if (config->stream->capture != NULL) return leave(kSuccess);
+  if (stream->capture != NULL) return leave(kSuccess);
   leave(kSuccess);
   return stub_cuda_kernel(config, arguments);
 }

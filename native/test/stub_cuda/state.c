@@ -134,7 +134,9 @@ void stub_cuda_refuse(const char* order) {
 size_t stub_cuda_living(void) {
   size_t living = 0;
   pthread_mutex_lock(&g_lock);
-  for (const Object* object = g_objects; object != NULL; object = object->next) living++;
+  for (const Object* object = g_objects; object != NULL; object = object->next) {
+    living += object->kind != kStream || !((const Stream*)object)->is_default;
+  }
   for (int i = 0; i < kMaxDevices; i++) living += (size_t)g_contexts[i].retained;
   pthread_mutex_unlock(&g_lock);
   return living;

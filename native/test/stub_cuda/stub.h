@@ -19,8 +19,8 @@
 // given back, stub_cuda_refuse(order) orders failures from now on instead of STUB_CUDA_FAIL, which a test whose group
 // has threads may not change any more, stub_cuda_before sees every call, and stub_cuda_kernel is what launches run.
 // stub_cuda_hold(stream, 1) is what a kernel that waits is to a GPU: until stub_cuda_hold(stream, 0) the stream runs
-// nothing, and who waits for it or for an event behind it waits. That another stream waits for such an event is not
-// seen to.
+// no copy, set or graph, and whoever waits for it or for an event behind it waits, other streams too. So do the legacy
+// stream and the streams that block for each other; kernels wait for nothing.
 //
 // A missing symbol cannot be ordered: the library in the folder "incomplete" lacks cuGraphLaunch.
 //
@@ -97,8 +97,17 @@ typedef struct Allocation {
   int fd;  // of device memory, a file that other processes can map; -1 where it is a mapping of theirs
 } Allocation;
 
+// A place in a stream, of whoever has yet to pass it, waits for it or asks for it.
+typedef struct Mark {
+  int users;
+  int is_passed;
+  struct timespec at;
+} Mark;
+
 typedef struct Operation {
   struct Operation* next;
+  Mark* mark;  // null: a copy or a set
+  int waits;   // for the mark, which it passes otherwise
   void* target;
   const void* source;  // null: a set
   uint32_t value;
@@ -120,16 +129,15 @@ typedef struct Stream {
   Graph* capture;
   int is_origin;
   int is_blocking;  // it and the legacy stream wait for each other
+  int is_default;   // it is the driver's own
   int is_held;
-  Graph held;  // what it runs when it is let go
+  Graph queue;  // what it has yet to run
 } Stream;
 
 typedef struct Event {
   Object object;
   Graph* capture;
-  Stream* behind;  // a held stream that it has been recorded on
-  int is_recorded;
-  struct timespec at;
+  Mark* mark;  // where it was recorded last, outside of captures
 } Event;
 
 extern int g_initialized;
@@ -176,7 +184,29 @@ Graph* new_graph(Kind kind, const Graph* contents);
 void delete_graph(Graph* graph);
 void append(Graph* graph, const Operation* operation);
 void run(const Operation* operation);
+
+// The streams' own order, and that of the default streams with others.
+Stream* new_stream(int is_blocking);
+Stream* stream_of(Stream* handle);
+int is_legacy(const Stream* stream);
+int has_work(const Stream* stream);
 void run_in_order(Stream* stream, const Operation* operation);
+void run_what_can_run(void);
+void order_by_default(Stream* stream);
+void enqueue(Stream* stream, const Operation* operation);
+Mark* keep(Mark* mark);
+void drop(Mark* mark);
+
+// A blocking stream of the current context captures, so that the legacy stream cannot be used.
+int legacy_is_implicit(void);
+// Makes a handle the stream that work is for.
+CUresult take(Stream** stream);
+
+#define TAKE(stream)                            \
+  do {                                          \
+    CUresult taken = take(&(stream));           \
+    if (taken != kSuccess) return leave(taken); \
+  } while (0)
 
 #pragma GCC visibility pop
 

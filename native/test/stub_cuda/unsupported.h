@@ -1,5 +1,5 @@
 // Functions of the driver that the stub has by name only, so that what is linked against a driver can be loaded: what
-// JCuda's libJCudaDriver 12.6.0 and libnvrar look for beside those of the other files.
+// JCuda's libJCudaDriver 12.6.0, LWJGL-CUDA 3.3.6 and libnvrar look for beside those of the other files.
 UNSUPPORTED(cuArray3DCreate_v2)
 UNSUPPORTED(cuArray3DGetDescriptor_v2)
 UNSUPPORTED(cuArrayCreate_v2)
@@ -45,6 +45,7 @@ UNSUPPORTED(cuGLSetBufferObjectMapFlags)
 UNSUPPORTED(cuGLUnmapBufferObject)
 UNSUPPORTED(cuGLUnmapBufferObjectAsync)
 UNSUPPORTED(cuGLUnregisterBufferObject)
+UNSUPPORTED(cuGetExportTable)
 UNSUPPORTED(cuGraphAddChildGraphNode)
 UNSUPPORTED(cuGraphAddDependencies)
 UNSUPPORTED(cuGraphAddEmptyNode)
