@@ -34,7 +34,10 @@ public interface Device {
   /** Creates an event. */
   DeviceEvent createEvent();
 
-  /** Creates a stream. */
+  /**
+   * Creates a stream. On a GPU it is a non-blocking one: it and the default streams of CUDA do not
+   * wait for each other.
+   */
   DeviceStream createStream();
 
   /**

@@ -16,12 +16,23 @@ public interface DeviceEvent extends AutoCloseable {
   Device device();
 
   /**
+   * The native handle of the event, by which other code in this process can wait for its present
+   * place; 0 on the host. It is valid until the event is closed or recorded again, which may
+   * replace it, so ask for it after each {@link #record}. What waits for it on a device by then
+   * goes on to do so.
+   *
+   * @throws IllegalStateException if the event is a GPU's and is closed
+   */
+  long handle();
+
+  /**
    * Places the event behind everything submitted to {@code stream} so far, and discards its former
    * place. While the stream captures, the event marks a point of the recorded work: {@link
    * DeviceStream#waitFor} accepts it, and every other method throws an {@link
    * IllegalStateException} until the event is recorded again.
    *
    * @throws IllegalArgumentException if the stream belongs to another device
+   * @throws UnsupportedOperationException if the event wraps one of other code, which records it
    */
   void record(DeviceStream stream);
 

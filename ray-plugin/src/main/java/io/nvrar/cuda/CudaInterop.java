@@ -3,9 +3,11 @@ package io.nvrar.cuda;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.cuda.CudaBuffer;
 import io.nvrar.internal.device.cuda.CudaDevice;
+import io.nvrar.internal.device.cuda.CudaEvent;
 import io.nvrar.internal.device.cuda.CudaStream;
 import io.nvrar.internal.device.cuda.DriverFailure;
 import io.nvrar.internal.device.cuda.Handles;
@@ -15,25 +17,51 @@ import java.nio.ByteOrder;
 import jcuda.Pointer;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdeviceptr;
+import jcuda.driver.CUevent;
 import jcuda.driver.CUpointer_attribute;
 import jcuda.driver.CUresult;
 import jcuda.driver.CUstream;
 import jcuda.driver.JCudaDriver;
 
 /**
- * Interoperation with other code that uses the GPU in this process: wraps raw pointers and stream
- * handles, as JavaCPP and DJL provide them, and JCuda's objects, and converts buffers and streams
- * to them. Every call of this library on a GPU leaves the GPU's primary context current on the
- * calling thread. Thread-safe.
+ * Interoperation with other code that uses the GPU in this process, such as DJL, JavaCPP, LWJGL or
+ * JCuda: wraps its memory, streams and events, given as raw addresses and handles or as JCuda's
+ * objects, and hands out those of this library. Thread-safe. Every call of this library on a GPU
+ * leaves the GPU's primary context, which CUDA's runtime API uses too, current on the calling
+ * thread.
  *
- * <p>A wrapper does not own what it wraps: closing the wrapper frees nothing. The owner must keep
- * the memory or the stream until the wrapper is closed and all work submitted with it has been
- * executed.
+ * <p><b>Ownership.</b> A wrapper does not own what it wraps: closing the wrapper frees nothing. The
+ * owner must keep the memory, the stream or the event until the wrapper is closed and all work
+ * submitted with it has been executed. What is handed out stays this library's: other code must
+ * neither destroy it nor use it longer than the method says.
+ *
+ * <p><b>Order.</b> The device orders only what one stream holds, and what waits for an event. The
+ * streams of this library are created as non-blocking ones: they and the default streams do not
+ * wait for each other. Work of another library on its own stream, default or not, is ordered before
+ * ours by an event that is recorded there and that our stream waits for, and after ours the other
+ * way round:
+ *
+ * <pre>{@code
+ * try (DeviceStream theirs = CudaInterop.wrapStream(device, handle);
+ *     DeviceEvent event = device.createEvent()) {
+ *   event.record(theirs);
+ *   ours.waitFor(event); // what is submitted to ours from here on sees their results
+ *   group.allReduce(buffer, ReduceOp.SUM, ours);
+ *   event.record(ours);
+ *   theirs.waitFor(event); // and what they submit from here on sees the sums
+ * }
+ * }</pre>
+ *
+ * <p>No call waits on the host for that. Where other code gives events and not its stream, {@link
+ * #wrapEvent} makes them events to wait for, and {@link DeviceEvent#handle} is for its {@code
+ * cuStreamWaitEvent}.
+ *
+ * <p><b>Errors.</b> A handle or an address that can be seen to be wrong is refused by an {@link
+ * IllegalArgumentException}, before anything is done. CUDA cannot tell a destroyed stream or event
+ * from a live one.
  */
 public final class CudaInterop {
   private static final int MEMORYTYPE_DEVICE = 2;
-  private static final long STREAM_LEGACY = 1;
-  private static final long STREAM_PER_THREAD = 2;
 
   private CudaInterop() {}
 
@@ -51,11 +79,7 @@ public final class CudaInterop {
     CudaDevice gpu = require(device);
     String name = ElementBuffer.requireSize(dataType, count);
     long sizeBytes = count * dataType.sizeBytes();
-    if (address % dataType.sizeBytes() != 0) {
-      throw new IllegalArgumentException(
-          "the buffer %s at 0x%x is not aligned to its elements of %d bytes"
-              .formatted(name, address, dataType.sizeBytes()));
-    }
+    ElementBuffer.requireAligned(name, dataType, address);
     if (sizeBytes > 0) {
       requireMemoryOf(gpu, name, "first", address);
       requireMemoryOf(gpu, name, "last", address + sizeBytes - 1);
@@ -79,22 +103,76 @@ public final class CudaInterop {
    * io.nvrar.CollectiveGroup#throwIfFailed} to learn whether its calls have failed, and must not
    * launch it after a group with calls in it has been closed.
    *
+   * <p>The <b>default streams</b> can be wrapped to order work against theirs: events are recorded
+   * and waited for, copies made and graphs launched there. A group's call, or a graph with one, and
+   * a capture are refused with an {@link IllegalArgumentException}. They are
+   *
+   * <ul>
+   *   <li>the legacy default stream: handle 1 ({@code CU_STREAM_LEGACY}), and 0, which is taken for
+   *       1 whatever the other code was compiled for. It is one for all threads. It and every
+   *       stream that was created without {@code CU_STREAM_NON_BLOCKING} wait for each other, so it
+   *       cannot be used while one of these captures: an {@link IllegalStateException} says so, and
+   *       the capture goes on.
+   *   <li>the per-thread default stream: handle 2 ({@code CU_STREAM_PER_THREAD}), which is another
+   *       stream on every thread. The wrapper is of the calling thread's. It can be closed by any
+   *       thread; its other methods throw an {@link IllegalStateException} on other threads. It and
+   *       the legacy default stream wait for each other.
+   * </ul>
+   *
+   * <p>While one of them is wrapped, a blocking copy of a {@link DeviceBuffer} also waits for the
+   * work of all threads on the default streams and on those that wait for them.
+   *
    * @param device the GPU that the stream belongs to
-   * @param handle the handle of a live stream; this cannot be checked. The default streams, 0, 1
-   *     ({@code CU_STREAM_LEGACY}) and 2 ({@code CU_STREAM_PER_THREAD}), are refused, because
-   *     groups cannot communicate on them
-   * @throws IllegalArgumentException if the device is not a GPU, the handle is 0, 1 or 2, or the
-   *     stream belongs to another device
+   * @param handle the handle of a live stream, which cannot be checked, or that of a default stream
+   * @throws IllegalArgumentException if the device is not a GPU, the stream belongs to another
+   *     device, or the handle is 2 on a virtual thread
    */
   public static DeviceStream wrapStream(Device device, long handle) {
     CudaDevice gpu = require(device);
-    refuseDefaultStream(handle);
-    return wrapped(gpu, Handles.stream(handle));
+    CudaStream stream = CudaStream.foreign(gpu, handle);
+    CUcontext own = new CUcontext();
+    gpu.context()
+        .call("cuStreamGetCtx", () -> JCudaDriver.cuStreamGetCtx(stream.jcuda("wrapStream"), own));
+    if (!own.equals(gpu.context().handle())) {
+      throw new IllegalArgumentException(
+          "the stream 0x%x does not belong to the primary context of %s".formatted(handle, gpu));
+    }
+    gpu.streamStaging().prepare();
+    return gpu.watched(stream);
   }
 
   /** {@link #wrapStream(Device, long)} for a JCuda stream. */
   public static DeviceStream wrapStream(Device device, CUstream stream) {
     return wrapStream(device, Handles.handle(stream));
+  }
+
+  /**
+   * Wraps an event that other code has created, by its handle ({@code CUevent}, the same as {@code
+   * cudaEvent_t}), to wait for it: by {@link DeviceStream#waitFor}, {@link
+   * DeviceEvent#synchronize}, {@link DeviceEvent#whenDone} or {@link DeviceEvent#isDone}. It stands
+   * for the place where its owner has recorded it last when the method is called, and has happened
+   * if it never was. Its owner must not record it again before a stage of it has completed.
+   *
+   * <p>Only its owner records it: {@link DeviceEvent#record} throws an {@link
+   * UnsupportedOperationException}. {@link DeviceEvent#elapsedSince} fails with an {@link
+   * IllegalStateException} if the event was created without timing, as PyTorch's are. Waiting
+   * throws no failures of groups, since nothing is known of the stream.
+   *
+   * @param device the GPU whose streams are to wait; the event may be another GPU's of this process
+   * @param handle the handle of a live event, which cannot be checked
+   * @throws IllegalArgumentException if the device is not a GPU, or the handle is 0
+   */
+  public static DeviceEvent wrapEvent(Device device, long handle) {
+    CudaDevice gpu = require(device);
+    if (handle == 0) {
+      throw new IllegalArgumentException("the handle of the event is 0, which is no event");
+    }
+    return CudaEvent.foreign(gpu, Handles.event(handle));
+  }
+
+  /** {@link #wrapEvent(Device, long)} for a JCuda event. */
+  public static DeviceEvent wrapEvent(Device device, CUevent event) {
+    return wrapEvent(device, Handles.handle(event));
   }
 
   /** A buffer's address as a JCuda pointer. The pointer does not keep the buffer alive. */
@@ -115,38 +193,21 @@ public final class CudaInterop {
         .jcuda("CudaInterop.stream");
   }
 
+  /**
+   * An event as a JCuda object, which is valid as long as its {@link DeviceEvent#handle}.
+   *
+   * @throws IllegalArgumentException if the event is not a GPU's
+   * @throws IllegalStateException if the event is closed
+   */
+  public static CUevent event(DeviceEvent event) {
+    return require(event.device())
+        .requireEvent(event, "CudaInterop.event")
+        .jcuda("CudaInterop.event");
+  }
+
   /** The primary context of a GPU. It stays valid until the end of the process. */
   public static CUcontext context(Device device) {
     return require(device).context().handle();
-  }
-
-  // The driver interprets these handles as its default streams.
-  private static void refuseDefaultStream(long handle) {
-    String which;
-    if (handle == 0) {
-      which = "the default stream (handle 0) cannot be wrapped, it waits for all others";
-    } else if (handle == STREAM_LEGACY) {
-      which =
-          "the legacy default stream (handle 1, CU_STREAM_LEGACY) cannot be wrapped, it waits for all others";
-    } else if (handle == STREAM_PER_THREAD) {
-      which =
-          "the default stream of a thread (handle 2, CU_STREAM_PER_THREAD) cannot be wrapped, it is another stream on every thread";
-    } else {
-      return;
-    }
-    throw new IllegalArgumentException(which + "; create one");
-  }
-
-  private static DeviceStream wrapped(CudaDevice gpu, CUstream stream) {
-    CUcontext own = new CUcontext();
-    gpu.context().call("cuStreamGetCtx", () -> JCudaDriver.cuStreamGetCtx(stream, own));
-    if (!own.equals(gpu.context().handle())) {
-      throw new IllegalArgumentException(
-          "the stream 0x%x does not belong to the primary context of %s"
-              .formatted(Handles.handle(stream), gpu));
-    }
-    gpu.streamStaging().prepare();
-    return gpu.watched(CudaStream.foreign(gpu, stream));
   }
 
   private static CudaDevice require(Device device) {

@@ -113,7 +113,7 @@ public final class CudaDevice implements Device {
 
   @Override
   public DeviceEvent createEvent() {
-    return new CudaEvent(this);
+    return CudaEvent.create(this);
   }
 
   @Override
@@ -157,7 +157,7 @@ public final class CudaDevice implements Device {
   }
 
   /** Casts to an event of this device, or throws an exception that names both sides. */
-  CudaEvent requireEvent(DeviceEvent event, String what) {
+  public CudaEvent requireEvent(DeviceEvent event, String what) {
     if (event instanceof CudaEvent cuda && cuda.device() == this) {
       return cuda;
     }

@@ -3,6 +3,7 @@ package io.nvrar.internal.device.cuda;
 import io.nvrar.Device;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.internal.device.async.EnqueuedCalls;
 import io.nvrar.internal.device.memory.Lease;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -14,12 +15,14 @@ import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
 
-/** A GPU event with timing. */
-final class CudaEvent implements DeviceEvent {
+/** A GPU event with timing, or one that other code has created and records. */
+public final class CudaEvent implements DeviceEvent {
   private static final double NANOS_PER_MILLI = 1e6;
+  private static final EnqueuedCalls[] NO_CALLS = {};
 
   private final CudaDevice device;
   private final GpuContext context;
+  private final boolean isForeign;
 
   /** Replaced under this event's lock. */
   private volatile DriverEvent current;
@@ -40,21 +43,55 @@ final class CudaEvent implements DeviceEvent {
 
   /** The driver's event and its lifetime. */
   private static final class DriverEvent {
-    private final CUevent event = new CUevent();
+    private final CUevent event;
     private final Lease lease;
 
-    DriverEvent(GpuContext of) {
-      CUevent made = event;
+    private DriverEvent(CUevent event, Lease lease) {
+      this.event = event;
+      this.lease = lease;
+    }
+
+    static DriverEvent create(GpuContext of) {
+      CUevent made = new CUevent();
       of.call(
           "cuEventCreate", () -> JCudaDriver.cuEventCreate(made, CUevent_flags.CU_EVENT_DEFAULT));
-      lease = new Lease(() -> of.call("cuEventDestroy", () -> JCudaDriver.cuEventDestroy(made)));
+      return new DriverEvent(
+          made, new Lease(() -> of.call("cuEventDestroy", () -> JCudaDriver.cuEventDestroy(made))));
     }
   }
 
-  CudaEvent(CudaDevice device) {
+  private CudaEvent(CudaDevice device, DriverEvent event, boolean isForeign) {
     this.device = device;
+    this.isForeign = isForeign;
     context = device.context();
-    current = new DriverEvent(context);
+    current = event;
+  }
+
+  static CudaEvent create(CudaDevice device) {
+    return new CudaEvent(device, DriverEvent.create(device.context()), false);
+  }
+
+  /** An event that its owner records and destroys. */
+  public static CudaEvent foreign(CudaDevice device, CUevent event) {
+    CudaEvent wrapper = new CudaEvent(device, new DriverEvent(event, new Lease(() -> {})), true);
+    wrapper.place = Place.ON_A_STREAM; // as far as anybody knows here
+    return wrapper;
+  }
+
+  /**
+   * The JCuda object, for users.
+   *
+   * @param what was called, for the message if the event is closed
+   */
+  public CUevent jcuda(String what) {
+    DriverEvent now = retainCurrent(what);
+    now.lease.release();
+    return now.event;
+  }
+
+  @Override
+  public long handle() {
+    return Handles.handle(jcuda("handle"));
   }
 
   @Override
@@ -65,6 +102,11 @@ final class CudaEvent implements DeviceEvent {
   @Override
   public void record(DeviceStream stream) {
     CudaStream on = device.requireStream(stream, "recording an event");
+    if (isForeign) {
+      throw new UnsupportedOperationException(
+          "record was called on an event of other code, which alone records it; record one of createEvent and hand out its handle");
+    }
+    on.requireUsable("record");
     synchronized (this) {
       Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
       if (watched) {
@@ -84,7 +126,7 @@ final class CudaEvent implements DeviceEvent {
     if (before.lease.isClosed()) {
       throw closedException("record");
     }
-    DriverEvent another = new DriverEvent(context);
+    DriverEvent another = DriverEvent.create(context);
     try {
       record(another.event, on);
     } catch (RuntimeException e) {
@@ -140,11 +182,12 @@ final class CudaEvent implements DeviceEvent {
       }
       watched |= on != null;
     }
-    if (on == null) {
+    if (on == null && !isForeign) {
       now.lease.release();
       return CompletableFuture.completedStage(null);
     }
-    return device.eventWatch().watch(now.event, now.lease, on);
+    EnqueuedCalls[] calls = on == null ? NO_CALLS : on.carried();
+    return device.eventWatch().watch(now.event, now.lease, calls);
   }
 
   @Override

@@ -21,6 +21,7 @@ import jcuda.driver.CUstreamCaptureMode;
 import jcuda.driver.CUstreamCaptureStatus;
 import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A stream of a GPU, created here or by other code. Streams created here do not synchronize with
@@ -32,6 +33,9 @@ public final class CudaStream implements AsyncStream {
   private final CUstream stream;
   private final long handle;
   private final Lease lease;
+
+  /** Null for a stream that somebody has created. */
+  private final @Nullable DefaultStream defaultStream;
 
   /**
    * Held while a capture begins and ends, while {@link #settle} waits (waiting for a stream that
@@ -69,6 +73,7 @@ public final class CudaStream implements AsyncStream {
     this.lease = lease;
     context = device.context();
     handle = Handles.handle(stream);
+    defaultStream = DefaultStream.of(context, handle);
   }
 
   static CudaStream create(CudaDevice device) {
@@ -82,8 +87,9 @@ public final class CudaStream implements AsyncStream {
     return new CudaStream(device, stream, lease);
   }
 
-  /** A stream that its owner destroys. */
-  public static CudaStream foreign(CudaDevice device, CUstream stream) {
+  /** A stream that its owner destroys, or one of the default streams, of this thread. */
+  public static CudaStream foreign(CudaDevice device, long handle) {
+    CUstream stream = Handles.stream(DefaultStream.explicit(handle));
     return new CudaStream(device, stream, new Lease(() -> {}));
   }
 
@@ -110,10 +116,13 @@ public final class CudaStream implements AsyncStream {
 
   @Override
   public boolean isCapturing() {
-    if (!lease.retain()) {
-      return false;
+    if (isLegacy() || !lease.retain()) {
+      return false; // the driver does not let the legacy stream capture
     }
     try {
+      if (defaultStream != null) {
+        defaultStream.requireThread("isCapturing");
+      }
       int[] status = new int[1];
       context.call("cuStreamIsCapturing", () -> JCudaDriver.cuStreamIsCapturing(stream, status));
       return status[0] != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE;
@@ -122,8 +131,15 @@ public final class CudaStream implements AsyncStream {
     }
   }
 
+  private boolean isLegacy() {
+    return defaultStream != null && defaultStream.isLegacy();
+  }
+
   @Override
   public void carry(EnqueuedCalls calls) {
+    if (defaultStream != null) {
+      throw defaultStream.refused("a group's call");
+    }
     if (!lease.retain()) {
       throw new IllegalStateException(
           "the stream is closed, a call needs an open one on " + device);
@@ -267,6 +283,7 @@ public final class CudaStream implements AsyncStream {
   public void synchronize() {
     if (lease.retain()) {
       try {
+        requireUsable("synchronize");
         if (isCapturing()) {
           throw new IllegalStateException(
               "synchronize was called on a stream that is capturing; what it records runs when the graph is launched");
@@ -303,6 +320,9 @@ public final class CudaStream implements AsyncStream {
 
   @Override
   public boolean isIdle() {
+    if (defaultStream != null) {
+      return true; // no group has calls on it, and another thread could not ask
+    }
     synchronized (captureLock) {
       if (!lease.retain()) {
         return true;
@@ -355,7 +375,9 @@ public final class CudaStream implements AsyncStream {
         return;
       }
       try {
-        if (!isCapturing()) {
+        if (defaultStream != null) {
+          defaultStream.settle();
+        } else if (!isCapturing()) {
           context.call("cuStreamSynchronize", JCudaDriver::cuStreamSynchronize, stream);
         }
       } finally {
@@ -375,6 +397,7 @@ public final class CudaStream implements AsyncStream {
       throw closedException(what);
     }
     try {
+      requireUsable(what);
       context.call(function, call, stream);
     } finally {
       lease.release();
@@ -393,6 +416,7 @@ public final class CudaStream implements AsyncStream {
     }
     try {
       synchronized (enqueueLock) {
+        requireUsable(what);
         requireRunning(what);
         calls.accept(stream);
       }
@@ -450,6 +474,9 @@ public final class CudaStream implements AsyncStream {
   private Capture beginCapture() {
     synchronized (captureLock) {
       requireOpen("capture");
+      if (defaultStream != null) {
+        throw defaultStream.refused("a capture");
+      }
       if (isCapturing()) {
         throw new IllegalStateException(
             "capture was called on a stream that is already capturing; captures of one stream do not nest");
@@ -525,6 +552,16 @@ public final class CudaStream implements AsyncStream {
     if (lease.isClosed()) {
       throw closedException(what);
     }
+    if (defaultStream != null) {
+      defaultStream.requireThread(what);
+    }
+  }
+
+  /** Throws if this is a default stream that this thread may not use now. */
+  void requireUsable(String what) {
+    if (defaultStream != null) {
+      defaultStream.requireUsable(what);
+    }
   }
 
   private static IllegalStateException closedException(String what) {
@@ -533,6 +570,8 @@ public final class CudaStream implements AsyncStream {
 
   @Override
   public String toString() {
-    return "stream 0x" + Long.toHexString(handle) + " of " + device;
+    return defaultStream != null
+        ? defaultStream.toString()
+        : "stream 0x" + Long.toHexString(handle) + " of " + device;
   }
 }

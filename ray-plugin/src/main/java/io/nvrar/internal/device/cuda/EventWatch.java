@@ -51,10 +51,10 @@ final class EventWatch {
    *
    * @param event recorded at the place that the stage waits for, and not recorded again
    * @param lease the event's lease, retained once; released when the event has happened
-   * @param stream the stream on which it was recorded
+   * @param calls those of the stream on which it was recorded; the array is not changed
    */
-  CompletionStage<Void> watch(CUevent event, Lease lease, CudaStream stream) {
-    Watched watched = new Watched(context, event, lease, stream.carried());
+  CompletionStage<Void> watch(CUevent event, Lease lease, EnqueuedCalls[] calls) {
+    Watched watched = new Watched(context, event, lease, calls);
     if (!watched.completesNow()) {
       try {
         add(watched);

@@ -4,6 +4,7 @@ import java.lang.reflect.Field;
 import jcuda.NativePointerObject;
 import jcuda.Pointer;
 import jcuda.driver.CUdeviceptr;
+import jcuda.driver.CUevent;
 import jcuda.driver.CUstream;
 
 /** Converts between JCuda's objects and raw addresses and handles. */
@@ -20,26 +21,35 @@ public final class Handles {
     return new Address(pointer).value();
   }
 
-  /** The handle of a stream of JCuda. */
-  public static long handle(CUstream stream) {
-    return new Handle(stream).value();
+  /** The handle of a stream or an event of JCuda. */
+  public static long handle(NativePointerObject object) {
+    return new Handle(object).value();
   }
 
-  /**
-   * A stream of JCuda for a handle. JCuda has no public way to create one, so the field that its
-   * native part reads is set by reflection.
-   */
+  /** A stream of JCuda for a handle. */
   public static CUstream stream(long handle) {
-    CUstream stream = new CUstream();
+    return with(handle, new CUstream(), "a stream");
+  }
+
+  /** An event of JCuda for a handle. */
+  public static CUevent event(long handle) {
+    return with(handle, new CUevent(), "an event");
+  }
+
+  // JCuda has no public way to create one for a handle, so the field that its native part reads is
+  // set by reflection.
+  private static <T extends NativePointerObject> T with(long handle, T object, String what) {
     try {
       Field field = NativePointerObject.class.getDeclaredField("nativePointer");
       field.setAccessible(true);
-      field.setLong(stream, handle);
+      field.setLong(object, handle);
     } catch (ReflectiveOperationException | RuntimeException e) {
       throw new UnsupportedOperationException(
-          "this version of JCuda cannot wrap the handle of a stream that it did not create", e);
+          "this version of JCuda cannot wrap the handle of %s that it did not create"
+              .formatted(what),
+          e);
     }
-    return stream;
+    return object;
   }
 
   /** A pointer to host memory that the driver sets. */

@@ -40,6 +40,11 @@ final class HostEvent implements DeviceEvent {
   }
 
   @Override
+  public long handle() {
+    return 0;
+  }
+
+  @Override
   public synchronized void record(DeviceStream stream) {
     requireOpen("record");
     HostStream on = HostStream.require(stream, "recording an event");

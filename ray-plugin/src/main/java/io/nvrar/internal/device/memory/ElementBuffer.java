@@ -55,6 +55,15 @@ public abstract class ElementBuffer implements DeviceBuffer {
     return new Elements(dataType, count).toString();
   }
 
+  /** Throws unless every element is at an address that its type can be read from. */
+  public static void requireAligned(String name, DataType dataType, long address) {
+    if (address % dataType.sizeBytes() != 0) {
+      throw new IllegalArgumentException(
+          "the buffer %s at 0x%x is not aligned to its elements of %d bytes"
+              .formatted(name, address, dataType.sizeBytes()));
+    }
+  }
+
   /**
    * Throws an {@link IllegalArgumentException} unless {@code source} can be copied to the front of
    * {@code target}.

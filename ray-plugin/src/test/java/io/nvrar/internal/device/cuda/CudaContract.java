@@ -678,15 +678,6 @@ abstract class CudaContract extends DeviceContract {
     } finally {
       JCudaDriver.cuStreamDestroy(owner);
     }
-    refused(
-        () -> CudaInterop.wrapStream(device(), 0),
-        "the default stream (handle 0) cannot be wrapped, it waits for all others; create one");
-    refused(
-        () -> CudaInterop.wrapStream(device(), 1),
-        "the legacy default stream (handle 1, CU_STREAM_LEGACY) cannot be wrapped, it waits for all others; create one");
-    refused(
-        () -> CudaInterop.wrapStream(device(), 2),
-        "the default stream of a thread (handle 2, CU_STREAM_PER_THREAD) cannot be wrapped, it is another stream on every thread; create one");
   }
 
   @Test

@@ -46,15 +46,7 @@ class StubDeviceTest extends CudaContract {
 
   @Override
   protected Held hold(DeviceStream stream) {
-    long handle = stream.handle();
-    StubDriver.hold(handle, true);
-    boolean[] over = new boolean[1];
-    return () -> {
-      if (!over[0]) {
-        over[0] = true;
-        StubDriver.hold(handle, false);
-      }
-    };
+    return StubDriver.hold(stream);
   }
 
   @Test
@@ -223,7 +215,7 @@ class StubDeviceTest extends CudaContract {
       Lease lease = new Lease(freed::incrementAndGet);
       stream.submit("record", "cuEventRecord", on -> JCudaDriver.cuEventRecord(event, on));
       assertThat(lease.retain()).isTrue();
-      assertThat(watch.watch(event, lease, stream).toCompletableFuture())
+      assertThat(watch.watch(event, lease, stream.carried()).toCompletableFuture())
           .failsWithin(Duration.ofSeconds(60))
           .withThrowableThat()
           .havingCause()
@@ -233,7 +225,8 @@ class StubDeviceTest extends CudaContract {
           .withCauseInstanceOf(OutOfMemoryError.class);
       hasRoom.set(true);
       assertThat(lease.retain()).isTrue();
-      CompletableFuture<Void> next = watch.watch(event, lease, stream).toCompletableFuture();
+      CompletableFuture<Void> next =
+          watch.watch(event, lease, stream.carried()).toCompletableFuture();
       held.letGo();
       assertThat(next.get(60, TimeUnit.SECONDS)).isNull();
       lease.close();

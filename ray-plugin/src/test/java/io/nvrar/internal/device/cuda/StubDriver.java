@@ -6,6 +6,7 @@ import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
+import io.nvrar.DeviceStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,8 +30,20 @@ final class StubDriver {
     STUB.getGlobalVariableAddress("stub_cuda_before").setPointer(0, function);
   }
 
-  /** Keeps a stream from going on, or lets it go. */
-  static void hold(long stream, boolean held) {
+  /** Keeps a stream from going on, as a kernel that waits does. */
+  static CudaContract.Held hold(DeviceStream stream) {
+    long handle = stream.handle();
+    hold(handle, true);
+    boolean[] over = new boolean[1];
+    return () -> {
+      if (!over[0]) {
+        over[0] = true;
+        hold(handle, false);
+      }
+    };
+  }
+
+  private static void hold(long stream, boolean held) {
     assertThat(STUB.getFunction("stub_cuda_hold").invokeInt(new Object[] {stream, held ? 1 : 0}))
         .isZero();
   }
