@@ -9,7 +9,7 @@ import java.util.function.LongConsumer;
  * Memory outside the Java heap. It is freed when it is closed and no copy uses it any more.
  *
  * <p>It is accessed through views of at most 1 GiB each, because a Java buffer is limited to 2 GiB.
- * Chunks and the address are aligned to 256 bytes, so no element crosses from one view to the next.
+ * A chunk's size is a multiple of every element's, so no element crosses from one view to the next.
  */
 final class HostAllocation {
   /** A power of two, and a multiple of every element's size. */

@@ -41,6 +41,18 @@ final class HostBuffer extends ElementBuffer {
     return watched(name, dataType, count, allocation, true);
   }
 
+  /** Memory that its owner frees. */
+  static HostBuffer foreign(DataType dataType, long count, long address) {
+    String name = requireSize(dataType, count);
+    requireAligned(name, dataType, address);
+    if (address == 0 && count > 0) {
+      throw new IllegalArgumentException("the buffer " + name + " has the address 0");
+    }
+    HostAllocation allocation =
+        HostAllocation.adopt(address, count * dataType.sizeBytes(), start -> {});
+    return new HostBuffer(dataType, count, allocation, false);
+  }
+
   private static HostBuffer watched(
       String name, DataType dataType, long count, HostAllocation allocation, boolean pinned) {
     HostBuffer buffer = new HostBuffer(dataType, count, allocation, pinned);

@@ -59,6 +59,11 @@ public final class HostDevice implements Device {
     return HostBuffer.adoptPinned(dataType, count, address, free);
   }
 
+  /** A buffer of memory that its owner frees. */
+  public DeviceBuffer wrap(DataType dataType, long count, long address) {
+    return HostBuffer.foreign(dataType, count, address);
+  }
+
   /** Whether a buffer comes from {@link #adoptPinned}, or is a slice of one. */
   public static boolean isPinned(DeviceBuffer buffer) {
     return buffer instanceof HostBuffer host && host.isPinned();

@@ -20,7 +20,7 @@ public final class HostView {
   private final FloatBuffer floats;
   private final DoubleBuffer doubles;
 
-  /** A view of {@code length} bytes at an address that is aligned for every type. */
+  /** A view of {@code length} bytes at an address that is aligned to the elements read here. */
   public HostView(long address, int length) {
     bytes = NativeMemory.view(address, length);
     shorts = bytes.asShortBuffer();

@@ -321,6 +321,7 @@ abstract class CudaInteropContract {
               .get(60, TimeUnit.SECONDS);
       assertThat(other).isTrue();
       assertThat(valueNow()).isEqualTo(7);
+      held.letGo();
     }
     assertThatThrownBy(theirs::synchronize)
         .isInstanceOf(IllegalStateException.class)

@@ -1,0 +1,114 @@
+package io.nvrar.device;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import com.sun.jna.Memory;
+import com.sun.jna.Pointer;
+import io.nvrar.Backend;
+import io.nvrar.DataType;
+import io.nvrar.DeviceBuffer;
+import io.nvrar.standalone.Members;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class HostMemoryTest {
+  @Test
+  void aBufferIsTheMemoryItselfAndDoesNotFreeIt() {
+    Memory memory = new Memory(12);
+    memory.write(0, new int[] {1, 2, 3}, 0, 3);
+    long address = address(memory);
+    DeviceBuffer buffer = HostMemory.wrap(address, DataType.INT32, 3);
+    assertThat(buffer.device()).isSameAs(Devices.open(Backend.CPU, 0));
+    assertThat(buffer.address()).isEqualTo(address);
+    int[] back = new int[2];
+    buffer.slice(1, 2).copyTo(back);
+    assertThat(back).containsExactly(2, 3);
+    buffer.slice(2, 1).copyFrom(new int[] {9});
+    buffer.close();
+    buffer.close();
+    assertThat(memory.getIntArray(0, 3)).containsExactly(1, 2, 9);
+    assertThatThrownBy(() -> buffer.copyTo(back)).isInstanceOf(IllegalStateException.class);
+  }
+
+  /** Buffers of our own begin at a multiple of 256. */
+  @ParameterizedTest
+  @EnumSource(DataType.class)
+  void aGroupSumsMemoryThatIsAlignedToItsElementsOnly(DataType type) {
+    int count = 1000;
+    try (Members members =
+        Members.join("foreign", 2, Members.config().backend(Backend.CPU).build())) {
+      members.onAll(
+          group -> {
+            Memory memory = new Memory(256 + (count + 1L) * type.sizeBytes()).align(256);
+            memory.clear();
+            DeviceBuffer ones = group.device().allocate(type, count);
+            try (ones;
+                DeviceBuffer buffer =
+                    HostMemory.wrap(address(memory) + type.sizeBytes(), type, count)) {
+              fill(ones, group.rank() + 1);
+              group.stream().copy(ones, buffer);
+              group.allReduce(buffer);
+              fill(ones, 3);
+              byte[] sums = memory.getByteArray(type.sizeBytes(), count * type.sizeBytes());
+              byte[] expected = new byte[sums.length];
+              ones.copyTo(ByteBuffer.wrap(expected));
+              assertThat(sums).isEqualTo(expected);
+            }
+          });
+    }
+  }
+
+  private static void fill(DeviceBuffer buffer, int value) {
+    int count = (int) buffer.count();
+    switch (buffer.dataType()) {
+      case INT8, UINT8 -> {
+        byte[] values = new byte[count];
+        Arrays.fill(values, (byte) value);
+        buffer.copyFrom(values);
+      }
+      case INT32 -> {
+        int[] values = new int[count];
+        Arrays.fill(values, value);
+        buffer.copyFrom(values);
+      }
+      case INT64 -> {
+        long[] values = new long[count];
+        Arrays.fill(values, value);
+        buffer.copyFrom(values);
+      }
+      case FLOAT64 -> {
+        double[] values = new double[count];
+        Arrays.fill(values, value);
+        buffer.copyFrom(values);
+      }
+      default -> {
+        float[] values = new float[count];
+        Arrays.fill(values, value);
+        buffer.copyFrom(values);
+      }
+    }
+  }
+
+  @Test
+  void whatCannotBeMemoryOfSuchElementsIsRefusedByName() {
+    refused(0, 1, "the buffer float32[1] has the address 0");
+    refused(4098, 2, "the buffer float32[2] at 0x1002 is not aligned to its elements of 4 bytes");
+    assertThatThrownBy(() -> HostMemory.wrap(4096, DataType.FLOAT32, -1))
+        .isInstanceOf(IllegalArgumentException.class);
+    HostMemory.wrap(0, DataType.FLOAT32, 0).close();
+  }
+
+  private static void refused(long address, long count, String message) {
+    assertThatThrownBy(() -> HostMemory.wrap(address, DataType.FLOAT32, count))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(message);
+  }
+
+  private static long address(Memory memory) {
+    return Pointer.nativeValue(memory);
+  }
+}
