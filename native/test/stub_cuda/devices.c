@@ -106,18 +106,27 @@ CUresult cuDeviceGetUuid_v2(unsigned char* uuid, CUdevice device) {
   return leave(kSuccess);
 }
 
+static int pci_domain(void) { return (int)setting("STUB_CUDA_PCI_DOMAIN", 0); }
+
+static int pci_bus(CUdevice device) { return (int)setting("STUB_CUDA_FIRST_DEVICE", 0) + device; }
+
 CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   ENTER(0);
-  snprintf(id, (size_t)length, "0000:%02X:00.0", (unsigned)device);
+  snprintf(id, (size_t)length, "%04X:%02X:00.0", (unsigned)pci_domain(), (unsigned)pci_bus(device));
   return leave(kSuccess);
 }
 
 CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
   ENTER(0);
-  (void)device;
   switch (attribute) {
     case 10:  // warp size
       *value = 32;
+      break;
+    case 33:  // the bus, of which it is device 0
+      *value = pci_bus(device);
+      break;
+    case 50:  // and the bus's domain
+      *value = pci_domain();
       break;
     case 16:  // multiprocessors
       *value = (int)setting("STUB_CUDA_MULTIPROCESSORS", 132);

@@ -4,6 +4,7 @@
 //
 //   STUB_CUDA_DEVICES=2               the number of devices, 0 to 8; 1 without it, and with 0 cuInit finds none
 //   STUB_CUDA_FIRST_DEVICE=2          the first device that this process sees, as with CUDA_VISIBLE_DEVICES
+//   STUB_CUDA_PCI_DOMAIN=1            that of all devices, 0 without it; a device's bus has its number
 //   STUB_CUDA_SAME_UUID=1             all devices are one
 //   STUB_CUDA_PEER_ACCESS=0           no device can access another one's memory
 //   STUB_CUDA_PCIE=0-1,2-3            those pairs of devices have PCIe between them; all others NVLink

@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.ray.RayActorGroup.Options;
 import io.ray.api.ActorHandle;
+import io.ray.api.call.ActorCreator;
+import io.ray.api.function.RayFunc0;
 import io.ray.api.id.ActorId;
 import io.ray.api.placementgroup.PlacementGroup;
 import java.lang.reflect.Proxy;
@@ -93,6 +95,24 @@ class RayActorGroupTest {
   }
 
   @Test
+  void onlyActorsThatAreToBePinnedAreTold() {
+    Options options = Options.gpus(1).heap("2g");
+    assertThat(jvmOptions(options)).contains("-Xmx2g").doesNotContain("-Dnvrar.pin=true");
+    assertThat(jvmOptions(options.pinned()))
+        .containsAll(Options.JVM_OPTIONS)
+        .contains("-Xmx2g", "-Dnvrar.pin=true");
+  }
+
+  private static List<String> jvmOptions(Options options) {
+    StubRay ray = new StubRay();
+    try (ray) {
+      Creator creator = new Creator();
+      options.applyTo(creator, 0);
+      return creator.jvmOptions;
+    }
+  }
+
+  @Test
   void fewerActorsThanNodesAreRefused() {
     refused(3, Options.cpus(1).nodes(4), "3 actors cannot be on 4 nodes");
     assertThatThrownBy(() -> Options.cpus(1).nodes(0)).hasMessage("nodes is 0, must be 1 or more");
@@ -155,4 +175,19 @@ class RayActorGroupTest {
   }
 
   private static final class Member implements CollectiveActor {}
+
+  /** Keeps the JVM options that it is told. */
+  private static final class Creator extends ActorCreator<Member> {
+    private List<String> jvmOptions = List.of();
+
+    Creator() {
+      super((RayFunc0<Member>) Member::new, new Object[0]);
+    }
+
+    @Override
+    public ActorCreator<Member> setJvmOptions(List<String> options) {
+      jvmOptions = options;
+      return super.setJvmOptions(options);
+    }
+  }
 }

@@ -84,6 +84,7 @@ final class StubRay implements AutoCloseable {
                   case "createPlacementGroup" ->
                       createPlacementGroup((PlacementGroupCreationOptions) arguments[0]);
                   case "removePlacementGroup" -> placementGroups--;
+                  case "extractConcurrencyGroups" -> List.of();
                   default -> kill((ActorHandle<?>) arguments[0]);
                 }));
   }

@@ -11,6 +11,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * The GPUs of this process. The driver is initialised once, on first use. Each GPU's primary
  * context, which is shared with the CUDA runtime and NVSHMEM, is retained once and never released.
+ * The first GPU is that which {@link NearCores} pins the process to.
  */
 public final class CudaDevices {
   private static final String WHAT = "the CUDA backend cannot run here";
@@ -47,8 +48,12 @@ public final class CudaDevices {
     synchronized (OPEN) {
       CudaDevice device = OPEN.get(ordinal);
       if (device == null) {
+        boolean isFirst = OPEN.isEmpty();
         device = openNew(ordinal);
         OPEN.put(ordinal, device);
+        if (isFirst) {
+          NearCores.pinIfAsked(device.context());
+        }
       }
       return SHARED ? device.forAnother() : device;
     }

@@ -62,6 +62,10 @@ public final class GpuContext {
     return uuid;
   }
 
+  PciAddress pciAddress() {
+    return PciAddress.of(device, toString());
+  }
+
   public CUcontext handle() {
     return context;
   }
