@@ -1,6 +1,7 @@
 package io.nvrar.tools;
 
 import io.nvrar.internal.device.cuda.DriverCall;
+import io.nvrar.internal.device.cuda.PciAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,15 +25,21 @@ public final class CudaReport {
    * One GPU.
    *
    * @param name such as {@code GPU 0}
-   * @param detail its model, memory, and compute capability
+   * @param model as the driver names it
+   * @param capacity its memory and compute capability
    */
-  record Gpu(String name, String detail) {}
+  record Gpu(String name, String model, String capacity, PciAddress address) {}
 
   /** All of them, by ordinal. */
   static List<Gpu> gpus() {
     List<Gpu> gpus = new ArrayList<>();
     for (int ordinal = 0; ordinal < count(); ordinal++) {
-      gpus.add(new Gpu(name(ordinal), detail(ordinal)));
+      gpus.add(
+          new Gpu(
+              name(ordinal),
+              model(ordinal),
+              capacity(ordinal),
+              PciAddress.of(device(ordinal), name(ordinal))));
     }
     return gpus;
   }
@@ -64,7 +71,8 @@ public final class CudaReport {
     return pairs;
   }
 
-  private static Link link(int a, int b) {
+  /** Between two of them, by ordinal. */
+  static Link link(int a, int b) {
     if (!canAccess(a, b) || !canAccess(b, a)) {
       return Link.NO_ACCESS;
     }
@@ -88,7 +96,7 @@ public final class CudaReport {
     return text(model);
   }
 
-  private static String detail(int ordinal) {
+  private static String capacity(int ordinal) {
     CUdevice device = device(ordinal);
     long[] bytes = new long[1];
     DriverCall.check(
@@ -96,12 +104,7 @@ public final class CudaReport {
     int major = attribute(ordinal, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     int minor = attribute(ordinal, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     return String.format(
-        Locale.ROOT,
-        "%s, %.1f GiB, compute capability %d.%d",
-        model(ordinal),
-        bytes[0] / GIB,
-        major,
-        minor);
+        Locale.ROOT, "%.1f GiB, compute capability %d.%d", bytes[0] / GIB, major, minor);
   }
 
   private static boolean canAccess(int ordinal, int peer) {

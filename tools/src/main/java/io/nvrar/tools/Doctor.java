@@ -19,9 +19,10 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * Prints what this JVM finds: its own version, the native library, the backends, GPUs, NVSHMEM, and
- * what links between hosts would use. The exit code is 0 if the CPU backend can run, and links can
- * be as the options ask. {@code bin/nvrar doctor} prints the machine and its tools before that.
+ * Prints what this JVM finds: its own version, the native library, the backends, GPUs, NVSHMEM,
+ * what links between hosts would use, and the machine by NUMA node. The exit code is 0 if the CPU
+ * backend can run, and links can be as the options ask. {@code bin/nvrar doctor} prints the machine
+ * and its tools before that.
  */
 @Command(
     name = "doctor",
@@ -29,6 +30,7 @@ import picocli.CommandLine.Spec;
     description = "Say what was found, what is missing and what to do.")
 public final class Doctor implements NvrarCommand {
   private static final Path GPU_DRIVER = Path.of("/proc/driver/nvidia/version");
+  private static final Path SYSFS = Path.of("/sys");
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -71,8 +73,10 @@ public final class Doctor implements NvrarCommand {
         cuda == null ? "ok" : "none",
         "CUDA backend",
         cuda == null ? "can run" : String.valueOf(cuda.getMessage()));
-    if (CudaDevices.unavailabilityCause() == null) {
-      CudaReport.gpus().forEach(gpu -> line(out, "ok", gpu.name(), gpu.detail()));
+    List<CudaReport.Gpu> gpus =
+        CudaDevices.unavailabilityCause() == null ? CudaReport.gpus() : List.of();
+    if (!gpus.isEmpty()) {
+      gpus.forEach(gpu -> line(out, "ok", gpu.name(), gpu.model() + ", " + gpu.capacity()));
       peerAccess(out, CudaReport.pairs(CudaReport.Link.NO_ACCESS));
       nvlink(
           out,
@@ -84,6 +88,8 @@ public final class Doctor implements NvrarCommand {
     nvshmem(out);
     boolean canLink =
         LinkReport.of(config(), (state, what, detail) -> line(out, state, what, detail));
+    out.print(MachineReport.of(SYSFS, gpus, CudaReport::link));
+    out.flush();
     return cpu == null && canLink ? 0 : Main.FAILED;
   }
 

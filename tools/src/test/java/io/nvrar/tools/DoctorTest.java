@@ -42,7 +42,9 @@ class DoctorTest {
             "ok +GPU 0 +stub 0 \\(host memory, no GPU\\), 1\\.5 GiB, compute capability 9\\.0\n")
         .containsPattern("ok +GPU 2 +stub 2 ")
         .doesNotContain("GPU 3")
-        .containsPattern("ok +peer access +every GPU here can access every other one's memory\n");
+        .containsPattern("ok +peer access +every GPU here can access every other one's memory\n")
+        .containsPattern(
+            "this machine by NUMA node:\n(.*\n)*(no node|node \\d+) +GPU 2 +stub 2 \\(host memory, no GPU\\), 0000:02:00\\.0\n");
     assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "3", "STUB_CUDA_PEER_ACCESS", "0")))
         .containsPattern(
             "none +peer access +GPU 0 and GPU 1, GPU 0 and GPU 2, GPU 1 and GPU 2 cannot access each other's memory and cannot be in one group \\(nvidia-smi topo -p2p rw\\)\n");
@@ -56,10 +58,14 @@ class DoctorTest {
         .containsPattern("ok +peer access +every GPU here can access every other one's memory\n")
         .containsPattern("ok +NVLink +a group may have GPU 0 and GPU 1 together\n")
         .containsPattern(
+            "from GPU to GPU:\n +GPU 0 +GPU 1 +GPU 2\nGPU 0 +- +NVLink.* PCIe.*\nGPU 1 +NVLink.* - +PCIe.*\nGPU 2 +PCIe.* PCIe.* -\n")
+        .containsPattern(
             "none +NVLink +no group may have GPU 0 and GPU 2, GPU 1 and GPU 2 together: there is no NVLink between them, and over PCIe a packet may not arrive whole \\(nvidia-smi topo -m\\)\n");
     assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "2", "STUB_CUDA_PEER_ACCESS", "0")))
         .doesNotContain("NVLink");
-    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "1"))).doesNotContain("NVLink");
+    assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "1")))
+        .doesNotContain("NVLink")
+        .doesNotContain("from GPU to GPU");
   }
 
   @Test
