@@ -234,11 +234,12 @@ TEST_F(WholeGroup, RefusesABatchThatHasMoreBlocksThanPlaces) {
     ASSERT_EQ(group.error(), "");
     const nvrar_transfer transfers[] = {send_to(1, 64, 1, NVRAR_INT32), recv_from(1, 128, 1, NVRAR_INT32),
                                         recv_from(2, 192, 1, NVRAR_INT32)};
-    std::string error = last(nvrar_batch(group.comm(0), transfers, 3, 1));
+    constexpr uint64_t kNoStream = 16;  // 1 and 2 are the default streams
+    std::string error = last(nvrar_batch(group.comm(0), transfers, 3, kNoStream));
     EXPECT_EQ(error,
               "1 a batch that sends to 1 ranks and receives from 2 needs 3 blocks of a GPU at once, and with "
               "concurrent_groups 4 a call has 2");
-    error = last(nvrar_batch(group.comm(0), transfers, 2, 1));
+    error = last(nvrar_batch(group.comm(0), transfers, 2, kNoStream));
     EXPECT_TRUE(contains(error, "stream is not a stream of this process")) << error;
   });
 }
