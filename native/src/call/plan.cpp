@@ -13,8 +13,9 @@ using protocol::RingLayout;
 using protocol::SentinelPacket;
 using protocol::Topology;
 
-int32_t built_in_choice(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
-  if (!topology.is_large() && bytes <= limits.one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
+int32_t built_in_choice(const Call& call, uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
+  const auto& one_shot_bytes = call.fusion == nullptr ? limits.one_shot_bytes : limits.fused_one_shot_bytes;
+  if (!topology.is_large() && bytes <= one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
   // In nodes of one rank each, hierarchical would send a rank's whole message to every other one.
   const bool in_nodes = topology.is_large() || (!topology.is_one_node() && topology.largest > 1);
   return in_nodes ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT;
@@ -24,7 +25,7 @@ int32_t choice_of(const Call& call, const nvrar_tuning_rule* rule, uint64_t byte
                   const PlanLimits& limits) noexcept {
   if (call.collective != NVRAR_ALL_REDUCE) return NVRAR_ALGORITHM_AUTO;
   if (call.algorithm != NVRAR_ALGORITHM_AUTO) return call.algorithm;
-  return rule != nullptr ? rule->algorithm : built_in_choice(bytes, topology, limits);
+  return rule != nullptr ? rule->algorithm : built_in_choice(call, bytes, topology, limits);
 }
 
 TunedShape tuned_shape_of(const nvrar_tuning_rule* rule) noexcept {
@@ -125,7 +126,8 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
   const uint64_t per_launch =
       runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes_of(kind) / size);
   const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
-  return {algorithm, kind, per_launch, launches, choice, tuned};
+  const bool built_in = call.algorithm == NVRAR_ALGORITHM_AUTO && rule == nullptr;
+  return {algorithm, kind, per_launch, launches, choice, tuned, built_in};
 }
 
 }  // namespace nvrar

@@ -19,6 +19,7 @@ struct Plan {
   uint64_t launches;
   int32_t choice;  // NVRAR_ALGORITHM_* of an all-reduce; 0 if there is no choice
   TunedShape tuned{};
+  bool built_in = false;  // whether neither the call nor a tuning rule has made the choice
   // The shape of all launches except the last, and of the last. Ranks may have different shapes, because the alignment
   // of a rank's buffers may decide.
   LaunchShape shape{};
@@ -33,6 +34,8 @@ struct PlanLimits {
   uint64_t epoch_reduction_bytes;
   // By world size: an all-reduce of at most this size is one-shot. In larger groups none is.
   uint64_t one_shot_bytes[protocol::kMaxRanks + 1];
+  // And a fused all-reduce, whose blocks meet once more behind the exchange.
+  uint64_t fused_one_shot_bytes[protocol::kMaxRanks + 1];
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
   // area, or one run of each rank.
   uint64_t two_phase_area_bytes;
@@ -43,8 +46,11 @@ struct PlanLimits {
 // Measured with float32 and processes on two cores. Two-shot becomes faster than one-shot between 2 and 16 KB for up to
 // 4 ranks, and between 4 and 8 KB for 6 ranks. With small areas, all memory of a launch stays in a core's cache, which
 // takes half the time of launches with a whole area of 1 MB, for messages of 1 MB and more.
-constexpr PlanLimits kCpuPlanLimits = {
-    64, {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096}, 128 << 10, protocol::PacketKind::kEpoch};
+constexpr PlanLimits kCpuPlanLimits = {64,
+                                       {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
+                                       {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
+                                       128 << 10,
+                                       protocol::PacketKind::kEpoch};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
 // Two ranks send each other as much in two hops as in one.
@@ -52,6 +58,7 @@ constexpr PlanLimits kLinkedPlanLimits = [] {
   PlanLimits limits = kCpuPlanLimits;
   limits.two_phase_area_bytes = 1 << 20;
   limits.one_shot_bytes[2] = ~uint64_t{0};
+  limits.fused_one_shot_bytes[2] = ~uint64_t{0};
   return limits;
 }();
 

@@ -7,6 +7,8 @@ namespace {
 
 // With more blocks than this, a row takes fewer and larger ones: small blocks end sooner, but many take long to start.
 constexpr uint32_t kManyBlocks = 128;
+// Of one-shots by teams. Larger blocks leave room for the clusters of the next launch, which starts early.
+constexpr uint32_t kManyTeamBlocks = 32;
 
 constexpr uint32_t kResidualRowBytes = 16 << 10;
 
@@ -38,11 +40,13 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
   const bool meets = fusion.form == NVRAR_FUSION_RMS_NORM;
   const uint32_t blocks = limits.any_order ? most.resident : most.single;
 
+  const bool one_shot_by_teams = layout.topology.world > 2 && tile_bytes == protocol::SentinelPacket::kRunBytes;
+  const uint32_t many_blocks = one_shot_by_teams ? kManyTeamBlocks : kManyBlocks;
   uint32_t cluster = std::min(meets ? limits.most_in_cluster : kMostBlocksPerRow, shape.tiles_per_row);
   const auto room = [&] {
     return meets && limits.any_order ? room_for_clusters(blocks, cluster, limits.cluster_parts) : blocks;
   };
-  while (cluster > 1 && shape.rows * cluster > kManyBlocks &&
+  while (cluster > 1 && shape.rows * cluster > many_blocks &&
          divide_up(shape.tiles_per_row, cluster / 2) <= kernel.max_tiles) {
     cluster /= 2;
   }

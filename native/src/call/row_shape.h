@@ -29,6 +29,17 @@ struct RowShape {
   uint32_t rows_per_launch = 0;  // 0: the rings are too small for a row
   bool meet = false;             // whether the blocks of a row have numbers for each other
   LaunchShape block{};           // of a launch of no rows
+
+  // 0 for no rows; more than any number if the rings are too small for one.
+  uint64_t launches() const noexcept {
+    if (rows == 0) return 0;
+    return rows_per_launch == 0 ? ~uint64_t{0} : (rows + rows_per_launch - 1) / rows_per_launch;
+  }
+  // How often a block repeats what it does.
+  uint32_t turns() const noexcept {
+    const uint32_t at_once = blocks_per_row * block.tiles_per_block;
+    return at_once == 0 ? 0 : (tiles_per_row + at_once - 1) / at_once;
+  }
 };
 
 // tile_bytes: of a tile of the kernel.

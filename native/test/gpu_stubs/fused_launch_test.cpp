@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "call/algorithm.h"
 #include "cuda/kernels/fused_args.h"
 #include "gpu_stubs/stub_gpu.h"
 #include "protocol/fusion.h"
@@ -47,12 +48,12 @@ cuda::Result note_launch(const void* config, void** arguments) {
 class FusedLaunches : public WithKernels {
  protected:
   using Fill = std::function<void(nvrar_fused_all_reduce&)>;
-  // The error of a rank of two for a call that `fill` has changed; "" for none. `launched` has its launches.
-  static std::string call(const Ranks::Change& change, const Fill& fill, int devices = 2, int rank = 0) {
+  // The error of a rank for a call that `fill` has changed; "" for none. `launched` has its launches.
+  static std::string call(const Ranks::Change& change, const Fill& fill, int devices = 2, int rank = 0, int ranks = 2) {
     set("STUB_CUDA_DEVICES", std::to_string(devices).c_str());
     stub_cuda_kernel = note_launch;
     launched.clear();
-    const Ranks group(2, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
+    const Ranks group(ranks, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
       config.ring_bytes = uint64_t{16} << 20;
       change(config);
     });
@@ -96,6 +97,27 @@ TEST_F(FusedLaunches, OfANormAreWholeClusters) {
     EXPECT_EQ(launched[0].args.row_bytes, 16384U);
     EXPECT_EQ(launched[0].args.header_blocks, 8U);
     EXPECT_EQ(launched[0].args.eps, 1e-6F);
+  });
+}
+
+// Blocks of teams have so few tiles that those of a one-shot of a long row would repeat.
+TEST_F(FusedLaunches, AreTwoShotsWhereTheBlocksOfAOneShotWouldRepeat) {
+  const auto algorithm_of = [](uint32_t hidden, int32_t algorithm) {
+    EXPECT_EQ(call(
+                  exclusive,
+                  [&](nvrar_fused_all_reduce& given) {
+                    given.hidden = hidden;
+                    given.rows = 1;
+                    given.algorithm = algorithm;
+                  },
+                  4, 0, 4),
+              "");
+    return launched.size() == 1 ? static_cast<Algorithm>(launched[0].args.algorithm) : Algorithm::kBarrier;
+  };
+  in_a_process([&] {
+    EXPECT_EQ(algorithm_of(4096, NVRAR_ALGORITHM_AUTO), Algorithm::kOneShot);
+    EXPECT_EQ(algorithm_of(8192, NVRAR_ALGORITHM_AUTO), Algorithm::kTwoShot);
+    EXPECT_EQ(algorithm_of(8192, NVRAR_ALGORITHM_ONE_SHOT), Algorithm::kOneShot) << "the caller's own choice";
   });
 }
 

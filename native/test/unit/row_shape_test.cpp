@@ -114,6 +114,40 @@ TEST(RowShapes, AreThoseThatWereMeasured) {
   EXPECT_FALSE(given.shape().block.single);
 }
 
+TEST(RowShapes, OfTeamsTakeLargerBlocksFromTheRowsFromWhichTheseAreFaster) {
+  Given given{{NVRAR_FUSION_RMS_NORM, 2, 4096, 0}, 2, 4, false, kExclusive, {16, 12, false}};
+  EXPECT_EQ(given.shape().blocks_per_row, 16U);
+  given.fusion.rows = 4;
+  EXPECT_EQ(given.shape().blocks_per_row, 8U);
+  EXPECT_TRUE(given.shape().block.single);
+  given.fusion.hidden = 8192;  // would repeat in clusters of 8
+  EXPECT_EQ(given.shape().blocks_per_row, 16U);
+  given.two_shot = true;
+  given.fusion.rows = 16;
+  EXPECT_EQ(given.shape().blocks_per_row, 8U);
+  given.fusion.rows = 17;
+  EXPECT_EQ(given.shape().blocks_per_row, 4U);
+}
+
+TEST(RowShapes, CountTheTurnsOfABlockAndTheLaunches) {
+  Given given{{NVRAR_FUSION_RMS_NORM, 1, 8192, 0}, 4, 4, false, kExclusive, {16, 12, false}};
+  EXPECT_EQ(given.shape().turns(), 2U);
+  EXPECT_EQ(given.shape().launches(), 1U);
+  given.two_shot = true;
+  EXPECT_EQ(given.shape().turns(), 1U);
+  given.most = {66, 66};
+  given.limits.any_order = true;
+  given.fusion.rows = 100;
+  const RowShape shape = given.shape();
+  EXPECT_EQ(shape.turns(), shape.tiles_per_row / (shape.blocks_per_row * shape.block.tiles_per_block));
+  EXPECT_EQ(shape.launches(), (100 + shape.rows_per_launch - 1) / shape.rows_per_launch);
+  given.ring_bytes = 8192;
+  EXPECT_EQ(given.shape().launches(), ~uint64_t{0}) << "no number of launches is as bad";
+  given.fusion.rows = 0;
+  EXPECT_EQ(given.shape().launches(), 0U);
+  EXPECT_EQ(given.shape().turns(), 0U);
+}
+
 // Where little of the GPU is left for a group, clusters are smaller, down to a block a row.
 TEST(RowShapes, FitSmallSharesOfAGpu) {
   for (uint32_t blocks = 2; blocks < 300; ++blocks) {

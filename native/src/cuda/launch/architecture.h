@@ -28,7 +28,8 @@ constexpr uint32_t kMostClusterParts = 12;
 constexpr Architecture kArchitectures[] = {
     {80,
      {.epoch_reduction_bytes = 0,
-      .one_shot_bytes = {0, 0, 8 << 20, 96 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
+      .one_shot_bytes = {0, 0, 8 << 20, 160 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
+      .fused_one_shot_bytes = {0, 0, 8 << 20, 96 << 10, 128 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
       .two_phase_area_bytes = ~uint64_t{0},
       .move_packets = protocol::PacketKind::kMarked}},
 };

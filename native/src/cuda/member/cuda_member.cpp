@@ -253,7 +253,7 @@ Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   Plan plan = make_plan(call, layout_, tuning, limits);
   const Kernel& kernel = kernel_of(call, plan.algorithm);
   if (call.fusion != nullptr) {
-    give_row_shape(&plan, call, kernel);
+    give_row_shape(&plan, call);
     return plan;
   }
   give_shapes(&plan, call, layout_.topology, kernel,
@@ -261,26 +261,39 @@ Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   return plan;
 }
 
-void CudaMember::give_row_shape(Plan* plan, const Call& call, const Kernel& kernel) const {
+RowShape CudaMember::row_shape(const Call& call, Algorithm algorithm) const {
+  constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
+  const uint32_t tile_bytes = algorithm == Algorithm::kTwoShot ? layout_.topology.world * kRunBytes : kRunBytes;
+  return row_shape_of(*call.fusion, element_bytes(call.data_type), tile_bytes, layout_, kernel_of(call, algorithm),
+                      {.resident = most_blocks_, .single = most_blocks_in_order_},
+                      {device_->most_in_cluster(), kMostClusterParts, most_blocks_in_order_ == most_blocks_});
+}
+
+void CudaMember::give_row_shape(Plan* plan, const Call& call) const {
   const protocol::Topology& topology = layout_.topology;
   if (topology.nodes() > 1) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a fused all-reduce on GPUs needs all ranks in one node, and this group has " +
                                             std::to_string(topology.nodes()));
   }
-  constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
-  const uint32_t tile_bytes = plan->algorithm == Algorithm::kTwoShot ? topology.world * kRunBytes : kRunBytes;
-  const Fusion& fusion = *call.fusion;
   RowShape& rows = plan->rows;
-  rows = row_shape_of(fusion, element_bytes(call.data_type), tile_bytes, layout_, kernel,
-                      {.resident = most_blocks_, .single = most_blocks_in_order_},
-                      {device_->most_in_cluster(), kMostClusterParts, most_blocks_in_order_ == most_blocks_});
+  rows = row_shape(call, plan->algorithm);
+  // In a small share of a GPU, or with long rows, the blocks of a one-shot may have to repeat. Then a two-shot is
+  // faster, whose blocks have more of a row, unless it takes more launches.
+  if (plan->built_in && plan->algorithm == Algorithm::kOneShot && !rows.block.single) {
+    const RowShape two_shot = row_shape(call, Algorithm::kTwoShot);
+    if (two_shot.turns() < rows.turns() && two_shot.launches() <= rows.launches()) {
+      rows = two_shot;
+      plan->algorithm = Algorithm::kTwoShot;
+      plan->choice = NVRAR_ALGORITHM_TWO_SHOT;
+    }
+  }
   if (rows.rows_per_launch == 0 && rows.rows != 0) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(rows.row_bytes) + " bytes of " +
                                             std::to_string(topology.world) + " ranks does not fit into ring_bytes " +
                                             std::to_string(layout_.ring_bytes));
   }
   plan->elements_per_launch = uint64_t{rows.rows_per_launch} * rows.row_bytes / element_bytes(call.data_type);
-  plan->launches = rows.rows == 0 ? 0 : (rows.rows + rows.rows_per_launch - 1) / rows.rows_per_launch;
+  plan->launches = rows.launches();
 }
 
 LaunchShape CudaMember::shape_of_rows(const RowShape& rows, uint64_t count) {

@@ -69,7 +69,8 @@ class CudaMember final : public Member {
   };
 
   const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
-  void give_row_shape(Plan* plan, const Call& call, const Kernel& kernel) const;
+  RowShape row_shape(const Call& call, Algorithm algorithm) const;
+  void give_row_shape(Plan* plan, const Call& call) const;
   static FusedArgs fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows, uint64_t first_row);
   static LaunchShape shape_of_rows(const RowShape& rows, uint64_t count);
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
