@@ -349,4 +349,31 @@ class BenchCommandTest {
                 .formatted(file));
     assertThat(out.toString()).isEmpty();
   }
+
+  @Test
+  void timesOfZeroInAnEarlierRunLeaveRatiosBlank(@TempDir Path directory) throws Exception {
+    Path file = directory.resolve("run.json");
+    ResultFiles.json(
+        file,
+        new Run(
+            "a machine",
+            "bin/nvrar bench --some",
+            List.of(
+                TestRows.onHost(Implementation.CPP, 1024, 0.0),
+                TestRows.onHost(Implementation.CPP, 2048, 2.0),
+                TestRows.onHost(Implementation.CPP, 4096, 3.0),
+                TestRows.onHost(Implementation.OPEN_MPI, 1024, 0.0),
+                TestRows.onHost(Implementation.OPEN_MPI, 2048, 0.0),
+                TestRows.onHost(Implementation.OPEN_MPI, 4096, 2.0))));
+    Path plots = directory.resolve("plots");
+    assertThat(run("--from", file.toString(), "--plots", plots.toString())).isZero();
+    assertThat(err.toString()).isEmpty();
+    assertThat(out.toString()).doesNotContain("NaN", "Infinity");
+    assertThat(out.toString())
+        .containsPattern(" 1024 .* c\\+\\+ \\| +0.00 .* -\\R")
+        .containsPattern(" 2048 .* c\\+\\+ \\| +2.00 .* -\\R")
+        .containsPattern(" 4096 .* c\\+\\+ \\| +3.00 .* 1.50\\R")
+        .contains("all sizes: 1.50 to 1.50 times its time");
+    assertThat(Files.readString(plots.resolve("index.html"))).doesNotContain("NaN", "Infinity");
+  }
 }

@@ -122,11 +122,11 @@ final class Plots {
         peer.timeUs() / ours.timeMinUs());
   }
 
-  /** By size, the peer with the least time. */
+  /** By size, the peer with the least time, of those that have one: it may be 0. */
   private static Map<Long, Row> fastestPeers(List<Row> rows) {
     Map<Long, Row> fastest = new TreeMap<>();
     for (Row row : rows) {
-      if (Implementation.named(row.implementation()).orElseThrow().isPeer()) {
+      if (row.timeUs() > 0 && Implementation.named(row.implementation()).orElseThrow().isPeer()) {
         fastest.merge(
             row.bytes(), row, (one, other) -> one.timeUs() <= other.timeUs() ? one : other);
       }

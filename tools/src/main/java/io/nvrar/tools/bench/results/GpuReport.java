@@ -143,12 +143,8 @@ final class GpuReport {
 
   private static Optional<String> javaInAGraph(Part part) {
     SortedMap<Long, Double> percents =
-        compared(
-            part,
-            Mode.GRAPH,
-            Implementation.JAVA,
-            Implementation.CPP,
-            (java, cpp) -> (java / cpp - 1) * 100);
+        ratios(part, Mode.GRAPH, Implementation.JAVA, Implementation.CPP);
+    percents.replaceAll((bytes, ratio) -> (ratio - 1) * 100);
     return sentence(
         percents,
         above(percents, JAVA_GRAPH_PERCENT),
@@ -167,8 +163,7 @@ final class GpuReport {
 
   private static Optional<String> againstNccl(Part part) {
     SortedMap<Long, Double> ratios =
-        compared(
-            part, Mode.GRAPH, Implementation.CPP, Implementation.NCCL, (ours, nccl) -> ours / nccl);
+        ratios(part, Mode.GRAPH, Implementation.CPP, Implementation.NCCL);
     return sentence(
         ratios,
         above(ratios, 1),
@@ -193,6 +188,17 @@ final class GpuReport {
       }
     }
     return compared;
+  }
+
+  /** The ratios of the times of two implementations, by size, for the sizes that have one. */
+  private static SortedMap<Long, Double> ratios(
+      Part part, Mode mode, Implementation one, Implementation other) {
+    SortedMap<Long, Double> ratios = new TreeMap<>();
+    for (long bytes : Results.sizes(part)) {
+      Results.ratio(Results.find(part, one, bytes, mode), Results.find(part, other, bytes, mode))
+          .ifPresent(ratio -> ratios.put(bytes, ratio));
+    }
+    return ratios;
   }
 
   private static SortedMap<Long, Double> above(SortedMap<Long, Double> values, double limit) {

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.function.Function;
 
 /** Writes the results as tables into a Markdown page, between two marks of the page. */
@@ -102,7 +103,7 @@ public final class MarkdownReport {
         number(cpp, Row::timeUs),
         number(java, Row::timeUs),
         number(mpi, Row::timeUs),
-        number(cpp.filter(row -> mpi.isPresent()), row -> row.timeUs() / mpi.get().timeUs()),
+        ratio(cpp, mpi),
         number(java.filter(row -> cpp.isPresent()), row -> row.timeUs() - cpp.get().timeUs()),
         number(inPlace, Row::timeUs),
         number(cpp, Row::algbwGbps),
@@ -110,7 +111,16 @@ public final class MarkdownReport {
         wrong + " |");
   }
 
+  private static String ratio(Optional<Row> over, Optional<Row> under) {
+    OptionalDouble ratio = Results.ratio(over, under);
+    return ratio.isPresent() ? number(ratio.getAsDouble()) : "";
+  }
+
   private static String number(Optional<Row> row, Function<Row, Double> of) {
-    return row.map(of).map(value -> String.format(Locale.ROOT, "%.2f", value)).orElse("");
+    return row.map(of).map(MarkdownReport::number).orElse("");
+  }
+
+  private static String number(double value) {
+    return String.format(Locale.ROOT, "%.2f", value);
   }
 }

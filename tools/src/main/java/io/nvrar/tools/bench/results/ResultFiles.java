@@ -137,7 +137,8 @@ public final class ResultFiles {
           "is of '%s', which this version does not know".formatted(row.implementation()));
     }
     boolean possible =
-        DoubleStream.of(row.timeUs(), row.timeMinUs(), row.timeMaxUs(), row.busbwGbps())
+        DoubleStream.of(
+                row.timeUs(), row.timeMinUs(), row.timeMaxUs(), row.algbwGbps(), row.busbwGbps())
             .allMatch(value -> value >= 0 && value < Double.POSITIVE_INFINITY);
     if (!possible || row.bytes() < 0 || row.processes() < 1) {
       throw new IllegalArgumentException("has a time or a size that cannot be");

@@ -76,18 +76,28 @@ public record Results(List<Row> rows) {
         .findFirst();
   }
 
-  /** The ratio of two implementations' times, out of place; empty if one was not measured. */
+  /** The ratio of two implementations' times, out of place; empty if there is none. */
   static OptionalDouble ratio(Part part, Implementation from, Implementation to, long bytes) {
-    Optional<Row> over = find(part, from, bytes, Row.OUT_OF_PLACE);
-    Optional<Row> under = find(part, to, bytes, Row.OUT_OF_PLACE);
-    return over.isPresent() && under.isPresent()
+    return ratio(
+        find(part, from, bytes, Row.OUT_OF_PLACE), find(part, to, bytes, Row.OUT_OF_PLACE));
+  }
+
+  /**
+   * The ratio of two times; empty if one was not measured, or is 0, as a call's may be after the
+   * time of the computation is subtracted.
+   */
+  static OptionalDouble ratio(Optional<Row> over, Optional<Row> under) {
+    return over.isPresent()
+            && under.isPresent()
+            && over.get().timeUs() > 0
+            && under.get().timeUs() > 0
         ? OptionalDouble.of(over.get().timeUs() / under.get().timeUs())
         : OptionalDouble.empty();
   }
 
   /**
-   * The ratio of C++ to Open MPI by size, for the sizes from least to most at which both were
-   * measured.
+   * The ratio of C++ to Open MPI by size, for the sizes from least to most at which there is a
+   * ratio.
    */
   static SortedMap<Long, Double> againstMpi(Part part, long least, long most) {
     SortedMap<Long, Double> ratios = new TreeMap<>();

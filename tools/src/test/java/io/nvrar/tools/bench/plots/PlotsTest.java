@@ -102,4 +102,21 @@ class PlotsTest {
                 assertThat(plot.lines().get(0).points().stream().map(Point::size))
                     .containsExactly(1024L, 2048L));
   }
+
+  @Test
+  void peerWithoutATimeIsNotTheFastest() {
+    List<Plot> plots =
+        Plots.of(
+            new Results(
+                List.of(
+                    TestRows.onGpus(Implementation.CPP, 1024, Mode.GRAPH, 2.0),
+                    TestRows.onGpus(Implementation.CPP, 4096, Mode.GRAPH, 4.0),
+                    TestRows.onGpus(Implementation.NCCL, 1024, Mode.GRAPH, 8.0),
+                    TestRows.onGpus(Implementation.NCCL, 4096, Mode.GRAPH, 6.0),
+                    TestRows.onGpus(Implementation.TORCH_TWO_SHOT, 1024, Mode.GRAPH, 0.0))));
+    Plot speedUp = plots.get(2);
+    assertThat(speedUp.title()).endsWith("speed-up over nccl");
+    assertThat(speedUp.lines().get(0).points().stream().map(Point::value))
+        .containsExactly(4.0, 1.5);
+  }
 }

@@ -127,6 +127,25 @@ class GpuReportTest {
   }
 
   @Test
+  void timeOfZeroHasNoRatio() {
+    Results results =
+        new Results(
+            List.of(
+                row(Implementation.CPP, 1024, Mode.GRAPH, 0),
+                row(Implementation.CPP, 4096, Mode.GRAPH, 2),
+                row(Implementation.CPP, 8192, Mode.GRAPH, 4),
+                row(Implementation.JAVA, 1024, Mode.GRAPH, 0),
+                row(Implementation.JAVA, 8192, Mode.GRAPH, 4.04),
+                row(Implementation.NCCL, 1024, Mode.GRAPH, 7),
+                row(Implementation.NCCL, 4096, Mode.GRAPH, 0),
+                row(Implementation.NCCL, 8192, Mode.GRAPH, 8)));
+    assertThat(GpuReport.summary(results, results.parts().get(0)))
+        .containsExactly(
+            "From Java a call in a graph takes 1.0 to 1.0 % more than from C++, above 3 % nowhere.",
+            "C++ against NCCL in a graph: 0.50 to 0.50 times its time, above 1.00 nowhere.");
+  }
+
+  @Test
   void pageGetsTheTablesBetweenTheMarksOfGpusAndKeepsThoseOfTheCpu(@TempDir Path directory)
       throws Exception {
     String ofCpu =

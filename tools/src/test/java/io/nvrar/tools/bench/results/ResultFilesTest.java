@@ -50,6 +50,7 @@ class ResultFilesTest {
         "\"time_us\": 1.5         | \"time_us\": \"x\"   | a number of result 1 cannot be read",
         "\"time_us\": 1.5         | \"time_us\": NaN     | result 1 has a time or a size that cannot be",
         "\"time_us\": 7.0         | \"time_us\": -7.0    | result 2 has a time or a size that cannot be",
+        "\"algbw_gbps\": [0-9.]* | \"algbw_gbps\": NaN  | result 1 has a time or a size that cannot be",
         "\"bytes\": 1024          | \"bytes\": -1        | result 1 has a time or a size that cannot be",
         "\"bytes\": 1024          | \"bytes\": 10.5      | a number of result 1 cannot be read",
         "\"c\\+\\+\"              | \"c--\"              | result 1 is of 'c--', which this version does not know",

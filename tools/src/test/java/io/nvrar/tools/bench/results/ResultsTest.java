@@ -106,6 +106,21 @@ class ResultsTest {
   }
 
   @Test
+  void timeOfZeroHasNoRatio() {
+    Results results =
+        new Results(
+            List.of(
+                row(Implementation.CPP, 1024, 0, 0),
+                row(Implementation.CPP, 4096, 30, 0),
+                row(Implementation.OPEN_MPI, 1024, 0, 0),
+                row(Implementation.OPEN_MPI, 4096, 0, 0)));
+    String page = MarkdownReport.text("2 cores", "bin/nvrar bench", results);
+    assertThat(page)
+        .contains("| 1024 | 0.00 |  | 0.00 |  |  |", "| 4096 | 30.00 |  | 0.00 |  |  |");
+    assertThat(TextReport.summary(results.parts().get(0))).isEmpty();
+  }
+
+  @Test
   void callThatTakesTooMuchMoreFromJavaIsNamedAtSmallSizesOnly() {
     Results results =
         new Results(
