@@ -29,17 +29,12 @@ final class CallEvent extends Event {
   @Label("Rank")
   int rank;
 
-  @Label("Collective")
-  @Nullable String collective;
-
-  @Label("Elements' Type")
-  @Nullable String dataType;
+  @Label("Call")
+  @Description(
+      "The collective or batch, the type of its elements, and the algorithm of an all-reduce")
+  @Nullable String call;
 
   @Label("Bytes")
   @DataAmount
   long bytes;
-
-  @Label("Algorithm")
-  @Description("Of an all-reduce")
-  @Nullable String algorithm;
 }

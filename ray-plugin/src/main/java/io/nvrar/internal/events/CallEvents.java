@@ -3,31 +3,13 @@ package io.nvrar.internal.events;
 import io.nvrar.Algorithm;
 import io.nvrar.Collective;
 import io.nvrar.DataType;
-import java.util.EnumMap;
-import java.util.Locale;
-import java.util.Map;
 import java.util.function.IntSupplier;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Records the calls of one member while somebody asks for that. Allocates nothing otherwise. */
 public final class CallEvents {
   /** A runtime image made by jlink may lack the flight recorder. */
   static final boolean AVAILABLE = ModuleLayer.boot().findModule("jdk.jfr").isPresent();
-
-  private static final String[] ALGORITHMS =
-      Stream.of(Algorithm.values())
-          .map(one -> one == Algorithm.AUTO ? "" : nameOf(one))
-          .toArray(String[]::new);
-
-  private static final DataType[] DATA_TYPES = DataType.values();
-  private static final Map<DataType, String> TYPES = new EnumMap<>(DataType.class);
-
-  static {
-    for (DataType type : DATA_TYPES) {
-      TYPES.put(type, nameOf(type));
-    }
-  }
 
   private final String group;
   private final int rank;
@@ -62,47 +44,34 @@ public final class CallEvents {
    */
   public void end(@Nullable Object begun, Collective collective, int dataType, long count) {
     if (begun != null) {
-      DataType type = typeOf(dataType);
-      commit(
-          (CallEvent) begun,
-          collective.method(),
-          type,
-          type == null ? 0 : type.sizeBytes() * count);
+      DataType type = CallNames.type(dataType);
+      CallEvent event = (CallEvent) begun;
+      event.end();
+      if (event.shouldCommit()) {
+        commit(
+            event,
+            CallNames.of(collective, dataType, lastAlgorithm.getAsInt()),
+            type == null ? 0 : type.sizeBytes() * count);
+      }
     }
   }
 
   /** Ends a batch of transfers. */
   public void endBatch(@Nullable Object begun, long bytes) {
     if (begun != null) {
-      commit((CallEvent) begun, "batch", null, bytes);
-    }
-  }
-
-  private void commit(CallEvent event, String collective, @Nullable DataType type, long bytes) {
-    event.end();
-    if (event.shouldCommit()) {
-      event.group = group;
-      event.rank = rank;
-      event.collective = collective;
-      event.dataType = type == null ? "" : TYPES.get(type);
-      event.bytes = bytes;
-      int algorithm = lastAlgorithm.getAsInt();
-      event.algorithm =
-          algorithm >= 0 && algorithm < ALGORITHMS.length ? ALGORITHMS[algorithm] : "";
-      event.commit();
-    }
-  }
-
-  private static @Nullable DataType typeOf(int code) {
-    for (DataType type : DATA_TYPES) {
-      if (type.code() == code) {
-        return type;
+      CallEvent event = (CallEvent) begun;
+      event.end();
+      if (event.shouldCommit()) {
+        commit(event, CallNames.BATCH, bytes);
       }
     }
-    return null;
   }
 
-  private static String nameOf(Enum<?> constant) {
-    return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+  private void commit(CallEvent event, String call, long bytes) {
+    event.group = group;
+    event.rank = rank;
+    event.call = call;
+    event.bytes = bytes;
+    event.commit();
   }
 }
