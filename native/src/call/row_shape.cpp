@@ -43,31 +43,45 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
   const bool one_shot_by_teams = layout.topology.world > 2 && tile_bytes == protocol::SentinelPacket::kRunBytes;
   const uint32_t many_blocks = one_shot_by_teams ? kManyTeamBlocks : kManyBlocks;
   uint32_t cluster = std::min(meets ? limits.most_in_cluster : kMostBlocksPerRow, shape.tiles_per_row);
-  const auto room = [&] {
-    return meets && limits.any_order ? room_for_clusters(blocks, cluster, limits.cluster_parts) : blocks;
+  const auto room = [&](uint32_t of_cluster) {
+    return meets && limits.any_order ? room_for_clusters(blocks, of_cluster, limits.cluster_parts) : blocks;
   };
   while (cluster > 1 && shape.rows * cluster > many_blocks &&
          divide_up(shape.tiles_per_row, cluster / 2) <= kernel.max_tiles) {
     cluster /= 2;
   }
-  while (cluster > 1 && room() < 2 * cluster) cluster /= 2;
-  LaunchShape& block = shape.block;
-  block.tiles_per_block = std::min(kernel.max_tiles, divide_up(shape.tiles_per_row, cluster));
-  const uint32_t turns = divide_up(shape.tiles_per_row, cluster * block.tiles_per_block);
-  shape.blocks_per_row = divide_up(shape.tiles_per_row, turns * block.tiles_per_block);
-  shape.meet = meets && shape.blocks_per_row > 1;
-  shape.header_blocks = shape.meet ? shape.blocks_per_row : kernel.more_blocks;
-  block.threads = block.tiles_per_block * kernel.threads_per_tile;
-  block.blocks = shape.header_blocks;
-  block.single = turns == 1;
+  while (cluster > 1 && room(cluster) < 2 * cluster) cluster /= 2;
 
-  // A rank that is alone has nothing in its rings.
-  const uint64_t row_runs = uint64_t{shape.tiles_per_row} * layout.topology.world;
-  const uint64_t in_rings =
-      layout.topology.world == 1 ? shape.rows : layout.area_runs(protocol::PacketKind::kSentinel) / row_runs;
-  const uint32_t on_gpu = room() < shape.header_blocks ? 0 : (room() - shape.header_blocks) / shape.blocks_per_row;
-  shape.rows_per_launch = static_cast<uint32_t>(std::min<uint64_t>({in_rings, on_gpu, shape.rows}));
-  return shape;
+  const auto shape_with = [&](uint32_t most_blocks) {
+    RowShape of = shape;
+    LaunchShape& block = of.block;
+    block.tiles_per_block = std::min(kernel.max_tiles, divide_up(of.tiles_per_row, most_blocks));
+    const uint32_t turns = divide_up(of.tiles_per_row, most_blocks * block.tiles_per_block);
+    of.blocks_per_row = divide_up(of.tiles_per_row, turns * block.tiles_per_block);
+    of.meet = meets && of.blocks_per_row > 1;
+    of.header_blocks = of.meet ? of.blocks_per_row : kernel.more_blocks;
+    block.threads = block.tiles_per_block * kernel.threads_per_tile;
+    block.blocks = of.header_blocks;
+    block.single = turns == 1;
+
+    // A rank that is alone has nothing in its rings.
+    const uint64_t row_runs = uint64_t{of.tiles_per_row} * layout.topology.world;
+    const uint64_t in_rings =
+        layout.topology.world == 1 ? of.rows : layout.area_runs(protocol::PacketKind::kSentinel) / row_runs;
+    const uint32_t places = room(most_blocks);
+    const uint32_t on_gpu = places < of.header_blocks ? 0 : (places - of.header_blocks) / of.blocks_per_row;
+    of.rows_per_launch = static_cast<uint32_t>(std::min<uint64_t>({in_rings, on_gpu, of.rows}));
+    return of;
+  };
+  RowShape best = shape_with(cluster);
+  // One more launch takes longer than blocks that repeat.
+  while (cluster > 1 && best.launches() > 1) {
+    cluster /= 2;
+    const RowShape smaller = shape_with(cluster);
+    if (smaller.launches() >= best.launches()) break;
+    best = smaller;
+  }
+  return best;
 }
 
 }  // namespace nvrar

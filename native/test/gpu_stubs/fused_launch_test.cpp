@@ -123,7 +123,7 @@ TEST_F(FusedLaunches, AreTwoShotsWhereTheBlocksOfAOneShotWouldRepeat) {
 
 TEST_F(FusedLaunches, OfManyRowsTakeWhatADefaultGroupMayHoldOfAGpu) {
   in_a_process([] {
-    EXPECT_EQ(call([](nvrar_config&) {}, [](nvrar_fused_all_reduce& given) { given.rows = 200; }), "");
+    EXPECT_EQ(call([](nvrar_config&) {}, [](nvrar_fused_all_reduce& given) { given.rows = 600; }), "");
     ASSERT_GT(launched.size(), 1U);
     uint64_t rows = 0;
     for (const Launched& launch : launched) {
@@ -134,7 +134,7 @@ TEST_F(FusedLaunches, OfManyRowsTakeWhatADefaultGroupMayHoldOfAGpu) {
                 rows * launch.args.row_bytes);
       rows += launch.args.launch.bytes / launch.args.row_bytes;
     }
-    EXPECT_EQ(rows, 200U);
+    EXPECT_EQ(rows, 600U);
   });
 }
 

@@ -129,6 +129,22 @@ TEST(RowShapes, OfTeamsTakeLargerBlocksFromTheRowsFromWhichTheseAreFaster) {
   EXPECT_EQ(given.shape().blocks_per_row, 4U);
 }
 
+// A launch takes 5 us in a default group, and one turn more of its blocks less than 1.
+TEST(RowShapes, HaveSmallerClustersRatherThanMoreLaunches) {
+  for (const uint32_t world : {3u, 4u}) {
+    for (const uint32_t rows : {8u, 16u, 32u}) {
+      const Given given{{NVRAR_FUSION_RMS_NORM, rows, 8192, 0}, 2, world, true, {198, 198}, {16, 12, true}};
+      expect_sound(given);
+      EXPECT_EQ(given.shape().launches(), 1U) << given.text();
+    }
+  }
+  Given four{{NVRAR_FUSION_RMS_NORM, 16, 8192, 0}, 2, 4, true, {198, 198}, {16, 12, true}};
+  EXPECT_EQ(four.shape().blocks_per_row, 4U);
+  EXPECT_TRUE(four.shape().block.single);
+  four.fusion.rows = 13;
+  EXPECT_EQ(four.shape().blocks_per_row, 8U) << "all rows find room in the larger ones";
+}
+
 TEST(RowShapes, CountTheTurnsOfABlockAndTheLaunches) {
   Given given{{NVRAR_FUSION_RMS_NORM, 1, 8192, 0}, 4, 4, false, kExclusive, {16, 12, false}};
   EXPECT_EQ(given.shape().turns(), 2U);
