@@ -226,6 +226,7 @@ class JoinTest {
     }
   }
 
+  @Tag("host") // GPUs have no groups of so many ranks
   @ParameterizedTest
   @ValueSource(ints = {1, 100})
   void ofTheLargestGroupTheMissingMembersAreNamedInAShortSentence(int come) throws Exception {
