@@ -9,6 +9,8 @@ namespace {
 constexpr uint32_t kManyBlocks = 128;
 // Of one-shots by teams. Larger blocks leave room for the clusters of the next launch, which starts early.
 constexpr uint32_t kManyTeamBlocks = 32;
+// In a default group a launch takes about 5 us, and a turn of its blocks about 1.
+constexpr uint64_t kTurnsOfALaunch = 5;
 
 constexpr uint32_t kResidualRowBytes = 16 << 10;
 
@@ -18,6 +20,11 @@ constexpr uint32_t divide_up(uint32_t a, uint32_t b) noexcept { return (a + b - 
 uint32_t room_for_clusters(uint32_t blocks, uint32_t cluster, uint32_t parts) noexcept {
   const uint32_t lost = (cluster - 1) * parts;
   return blocks > lost ? blocks - lost : 0;
+}
+
+// Of all launches; more than any number if the rings are too small for a row.
+uint64_t turns_of_all(const RowShape& shape) noexcept {
+  return shape.rows_per_launch == 0 ? ~uint64_t{0} : shape.launches() * (kTurnsOfALaunch + shape.turns());
 }
 
 }  // namespace
@@ -74,12 +81,11 @@ RowShape row_shape_of(const Fusion& fusion, uint32_t element_bytes, uint32_t til
     return of;
   };
   RowShape best = shape_with(cluster);
-  // One more launch takes longer than blocks that repeat.
+  // Smaller clusters save launches, whose blocks repeat more often.
   while (cluster > 1 && best.launches() > 1) {
     cluster /= 2;
     const RowShape smaller = shape_with(cluster);
-    if (smaller.launches() >= best.launches()) break;
-    best = smaller;
+    if (turns_of_all(smaller) < turns_of_all(best)) best = smaller;
   }
   return best;
 }

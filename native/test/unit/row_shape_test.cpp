@@ -143,6 +143,17 @@ TEST(RowShapes, HaveSmallerClustersRatherThanMoreLaunches) {
   EXPECT_TRUE(four.shape().block.single);
   four.fusion.rows = 13;
   EXPECT_EQ(four.shape().blocks_per_row, 8U) << "all rows find room in the larger ones";
+  // Of 5, 2 and 1 blocks a row, 2 save no launch yet.
+  const Given many{{NVRAR_FUSION_RESIDUAL, 128, 8192, 0}, 2, 3, true, {198, 198}, {16, 12, true}};
+  EXPECT_EQ(many.shape().launches(), 1U);
+}
+
+// Where the rings and not the GPU limit the rows of a launch, smaller clusters hardly save launches.
+TEST(RowShapes, DoNotRepeatManyTimesForOneLaunchOfMany) {
+  const Given given{{NVRAR_FUSION_RMS_NORM, 2048, 12288, 0}, 4, 8, true, kDefault, {16, 12, true}, 4 << 20};
+  expect_sound(given);
+  EXPECT_EQ(given.shape().launches(), 26U);
+  EXPECT_EQ(given.shape().turns(), 4U) << "25 launches would have 12 turns";
 }
 
 TEST(RowShapes, CountTheTurnsOfABlockAndTheLaunches) {
