@@ -121,6 +121,22 @@ TEST_F(FusedLaunches, AreTwoShotsWhereTheBlocksOfAOneShotWouldRepeat) {
   });
 }
 
+// A two-shot between two ranks sends as much in two hops.
+TEST_F(FusedLaunches, OfTwoRanksAreOneShotsEvenIfTheirBlocksRepeat) {
+  in_a_process([] {
+    const auto repeats = [](nvrar_fused_all_reduce& given) {
+      given.data_type = NVRAR_FLOAT32;
+      given.rows = 22;
+      given.hidden = 5120;
+    };
+    EXPECT_EQ(call([](nvrar_config&) {}, repeats), "");
+    ASSERT_EQ(launched.size(), 1U);
+    const cuda::FusedArgs& args = launched[0].args;
+    EXPECT_EQ(static_cast<Algorithm>(args.algorithm), Algorithm::kOneShot);
+    EXPECT_EQ(args.blocks_per_row, 3U) << "of 8 tiles, and a row has 40";
+  });
+}
+
 TEST_F(FusedLaunches, OfManyRowsTakeWhatADefaultGroupMayHoldOfAGpu) {
   in_a_process([] {
     EXPECT_EQ(call([](nvrar_config&) {}, [](nvrar_fused_all_reduce& given) { given.rows = 600; }), "");

@@ -278,8 +278,8 @@ void CudaMember::give_row_shape(Plan* plan, const Call& call) const {
   RowShape& rows = plan->rows;
   rows = row_shape(call, plan->algorithm);
   // In a small share of a GPU, or with long rows, the blocks of a one-shot may have to repeat. Then a two-shot is
-  // faster, whose blocks have more of a row, unless it takes more launches.
-  if (plan->built_in && plan->algorithm == Algorithm::kOneShot && !rows.block.single) {
+  // faster, whose blocks have more of a row, unless it takes more launches. Between two ranks it never is.
+  if (plan->built_in && plan->algorithm == Algorithm::kOneShot && topology.world > 2 && !rows.block.single) {
     const RowShape two_shot = row_shape(call, Algorithm::kTwoShot);
     if (two_shot.turns() < rows.turns() && two_shot.launches() <= rows.launches()) {
       rows = two_shot;
