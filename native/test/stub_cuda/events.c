@@ -38,24 +38,24 @@ CUresult cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
   return leave(kSuccess);
 }
 
-static CUresult has_happened(Event* event) {
+CUresult cuEventQuery(Event* event) {
+  ENTER(1);
   REQUIRE(lives(event, kEvent), kInvalidHandle);
   REQUIRE(event->capture == NULL, kCapturedEvent);
   REQUIRE(event->mark == NULL || event->mark->is_passed, kNotReady);
   return leave(kSuccess);
 }
 
-CUresult cuEventQuery(Event* event) {
-  ENTER(1);
-  return has_happened(event);
-}
-
+// Waits for where it was recorded by now; meanwhile it may be recorded again, or destroyed.
 CUresult cuEventSynchronize(Event* event) {
   ENTER(1);
-  Mark* mark = lives(event, kEvent) && event->mark != NULL ? keep(event->mark) : NULL;
-  while (mark != NULL && !mark->is_passed) nap();
+  REQUIRE(lives(event, kEvent), kInvalidHandle);
+  REQUIRE(event->capture == NULL, kCapturedEvent);
+  if (event->mark == NULL) return leave(kSuccess);
+  Mark* mark = keep(event->mark);
+  while (!mark->is_passed) nap();
   drop(mark);
-  return has_happened(event);
+  return leave(kSuccess);
 }
 
 CUresult cuEventDestroy_v2(Event* event) {

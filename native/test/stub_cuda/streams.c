@@ -20,13 +20,17 @@ static CUresult copy(Stream* stream, void* target, int target_is_device, const v
                 source_is_device);
 }
 
-// On the legacy stream, once that has run what it waits for.
+// On the legacy stream, once that has run what it waits for; not behind what others submit meanwhile.
 static CUresult copy_now(void* target, int target_is_device, const void* source, int source_is_device, size_t bytes) {
   Stream* stream = NULL;
   TAKE(stream);
+  if (bytes == 0) return leave(kSuccess);
+  REQUIRE(!target_is_device || is_device_memory(target, bytes), kInvalidValue);
+  REQUIRE(!source_is_device || is_device_memory(source, bytes), kInvalidValue);
   order_by_default(stream);
   while (has_work(stream)) nap();
-  return copy(NULL, target, target_is_device, source, source_is_device, bytes);
+  run(&(Operation){.target = target, .source = source, .bytes = bytes});
+  return leave(kSuccess);
 }
 
 static CUresult set(Stream* stream, CUdeviceptr target, uint32_t value, size_t element_bytes, size_t count) {

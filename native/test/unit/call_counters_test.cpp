@@ -61,13 +61,16 @@ TEST(CallCounters, WhatIsNoCollectiveOrNoTypeCountsForNone) {
     counters.begun(call_of(wrong, NVRAR_FLOAT32, 1), NVRAR_CALL_FAILED);
     counters.failed(wrong);
   }
-  for (const int32_t wrong : {-2, NVRAR_STATISTICS_TYPES, std::numeric_limits<int32_t>::max()}) {
+  // Type t has index t + 1.
+  for (const int32_t wrong :
+       {-2, NVRAR_STATISTICS_TYPES - 1, NVRAR_STATISTICS_TYPES, std::numeric_limits<int32_t>::max()}) {
     counters.begun(call_of(NVRAR_REDUCE, wrong, 1), NVRAR_CALL_RUNNING);
   }
   for (int32_t collective = NVRAR_ALL_REDUCE; collective <= NVRAR_RECV; ++collective) {
     const nvrar_statistics counted = counters.read(collective);
     EXPECT_EQ(counted.failed, 0u) << collective;
     for (const uint64_t calls : counted.calls) EXPECT_EQ(calls, 0u) << collective;
+    for (const uint64_t elements : counted.elements) EXPECT_EQ(elements, 0u) << collective;
   }
 }
 
