@@ -1,5 +1,5 @@
-// That what waits for streams of the stub of libcuda waits for what was submitted by then, and for nothing later: tests
-// of other code rest on it.
+// That what waits for streams of the stub of libcuda waits for what was submitted by then, and for nothing later, and
+// what cannot wait is refused: tests of other code rest on it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,6 +19,9 @@ nvrar::cuda::Result cuMemcpyHtoD_v2(nvrar::cuda::DeviceAddress, const void*, siz
 nvrar::cuda::Result cuEventCreate(void** event, unsigned flags);
 nvrar::cuda::Result cuEventRecord(void* event, nvrar::cuda::Stream);
 nvrar::cuda::Result cuEventSynchronize(void* event);
+nvrar::cuda::Result cuStreamWaitEvent(nvrar::cuda::Stream, void* event, unsigned flags);
+nvrar::cuda::Result cuStreamBeginCapture_v2(nvrar::cuda::Stream, int mode);
+nvrar::cuda::Result cuStreamEndCapture(nvrar::cuda::Stream, void** graph);
 nvrar::cuda::Result cuEventDestroy_v2(void* event);
 }
 
@@ -28,6 +31,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr cuda::Result kNotReady = 600;
+constexpr cuda::Result kCaptureIsolation = 905;
+constexpr cuda::Result kCaptureInvalidated = 901;
 constexpr unsigned kBlocking = 0;  // for the legacy stream
 constexpr uint32_t kValue = 7;
 std::atomic<bool> synchronizes{false};
@@ -100,6 +105,23 @@ TEST(StubOrder, WhoWaitsForAnEventWaitsForThePlaceWhereItWasRecordedByThen) {
     for (int i = 0; i < 2000 && !over; ++i) std::this_thread::sleep_for(1ms);
     Two::hold(streams.later, 0);
     waiter.join();
+    EXPECT_EQ(cuEventDestroy_v2(event), cuda::kSuccess);
+  });
+}
+
+// A graph would know nothing of the wait.
+TEST(StubOrder, ACaptureRefusesToWaitForWhatItHasNotCaptured) {
+  in_a_process([] {
+    const StubStream stream(sizeof kValue);
+    const auto captured = reinterpret_cast<cuda::Stream>(stream.handle());
+    void* event = nullptr;
+    void* graph = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, 0), cuda::kSuccess);
+    EXPECT_EQ(cuStreamBeginCapture_v2(captured, 0), cuda::kSuccess);
+    EXPECT_EQ(cuStreamWaitEvent(captured, event, 0), cuda::kSuccess) << "it was recorded nowhere";
+    EXPECT_EQ(cuEventRecord(event, nullptr), cuda::kSuccess);
+    EXPECT_EQ(cuStreamWaitEvent(captured, event, 0), kCaptureIsolation);
+    EXPECT_EQ(cuStreamEndCapture(captured, &graph), kCaptureInvalidated);
     EXPECT_EQ(cuEventDestroy_v2(event), cuda::kSuccess);
   });
 }

@@ -32,7 +32,9 @@ CUresult cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
   if (event->capture != NULL && lives(event->capture, kGraph)) {
     REQUIRE(!is_legacy(stream), kCaptureImplicit);
     stream->capture = event->capture;
-  } else if (stream->capture == NULL && event->mark != NULL) {
+  } else if (event->mark != NULL) {
+    if (stream->capture != NULL) stream->capture->is_broken = 1;
+    REQUIRE(stream->capture == NULL, kCaptureIsolation);
     run_in_order(stream, &(Operation){.mark = keep(event->mark), .waits = 1});
   }
   return leave(kSuccess);

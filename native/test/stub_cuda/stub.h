@@ -64,6 +64,7 @@ enum {
   kCaptureInvalidated = 901,
   kCaptureUnmatched = 903,
   kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
   kCaptureImplicit = 906,
   kCapturedEvent = 907
 };
