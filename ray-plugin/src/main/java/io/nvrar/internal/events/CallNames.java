@@ -33,10 +33,13 @@ final class CallNames {
    * Names a call.
    *
    * @param dataType the {@link DataType#code}; -1 if it has none
-   * @param algorithm the {@link Algorithm#code}; that of AUTO if there was no choice
+   * @param algorithm the {@link Algorithm#code}; that of AUTO if there was no choice. It comes from
+   *     memory that other members may write, so any other number counts as none.
    */
   static String of(Collective collective, int dataType, int algorithm) {
-    return NAMES[collective.code()][dataType + 1][algorithm];
+    String[] names = NAMES[collective.code()][dataType + 1];
+    boolean isKnown = algorithm >= 0 && algorithm < names.length;
+    return names[isKnown ? algorithm : Algorithm.AUTO.code()];
   }
 
   private static String[][][] names() {
