@@ -25,6 +25,7 @@ public final class HostMemory {
    * @return a buffer of the host's device
    * @throws IllegalArgumentException if the count is negative or too large, the address is 0 though
    *     there are elements, or it is not aligned
+   * @throws io.nvrar.BackendUnavailableException if JNA cannot run in this process
    */
   public static DeviceBuffer wrap(long address, DataType dataType, long count) {
     return HostDevice.instance().wrap(dataType, count, address);

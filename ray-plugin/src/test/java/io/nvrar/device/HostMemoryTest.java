@@ -9,13 +9,19 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.standalone.Members;
+import io.nvrar.support.ChildJvm;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 class HostMemoryTest {
+  private static final String NOWHERE = ", where no process has memory";
+
   @Test
   void aBufferIsTheMemoryItselfAndDoesNotFreeIt() {
     Memory memory = new Memory(12);
@@ -99,7 +105,36 @@ class HostMemoryTest {
     refused(4098, 2, "the buffer float32[2] at 0x1002 is not aligned to its elements of 4 bytes");
     assertThatThrownBy(() -> HostMemory.wrap(4096, DataType.FLOAT32, -1))
         .isInstanceOf(IllegalArgumentException.class);
+    refused(-4, 1, "the buffer float32[1] at 0xfffffffffffffffc ends beyond the address 2^48" + NOWHERE);
+    refused(
+        4096,
+        Long.MAX_VALUE / 4,
+        "the buffer float32[2305843009213693951] at 0x1000 ends beyond the address 2^48" + NOWHERE);
     HostMemory.wrap(0, DataType.FLOAT32, 0).close();
+  }
+
+  /** JNA starts once, so it must not start in a directory that nobody has named. */
+  @Test
+  void aProcessThatWrapsFirstStartsJnaWhereTheLibraryWould(@TempDir Path scratch) throws Exception {
+    Path user = Files.createDirectory(scratch.resolve("user"));
+    Path cache = scratch.resolve("cache");
+    assertThat(firstWrap(user, "-Dnvrar.native.cache=" + cache)).isEqualTo("wrapped\n");
+    assertThat(user).isEmptyDirectory();
+    Path file = Files.createFile(scratch.resolve("file"));
+    assertThat(firstWrap(user, "-Djna.tmpdir=" + file))
+        .startsWith(
+            "no memory outside the Java heap can be used: JNA cannot unpack and load its own library in this directory: "
+                + file);
+  }
+
+  private static String firstWrap(Path userCache, String option) throws Exception {
+    try (ChildJvm jvm =
+        ChildJvm.of(FirstWrap.class.getName())
+            .options("-Xmx64m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED", option)
+            .environment("XDG_CACHE_HOME", userCache.toString())
+            .start()) {
+      return jvm.end(0);
+    }
   }
 
   private static void refused(long address, long count, String message) {

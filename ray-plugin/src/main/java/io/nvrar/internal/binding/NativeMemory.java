@@ -19,12 +19,7 @@ public final class NativeMemory {
    * @throws BackendUnavailableException if JNA cannot run in this process
    */
   public static long allocate(long bytes) {
-    JnaStart.Problem jna = JnaStart.problem();
-    if (jna != null) {
-      LoadAttempts attempts = new LoadAttempts();
-      jna.addTo(attempts);
-      throw attempts.toException("no memory outside the Java heap can be allocated");
-    }
+    requireJna();
     return Native.malloc(bytes);
   }
 
@@ -33,8 +28,23 @@ public final class NativeMemory {
     Native.free(address);
   }
 
-  /** A view of memory in the native byte order; it does not keep the memory alive. */
+  /**
+   * A view of memory in the native byte order; it does not keep the memory alive.
+   *
+   * @throws BackendUnavailableException if JNA cannot run in this process
+   */
   public static ByteBuffer view(long address, int bytes) {
+    requireJna();
     return new Pointer(address).getByteBuffer(0, bytes);
+  }
+
+  // Whatever uses JNA first in a process decides where it is unpacked.
+  private static void requireJna() {
+    JnaStart.Problem jna = JnaStart.problem();
+    if (jna != null) {
+      LoadAttempts attempts = new LoadAttempts();
+      jna.addTo(attempts);
+      throw attempts.toException("no memory outside the Java heap can be used");
+    }
   }
 }

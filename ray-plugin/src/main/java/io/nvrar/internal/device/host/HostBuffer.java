@@ -11,6 +11,9 @@ import org.jspecify.annotations.Nullable;
 
 /** A buffer in host memory, accessed in place. */
 final class HostBuffer extends ElementBuffer {
+  /** Linux gives a process no address beyond it, unless it asks for one there. */
+  private static final long ADDRESSES_END = 1L << 48;
+
   private final HostAllocation allocation;
 
   /** Whether a GPU can access the memory directly. */
@@ -48,8 +51,13 @@ final class HostBuffer extends ElementBuffer {
     if (address == 0 && count > 0) {
       throw new IllegalArgumentException("the buffer " + name + " has the address 0");
     }
-    HostAllocation allocation =
-        HostAllocation.adopt(address, count * dataType.sizeBytes(), start -> {});
+    long sizeBytes = count * dataType.sizeBytes();
+    if (address < 0 || sizeBytes > ADDRESSES_END - address) {
+      throw new IllegalArgumentException(
+          "the buffer %s at 0x%x ends beyond the address 2^48, where no process has memory"
+              .formatted(name, address));
+    }
+    HostAllocation allocation = HostAllocation.adopt(address, sizeBytes, start -> {});
     return new HostBuffer(dataType, count, allocation, false);
   }
 
