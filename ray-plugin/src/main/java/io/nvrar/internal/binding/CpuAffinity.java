@@ -5,6 +5,7 @@ import com.sun.jna.LastErrorException;
 import com.sun.jna.NativeLibrary;
 import io.nvrar.internal.CpuList;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -76,6 +77,8 @@ public final class CpuAffinity {
     Set<Integer> threads = new HashSet<>();
     try (DirectoryStream<Path> tasks = Files.newDirectoryStream(TASKS)) {
       tasks.forEach(task -> threads.add(Integer.parseInt(task.getFileName().toString())));
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
     }
     return threads;
   }

@@ -26,9 +26,17 @@ public final class NearCores {
 
   /** Pins this process, if that is asked for. Called once, for the first GPU that it opens. */
   static void pinIfAsked(GpuContext gpu) {
-    if (Boolean.getBoolean(PROPERTY)) {
-      pin(SYSFS, gpu.toString(), gpu.pciAddress());
+    if (!Boolean.getBoolean(PROPERTY)) {
+      return;
     }
+    PciAddress address;
+    try {
+      address = gpu.pciAddress();
+    } catch (RuntimeException e) {
+      notPinned(gpu.toString(), String.valueOf(e.getMessage()));
+      return;
+    }
+    pin(SYSFS, gpu.toString(), address);
   }
 
   /**
@@ -40,7 +48,11 @@ public final class NearCores {
   static void pin(Path sysfs, String gpu, PciAddress address) {
     Path file = address.directory(sysfs).resolve("local_cpulist");
     try {
-      CpuList near = CpuList.parse(Files.readString(file));
+      CpuList near = CpuList.parse(read(file));
+      if (near.isEmpty()) {
+        notPinned(gpu, file + " names no cores");
+        return;
+      }
       CpuList allowed = CpuAffinity.ofThisThread();
       CpuList left = allowed.and(near);
       if (left.isEmpty()) {
@@ -56,6 +68,17 @@ public final class NearCores {
       notPinned(gpu, String.valueOf(e.getMessage()));
     } catch (IllegalArgumentException e) {
       notPinned(gpu, file + ": " + e.getMessage());
+    }
+  }
+
+  /** What goes wrong with a file of the kernel's rarely names the file. */
+  private static String read(Path file) throws IOException {
+    try {
+      return Files.readString(file);
+    } catch (NoSuchFileException e) {
+      throw e;
+    } catch (IOException e) {
+      throw new IOException(file + " cannot be read: " + e.getMessage(), e);
     }
   }
 

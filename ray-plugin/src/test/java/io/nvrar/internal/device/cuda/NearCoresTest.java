@@ -82,6 +82,13 @@ class NearCoresTest {
         .anyMatch(
             line ->
                 line.contains(NOT_PINNED + file() + ": a list of cores is 'everywhere', must be"));
+    near("\n");
+    assertThat(threads(all.toString()))
+        .anyMatch(line -> line.endsWith(NOT_PINNED + file() + " names no cores"));
+    Files.delete(file());
+    Files.createDirectory(file());
+    assertThat(threads(all.toString()))
+        .anyMatch(line -> line.endsWith(NOT_PINNED + file() + " cannot be read: Is a directory"));
   }
 
   @Test
@@ -99,6 +106,20 @@ class NearCoresTest {
         .containsOnlyOnce("pinned")
         .contains(
             "This process is not pinned near GPU 1: there is no /sys/bus/pci/devices/fffe:1b:00.0/local_cpulist\n");
+  }
+
+  @Test
+  void aGpuWhoseAddressTheDriverDoesNotSayIsOpenedAllTheSame() throws Exception {
+    assertThat(
+            open(
+                Map.of(
+                    "STUB_CUDA_DEVICES", "3",
+                    "STUB_CUDA_FAIL", "cuDeviceGetAttribute:1:1",
+                    "JAVA_TOOL_OPTIONS", "-Dnvrar.pin=true")))
+        .containsOnlyOnce("pinned")
+        .contains(
+            "This process is not pinned near GPU 1: cuDeviceGetAttribute failed on GPU 1 with ")
+        .contains("copied\n");
   }
 
   private String open(Map<String, String> environment) throws Exception {
