@@ -151,7 +151,8 @@ public final class CudaInterop {
    * cudaEvent_t}), to wait for it: by {@link DeviceStream#waitFor}, {@link
    * DeviceEvent#synchronize}, {@link DeviceEvent#whenDone} or {@link DeviceEvent#isDone}. It stands
    * for the place where its owner has recorded it last when the method is called, and has happened
-   * if it never was. Its owner must not record it again before a stage of it has completed.
+   * if it never was. Its owner must neither record it again nor destroy it before a stage of it has
+   * completed, which may be a millisecond after the event has happened.
    *
    * <p>Only its owner records it: {@link DeviceEvent#record} throws an {@link
    * UnsupportedOperationException}. {@link DeviceEvent#elapsedSince} fails with an {@link

@@ -1,6 +1,7 @@
 /**
  * Interoperation with other GPU code: {@link io.nvrar.cuda.CudaInterop} converts raw device
- * pointers, stream handles and JCuda's objects to buffers and streams, and back.
+ * pointers, handles of streams and events, and JCuda's objects to buffers, streams and events, and
+ * back.
  */
 @NullMarked
 package io.nvrar.cuda;

@@ -105,7 +105,10 @@ class HostMemoryTest {
     refused(4098, 2, "the buffer float32[2] at 0x1002 is not aligned to its elements of 4 bytes");
     assertThatThrownBy(() -> HostMemory.wrap(4096, DataType.FLOAT32, -1))
         .isInstanceOf(IllegalArgumentException.class);
-    refused(-4, 1, "the buffer float32[1] at 0xfffffffffffffffc ends beyond the address 2^48" + NOWHERE);
+    refused(
+        -4,
+        1,
+        "the buffer float32[1] at 0xfffffffffffffffc ends beyond the address 2^48" + NOWHERE);
     refused(
         4096,
         Long.MAX_VALUE / 4,

@@ -18,8 +18,7 @@ class CallNamesTest {
     String word = algorithm.name().toLowerCase(Locale.ROOT).replace('_', '-');
     assertThat(CallNames.of(Collective.ALL_REDUCE, DataType.BFLOAT16.code(), algorithm.code()))
         .isEqualTo("allReduce bfloat16 " + word)
-        .isSameAs(
-            CallNames.of(Collective.ALL_REDUCE, DataType.BFLOAT16.code(), algorithm.code()));
+        .isSameAs(CallNames.of(Collective.ALL_REDUCE, DataType.BFLOAT16.code(), algorithm.code()));
   }
 
   @Test
