@@ -4,6 +4,7 @@ import ai.djl.ndarray.NDArray;
 import ai.djl.ndarray.types.DataType;
 import ai.djl.ndarray.types.Shape;
 import com.sun.jna.Pointer;
+import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
@@ -22,7 +23,12 @@ final class RankSum implements AutoCloseable {
   /** The buffer's memory, valid until {@link #close}. */
   private final ByteBuffer bytes;
 
+  /** The group must be on the CPU. */
   RankSum(CollectiveGroup group, Shape shape, DataType dataType) {
+    if (group.device().backend() != Backend.CPU) {
+      throw new IllegalArgumentException(
+          "the sums are of arrays on the CPU, the group is on " + group.device());
+    }
     this.group = group;
     this.shape = shape;
     this.dataType = dataType;

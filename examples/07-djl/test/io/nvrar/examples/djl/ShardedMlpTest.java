@@ -11,11 +11,14 @@ import ai.djl.util.Utils;
 import com.sun.jna.Pointer;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.standalone.Groups;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -70,6 +73,13 @@ class ShardedMlpTest {
   }
 
   @Test
+  void aGroupOnAGpuIsRefused() {
+    assertThatThrownBy(() -> new RankSum(onGpu(), new Shape(2), DataType.FLOAT32))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the sums are of arrays on the CPU, the group is on GPU 0");
+  }
+
+  @Test
   void theAddressOfATensorIsThatOfItsElements() throws Exception {
     try (NDManager manager = Mlp.manager()) {
       NDArray array = manager.create(new float[] {1, 2, 3});
@@ -87,6 +97,24 @@ class ShardedMlpTest {
       new Pointer(address).setFloat(4, 9);
       assertThat(array.toFloatArray()).containsExactly(1, 9, 3);
     }
+  }
+
+  /** A stand-in, since no GPU is needed to see that it is refused. */
+  private static CollectiveGroup onGpu() {
+    Device gpu =
+        standIn(
+            Device.class,
+            name ->
+                name.equals("backend") ? Backend.CUDA : name.equals("toString") ? "GPU 0" : null);
+    return standIn(CollectiveGroup.class, name -> name.equals("device") ? gpu : null);
+  }
+
+  private static <T> T standIn(Class<T> type, Function<String, Object> answers) {
+    return type.cast(
+        Proxy.newProxyInstance(
+            type.getClassLoader(),
+            new Class<?>[] {type},
+            (proxy, method, arguments) -> answers.apply(method.getName())));
   }
 
   private static CollectiveGroup alone() {

@@ -5,6 +5,7 @@ import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtException;
 import ai.onnxruntime.OrtSession;
 import com.sun.jna.Pointer;
+import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
@@ -38,6 +39,10 @@ final class Shard implements AutoCloseable {
    *     hidden]
    */
   Shard(CollectiveGroup group, Path model, int rows, int hidden) throws OrtException {
+    if (group.device().backend() != Backend.CPU) {
+      throw new IllegalArgumentException(
+          "the model runs on the CPU, the group is on " + group.device());
+    }
     this.group = group;
     this.rows = rows;
     this.hidden = hidden;

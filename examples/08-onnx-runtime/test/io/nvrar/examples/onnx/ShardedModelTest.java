@@ -6,11 +6,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import ai.onnxruntime.OrtException;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.Device;
 import io.nvrar.GroupConfig;
 import io.nvrar.standalone.Groups;
+import java.lang.reflect.Proxy;
 import java.nio.FloatBuffer;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 
 class ShardedModelTest {
@@ -62,6 +65,31 @@ class ShardedModelTest {
       shard.run(FloatBuffer.allocate(8)).get(output);
       assertThat(output).containsOnly(0f);
     }
+  }
+
+  @Test
+  void aGroupOnAGpuIsRefused() {
+    assertThatThrownBy(() -> new Shard(onGpu(), MODELS.resolve("whole.onnx"), 1, 8))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the model runs on the CPU, the group is on GPU 0");
+  }
+
+  /** A stand-in, since no GPU is needed to see that it is refused. */
+  private static CollectiveGroup onGpu() {
+    Device gpu =
+        standIn(
+            Device.class,
+            name ->
+                name.equals("backend") ? Backend.CUDA : name.equals("toString") ? "GPU 0" : null);
+    return standIn(CollectiveGroup.class, name -> name.equals("device") ? gpu : null);
+  }
+
+  private static <T> T standIn(Class<T> type, Function<String, Object> answers) {
+    return type.cast(
+        Proxy.newProxyInstance(
+            type.getClassLoader(),
+            new Class<?>[] {type},
+            (proxy, method, arguments) -> answers.apply(method.getName())));
   }
 
   private static CollectiveGroup alone() {
