@@ -251,11 +251,11 @@ const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   const PlanLimits& limits = limits_of(device_->compute_capability());
   Plan plan = make_plan(call, layout_, tuning, limits);
-  const Kernel& kernel = kernel_of(call, plan.algorithm);
   if (call.fusion != nullptr) {
     give_row_shape(&plan, call);
     return plan;
   }
+  const Kernel& kernel = kernel_of(call, plan.algorithm);
   give_shapes(&plan, call, layout_.topology, kernel,
               {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_});
   return plan;
