@@ -57,7 +57,10 @@ class Links {
   }
 
   // From a call's begin to its end the calling thread takes what arrives, whenever it waits.
-  void begin_call() noexcept { caller_takes_.store(true, std::memory_order_relaxed); }
+  void begin_call() noexcept {
+    calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    caller_takes_.store(true, std::memory_order_relaxed);
+  }
   void end_call() noexcept;
   // Before the calling thread sleeps, and after it: meanwhile the thread of the links takes what arrives.
   void hand_over() noexcept;
@@ -130,6 +133,7 @@ class Links {
   std::mutex receive_mutex_;
   bool held_ = false;  // by the calling thread
   std::atomic<bool> caller_takes_{false};
+  std::atomic<uint64_t> calls_{0};
   std::atomic<bool> ends_{false};
   bool left_ = false;  // whether goodbye was said
 };
