@@ -74,7 +74,7 @@ void require_plan(const Call& call, const RingLayout& layout, const TuningTable&
   require(plan.elements_per_launch > 0, "a launch carries something");
   require(Wide{plan.launches} * plan.elements_per_launch >= call.count, "the launches carry all elements");
   require(plan.launches == 0 || Wide{plan.launches - 1} * plan.elements_per_launch < call.count, "no launch is empty");
-  require(test::launch_fits(plan, call, layout), "a launch fits");
+  require(test::launch_fits(plan, call, layout, kCpuPlanLimits), "a launch fits");
 }
 
 RingLayout layout_of(FuzzedDataProvider& input) {

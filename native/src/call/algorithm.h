@@ -16,7 +16,8 @@ enum class Algorithm : uint32_t {
   kAllGather,
   kAllToAll,
   kBroadcast,
-  kBarrier
+  kBarrier,
+  kHierarchicalTwoShot,  // last, so that kernels, which do not have it, stay as they are
 };
 
 }  // namespace nvrar

@@ -54,10 +54,23 @@ Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
   return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
 }
 
+// Of a hierarchical all-reduce.
+Algorithm between_nodes(const Call& call, uint64_t bytes, const RingLayout& layout, const PlanLimits& limits) noexcept {
+  const Topology& topology = layout.topology;
+  if (topology.nodes() <= 2 || topology.has_many_nodes() || bytes <= limits.hierarchical_one_shot_bytes) {
+    return Algorithm::kHierarchical;
+  }
+  const uint64_t area_runs = layout.area_runs(PacketKind::kSentinel);
+  const uint32_t parts = element_type(call.data_type).partial_parts;
+  const bool fits = protocol::HierarchicalTwoShotRuns{{topology, parts}}.runs_that_fit(area_runs) >=
+                    protocol::HierarchicalRuns{topology, parts}.runs_that_fit(area_runs);
+  return fits ? Algorithm::kHierarchicalTwoShot : Algorithm::kHierarchical;
+}
+
 PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
   if (call.op == kNoOp) return limits.move_packets;
   const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&
-                     algorithm != Algorithm::kHierarchical;
+                     algorithm != Algorithm::kHierarchical && algorithm != Algorithm::kHierarchicalTwoShot;
   return small ? PacketKind::kEpoch : element_type(call.data_type).sum_packets;
 }
 
@@ -77,8 +90,11 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
     case Algorithm::kHierarchical:
       return protocol::HierarchicalRuns{layout.topology, element_type(data_type).partial_parts}.runs_that_fit(
           two_phase_runs);
+    case Algorithm::kHierarchicalTwoShot:
+      return protocol::HierarchicalTwoShotRuns{{layout.topology, element_type(data_type).partial_parts}}.runs_that_fit(
+          two_phase_runs);
     default:
-      return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs);
+      return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs * limits.one_hop_areas);
   }
 }
 
@@ -118,7 +134,8 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
                                                       .ranks_per_node = topology.largest});
   const int32_t choice = choice_of(call, rule, bytes, topology, limits);
   const TunedShape tuned = tuned_shape_of(rule);
-  const Algorithm algorithm = algorithm_of(call.collective, choice);
+  Algorithm algorithm = algorithm_of(call.collective, choice);
+  if (algorithm == Algorithm::kHierarchical) algorithm = between_nodes(call, bytes, layout, limits);
   const PacketKind kind = kind_of(algorithm, call, bytes, limits);
   if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
     return {algorithm, kind, 64, (call.count + 63) / 64, choice, tuned};

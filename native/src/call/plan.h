@@ -39,6 +39,11 @@ struct PlanLimits {
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
   // area, or one run of each rank.
   uint64_t two_phase_area_bytes;
+  // A hierarchical all-reduce of more than this, of more than two nodes, is a two-shot between the nodes, if they are
+  // few enough to send their sums to all.
+  uint64_t hierarchical_one_shot_bytes;
+  // How many hops' areas, which lie side by side, the launches of one hop use.
+  uint32_t one_hop_areas;
   // Of all-gather, all-to-all and broadcast: those that preserve all bits, kEpoch or kMarked.
   protocol::PacketKind move_packets;
 };
@@ -50,6 +55,8 @@ constexpr PlanLimits kCpuPlanLimits = {64,
                                        {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
                                        {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
                                        128 << 10,
+                                       ~uint64_t{0},
+                                       1,
                                        protocol::PacketKind::kEpoch};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
@@ -57,6 +64,8 @@ constexpr PlanLimits kCpuPlanLimits = {64,
 constexpr PlanLimits kLinkedPlanLimits = [] {
   PlanLimits limits = kCpuPlanLimits;
   limits.two_phase_area_bytes = 1 << 20;
+  limits.hierarchical_one_shot_bytes = 64 << 10;
+  limits.one_hop_areas = 3;
   limits.one_shot_bytes[2] = ~uint64_t{0};
   limits.fused_one_shot_bytes[2] = ~uint64_t{0};
   return limits;

@@ -5,13 +5,15 @@
 
 #include "call/algorithm.h"
 #include "protocol/doubling.h"
+#include "protocol/hierarchical_two_shot.h"
 #include "protocol/one_shot.h"
 #include "protocol/two_shot.h"
 
 namespace nvrar {
 
 constexpr bool sums(Algorithm algorithm) {
-  return algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter;
+  return (algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter) ||
+         algorithm == Algorithm::kHierarchicalTwoShot;
 }
 
 // Of an algorithm that moves data.
@@ -59,6 +61,10 @@ NVRAR_HD bool sum_steps(Port& port, Algorithm algorithm, const protocol::Launch&
         return protocol::hierarchical<Packets>(port, exchange, launch);
       }
       return false;
+#if !defined(__CUDACC__)
+    case Algorithm::kHierarchicalTwoShot:
+      return protocol::hierarchical_two_shot<Packets>(port, launch);
+#endif
     case Algorithm::kReduce:
       return protocol::reduce<Packets>(port, launch);
     case Algorithm::kReduceScatter:

@@ -101,6 +101,11 @@ class CpuPort {
   template <class Packets>
   bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch);
   template <class Packets>
+  bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* run) {
+    *run = {to};
+    return drain<Packets>(slot, source, to, bytes, epoch);
+  }
+  template <class Packets>
   bool reduce(const protocol::Sources& sources, Run own, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* result);
 
   // Sums whole runs of the one other rank that follow the last one and have come over its link, `stride` slots apart

@@ -16,12 +16,13 @@ namespace nvrar::protocol {
 // The phases within a node are those of hierarchical.h, which stays in one piece, because nvcc makes larger kernels of
 // its parts.
 
-// The first phase: sends this rank's contributions to the owners in its node, and exchanges headers.
-template <class Packets, class Port>
+// The first phase: sends this rank's contributions to the owners in its node, and exchanges headers, of those that kOf
+// names. If these are those of its node, more for other nodes follows.
+template <class Packets, HeadersOf kOf = HeadersOf::kAll, class Port>
 NVRAR_HD bool scatter_within_node(Port& port, const Launch& launch, const HierarchicalRuns& slices) {
   const uint32_t node = launch.topology().node_of(launch.rank);
   const MessageRuns<Packets> runs{launch.bytes};
-  send_phase(port, launch, [&] {
+  send_phase<kOf == HeadersOf::kNode>(port, launch, [&] {
     each_run_of(port, runs.count(), slices.slices(), [&](uint64_t j) {
       const uint32_t owner = slices.owner(j, node);
       if (owner == launch.rank) return true;
@@ -33,7 +34,7 @@ NVRAR_HD bool scatter_within_node(Port& port, const Launch& launch, const Hierar
       return true;
     });
   });
-  return check_headers(port, launch);
+  return check_headers<kOf>(port, launch);
 }
 
 // Sums the contributions of this rank's node to a run that this rank owns.

@@ -10,6 +10,7 @@
 //                                                  waits for a run in own slots, empties them if their packet kind
 //                                                  requires it, and stores the payload; false: the launch has failed,
 //                                                  return at once
+//   bool drain<Packets>(slot, source, to, bytes, epoch, Run* run)   the same, and the run can be pushed on; not on GPUs
 //   void push_marked(Peers, uint64_t slot, uint64_t mark_slot, Run, uint32_t bytes, uint64_t epoch)
 //   bool drain_marked(uint64_t slot, uint64_t mark_slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch)
 //                                                  the same for a run of marked packets, whose mark, if it needs one

@@ -90,14 +90,43 @@ struct HierarchicalRuns {
     return area_runs / most * slices();
   }
 
- private:
+ protected:
   NVRAR_HD uint32_t slices_per_owner(uint32_t node_size) const { return (slices() + node_size - 1) / node_size; }
+
+ private:
   // For one run of each slice: the number of runs that the fullest area of one owner needs.
   NVRAR_HD uint32_t needs(uint32_t node_size) const {
     const uint32_t exchanged = exchange_places() * parts;
     const uint32_t summed = slices_per_owner(node_size) * (node_size > exchanged ? node_size : exchanged);
     return summed > slices() ? summed : slices();
   }
+};
+
+// The hierarchical two-shot: every run is finished in one node only, in which its owner has the sums of the others.
+struct HierarchicalTwoShotRuns : HierarchicalRuns {
+  NVRAR_HD uint32_t finisher(uint64_t j) const { return static_cast<uint32_t>(j / slices() % topology.nodes()); }
+  // The first of `parts` runs in the finisher's rings, for the sum of that other node.
+  NVRAR_HD uint64_t exchange_run(uint64_t j, uint32_t node) const {
+    const uint32_t own = finisher(j);
+    const uint32_t size = topology.size_of(own);
+    const uint64_t finished = j / slices() / topology.nodes() * slices_per_owner(size) + slice(j) / size;
+    return (finished * others() + (node < own ? node : node - 1)) * parts;
+  }
+  NVRAR_HD uint64_t runs_that_fit(uint64_t area_runs) const {
+    uint64_t rows = ~uint64_t{0};  // each a run of every slice
+    for (uint32_t node = 0; node < topology.nodes(); ++node) {
+      const uint32_t size = topology.size_of(node);
+      const uint32_t owned = slices_per_owner(size);
+      const uint64_t summed = area_runs / (owned * size);
+      const uint64_t exchanged = area_runs / (owned * others() * parts) * topology.nodes();
+      rows = least(rows, least(summed, exchanged));
+    }
+    return rows * slices();
+  }
+
+ private:
+  NVRAR_HD uint32_t others() const { return topology.nodes() - 1; }
+  static NVRAR_HD uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 };
 
 }  // namespace nvrar::protocol

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -234,6 +235,38 @@ TEST(Invariant02_Rings, SlicesOfHierarchicalShareNoRunAndHaveOneOwnerPerNode) {
         }
         areas.receive(0, protocol::Hop::kResult, slices.result_run(j));
       }
+    }
+  }
+}
+
+TEST(Invariant02_Rings, SlicesOfHierarchicalTwoShotShareNoRunAndAreFinishedInOneNode) {
+  for (const Topology& topology : kTopologies) {
+    if (topology.nodes() == 1 || topology.has_many_nodes()) continue;
+    for (uint32_t parts : {1u, 2u}) {
+      const uint64_t area_runs = uint64_t{1000} + parts;
+      const protocol::HierarchicalTwoShotRuns slices{{topology, parts}};
+      Areas areas(area_runs);
+      std::vector<uint64_t> finished(topology.nodes());
+      const uint64_t runs = slices.runs_that_fit(area_runs);
+      ASSERT_GE(runs, slices.slices()) << topology.world << " " << topology.largest;
+      for (uint64_t j = 0; j < runs; ++j) {
+        ++finished.at(slices.finisher(j));
+        for (uint32_t node = 0; node < topology.nodes(); ++node) {
+          const uint32_t owner = slices.owner(j, node);
+          for (uint32_t source = topology.first_of(node); source < topology.first_of(node) + topology.size_of(node);
+               ++source) {
+            areas.receive(owner, protocol::Hop::kData, slices.data_run(j, node, source));
+          }
+          if (node == slices.finisher(j)) continue;
+          areas.receive(slices.owner(j, slices.finisher(j)), protocol::Hop::kExchange, slices.exchange_run(j, node),
+                        parts);
+        }
+        for (uint32_t rank = 0; rank < topology.world; ++rank) {
+          areas.receive(rank, protocol::Hop::kResult, slices.result_run(j));
+        }
+      }
+      const auto [least, most] = std::minmax_element(finished.begin(), finished.end());
+      EXPECT_LE(*most - *least, slices.slices());
     }
   }
 }

@@ -44,6 +44,12 @@ class TracePort {
     store(to, bytes, value);
     return true;
   }
+  template <class Packets>
+  bool drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_t bytes, uint64_t epoch, Run* run) {
+    if (!trace_->take(rank_, slot, source, packets_of<Packets>(bytes), epoch, run)) return false;
+    store(to, bytes, *run);
+    return true;
+  }
   // Whether a run has a mark depends on its data: here every other run has one.
   static bool has_mark(const Run& run) { return std::hash<std::string>{}(run) % 2 == 0; }
   void push_marked(const protocol::Peers& peers, uint64_t slot, uint64_t mark_slot, const Run& run, uint32_t bytes,

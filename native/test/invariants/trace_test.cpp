@@ -49,6 +49,7 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
   std::vector<TracedLaunch> launches;
   for (Algorithm algorithm : algorithms) {
     if (algorithm == Algorithm::kHierarchical && topology.nodes() == 1) continue;
+    if (algorithm == Algorithm::kHierarchicalTwoShot && (topology.nodes() == 1 || topology.has_many_nodes())) continue;
     for (PacketKind kind : {PacketKind::kEpoch, PacketKind::kSentinel, PacketKind::kMarked}) {
       if (kind == PacketKind::kSentinel && !sums(algorithm)) continue;
       if (kind == PacketKind::kMarked && (sums(algorithm) || algorithm == Algorithm::kBarrier)) continue;
@@ -60,6 +61,10 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
         full = protocol::TwoShotRuns{topology}.runs_that_fit(layout.area_runs(kind));
       if (algorithm == Algorithm::kHierarchical) {
         full = protocol::HierarchicalRuns{topology, parts}.runs_that_fit(layout.area_runs(kind));
+      }
+      if (algorithm == Algorithm::kHierarchicalTwoShot) {
+        full = protocol::HierarchicalTwoShotRuns{{topology, parts}}.runs_that_fit(layout.area_runs(kind));
+        if (full == 0) continue;
       }
       for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
         if (algorithm == Algorithm::kBarrier) bytes = 0;
@@ -78,9 +83,11 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
   return launches;
 }
 
-const std::vector<Algorithm> kEvery = {Algorithm::kOneShot,  Algorithm::kTwoShot,       Algorithm::kHierarchical,
-                                       Algorithm::kReduce,   Algorithm::kReduceScatter, Algorithm::kAllGather,
-                                       Algorithm::kAllToAll, Algorithm::kBroadcast,     Algorithm::kBarrier};
+const std::vector<Algorithm> kEvery = {Algorithm::kOneShot,       Algorithm::kTwoShot,
+                                       Algorithm::kHierarchical,  Algorithm::kReduce,
+                                       Algorithm::kReduceScatter, Algorithm::kAllGather,
+                                       Algorithm::kAllToAll,      Algorithm::kBroadcast,
+                                       Algorithm::kBarrier,       Algorithm::kHierarchicalTwoShot};
 
 // Each launch by itself, three times, so that slots are used again as soon as they can be.
 void expect_each(const std::vector<Algorithm>& algorithms) {
@@ -117,7 +124,9 @@ TEST(Invariant07_OneShot, EveryRankSumsEveryContributionOnce) {
 
 TEST(Invariant08_TwoShot, TheOwnersSumsReachAllRanks) { expect_each({Algorithm::kTwoShot}); }
 
-TEST(Invariant09_Hierarchical, TheNodesSumsAreCombinedInNodeOrder) { expect_each({Algorithm::kHierarchical}); }
+TEST(Invariant09_Hierarchical, TheNodesSumsAreCombinedInNodeOrder) {
+  expect_each({Algorithm::kHierarchical, Algorithm::kHierarchicalTwoShot});
+}
 
 TEST(Invariant11_Progress, AllSendsOfAPhasePrecedeItsFirstWaitAndNoRanksWaitInACircle) { expect_each(kEvery); }
 

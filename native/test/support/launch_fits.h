@@ -8,7 +8,8 @@
 
 namespace nvrar::test {
 
-inline bool launch_fits(const Plan& plan, const Call& call, const protocol::RingLayout& layout) {
+inline bool launch_fits(const Plan& plan, const Call& call, const protocol::RingLayout& layout,
+                        const PlanLimits& limits) {
   const uint64_t size = element_bytes(call.data_type);
   const uint64_t run_bytes = plan.packet_kind == protocol::PacketKind::kEpoch ? protocol::EpochPacket::kRunBytes
                                                                               : protocol::SentinelPacket::kRunBytes;
@@ -19,12 +20,28 @@ inline bool launch_fits(const Plan& plan, const Call& call, const protocol::Ring
     const protocol::TwoShotRuns slices{topology};
     return slices.data_run(last, topology.world - 1) < room && slices.result_run(last) < room;
   }
+  const uint32_t parts = element_type(call.data_type).partial_parts;
+  if (plan.algorithm == Algorithm::kHierarchicalTwoShot) {
+    const protocol::HierarchicalTwoShotRuns slices{{topology, parts}};
+    // The last run of each slice in each finisher.
+    const uint64_t of_all = uint64_t{slices.slices()} * topology.nodes();
+    for (uint64_t j = last + 1 < of_all ? 0 : last + 1 - of_all; j <= last; ++j) {
+      for (uint32_t node = 0; node < topology.nodes(); ++node) {
+        const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
+        const bool fits = slices.data_run(j, node, last_rank) < room && slices.result_run(j) < room &&
+                          (node == slices.finisher(j) || slices.exchange_run(j, node) + parts <= room);
+        if (!fits) return false;
+      }
+    }
+    return true;
+  }
   if (plan.algorithm != Algorithm::kHierarchical) {
     const uint64_t last_run = protocol::FlatRuns{topology}.data_run(last, topology.world - 1);
-    return last_run < room && (plan.packet_kind != protocol::PacketKind::kMarked ||
-                               last_run < layout.area_slots(protocol::PacketKind::kEpoch));
+    return limits.one_hop_areas <= layout.hops() && last_run < room * limits.one_hop_areas &&
+           (plan.packet_kind != protocol::PacketKind::kMarked ||
+            last_run < layout.area_slots(protocol::PacketKind::kEpoch));
   }
-  const protocol::HierarchicalRuns slices{topology, element_type(call.data_type).partial_parts};
+  const protocol::HierarchicalRuns slices{topology, parts};
   for (uint32_t node = 0; node < topology.nodes(); ++node) {
     const uint32_t last_rank = topology.first_of(node) + topology.size_of(node) - 1;
     // The last run of each slice: an owner of several slices has them one after the other.

@@ -50,14 +50,15 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
                                  uint64_t{100000}, uint64_t{1} << 33}) {
             for (int32_t algorithm : algorithms_of(collective, topology)) {
               const Call call = call_of(collective, count, type, algorithm);
-              for (const PlanLimits& limits : {kCpuPlanLimits, cuda::limits_of(90)}) {
+              for (const PlanLimits& limits : {kCpuPlanLimits, kLinkedPlanLimits, cuda::limits_of(90)}) {
+                if (limits.one_hop_areas > layout.hops()) continue;  // ranks in one node are not linked
                 const Plan plan = make_plan(call, layout, {}, limits);
                 ASSERT_GE(plan.launches * plan.elements_per_launch, count);
                 ASSERT_LT((plan.launches - 1) * plan.elements_per_launch, count);
                 const uint64_t run_bytes = plan.packet_kind == PacketKind::kEpoch ? 256 : 512;
                 ASSERT_EQ(plan.elements_per_launch * element_bytes(type) % run_bytes, 0u)
                     << "launches begin with a run";
-                ASSERT_TRUE(launch_fits(plan, call, layout))
+                ASSERT_TRUE(launch_fits(plan, call, layout, limits))
                     << collective << " of " << count << " of type " << type << " in " << ring_bytes;
               }
             }
@@ -66,6 +67,22 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
       }
     }
   }
+}
+
+TEST(Invariant12_ThePlanIsPure, LargeMessagesAreTwoShotBetweenThreeLinkedNodesAndMore) {
+  const auto plan_of = [](const Topology& topology, uint64_t bytes, uint64_t ring_bytes = 1 << 20) {
+    const RingLayout layout{ring_bytes, topology};
+    return make_plan(call_of(NVRAR_ALL_REDUCE, bytes / 4, NVRAR_FLOAT32), layout, {}, kLinkedPlanLimits);
+  };
+  const uint64_t most = kLinkedPlanLimits.hierarchical_one_shot_bytes;
+  EXPECT_EQ(plan_of({6, 2}, most).algorithm, Algorithm::kHierarchical);
+  EXPECT_EQ(plan_of({6, 2}, most + 4).algorithm, Algorithm::kHierarchicalTwoShot);
+  EXPECT_EQ(plan_of({6, 2}, most + 4).choice, NVRAR_ALGORITHM_HIERARCHICAL);
+  EXPECT_EQ(plan_of({6, 2}, 1 << 20).launches, 1u);
+  EXPECT_EQ(plan_of({4, 2}, 1 << 20).algorithm, Algorithm::kHierarchical) << "as many bytes in one hop less";
+  EXPECT_EQ(plan_of({36, 4}, 1 << 20).algorithm, Algorithm::kHierarchical) << "nodes too many to send to all";
+  // The areas of a rank that is alone in its node hold a run of eight slices, but not of those of all other nodes.
+  EXPECT_EQ(plan_of(nodes_of<8, 1, 1, 1, 1, 1, 1, 1>(), 1 << 20, 32768).algorithm, Algorithm::kHierarchical);
 }
 
 TEST(Invariant12_ThePlanIsPure, ItCountsAsManyPartialSumsAsTheReductionsWrite) {
