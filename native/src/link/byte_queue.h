@@ -22,6 +22,7 @@ class ByteQueue {
   // Room for so many bytes behind the end, which added() makes part of the queue. Throws std::bad_alloc. Invalidates
   // what data() and at() returned.
   uint8_t* room(size_t bytes) {
+    if (begin_ != 0 && size() <= kFewBytes) to_front();
     if (capacity_ - end_ < bytes) {
       const size_t kept = size();
       // It moves what is there only into room that is as large: else every few bytes would move the whole queue.
@@ -31,11 +32,11 @@ class ByteQueue {
         std::memcpy(moved.get(), data(), kept);
         bytes_ = std::move(moved);
         capacity_ = larger;
+        begin_ = 0;
+        end_ = kept;
       } else {
-        std::memmove(bytes_.get(), data(), kept);
+        to_front();
       }
-      begin_ = 0;
-      end_ = kept;
     }
     return bytes_.get() + end_;
   }
@@ -47,6 +48,16 @@ class ByteQueue {
   void clear() noexcept { begin_ = end_ = 0; }
 
  private:
+  // So few are always moved to the front, where the memory that was written and read last is used again, and aligned.
+  static constexpr size_t kFewBytes = 512;
+
+  void to_front() noexcept {
+    const size_t kept = size();
+    std::memmove(bytes_.get(), data(), kept);
+    begin_ = 0;
+    end_ = kept;
+  }
+
   std::unique_ptr<uint8_t[]> bytes_;
   size_t capacity_;
   size_t begin_ = 0;

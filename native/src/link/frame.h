@@ -23,8 +23,9 @@ struct FrameHead {
   uint32_t number;  // of this frame on its link: the first is 0
   uint32_t slot;
   uint64_t epoch;
+  uint64_t unused = 0;  // so that payloads stay aligned to vectors, which are summed where they were received
 };
-static_assert(sizeof(FrameHead) == 24);
+static_assert(sizeof(FrameHead) == 32);
 
 // No frame has more payload; a run has up to 512 bytes.
 constexpr uint32_t kMostPayloadBytes = 16384;

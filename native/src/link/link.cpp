@@ -311,27 +311,31 @@ bool Link::open() {
 
 bool Link::next_head(FrameHead* head) noexcept {
   drop_run();
-  if (refused() != nullptr || in_.size() < sizeof *head) return false;
-  std::memcpy(head, in_.data(), sizeof *head);
-  if (head->number != frames_received_) return refuse("a frame out of its turn");
-  const bool has_stride = head->stride != 0 && head->kind != FrameKind::kPackets;
-  if (head->bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
-  head->slot += taken_slots_;
-  head->bytes -= taken_bytes_;
+  if (refused() != nullptr) return false;
+  if (!has_head_) {
+    if (in_.size() < sizeof head_) return false;
+    std::memcpy(&head_, in_.data(), sizeof head_);
+    if (head_.number != frames_received_) return refuse("a frame out of its turn");
+    const bool has_stride = head_.stride != 0 && head_.kind != FrameKind::kPackets;
+    if (head_.bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
+    in_.taken(sizeof head_);
+    has_head_ = true;
+  }
+  *head = head_;
   return true;
 }
 
 bool Link::has_frame() noexcept {
   FrameHead head{};
-  return next_head(&head) && in_.size() >= sizeof head + taken_bytes_ + head.bytes;
+  return next_head(&head) && in_.size() >= head.bytes;
 }
 
 bool Link::give_frame(FrameSink* sink, bool* took) noexcept {
   FrameHead head{};
   (void)next_head(&head);
   *took = *took || head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered;
-  if (const char* const why = sink->take(*this, head, in_.data() + sizeof head + taken_bytes_)) return refuse(why);
-  taken_bytes_ += head.bytes;
+  if (const char* const why = sink->take(*this, head, in_.data())) return refuse(why);
+  in_.taken(head.bytes);
   end_frame();
   return true;
 }
@@ -351,12 +355,11 @@ bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const 
       if (const char* const why = sink->check(*this, head)) return refuse(why);
       is_checked_ = true;
     }
-    const size_t before = sizeof head + taken_bytes_;
-    if (in_.size() < before + wanted.bytes) break;
-    *run = in_.data() + before;
+    if (in_.size() < wanted.bytes) break;
+    *run = in_.data();
     run_in_use_ = wanted.bytes;
     runs_in_use_ = 1;
-    const size_t arrived = std::min<size_t>(in_.size() - before, head.bytes);
+    const size_t arrived = std::min<size_t>(in_.size(), head.bytes);
     following_ = {wanted.slot + head.stride, wanted.epoch, head.stride,
                   head.stride == 0 ? 0 : static_cast<uint32_t>(arrived - wanted.bytes)};
     break;
@@ -374,24 +377,20 @@ const uint8_t* Link::take_following(const WantedRun& wanted, uint64_t stride, ui
   runs_in_use_ = run_in_use_ / wanted.bytes;
   following_.slot += runs_in_use_ * stride;
   following_.bytes -= run_in_use_;
-  return in_.data() + sizeof(FrameHead) + taken_bytes_;
+  return in_.data();
 }
 
 void Link::drop_run() noexcept {
   if (run_in_use_ == 0) return;
-  FrameHead head{};
-  std::memcpy(&head, in_.data(), sizeof head);
   use_up_run();
   run_in_use_ = 0;
-  if (taken_bytes_ == head.bytes) end_frame();
+  if (head_.bytes == 0) end_frame();
 }
 
 // All of its payload has been taken.
 void Link::end_frame() noexcept {
-  in_.taken(sizeof(FrameHead) + taken_bytes_);
   ++frames_received_;
-  taken_bytes_ = taken_slots_ = 0;
-  is_checked_ = false;
+  has_head_ = is_checked_ = false;
 }
 
 }  // namespace nvrar::link

@@ -101,7 +101,7 @@ class Link {
     runs_in_use_ = 1;
     following_.slot += following_.stride;
     following_.bytes -= wanted.bytes;
-    return in_.data() + sizeof(FrameHead) + taken_bytes_;
+    return in_.data();
   }
   // The whole runs that have been received behind the one that was taken last, if the first of them is this one and
   // they are `stride` slots apart: *bytes of payload, side by side, at most `most`. Else null, and nothing has changed.
@@ -136,10 +136,11 @@ class Link {
   // The same, but another run of the frame is in use now.
   void use_up_run() noexcept {
 #if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
-    std::memset(in_.at(sizeof(FrameHead) + taken_bytes_), 0xDD, run_in_use_);
+    std::memset(in_.at(0), 0xDD, run_in_use_);
 #endif
-    taken_bytes_ += run_in_use_;
-    taken_slots_ += runs_in_use_ * following_.stride;
+    in_.taken(run_in_use_);
+    head_.bytes -= run_in_use_;
+    head_.slot += runs_in_use_ * following_.stride;
   }
 
   const uint32_t peer_;
@@ -168,10 +169,10 @@ class Link {
   ByteQueue in_;      // frames
   ByteQueue unread_;  // encrypted records
   uint32_t frames_received_ = 0;
-  // Of the frame whose runs are taken one by one: what was taken before, in bytes and slots, and the run that is in
-  // use.
-  uint32_t taken_bytes_ = 0;
-  uint32_t taken_slots_ = 0;
+  // Of the next frame, or of what is left of it while its runs are taken one by one, if it has arrived. in_ begins
+  // behind it.
+  FrameHead head_{};
+  bool has_head_ = false;
   uint32_t run_in_use_ = 0;
   uint32_t runs_in_use_ = 0;
   // The whole runs of the frame behind that one which have arrived.
