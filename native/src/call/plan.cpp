@@ -54,17 +54,10 @@ Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
   return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
 }
 
-// Of a hierarchical all-reduce.
-Algorithm between_nodes(const Call& call, uint64_t bytes, const RingLayout& layout, const PlanLimits& limits) noexcept {
-  const Topology& topology = layout.topology;
-  if (topology.nodes() <= 2 || topology.has_many_nodes() || bytes <= limits.hierarchical_one_shot_bytes) {
-    return Algorithm::kHierarchical;
-  }
-  const uint64_t area_runs = layout.area_runs(PacketKind::kSentinel);
-  const uint32_t parts = element_type(call.data_type).partial_parts;
-  const bool fits = protocol::HierarchicalTwoShotRuns{{topology, parts}}.runs_that_fit(area_runs) >=
-                    protocol::HierarchicalRuns{topology, parts}.runs_that_fit(area_runs);
-  return fits ? Algorithm::kHierarchicalTwoShot : Algorithm::kHierarchical;
+// Of a hierarchical all-reduce. A launch of the two-shot fits whatever areas fit one of the other.
+Algorithm between_nodes(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
+  const bool divides = topology.nodes() > 2 && !topology.has_many_nodes() && bytes > limits.hierarchical_one_shot_bytes;
+  return divides ? Algorithm::kHierarchicalTwoShot : Algorithm::kHierarchical;
 }
 
 PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
@@ -135,7 +128,7 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
   const int32_t choice = choice_of(call, rule, bytes, topology, limits);
   const TunedShape tuned = tuned_shape_of(rule);
   Algorithm algorithm = algorithm_of(call.collective, choice);
-  if (algorithm == Algorithm::kHierarchical) algorithm = between_nodes(call, bytes, layout, limits);
+  if (algorithm == Algorithm::kHierarchical) algorithm = between_nodes(bytes, topology, limits);
   const PacketKind kind = kind_of(algorithm, call, bytes, limits);
   if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
     return {algorithm, kind, 64, (call.count + 63) / 64, choice, tuned};

@@ -64,7 +64,6 @@ std::vector<TracedLaunch> all_launches(const Topology& topology, const std::vect
       }
       if (algorithm == Algorithm::kHierarchicalTwoShot) {
         full = protocol::HierarchicalTwoShotRuns{{topology, parts}}.runs_that_fit(layout.area_runs(kind));
-        if (full == 0) continue;
       }
       for (uint64_t bytes : {uint64_t{4}, run_bytes, (full - 1) * run_bytes + 20, full * run_bytes}) {
         if (algorithm == Algorithm::kBarrier) bytes = 0;
