@@ -69,12 +69,14 @@ void require_memory(const Call& call, uint32_t rank, uint32_t world) {
 }
 
 void require_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning) {
-  const Plan plan = make_plan(call, layout, tuning, kCpuPlanLimits);
+  const PlanLimits& limits =
+      layout.hops() >= kLinkedPlanLimits.one_hop_areas && call.count % 2 == 0 ? kLinkedPlanLimits : kCpuPlanLimits;
+  const Plan plan = make_plan(call, layout, tuning, limits);
   if (layout.topology.world == 1 || call.collective == NVRAR_BARRIER) return;
   require(plan.elements_per_launch > 0, "a launch carries something");
   require(Wide{plan.launches} * plan.elements_per_launch >= call.count, "the launches carry all elements");
   require(plan.launches == 0 || Wide{plan.launches - 1} * plan.elements_per_launch < call.count, "no launch is empty");
-  require(test::launch_fits(plan, call, layout, kCpuPlanLimits), "a launch fits");
+  require(test::launch_fits(plan, call, layout, limits), "a launch fits");
 }
 
 RingLayout layout_of(FuzzedDataProvider& input) {

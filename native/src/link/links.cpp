@@ -19,7 +19,7 @@ namespace {
 // How long the thread leaves the links to a member that makes calls, before it looks whether it still does: the longer,
 // the longer it has. What arrives would wake the thread otherwise, which takes a small call an eighth of its time.
 constexpr int kFirstPauseMs = 1;
-constexpr int kLongestPauseMs = 16;
+constexpr int kLongestPauseMs = 4;
 constexpr int kEventsAtOnce = 64;
 constexpr int kLooksToCatchUp = 64;  // more than a socket's buffer holds
 // A call that fails because a host is cut off may wait for this.
@@ -132,6 +132,10 @@ bool Links::flush_in_call() noexcept {
 }
 
 void Links::end_call() noexcept {
+  if (is_wanted_.load(std::memory_order_relaxed)) [[unlikely]] {
+    is_wanted_.store(false, std::memory_order_relaxed);
+    look_in_call();
+  }
   let_go();
   caller_takes_.store(false, std::memory_order_relaxed);
   const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
@@ -253,8 +257,9 @@ void Links::run() noexcept {
     epoll_event events[kEventsAtOnce];
     const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, pause_ms == 0 ? -1 : 0);
     eventfd_t seen = 0;
-    (void)::eventfd_read(wake_.get(), &seen);
+    if (::eventfd_read(wake_.get(), &seen) == 0) pause_ms = 0;  // and what it is needed for may have come just now
     if (caller_takes_.load(std::memory_order_relaxed)) {
+      if (count > 0) is_wanted_.store(true, std::memory_order_relaxed);
       pause_ms = std::max(pause_ms, kFirstPauseMs);
       continue;
     }

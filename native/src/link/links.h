@@ -134,6 +134,9 @@ class Links {
   bool held_ = false;  // by the calling thread
   std::atomic<bool> caller_takes_{false};
   std::atomic<uint64_t> calls_{0};
+  // Something has arrived which the thread has left to the calling thread. A call that never looks at its link would
+  // leave it there, and the next call would begin before the thread looks again.
+  std::atomic<bool> is_wanted_{false};
   std::atomic<bool> ends_{false};
   bool left_ = false;  // whether goodbye was said
 };

@@ -259,6 +259,39 @@ TEST(LinkQueue, QuestionsOfAPeerThatDoesNotReadTheAnswersTakeNoMemory) {
   EXPECT_TRUE(fake.receive(&got)) << "it answers again";
 }
 
+// Such calls never look at their links, and between two of them there is hardly a moment for another thread.
+TEST(LinkQueue, QuestionsAreAnsweredBesidesCallsThatSendToTheirOwnRank) {
+  constexpr int kQuestions = 20;
+  FakeRank fake;
+  std::atomic<bool> over{false};
+  std::thread calling([&] {
+    std::vector<uint8_t> from(4 * kMiB, 1);
+    std::vector<uint8_t> to(from.size());
+    nvrar_transfer transfers[2]{};
+    for (nvrar_transfer& transfer : transfers) {
+      transfer.size = sizeof transfer;
+      transfer.kind = &transfer == transfers ? NVRAR_SEND : NVRAR_RECV;
+      transfer.peer = FakeRank::kReal;
+      transfer.address = reinterpret_cast<uint64_t>(&transfer == transfers ? from.data() : to.data());
+      transfer.count = from.size();
+      transfer.data_type = NVRAR_UINT8;
+    }
+    while (!over) ASSERT_EQ(nvrar_batch(fake.comm(), transfers, 2, 0), NVRAR_OK) << nvrar_last_error();
+  });
+  int late = 0;
+  for (int i = 0; i < kQuestions; ++i) {
+    ::usleep(static_cast<useconds_t>(1000 + i * 700));
+    const double begin = seconds_now();
+    Frame answer;
+    EXPECT_TRUE(fake.send(FakeRank::frame(FrameKind::kAsk)));
+    EXPECT_TRUE(fake.receive(&answer));
+    late += seconds_now() - begin > 0.1 ? 1 : 0;
+  }
+  over = true;
+  calling.join();
+  EXPECT_LE(late, 3);
+}
+
 // An answer comes behind all that was sent before it, so it tells when nothing of that is under way any more.
 TEST(LinkQueue, AnAnswerIsThatOfItsQuestionAndNobodyBelievesOneToAQuestionThatWasNotAsked) {
   FakeRank fake;
