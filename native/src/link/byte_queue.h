@@ -48,7 +48,7 @@ class ByteQueue {
   void clear() noexcept { begin_ = end_ = 0; }
 
  private:
-  // So few are always moved to the front, where the memory that was written and read last is used again, and aligned.
+  // So few are always moved to the front, where the memory that was written and read last is used again.
   static constexpr size_t kFewBytes = 512;
 
   void to_front() noexcept {

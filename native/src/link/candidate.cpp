@@ -30,8 +30,6 @@ Digest proof(const Identity& self, const char* role, const Hello& hello, const u
       {{reinterpret_cast<const uint8_t*>(role), std::strlen(role)}, bytes_of(hello), {nonce, kLinkNonceBytes}});
 }
 
-constexpr int kReceiveRoomBytes = 1 << 20;  // the message of a launch with the default ring_bytes
-
 void set(int fd, int level, int name, int value) noexcept { (void)::setsockopt(fd, level, name, &value, sizeof value); }
 
 }  // namespace
@@ -42,11 +40,6 @@ FileDescriptor new_link_socket(int family) {
   if (!socket) return socket;
   set(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  // The kernel makes room for so much, which stays when the limit does not. By itself it makes room for what is read in
-  // a round trip: too little for a message whose sender does not wait until it is read. SO_RCVBUF would end its own
-  // adjustments.
-  set(socket.get(), SOL_SOCKET, SO_RCVLOWAT, kReceiveRoomBytes);
-  set(socket.get(), SOL_SOCKET, SO_RCVLOWAT, 1);
   return socket;
 }
 

@@ -23,7 +23,7 @@ struct FrameHead {
   uint32_t number;  // of this frame on its link: the first is 0
   uint32_t slot;
   uint64_t epoch;
-  uint64_t unused = 0;  // so that payloads stay aligned to vectors, which are summed where they were received
+  uint64_t unused = 0;  // keeps those of large messages aligned to vectors, which are summed where they were received
 };
 static_assert(sizeof(FrameHead) == 32);
 

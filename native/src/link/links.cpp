@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,10 +22,18 @@ namespace {
 constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 4;
 constexpr int kEventsAtOnce = 64;
-constexpr int kLooksToCatchUp = 64;  // more than a socket's buffer holds
+constexpr int kReceiveRoomBytes = 1 << 20;  // the message of a launch with the default ring_bytes
+constexpr int kLooksToCatchUp = 64;         // more than a socket's buffer holds
 // A call that fails because a host is cut off may wait for this.
 constexpr uint64_t kGoodbyeNs = control::kNsPerSecond / 2;
 constexpr useconds_t kGoodbyePollUs = 200;
+
+// The kernel makes room for so much, which stays when the limit does not. By itself it makes room for what is read in a
+// round trip: too little for a message whose sender does not wait until it is read. SO_RCVBUF would end the kernel's
+// own adjustments. Not before a peer has proved who it is: strangers could fill it.
+void make_receive_room(int fd) noexcept {
+  for (const int bytes : {kReceiveRoomBytes, 1}) (void)::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
 
 }  // namespace
 
@@ -62,6 +71,7 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   };
   require(epoll_ && wake_ && watch(EPOLL_CTL_ADD, nullptr, EPOLLIN));
   const auto add = [&](uint32_t rank, Connection connection) {
+    make_receive_room(connection.socket.get());
     std::unique_ptr<Cipher> seals;
     std::unique_ptr<Cipher> opens;
     if (encrypted) {

@@ -189,6 +189,28 @@ TEST_F(MeetingOfTwo, SurvivesConnectionsThatSayNothingOrHalfAHello) {
   for (Socket& socket : strangers) EXPECT_TRUE(socket.is_closed_there());
 }
 
+// Only the link of a peer has room for a large message.
+TEST_F(MeetingOfTwo, TakesLittleFromConnectionsThatAreNotAccepted) {
+  constexpr size_t kBytes = 64 << 10;
+  constexpr size_t kStrangers = 8;
+  size_t taken = 0;
+  const std::vector<uint8_t> bytes = noise(kBytes, 1);
+  std::vector<Socket> strangers;
+  for (size_t i = 0; i < kStrangers; ++i) {
+    strangers.push_back(stranger());
+    // What this end's own buffer takes does not count.
+    const int own = 4 << 10;
+    ASSERT_EQ(::setsockopt(strangers.back().fd(), SOL_SOCKET, SO_SNDBUF, &own, sizeof own), 0);
+    ssize_t sent = 0;
+    while ((sent = ::send(strangers.back().fd(), bytes.data(), kBytes, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0) {
+      taken += static_cast<size_t>(sent);
+    }
+  }
+  EXPECT_LT(taken, kStrangers * (512 << 10));
+  strangers.clear();
+  expect_both_link();
+}
+
 TEST_F(MeetingOfTwo, EndsAStrangersConnectionAfterAFewSeconds) {
   Socket socket = stranger();
   const double begin = seconds_now();
