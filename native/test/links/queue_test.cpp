@@ -13,6 +13,7 @@
 
 #include "links/fake_rank.h"
 #include "support/abi.h"
+#include "support/pool.h"
 
 namespace nvrar::test {
 namespace {
@@ -265,7 +266,7 @@ TEST(LinkQueue, QuestionsAreAnsweredBesidesCallsThatSendToTheirOwnRank) {
   FakeRank fake;
   std::atomic<bool> over{false};
   std::thread calling([&] {
-    std::vector<uint8_t> from(4 * kMiB, 1);
+    std::vector<uint8_t> from(repetitions(4 * kMiB), 1);
     std::vector<uint8_t> to(from.size());
     nvrar_transfer transfers[2]{};
     for (nvrar_transfer& transfer : transfers) {
