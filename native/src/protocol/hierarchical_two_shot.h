@@ -4,7 +4,7 @@
 #ifndef NVRAR_PROTOCOL_HIERARCHICAL_TWO_SHOT_H
 #define NVRAR_PROTOCOL_HIERARCHICAL_TWO_SHOT_H
 
-#include "protocol/doubling.h"
+#include "protocol/node_phases.h"
 
 namespace nvrar::protocol {
 
@@ -55,7 +55,7 @@ template <class Packets, class Port>
     if (slices.finisher(j) != own) return true;
     typename Port::Run result;
     if (!finish_run<Packets>(port, launch, slices, j, of_nodes, &result)) return false;
-    const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    const uint64_t slot = result_slot<Packets>(launch, slices, j);
     for (uint32_t node = 0; node < topology.nodes(); ++node) {
       if (node == own) continue;
       port.template push<Packets>(Peers::one(slices.owner(j, node)), slot, result, runs.length(j), launch.epoch);
@@ -69,7 +69,7 @@ template <class Packets, class Port>
   const bool passed_on = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint32_t finisher = slices.finisher(j);
     if (finisher == own) return true;
-    const uint64_t slot = launch.layout.slot(Packets::kKind, launch.epoch, Hop::kResult, slices.result_run(j));
+    const uint64_t slot = result_slot<Packets>(launch, slices, j);
     typename Port::Run result;
     if (!port.template drain<Packets>(slot, slices.owner(j, finisher), launch.recv + runs.offset(j), runs.length(j),
                                       launch.epoch, &result)) {
