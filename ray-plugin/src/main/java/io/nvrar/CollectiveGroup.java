@@ -417,12 +417,12 @@ public interface CollectiveGroup extends AutoCloseable {
    * Registers a listener, which is called once with the {@link #failure} if the group fails, even
    * if no call is made after that. A group that closes in order never calls it.
    *
-   * <p>If the group has already failed, this method calls the listener on the calling thread before
-   * it returns, and an exception of the listener propagates to the caller. Otherwise a thread that
-   * the group dedicates to its listeners calls them one after another, in the order in which they
-   * were added, so a listener that blocks delays only the other listeners. An exception thrown
-   * there is logged as an error, with the group's name, and affects neither the group nor the other
-   * listeners.
+   * <p>If the group has already failed, this method waits for the flight record, at most a second,
+   * and calls the listener on the calling thread before it returns, and an exception of the
+   * listener propagates to the caller. Otherwise a thread that the group dedicates to its listeners
+   * calls them one after another, in the order in which they were added, so a listener that blocks
+   * delays only the other listeners. An exception thrown there is logged as an error, with the
+   * group's name, and affects neither the group nor the other listeners.
    *
    * <p>The listener is kept until it has been called, is removed, or the group has ended. A
    * listener that references its own group keeps the group reachable: if such a group is dropped

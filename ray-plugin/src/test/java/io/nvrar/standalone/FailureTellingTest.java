@@ -188,6 +188,18 @@ class FailureTellingTest {
   }
 
   @Test
+  void aListenerThatComesLateIsToldOfTheFlightRecordToo() {
+    try (Members members = Members.join("record", 2, Members.config().build())) {
+      members.rank(1).abort("enough");
+      members.rank(1).addFailureListener(this::hear);
+      assertThat(heard)
+          .singleElement()
+          .satisfies(e -> assertThat(e).hasMessageContaining("; flight record: "));
+      assertThat(members.rank(1).failure()).hasMessage(heard.get(0).getMessage());
+    }
+  }
+
+  @Test
   void aListenerThatBlocksKeepsNoGroupOpen() throws Exception {
     CountDownLatch blocked = new CountDownLatch(1);
     CountDownLatch release = new CountDownLatch(1);

@@ -5,9 +5,9 @@ import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -21,45 +21,45 @@ final class FailureListeners {
   private final Ticket ticket;
   private final int rank;
   private final Monitor monitor;
-  private final Supplier<@Nullable CollectiveException> failure;
-  private final Supplier<CollectiveException> awaitedFailure;
+  private final BooleanSupplier hasFailed;
+  private final Supplier<CollectiveException> failure;
 
   // Guarded by the monitor.
   private final List<Consumer<CollectiveException>> waiting = new ArrayList<>();
   private boolean isOver;
 
   /**
-   * @param failure returns null while there is no failure; does not block
-   * @param awaitedFailure returns the failure once there is one; may block until the flight record
-   *     that it names is written
+   * @param hasFailed does not block
+   * @param failure returns the failure once there is one; may block until the flight record that it
+   *     names is written
    */
   FailureListeners(
       Ticket ticket,
       int rank,
       Monitor monitor,
-      Supplier<@Nullable CollectiveException> failure,
-      Supplier<CollectiveException> awaitedFailure) {
+      BooleanSupplier hasFailed,
+      Supplier<CollectiveException> failure) {
     this.ticket = ticket;
     this.rank = rank;
     this.monitor = monitor;
+    this.hasFailed = hasFailed;
     this.failure = failure;
-    this.awaitedFailure = awaitedFailure;
   }
 
-  /** Adds a listener, or calls it at once if the group has failed. */
+  /** Adds a listener, or calls it before it returns if the group has failed. */
   void add(Consumer<CollectiveException> listener) {
     Objects.requireNonNull(listener, "listener");
-    CollectiveException known =
+    boolean isLate =
         monitor.locked(
             () -> {
-              CollectiveException already = failure.get();
-              if (already == null && !isOver) {
+              boolean failed = hasFailed.getAsBoolean();
+              if (!failed && !isOver) {
                 waiting.add(listener);
               }
-              return already;
+              return failed;
             });
-    if (known != null) {
-      listener.accept(known);
+    if (isLate) {
+      listener.accept(failure.get());
     }
   }
 
@@ -95,7 +95,7 @@ final class FailureListeners {
   }
 
   private void tell(List<Consumer<CollectiveException>> told) {
-    CollectiveException known = awaitedFailure.get();
+    CollectiveException known = failure.get();
     for (Consumer<CollectiveException> listener : told) {
       try {
         listener.accept(known);

@@ -58,7 +58,7 @@ final class FirstFailure {
     this.channel = channel;
     this.onFailure = onFailure;
     flight = new FlightRecorder(ticket, rank);
-    listeners = new FailureListeners(ticket, rank, monitor, this::known, this::awaited);
+    listeners = new FailureListeners(ticket, rank, monitor, () -> failure != null, this::awaited);
   }
 
   /** From now on a failure aborts the calls of this member. */
