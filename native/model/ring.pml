@@ -286,11 +286,16 @@ inline leave(first) {
 #define TELLS(a, b) ((a) == FIRST_OF(NODE(a)) + NODE(b) % SIZE_OF(NODE(a)))
 #if defined(MISTAKE_HEADERS_WITHIN_NODE)
 #define NEEDS_HEADER(a, b) ((a) != (b) && SAME_NODE(a, b))
+#elif defined(MISTAKE_NO_OWNER_HEADERS)
+#define NEEDS_HEADER(a, b) ((a) != (b) && (SAME_NODE(a, b) && !exchanged))
 #elif defined(MISTAKE_EVIDENCE_ON_WRITTEN_EDGES)
 #define NEEDS_HEADER(a, b) ((a) != (b) && EDGE(e, a, b))
 #elif defined(BY_NODES)
 #define NEEDS_HEADER(a, b) \
   ((a) != (b) && (stage == 1 -> !SAME_NODE(a, b) && TELLS(a, b) && TELLS(b, a) : SAME_NODE(a, b)))
+#elif defined(OWNERS_TELL) && CALLS >= HIERARCHICAL    /* hierarchical on the CPU: within the node, then between owners of a slice */
+#define NEEDS_HEADER(a, b) \
+  ((a) != (b) && (call != HIERARCHICAL || (SAME_NODE(a, b) -> !exchanged : exchanged && SAME_SLICE(a, b))))
 #else
 #define NEEDS_HEADER(a, b) ((a) != (b))
 #endif
@@ -463,11 +468,19 @@ inline take_headers(e) {
   :: atomic { DEADLINE_MAY_PASS -> poison_all(me); goto failed }
 
 /* On to the next wait, or to the end of the call. */
+#if defined(OWNERS_TELL) && !defined(MISTAKE_NO_OWNER_HEADERS)
+#define TELL_OTHER_NODES(e) send_headers(e, differs)
+#else
+#define TELL_OTHER_NODES(e)
+#endif
 #if defined(IN_TWO_PARTS)
 #define NEXT_WAIT                                                                      \
   next_packet(e);                                                                      \
   if                                                                                   \
-  :: call == HIERARCHICAL && hop == 2 && !exchanged -> exchanged = 1; goto headers     \
+  :: call == HIERARCHICAL && hop == 2 && !exchanged ->                                 \
+    exchanged = 1;                                                                     \
+    TELL_OTHER_NODES(e);                                                               \
+    goto headers                                                                       \
   :: hop != 0 && !(call == HIERARCHICAL && hop == 2 && !exchanged) -> goto take        \
   :: else -> exchanged = 0; goto result                                                \
   fi

@@ -15,9 +15,10 @@ using protocol::Topology;
 
 int32_t built_in_choice(const Call& call, uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
   const auto& one_shot_bytes = call.fusion == nullptr ? limits.one_shot_bytes : limits.fused_one_shot_bytes;
-  if (!topology.is_large() && bytes <= one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
   // In nodes of one rank each, hierarchical would send a rank's whole message to every other one.
   const bool in_nodes = topology.is_large() || (!topology.is_one_node() && topology.largest > 1);
+  const bool may_be_one_shot = !topology.is_large() && (!in_nodes || limits.one_shot_in_nodes);
+  if (may_be_one_shot && bytes <= one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
   return in_nodes ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT;
 }
 

@@ -36,6 +36,8 @@ struct PlanLimits {
   uint64_t one_shot_bytes[protocol::kMaxRanks + 1];
   // And a fused all-reduce, whose blocks meet once more behind the exchange.
   uint64_t fused_one_shot_bytes[protocol::kMaxRanks + 1];
+  // Whether that is so in nodes of several ranks, too; if not, hierarchical is for all sizes there.
+  bool one_shot_in_nodes;
   // The launches of two-shot and hierarchical, whose data passes through the rings twice, use at most this much of an
   // area, or one run of each rank.
   uint64_t two_phase_area_bytes;
@@ -54,18 +56,22 @@ struct PlanLimits {
 constexpr PlanLimits kCpuPlanLimits = {64,
                                        {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
                                        {0, 0, 8192, 8192, 8192, 4096, 4096, 4096, 4096},
+                                       true,
                                        128 << 10,
                                        ~uint64_t{0},
                                        1,
                                        protocol::PacketKind::kEpoch};
 
 // For ranks that are linked. A launch costs a round trip of the network, so launches are as large as the areas allow.
-// Two ranks send each other as much in two hops as in one.
+// Two ranks send each other as much in two hops as in one. A message takes its sender and its receiver many times what
+// a hop within a node takes, and hierarchical sends one for each other node, where one-shot sends one for each rank
+// there.
 constexpr PlanLimits kLinkedPlanLimits = [] {
   PlanLimits limits = kCpuPlanLimits;
   limits.two_phase_area_bytes = 1 << 20;
   limits.hierarchical_one_shot_bytes = 64 << 10;
   limits.one_hop_areas = 3;
+  limits.one_shot_in_nodes = false;
   limits.one_shot_bytes[2] = ~uint64_t{0};
   limits.fused_one_shot_bytes[2] = ~uint64_t{0};
   return limits;

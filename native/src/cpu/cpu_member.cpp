@@ -187,7 +187,7 @@ bool CpuMember::run_launches(const Call& call, const Plan& plan, uint64_t sequen
     protocol::Launch& launch = launches.at(i);
     launch.epoch = epoch_;
     if (run_launch(port, plan, launch)) continue;
-    poison(failure_of(port.result(), port.waiting_for(), sequence));
+    poison(failure_of(port.result(), port.waiting_for(), plan.algorithm, sequence));
     return false;
   }
   return true;
@@ -210,13 +210,14 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   return false;
 }
 
-control::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, uint64_t sequence) noexcept {
+control::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm,
+                                      uint64_t sequence) noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
   if (!notes_.differing.empty()) return {NVRAR_MISMATCH, rank(), notes_.differing, sequence};
   if (result == WaitResult::kPoisoned) return segments_->poisoned();
   learn_whom_to_blame();
-  const RankSet late = ranks_not_entered(sequence) | RankSet::of(waiting_for);
+  const RankSet late = ranks_not_entered(algorithm, sequence) | RankSet::of(waiting_for);
   return {NVRAR_TIMEOUT, rank(), really_missing(late), sequence};
 }
 
@@ -245,13 +246,15 @@ RankSet CpuMember::really_missing(const RankSet& late) const noexcept {
   return !missing.empty() ? missing : late;
 }
 
-// In a large group only the headers of the own node come from the ranks themselves. There the flight records tell,
-// which count calls and not their launches.
-RankSet CpuMember::ranks_not_entered(uint64_t sequence) const noexcept {
+// Where headers of other nodes come from some of their ranks only, the flight records tell, which count calls and not
+// their launches.
+RankSet CpuMember::ranks_not_entered(Algorithm algorithm, uint64_t sequence) const noexcept {
+  const bool by_nodes = layout_.topology.is_large() || algorithm == Algorithm::kHierarchical ||
+                        algorithm == Algorithm::kHierarchicalTwoShot;
   RankSet missing;
   for (uint32_t source = 0; source < world(); ++source) {
     if (source == rank()) continue;
-    if (layout_.topology.is_large()) {
+    if (by_nodes) {
       if (segments_->call_of(source).group_sequence < sequence) missing.add(source);
       continue;
     }

@@ -67,8 +67,8 @@ class CpuMember final : public Member {
   // Runs its launches; false: the member is poisoned.
   template <bool kLinks>
   bool run_launches(const Call& call, const Plan& plan, uint64_t sequence, uint8_t* sums);
-  control::Poison failure_of(WaitResult result, uint32_t waiting_for, uint64_t sequence) noexcept;
-  RankSet ranks_not_entered(uint64_t sequence) const noexcept;
+  control::Poison failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm, uint64_t sequence) noexcept;
+  RankSet ranks_not_entered(Algorithm algorithm, uint64_t sequence) const noexcept;
   RankSet really_missing(const RankSet& late) const noexcept;
 
   const uint64_t timeout_ns_;

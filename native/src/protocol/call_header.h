@@ -1,11 +1,12 @@
 // The header packet: the evidence that protocol.md 3 requires (every rank has entered this epoch, so no rank runs
 // ahead) and the check of protocol.md 13. A launch consumes data only after it has both.
 //
-// In a group of up to kMaxRanks ranks every rank sends a header to every other one. In a larger group evidence passes
-// through the nodes, in three hops. Each rank sends a header to its node. A rank that has the headers of its whole node
-// tells its share of the other nodes: of two nodes, one rank of each tells one rank of the other. A rank that has the
-// headers of its share of the nodes tells its node. So a rank has, from itself or a rank of its node, the header of
-// every node, which that node sent after all of its ranks had entered.
+// In a group of up to kMaxRanks ranks every rank sends a header to every other one, except in hierarchical all-reduces
+// on the CPU (hierarchical.h). In a larger group evidence passes through the nodes, in three hops. Each rank sends a
+// header to its node. A rank that has the headers of its whole node tells its share of the other nodes: of two nodes,
+// one rank of each tells one rank of the other. A rank that has the headers of its share of the nodes tells its node.
+// So a rank has, from itself or a rank of its node, the header of every node, which that node sent after all of its
+// ranks had entered.
 #ifndef NVRAR_PROTOCOL_CALL_HEADER_H
 #define NVRAR_PROTOCOL_CALL_HEADER_H
 
@@ -82,9 +83,27 @@ constexpr bool kHeadersFirst = true;
 constexpr bool kHeadersFirst = false;
 #endif
 
+enum class HeadersOf { kAll, kNode, kOtherNodes };
+
+// Whether in a hierarchical all-reduce the headers of other nodes come from the owners there (hierarchical.h). Kernels,
+// for which all ranks are equally near, save nothing by that.
+#if defined(__CUDACC__)
+constexpr bool kOwnersTell = false;
+#else
+constexpr bool kOwnersTell = true;
+#endif
+
 // The ranks to which a rank sends a header at once.
+template <HeadersOf kOf>
 NVRAR_HD Peers header_peers(const Launch& launch) {
-  return launch.topology().is_large() ? Peers::of_node(launch) : Peers::all(launch);
+  const bool within_node = launch.topology().is_large() || (kOwnersTell && kOf == HeadersOf::kNode);
+  return within_node ? Peers::of_node(launch) : Peers::all(launch);
+}
+
+// Where a rank's header lies in the memory of a rank that it sends it to at once.
+NVRAR_HD uint64_t header_slot_of(const Launch& launch, uint32_t source) {
+  const uint32_t first = launch.topology().is_large() ? Peers::of_node(launch).first : 0;
+  return RingLayout::header_slot(launch.epoch, source - first);
 }
 
 // Whether a peer gets its header before the data. A Port for which this may be says so by a function of this name.
@@ -94,11 +113,11 @@ NVRAR_HD constexpr bool gets_header_first(const Port&, uint32_t) {
 }
 
 // first: to the peers that get it before the data; else to the others.
-template <class Port>
+template <HeadersOf kOf, class Port>
 NVRAR_HD void send_headers(Port& port, const Launch& launch, bool first) {
   if (port.worker() != 0) return;
-  const Peers peers = header_peers(launch);
-  const uint64_t slot = RingLayout::header_slot(launch.epoch, peers.self);
+  const Peers peers = header_peers<kOf>(launch);
+  const uint64_t slot = header_slot_of(launch, launch.rank);
   const Packet packet = header_packet(launch.header_hash, launch.epoch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     if (gets_header_first(port, peers[i]) == first) port.put(peers[i], slot, packet);
@@ -160,7 +179,17 @@ NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
   return true;
 }
 
-enum class HeadersOf { kAll, kNode, kOtherNodes };
+// Waits for the header of that rank. *same becomes false if it is in another call.
+template <class Port>
+NVRAR_HD bool check_header(Port& port, const Launch& launch, uint32_t source, bool* same) {
+  Packet packet;
+  if (!port.template take<EpochPacket>(header_slot_of(launch, source), source, launch.epoch, &packet)) return false;
+  if (!is_same_call(packet, launch.header_hash)) {
+    port.differ(source);
+    *same = false;
+  }
+  return true;
+}
 
 // One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
 // headers even if one differs, so that every rank is told of every difference.
@@ -168,35 +197,27 @@ template <HeadersOf kOf = HeadersOf::kAll, class Port>
 NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
   if (planted(Defect::kNoHeaderWait) || port.worker() != 0) return true;
   bool same = true;
-  const Peers peers = header_peers(launch);
+  const Peers peers = header_peers<kOf>(launch);
   const Peers node = Peers::of_node(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     const uint32_t source = peers[i];
     const bool in_node = source >= node.first && source - node.first < node.size;
     if (kOf != HeadersOf::kAll && in_node != (kOf == HeadersOf::kNode)) continue;
-    Packet packet;
-    if (!port.template take<EpochPacket>(RingLayout::header_slot(launch.epoch, source - peers.first), source,
-                                         launch.epoch, &packet)) {
-      return false;
-    }
-    if (!is_same_call(packet, launch.header_hash)) {
-      port.differ(source);
-      same = false;
-    }
+    if (!check_header(port, launch, source, &same)) return false;
   }
   if (!launch.topology().is_large() || !same || planted(Defect::kNodeEvidence)) return same;
   return kOf == HeadersOf::kNode || relay_headers(port, launch);
 }
 
 // The sending half of a launch: `send_data`, which pushes this rank's data, and the headers. It completes before the
-// caller's first poll (protocol.md 11). kWithinNode: the data is for this node, and more for other nodes follows.
-template <bool kWithinNode = false, class Port, class SendData>
+// caller's first poll (protocol.md 11). kNode: the data is for this node, and more for other nodes follows.
+template <HeadersOf kOf = HeadersOf::kAll, class Port, class SendData>
 NVRAR_HD void send_phase(Port& port, const Launch& launch, SendData send_data) {
   if (planted(Defect::kPollsFirst)) (void)check_headers(port, launch);
-  send_headers(port, launch, true);
+  send_headers<kOf>(port, launch, true);
   send_data();
-  send_headers(port, launch, false);
-  if (kWithinNode) {
+  send_headers<kOf>(port, launch, false);
+  if (kOf == HeadersOf::kNode) {
     port.sent_within_node();
   } else {
     port.sent();

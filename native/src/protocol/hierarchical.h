@@ -18,6 +18,46 @@ NVRAR_HD bool for_owned_runs(Port& port, const Launch& launch, const Hierarchica
                      [&](uint64_t j) { return slices.owner(j, node) != launch.rank || visit(j); });
 }
 
+// The ranks of other nodes that own a slice with this rank, each once.
+template <class Visit>
+NVRAR_HD bool each_other_owner(const Launch& launch, const HierarchicalRuns& slices, Visit visit) {
+  const Topology& topology = launch.topology();
+  const uint32_t own = topology.node_of(launch.rank);
+  const uint32_t size = topology.size_of(own);
+  uint32_t seen = 0;  // by rank; for groups of up to kMaxRanks ranks
+  for (uint32_t slice = launch.rank - topology.first_of(own); slice < slices.slices(); slice += size) {
+    for (uint32_t hop = 1; hop < topology.nodes(); ++hop) {
+      const uint32_t peer = slices.owner(slice, (own + hop) % topology.nodes());
+      if ((seen >> peer & 1) != 0) continue;
+      seen |= 1u << peer;
+      if (!visit(peer)) return false;
+    }
+  }
+  return true;
+}
+
+// With its node's sums an owner sends the other owners its header, which tells of all ranks of its node: it has theirs.
+// Every rank owns a slice, and every slice has an owner in every node, so that a rank hears from all nodes. Over links
+// this takes as many messages as the sums alone.
+template <class Port>
+NVRAR_HD void tell_other_nodes(Port& port, const Launch& launch, const HierarchicalRuns& slices) {
+  if (!kOwnersTell || launch.topology().is_large()) return;
+  const Packet packet = header_packet(launch.header_hash, launch.epoch);
+  each_other_owner(launch, slices, [&](uint32_t peer) {
+    port.put(peer, header_slot_of(launch, launch.rank), packet);
+    return true;
+  });
+}
+
+template <class Port>
+NVRAR_HD bool hear_from_other_nodes(Port& port, const Launch& launch, const HierarchicalRuns& slices) {
+  if (!kOwnersTell || launch.topology().is_large()) return check_headers<HeadersOf::kOtherNodes>(port, launch);
+  if (planted(Defect::kNoHeaderWait) || planted(Defect::kNodeEvidence)) return true;
+  bool same = true;
+  return each_other_owner(launch, slices, [&](uint32_t peer) { return check_header(port, launch, peer, &same); }) &&
+         same;
+}
+
 template <class Packets, class Port, class Exchange>
 NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch) {
   constexpr PacketKind kKind = Packets::kKind;
@@ -28,7 +68,7 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
   const MessageRuns<Packets> runs{launch.bytes};
   typename Port::Partial of_nodes[kMaxRanks];
 
-  send_phase<true>(port, launch, [&] {
+  send_phase<HeadersOf::kNode>(port, launch, [&] {
     each_run_of(port, runs.count(), slices.slices(), [&](uint64_t j) {
       const uint32_t owner = slices.owner(j, node);
       if (owner == launch.rank) return true;
@@ -43,6 +83,7 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
   // What the node's ranks have sent needs only their headers, and waiting for the others first would cost a way between
   // nodes. Nothing is stored to recv before all of them are there.
   if (!check_headers<HeadersOf::kNode>(port, launch)) return false;
+  tell_other_nodes(port, launch, slices);
 
   const bool summed = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint64_t run = slices.data_run(j, node, topology.first_of(node));
@@ -56,7 +97,7 @@ NVRAR_HD bool hierarchical(Port& port, Exchange& exchange, const Launch& launch)
   });
   if (!summed) return false;
   exchange.given(port);
-  if (!check_headers<HeadersOf::kOtherNodes>(port, launch)) return false;
+  if (!hear_from_other_nodes(port, launch, slices)) return false;
 
   const bool finished = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint32_t bytes = runs.length(j);

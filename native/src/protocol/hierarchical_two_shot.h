@@ -38,6 +38,7 @@ template <class Packets, class Port>
   typename Port::Partial of_nodes[kMaxRanks];
 
   if (!scatter_within_node<Packets, HeadersOf::kNode>(port, launch, slices)) return false;
+  tell_other_nodes(port, launch, slices);
 
   const bool given = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     const uint32_t finisher = slices.finisher(j);
@@ -49,7 +50,7 @@ template <class Packets, class Port>
   });
   if (!given) return false;
   port.sent();
-  if (!check_headers<HeadersOf::kOtherNodes>(port, launch)) return false;
+  if (!hear_from_other_nodes(port, launch, slices)) return false;
 
   const bool finished = for_owned_runs(port, launch, slices, runs.count(), [&](uint64_t j) {
     if (slices.finisher(j) != own) return true;

@@ -13,7 +13,7 @@ template <class Packets, HeadersOf kOf = HeadersOf::kAll, class Port>
 NVRAR_HD bool scatter_within_node(Port& port, const Launch& launch, const HierarchicalRuns& slices) {
   const uint32_t node = launch.topology().node_of(launch.rank);
   const MessageRuns<Packets> runs{launch.bytes};
-  send_phase<kOf == HeadersOf::kNode>(port, launch, [&] {
+  send_phase<kOf>(port, launch, [&] {
     each_run_of(port, runs.count(), slices.slices(), [&](uint64_t j) {
       const uint32_t owner = slices.owner(j, node);
       if (owner == launch.rank) return true;

@@ -20,7 +20,7 @@ enum class Defect : uint32_t {
   kSharedHops,        // 2: results lie where the contributions do
   kKeptSlots,         // 2: sentinel slots are not emptied
   kNoHeaderWait,      // 3: a rank leaves without evidence that all have entered
-  kNodeEvidence,      // 3: in a large group, a rank leaves with the headers of its node alone
+  kNodeEvidence,      // 3: a rank leaves with the headers of its node alone
   kShortEpochs,       // 4: epochs are counted in 32 bits
   kNoBusyGuard,       // 5: a second thread may enter
   kUncaughtOverlap,   // 5: a kernel does not detect another launch of its group in flight

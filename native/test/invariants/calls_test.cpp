@@ -226,6 +226,60 @@ TEST(Invariant13_DifferingCallsAreCaught, InTheAlgorithm) {
   expect_caught(usual, odd);
 }
 
+// Of several nodes, on one host and linked. odd: the ranks that make the odd call.
+void expect_caught_between_nodes(const Call& usual, const Call& odd, int world, int ranks_per_node,
+                                 uint32_t odd_ranks) {
+  for (const bool linked : {false, true}) {
+    if (::testing::Test::HasFailure()) return;
+    ThreadGroup group(world, {.ring_bytes = small_ring_bytes(ranks_per_node),
+                              .timeout_ns = 5'000 * kMs,
+                              .ranks_per_node = ranks_per_node,
+                              .linked = linked});
+    const double begin = seconds_now();
+    group.run([&](int rank, nvrar_comm* comm) {
+      Memory memory(2 * std::max(usual.count, odd.count));
+      const bool is_odd = (odd_ranks >> rank & 1) != 0;
+      EXPECT_EQ(memory.call(rank, comm, is_odd ? odd : usual), NVRAR_MISMATCH)
+          << "rank " << rank << " was not told that " << text_of(usual) << " met " << text_of(odd) << " of ranks "
+          << odd_ranks << ": " << nvrar_last_error();
+      EXPECT_TRUE(memory.untouched()) << "rank " << rank << " has a result where " << text_of(usual) << " met "
+                                      << text_of(odd);
+      count_checked_call();
+    });
+    EXPECT_LT(seconds_now() - begin, 4) << "only the deadline told of it";
+  }
+}
+
+// A hierarchical all-reduce sends headers to its node, then between owners, and other calls send them to all at once.
+TEST(Invariant13_DifferingCallsAreCaught, OfAHierarchicalAllReduceAndAnother) {
+  if (on_gpu()) GTEST_SKIP() << "on GPUs all calls send their headers to all";
+  Call usual = call_of(NVRAR_ALL_REDUCE);
+  usual.algorithm = NVRAR_ALGORITHM_HIERARCHICAL;
+  std::vector<Call> odd;
+  for (int32_t collective : kCollectives) {
+    if (collective != NVRAR_ALL_REDUCE) odd.push_back(call_of(collective));
+  }
+  for (int32_t algorithm : {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+    odd.push_back(usual);
+    odd.back().algorithm = algorithm;
+  }
+  for (uint64_t count : {kCount - 1, uint64_t{20000}}) {  // the last one in several launches
+    odd.push_back(usual);
+    odd.back().count = count;
+  }
+  odd.push_back(usual);
+  odd.back().op = NVRAR_MAX;
+  // A rank of a node, one that is alone in its node, a whole node, all but one rank; and each the other way round.
+  for (const Call& other : odd) {
+    for (uint32_t ranks : {0b00010u, 0b10000u, 0b01100u, 0b01111u}) {
+      expect_caught_between_nodes(usual, other, 5, 2, ranks);
+      expect_caught_between_nodes(usual, other, 5, 2, ranks ^ 0b11111u);
+    }
+    expect_caught_between_nodes(usual, other, 5, 3, 0b00100u);
+    expect_caught_between_nodes(usual, other, 5, 3, 0b10000u);
+  }
+}
+
 TEST(Invariant14_WaitsEnd, EveryCollectiveHasADeadlineAndLeavesNoResultBehind) {
   for (int32_t collective : kCollectives) {
     ThreadGroup group(kWorld, {.timeout_ns = 50 * kMs});

@@ -177,6 +177,21 @@ TEST(Invariant14_WaitsEnd, ATimeOutNamesTheAbsentRankInEveryAlgorithmAndCollecti
   }
 }
 
+// Its header reaches one rank of each other node only, and not at all if a rank of its node is absent.
+TEST(Invariant14_WaitsEnd, ATimeOutOfAHierarchicalAllReduceNamesTheAbsentRankOnEveryHost) {
+  for (const bool linked : {false, true}) {
+    for (int absent = 0; absent < 5; ++absent) {
+      ThreadGroup group(5, {.timeout_ns = kShortNs, .ranks_per_node = 3, .linked = linked});
+      group.run([&](int rank, nvrar_comm* comm) {
+        if (rank == absent) return;
+        Buffer buffer(3000);
+        EXPECT_EQ(buffer.all_reduce(comm, 3000, NVRAR_SUM, NVRAR_ALGORITHM_HIERARCHICAL), NVRAR_TIMEOUT);
+        EXPECT_EQ(failure_of(comm).missing[0], 1u << absent) << nvrar_last_error();
+      });
+    }
+  }
+}
+
 TEST(Invariant14_WaitsEnd, ATimeOutIsCountedPerCallAndNotFromTheLastOne) {
   ThreadGroup group(2, {.timeout_ns = 600 * kMs});
   group.run([&](int rank, nvrar_comm* comm) {

@@ -69,6 +69,17 @@ TEST(Invariant12_ThePlanIsPure, LaunchesCoverEveryElementAndFitTheirAreas) {
   }
 }
 
+TEST(Invariant12_ThePlanIsPure, SmallMessagesOfLinkedNodesAreHierarchicalWhereANodeHasSeveralRanks) {
+  const auto algorithm_of = [](const Topology& topology, const PlanLimits& limits) {
+    const RingLayout layout{1 << 20, topology};
+    return make_plan(call_of(NVRAR_ALL_REDUCE, 2, NVRAR_FLOAT32), layout, {}, limits).algorithm;
+  };
+  EXPECT_EQ(algorithm_of({6, 2}, kLinkedPlanLimits), Algorithm::kHierarchical);
+  EXPECT_EQ(algorithm_of({3, 2}, kLinkedPlanLimits), Algorithm::kHierarchical);
+  EXPECT_EQ(algorithm_of({3, 1}, kLinkedPlanLimits), Algorithm::kOneShot);
+  EXPECT_EQ(algorithm_of({6, 2}, kCpuPlanLimits), Algorithm::kOneShot) << "where nodes are simulated";
+}
+
 TEST(Invariant12_ThePlanIsPure, LargeMessagesAreTwoShotBetweenThreeLinkedNodesAndMore) {
   const auto plan_of = [](const Topology& topology, uint64_t bytes) {
     const RingLayout layout{1 << 20, topology};

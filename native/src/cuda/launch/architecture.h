@@ -31,6 +31,7 @@ constexpr Architecture kArchitectures[] = {
      {.epoch_reduction_bytes = 0,
       .one_shot_bytes = {0, 0, 8 << 20, 160 << 10, 96 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
       .fused_one_shot_bytes = {0, 0, 8 << 20, 96 << 10, 128 << 10, 64 << 10, 64 << 10, 40 << 10, 40 << 10},
+      .one_shot_in_nodes = true,
       .two_phase_area_bytes = ~uint64_t{0},
       .hierarchical_one_shot_bytes = ~uint64_t{0},
       .one_hop_areas = 1,
