@@ -164,10 +164,24 @@ TEST_P(LinkedTopology, AStopLongerThanTheLimitIsATimeoutOnAllRanksAndTheSleeperL
 TEST_P(LinkedTopology, DifferingCallsAreTheSameSentenceOnEveryRank) {
   const auto [world, ranks_per_node] = GetParam();
   for (int round = 0; round < 10 && !HasFailure(); ++round) {
-    ProcessGroup group(world, linked(ranks_per_node), [](int rank, nvrar_comm* comm, Board* board) {
+    ProcessGroup group(world, linked(ranks_per_node), [world = world](int rank, nvrar_comm* comm, Board* board) {
+      const auto wait_for_all = [&](int mark) {
+        const double end = seconds_now() + 20;
+        for (int other = 0; other < world; ++other) {
+          while (other != rank && board->marks[other] < mark && seconds_now() < end) ::usleep(500);
+        }
+      };
+      // The others are in their calls before a rank finds a difference, and leave once all have told of it.
+      if (rank == 0) {
+        wait_for_all(1);
+        ::usleep(50'000);
+      }
+      board->marks[rank] = 1;
       std::vector<float> data(rank == 0 ? 32 : 64, 1.0f);
       EXPECT_EQ(sum(comm, data), NVRAR_MISMATCH);
       std::strncpy(board->text[rank], nvrar_last_error(), sizeof board->text[rank] - 1);
+      board->marks[rank] = 2;
+      wait_for_all(2);
     });
     EXPECT_TRUE(group.join(20));
     const std::string first = group.board().text[0];
