@@ -179,16 +179,10 @@ NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
   return true;
 }
 
-// Waits for the header of that rank. *same becomes false if it is in another call.
+// Waits for the header of that rank.
 template <class Port>
-NVRAR_HD bool check_header(Port& port, const Launch& launch, uint32_t source, bool* same) {
-  Packet packet;
-  if (!port.template take<EpochPacket>(header_slot_of(launch, source), source, launch.epoch, &packet)) return false;
-  if (!is_same_call(packet, launch.header_hash)) {
-    port.differ(source);
-    *same = false;
-  }
-  return true;
+NVRAR_HD bool take_header(Port& port, const Launch& launch, uint32_t source, Packet* header) {
+  return port.template take<EpochPacket>(header_slot_of(launch, source), source, launch.epoch, header);
 }
 
 // One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
@@ -203,7 +197,12 @@ NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
     const uint32_t source = peers[i];
     const bool in_node = source >= node.first && source - node.first < node.size;
     if (kOf != HeadersOf::kAll && in_node != (kOf == HeadersOf::kNode)) continue;
-    if (!check_header(port, launch, source, &same)) return false;
+    Packet packet;
+    if (!take_header(port, launch, source, &packet)) return false;
+    if (!is_same_call(packet, launch.header_hash)) {
+      port.differ(source);
+      same = false;
+    }
   }
   if (!launch.topology().is_large() || !same || planted(Defect::kNodeEvidence)) return same;
   return kOf == HeadersOf::kNode || relay_headers(port, launch);

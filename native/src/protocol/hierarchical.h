@@ -54,8 +54,16 @@ NVRAR_HD bool hear_from_other_nodes(Port& port, const Launch& launch, const Hier
   if (!kOwnersTell || launch.topology().is_large()) return check_headers<HeadersOf::kOtherNodes>(port, launch);
   if (planted(Defect::kNoHeaderWait) || planted(Defect::kNodeEvidence)) return true;
   bool same = true;
-  return each_other_owner(launch, slices, [&](uint32_t peer) { return check_header(port, launch, peer, &same); }) &&
-         same;
+  const bool came = each_other_owner(launch, slices, [&](uint32_t peer) {
+    Packet packet;
+    if (!take_header(port, launch, peer, &packet)) return false;
+    if (!is_same_call(packet, launch.header_hash)) {
+      port.differ(peer);
+      same = false;
+    }
+    return true;
+  });
+  return came && same;
 }
 
 template <class Packets, class Port, class Exchange>
