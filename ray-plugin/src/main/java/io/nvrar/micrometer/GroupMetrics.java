@@ -36,7 +36,10 @@ public final class GroupMetrics implements MeterBinder, AutoCloseable {
   private final Consumer<CollectiveException> listener = failures::add;
   private final List<GroupMeters> bound = new CopyOnWriteArrayList<>();
 
-  /** Metrics of this process's member of a group. */
+  /**
+   * Metrics of this process's member of a group. If that has just failed, waits for its flight
+   * record, at most a second.
+   */
   public GroupMetrics(CollectiveGroup group) {
     this.group = group;
     group.addFailureListener(listener);

@@ -200,6 +200,23 @@ class FailureTellingTest {
   }
 
   @Test
+  void anInterruptedThreadIsToldOfTheFlightRecordTooAndStaysInterrupted() {
+    try (Members members = Members.join("interrupt", 2, Members.config().build())) {
+      members.rank(1).abort("enough");
+      Thread.currentThread().interrupt();
+      Throwable thrown;
+      boolean interrupted;
+      try {
+        thrown = catchThrowable(() -> members.rank(1).barrier());
+      } finally {
+        interrupted = Thread.interrupted();
+      }
+      assertThat(thrown).hasMessageContaining("; flight record: ");
+      assertThat(interrupted).isTrue();
+    }
+  }
+
+  @Test
   void aListenerThatBlocksKeepsNoGroupOpen() throws Exception {
     CountDownLatch blocked = new CountDownLatch(1);
     CountDownLatch release = new CountDownLatch(1);

@@ -75,6 +75,11 @@ public final class ForkedMember implements AutoCloseable {
     return word + jvm.awaitLine(word, LIMIT);
   }
 
+  /** Has a member that waits to be told go on. */
+  void tell() throws IOException {
+    jvm.say("");
+  }
+
   /** SIGKILL. */
   public void kill() {
     jvm.kill();

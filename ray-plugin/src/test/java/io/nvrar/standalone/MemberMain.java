@@ -19,8 +19,8 @@ import java.util.Objects;
  *
  * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>}, or {@code ticket} for one in
  * Base64 on the first line of standard input; then {@code <rank> once|loop|observe}, or what the
- * member does after {@link #CALLS} calls: {@code differ}, {@code absent} or {@code abort}; {@code
- * idle} to make none; {@code split} to loop in a group of two.
+ * member does after {@link #CALLS} calls: {@code differ}, {@code absent}, {@code abort} or {@code
+ * abort-when-told}; {@code idle} to make none; {@code split} to loop in a group of two.
  */
 final class MemberMain {
   /** How many calls a member makes before it does something else. */
@@ -114,15 +114,21 @@ final class MemberMain {
           Members.complete(group);
         }
       }
-      case "absent" -> {
-        try {
-          System.in.read(); // its end is that of the test
-        } catch (IOException e) {
-          say("FAILED " + e);
-        }
-      }
+      case "absent" -> awaitInput(); // its end is that of the test
       case "abort" -> group.abort("the model is gone");
+      case "abort-when-told" -> {
+        awaitInput();
+        group.abort("the model is gone");
+      }
       default -> throw new IllegalArgumentException("no mode " + mode);
+    }
+  }
+
+  private static void awaitInput() {
+    try {
+      System.in.read();
+    } catch (IOException e) {
+      say("FAILED " + e);
     }
   }
 

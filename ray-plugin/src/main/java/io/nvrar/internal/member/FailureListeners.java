@@ -12,8 +12,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The failure listeners of a group's user. Each is called once, on a separate thread, because the
- * channel's thread must not wait for user code.
+ * The failure listeners of a group's user. Each is called once: on a separate thread, because the
+ * channel's thread must not wait for user code, or, if it comes after the failure, by the thread
+ * that adds it.
  */
 final class FailureListeners {
   private static final Logger LOG = LoggerFactory.getLogger(FailureListeners.class);

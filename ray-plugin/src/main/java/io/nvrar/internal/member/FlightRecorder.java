@@ -32,8 +32,8 @@ final class FlightRecorder {
   private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
 
   /**
-   * How long the first exception waits for the file, so that it can name it. This allows for a slow
-   * disk.
+   * How long after the failure the first exception waits for the file, so that it can name it. This
+   * allows for a slow disk.
    */
   private static final long MENTION_NANOS = TimeUnit.SECONDS.toNanos(1);
 
@@ -192,7 +192,7 @@ final class FlightRecorder {
    */
   void awaitMention() {
     if (started && !mentioned) {
-      await(MENTION_NANOS);
+      awaitUntil(startNanos + MENTION_NANOS);
     }
   }
 
@@ -216,16 +216,26 @@ final class FlightRecorder {
   /** Waits until the calls have been read. */
   void await() {
     if (started) {
-      await(END_NANOS);
+      awaitUntil(System.nanoTime() + END_NANOS);
     }
   }
 
-  private void await(long nanos) {
-    try {
-      if (!done.await(nanos, TimeUnit.NANOSECONDS)) {
-        LOG.debug("the flight record of {} is still being written", ticket.label());
+  // An interrupt does not end it: every later message would leave the record out, or the recorder
+  // would read memory that the caller frees next.
+  private void awaitUntil(long endNanos) {
+    boolean interrupted = false;
+    boolean ended = false;
+    while (!ended) {
+      try {
+        if (!done.await(endNanos - System.nanoTime(), TimeUnit.NANOSECONDS)) {
+          LOG.debug("the flight record of {} is still being written", ticket.label());
+        }
+        ended = true;
+      } catch (InterruptedException e) {
+        interrupted = true;
       }
-    } catch (InterruptedException e) {
+    }
+    if (interrupted) {
       Thread.currentThread().interrupt();
     }
   }
