@@ -287,7 +287,7 @@ inline leave(first) {
 #if defined(MISTAKE_HEADERS_WITHIN_NODE)
 #define NEEDS_HEADER(a, b) ((a) != (b) && SAME_NODE(a, b))
 #elif defined(MISTAKE_NO_OWNER_HEADERS)
-#define NEEDS_HEADER(a, b) ((a) != (b) && (SAME_NODE(a, b) && !exchanged))
+#define NEEDS_HEADER(a, b) ((a) != (b) && (call != HIERARCHICAL || SAME_NODE(a, b) && !exchanged))
 #elif defined(MISTAKE_EVIDENCE_ON_WRITTEN_EDGES)
 #define NEEDS_HEADER(a, b) ((a) != (b) && EDGE(e, a, b))
 #elif defined(BY_NODES)
@@ -334,6 +334,29 @@ inline send_headers(e, mark) {
   skip
 #endif
 }
+
+/* Of a hierarchical call, once the headers of the own node are there: to the owners of a slice in the other nodes. */
+#if defined(OWNERS_TELL) && defined(IN_TWO_PARTS) && !defined(MISTAKE_NO_OWNER_HEADERS)
+inline tell_other_nodes(e) {
+  if
+  :: call == HIERARCHICAL && !exchanged ->
+    for (peer : 0 .. N - 1) {
+      if
+      :: !SAME_NODE(me, peer) && SAME_SLICE(me, peer) ->
+        slot = HEADER_SLOT(peer, e, me);
+        put(e + differs)
+      :: else
+      fi
+    }
+    peer = 0;
+    slot = 0
+  :: else
+  fi
+}
+#define TELL_OTHER_NODES(e) tell_other_nodes(e);
+#else
+#define TELL_OTHER_NODES(e)
+#endif
 
 inline send_hop(e) {
   for (peer : 0 .. N - 1) {
@@ -391,8 +414,10 @@ inline choose_call(e) {
     differing_epoch = e;
     differs = DIFFERS;
     if /* another collective, or the same one with another count or type */
+#if !defined(SAME_COLLECTIVE)
     :: call = BARRIER
     :: call = ONE_SHOT_SENTINEL
+#endif
     :: skip
     fi
   :: true
@@ -468,19 +493,11 @@ inline take_headers(e) {
   :: atomic { DEADLINE_MAY_PASS -> poison_all(me); goto failed }
 
 /* On to the next wait, or to the end of the call. */
-#if defined(OWNERS_TELL) && !defined(MISTAKE_NO_OWNER_HEADERS)
-#define TELL_OTHER_NODES(e) send_headers(e, differs)
-#else
-#define TELL_OTHER_NODES(e)
-#endif
 #if defined(IN_TWO_PARTS)
 #define NEXT_WAIT                                                                      \
   next_packet(e);                                                                      \
   if                                                                                   \
-  :: call == HIERARCHICAL && hop == 2 && !exchanged ->                                 \
-    exchanged = 1;                                                                     \
-    TELL_OTHER_NODES(e);                                                               \
-    goto headers                                                                       \
+  :: call == HIERARCHICAL && hop == 2 && !exchanged -> exchanged = 1; goto headers     \
   :: hop != 0 && !(call == HIERARCHICAL && hop == 2 && !exchanged) -> goto take        \
   :: else -> exchanged = 0; goto result                                                \
   fi
@@ -573,6 +590,7 @@ headers:
         :: else
         fi;
 #endif
+        TELL_OTHER_NODES(e)
         NEXT_WAIT
       }
     GIVE_UP

@@ -246,20 +246,24 @@ RankSet CpuMember::really_missing(const RankSet& late) const noexcept {
   return !missing.empty() ? missing : late;
 }
 
-// Where headers of other nodes come from some of their ranks only, the flight records tell, which count calls and not
-// their launches.
+// Where headers of other nodes come from some of their ranks only, the flight records tell of these nodes. They count
+// calls, not launches, and also a call of no elements, which has no launch.
 RankSet CpuMember::ranks_not_entered(Algorithm algorithm, uint64_t sequence) const noexcept {
-  const bool by_nodes = layout_.topology.is_large() || algorithm == Algorithm::kHierarchical ||
-                        algorithm == Algorithm::kHierarchicalTwoShot;
+  const protocol::Topology& topology = layout_.topology;
+  const bool by_nodes =
+      topology.is_large() || algorithm == Algorithm::kHierarchical || algorithm == Algorithm::kHierarchicalTwoShot;
   RankSet missing;
   for (uint32_t source = 0; source < world(); ++source) {
     if (source == rank()) continue;
-    if (by_nodes) {
-      if (segments_->call_of(source).group_sequence < sequence) missing.add(source);
+    if (by_nodes && topology.node_of(source) != topology.node_of(rank())) {
+      const nvrar_call call = segments_->call_of(source);
+      const bool is_empty = call.count == 0 && call.transfers == 0 && call.collective != NVRAR_BARRIER;
+      if (call.group_sequence < sequence || (is_empty && call.sequence == sequence)) missing.add(source);
       continue;
     }
+    const uint32_t first = topology.is_large() ? topology.first_of(topology.node_of(source)) : 0;
     const protocol::Packet header =
-        load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source));
+        load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source - first));
     if (!EpochPacket::arrived(header, epoch_)) missing.add(source);
   }
   return missing;

@@ -71,6 +71,13 @@ NVRAR_HD Packet header_packet(uint32_t hash, uint64_t epoch) {
   payload[0] = hash;
   return EpochPacket::seal(payload, epoch);
 }
+// Of a rank that has the headers of its node: it tells of all ranks there.
+NVRAR_HD Packet node_header_packet(uint32_t hash, uint64_t epoch) {
+  Packet payload{};
+  payload[0] = hash;
+  payload[1] = 1;
+  return EpochPacket::seal(payload, epoch);
+}
 // Whether the rank that sent this header is in the same call.
 NVRAR_HD bool is_same_call(const Packet& header, uint32_t hash) { return header[0] == hash; }
 
@@ -124,6 +131,17 @@ NVRAR_HD void send_headers(Port& port, const Launch& launch, bool first) {
   }
 }
 
+// The header of a rank that is in another call.
+template <class Port>
+NVRAR_HD void note_difference(Port& port, const Launch& launch, uint32_t source, const Packet& header) {
+  if (!kOwnersTell || header[1] == 0) {
+    port.differ(source);
+    return;
+  }
+  const uint32_t node = launch.topology().node_of(source);
+  for (uint32_t i = 0; i < launch.topology().size_of(node); ++i) port.differ(launch.topology().first_of(node) + i);
+}
+
 // The rank of a node that tells one rank of the other node, and hears from it.
 NVRAR_HD uint32_t teller_of(const Topology& topology, uint32_t node, uint32_t other) {
   return topology.first_of(node) + other % topology.size_of(node);
@@ -141,13 +159,12 @@ NVRAR_HD bool each_node_told(const Launch& launch, Visit visit) {
   return true;
 }
 
-// The second and third hop of the evidence in a group of more than kMaxRanks ranks. Headers of a node that differ tell
-// of all its ranks.
+// The second and third hop of the evidence in a group of more than kMaxRanks ranks.
 template <class Port>
 NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
   const Topology& topology = launch.topology();
   const uint32_t own = topology.node_of(launch.rank);
-  const Packet packet = header_packet(launch.header_hash, launch.epoch);
+  const Packet packet = node_header_packet(launch.header_hash, launch.epoch);
   each_node_told(launch, [&](uint32_t, uint32_t peer) {
     port.put(peer, RingLayout::node_header_slot(launch.epoch, own), packet);
     return true;
@@ -161,7 +178,7 @@ NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
       return false;
     }
     if (is_same_call(theirs, launch.header_hash)) return true;
-    for (uint32_t i = 0; i < topology.size_of(node); ++i) port.differ(topology.first_of(node) + i);
+    note_difference(port, launch, peer, theirs);
     same = false;
     return true;
   });
@@ -200,7 +217,7 @@ NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
     Packet packet;
     if (!take_header(port, launch, source, &packet)) return false;
     if (!is_same_call(packet, launch.header_hash)) {
-      port.differ(source);
+      note_difference(port, launch, source, packet);
       same = false;
     }
   }

@@ -42,7 +42,7 @@ NVRAR_HD bool each_other_owner(const Launch& launch, const HierarchicalRuns& sli
 template <class Port>
 NVRAR_HD void tell_other_nodes(Port& port, const Launch& launch, const HierarchicalRuns& slices) {
   if (!kOwnersTell || launch.topology().is_large()) return;
-  const Packet packet = header_packet(launch.header_hash, launch.epoch);
+  const Packet packet = node_header_packet(launch.header_hash, launch.epoch);
   each_other_owner(launch, slices, [&](uint32_t peer) {
     port.put(peer, header_slot_of(launch, launch.rank), packet);
     return true;
@@ -58,7 +58,7 @@ NVRAR_HD bool hear_from_other_nodes(Port& port, const Launch& launch, const Hier
     Packet packet;
     if (!take_header(port, launch, peer, &packet)) return false;
     if (!is_same_call(packet, launch.header_hash)) {
-      port.differ(peer);
+      note_difference(port, launch, peer, packet);
       same = false;
     }
     return true;

@@ -62,7 +62,7 @@ struct RingLayout {
   static constexpr uint64_t kLastHeaders = kNodeHeaders + uint64_t{kParities} * kMaxNodes;
   static_assert(kHeaderSlots >= kLastHeaders + uint64_t{kParities} * kMaxRanks, "a page holds all headers");
 
-  // source: its index among the ranks that send each other headers, all or those of a node.
+  // source: the rank, in groups of more than kMaxRanks ranks its index in its node.
   static NVRAR_HD uint64_t header_slot(uint64_t epoch, uint32_t source) {
     return (epoch % kParities) * kMaxRanks + source;
   }

@@ -280,6 +280,29 @@ TEST(Invariant13_DifferingCallsAreCaught, OfAHierarchicalAllReduceAndAnother) {
   }
 }
 
+TEST(Invariant13_DifferingCallsAreCaught, OfHierarchicalAllReducesOfWholeNodesWhichAreNamedWithAllTheirRanks) {
+  if (on_gpu()) GTEST_SKIP() << "on GPUs all calls send their headers to all";
+  constexpr uint64_t kOdd = 0b01100;
+  for (const bool linked : {false, true}) {
+    for (int round = 0; round < 20; ++round) {
+      ThreadGroup group(5, {.timeout_ns = 5'000 * kMs, .ranks_per_node = 2, .linked = linked});
+      group.run([&](int rank, nvrar_comm* comm) {
+        Memory memory(kCount);
+        Call c = call_of(NVRAR_ALL_REDUCE);
+        c.algorithm = NVRAR_ALGORITHM_HIERARCHICAL;
+        if ((kOdd >> rank & 1) != 0) c.op = NVRAR_MAX;
+        EXPECT_EQ(memory.call(rank, comm, c), NVRAR_MISMATCH);
+        nvrar_failure failure{};
+        failure.size = sizeof failure;
+        EXPECT_EQ(nvrar_failure_of(comm, &failure), NVRAR_OK);
+        // By one of them, or by another rank.
+        EXPECT_TRUE(failure.missing[0] == kOdd || failure.missing[0] == (~kOdd & 0b11111)) << failure.missing[0];
+        count_checked_call();
+      });
+    }
+  }
+}
+
 TEST(Invariant14_WaitsEnd, EveryCollectiveHasADeadlineAndLeavesNoResultBehind) {
   for (int32_t collective : kCollectives) {
     ThreadGroup group(kWorld, {.timeout_ns = 50 * kMs});
