@@ -107,10 +107,9 @@ NVRAR_HD Peers header_peers(const Launch& launch) {
   return within_node ? Peers::of_node(launch) : Peers::all(launch);
 }
 
-// Where a rank's header lies in the memory of a rank that it sends it to at once.
-NVRAR_HD uint64_t header_slot_of(const Launch& launch, uint32_t source) {
-  const uint32_t first = launch.topology().is_large() ? Peers::of_node(launch).first : 0;
-  return RingLayout::header_slot(launch.epoch, source - first);
+// The rank whose header has the first slot.
+NVRAR_HD uint32_t first_header(const Launch& launch) {
+  return launch.topology().is_large() ? Peers::of_node(launch).first : 0;
 }
 
 // Whether a peer gets its header before the data. A Port for which this may be says so by a function of this name.
@@ -124,7 +123,7 @@ template <HeadersOf kOf, class Port>
 NVRAR_HD void send_headers(Port& port, const Launch& launch, bool first) {
   if (port.worker() != 0) return;
   const Peers peers = header_peers<kOf>(launch);
-  const uint64_t slot = header_slot_of(launch, launch.rank);
+  const uint64_t slot = RingLayout::header_slot(launch.epoch, launch.rank - first_header(launch));
   const Packet packet = header_packet(launch.header_hash, launch.epoch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     if (gets_header_first(port, peers[i]) == first) port.put(peers[i], slot, packet);
@@ -196,12 +195,6 @@ NVRAR_LARGE bool relay_headers(Port& port, const Launch& launch) {
   return true;
 }
 
-// Waits for the header of that rank.
-template <class Port>
-NVRAR_HD bool take_header(Port& port, const Launch& launch, uint32_t source, Packet* header) {
-  return port.template take<EpochPacket>(header_slot_of(launch, source), source, launch.epoch, header);
-}
-
 // One worker checks for all workers, because a rank has exited a launch only when all its workers have. It checks all
 // headers even if one differs, so that every rank is told of every difference.
 template <HeadersOf kOf = HeadersOf::kAll, class Port>
@@ -210,12 +203,14 @@ NVRAR_HD bool check_headers(Port& port, const Launch& launch) {
   bool same = true;
   const Peers peers = header_peers<kOf>(launch);
   const Peers node = Peers::of_node(launch);
+  const uint32_t first = first_header(launch);
   for (uint32_t i = 0; i < peers.count(); ++i) {
     const uint32_t source = peers[i];
     const bool in_node = source >= node.first && source - node.first < node.size;
     if (kOf != HeadersOf::kAll && in_node != (kOf == HeadersOf::kNode)) continue;
     Packet packet;
-    if (!take_header(port, launch, source, &packet)) return false;
+    const uint64_t slot = RingLayout::header_slot(launch.epoch, source - first);
+    if (!port.template take<EpochPacket>(slot, source, launch.epoch, &packet)) return false;
     if (!is_same_call(packet, launch.header_hash)) {
       note_difference(port, launch, source, packet);
       same = false;

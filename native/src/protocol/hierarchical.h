@@ -44,7 +44,7 @@ NVRAR_HD void tell_other_nodes(Port& port, const Launch& launch, const Hierarchi
   if (!kOwnersTell || launch.topology().is_large()) return;
   const Packet packet = node_header_packet(launch.header_hash, launch.epoch);
   each_other_owner(launch, slices, [&](uint32_t peer) {
-    port.put(peer, header_slot_of(launch, launch.rank), packet);
+    port.put(peer, RingLayout::header_slot(launch.epoch, launch.rank), packet);
     return true;
   });
 }
@@ -56,7 +56,8 @@ NVRAR_HD bool hear_from_other_nodes(Port& port, const Launch& launch, const Hier
   bool same = true;
   const bool came = each_other_owner(launch, slices, [&](uint32_t peer) {
     Packet packet;
-    if (!take_header(port, launch, peer, &packet)) return false;
+    const uint64_t slot = RingLayout::header_slot(launch.epoch, peer);
+    if (!port.template take<EpochPacket>(slot, peer, launch.epoch, &packet)) return false;
     if (!is_same_call(packet, launch.header_hash)) {
       note_difference(port, launch, peer, packet);
       same = false;
