@@ -18,7 +18,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -47,7 +46,11 @@ final class FlightRecorder {
 
   private final Ticket ticket;
   private final int rank;
-  private final CountDownLatch done = new CountDownLatch(1);
+
+  /** Its own, because the flight record must not wait for the group's. */
+  private final Monitor writing = new Monitor();
+
+  private volatile boolean done;
   private volatile boolean disabled;
   private volatile boolean started;
 
@@ -133,7 +136,7 @@ final class FlightRecorder {
     } catch (IOException | RuntimeException | Error e) {
       LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
     } finally {
-      done.countDown();
+      writing.update(() -> done = true);
     }
   }
 
@@ -198,10 +201,7 @@ final class FlightRecorder {
 
   /** Whether {@link #awaitMention} would block now; false once its time limit is over. */
   boolean awaitsMention() {
-    return started
-        && !mentioned
-        && done.getCount() > 0
-        && System.nanoTime() - startNanos < MENTION_NANOS;
+    return started && !mentioned && !done && System.nanoTime() - startNanos < MENTION_NANOS;
   }
 
   /**
@@ -223,20 +223,9 @@ final class FlightRecorder {
   // An interrupt does not end it: every later message would leave the record out, or the recorder
   // would read memory that the caller frees next.
   private void awaitUntil(long endNanos) {
-    boolean interrupted = false;
-    boolean ended = false;
-    while (!ended) {
-      try {
-        if (!done.await(endNanos - System.nanoTime(), TimeUnit.NANOSECONDS)) {
-          LOG.debug("the flight record of {} is still being written", ticket.label());
-        }
-        ended = true;
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
+    writing.awaitUninterruptibly(() -> done, endNanos);
+    if (!done) {
+      LOG.debug("the flight record of {} is still being written", ticket.label());
     }
   }
 }
