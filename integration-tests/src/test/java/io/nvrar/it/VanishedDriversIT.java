@@ -74,12 +74,25 @@ class VanishedDriversIT {
             .isInstanceOf(CollectiveException.class)
             .hasMessageContaining("was lost");
       }
-      List<Integer> open = all(actors, actor -> actor.task(Probe::openFiles).remote());
       if (openFiles == null) {
-        openFiles = open;
+        openFiles = all(actors, actor -> actor.task(Probe::openFiles).remote());
+      } else {
+        awaitNoMoreThan(openFiles);
       }
-      assertThat(open).isEqualTo(openFiles);
     }
+  }
+
+  /** Ray closes its own connections to a driver that ended in its own time, so fewer is right. */
+  private void awaitNoMoreThan(List<Integer> openFiles) {
+    await()
+        .atMost(Duration.ofSeconds(10))
+        .untilAsserted(
+            () -> {
+              List<Integer> open = all(actors, actor -> actor.task(Probe::openFiles).remote());
+              for (int i = 0; i < open.size(); i++) {
+                assertThat(open.get(i)).as("actor %s", i).isLessThanOrEqualTo(openFiles.get(i));
+              }
+            });
   }
 
   private static void runDriver(RayCluster cluster, String group, boolean inCall)
