@@ -25,6 +25,7 @@ import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -38,6 +39,11 @@ class FailedProcessesTest {
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();
+
+  @BeforeAll
+  static void writeTheFirstFlightRecord() {
+    Members.writeFlightRecord();
+  }
 
   @AfterEach
   void endProcesses() {
@@ -102,8 +108,8 @@ class FailedProcessesTest {
     return record;
   }
 
-  private static GroupConfig config() {
-    return Members.config().timeout(Duration.ofMillis(1500)).build();
+  private static GroupConfig config(int timeoutSeconds) {
+    return Members.config().timeout(Duration.ofSeconds(timeoutSeconds)).build();
   }
 
   @ParameterizedTest
@@ -115,7 +121,7 @@ class FailedProcessesTest {
       victim = forks.add(ForkedMember.create("killed", WORLD_SIZE, 5000, "loop"));
       ticket = victim.ticket();
     } else {
-      ticket = Groups.createTicket("killed", WORLD_SIZE, config(), Members.HOST);
+      ticket = Groups.createTicket("killed", WORLD_SIZE, config(5), Members.HOST);
       victim = forks.add(ForkedMember.join(ticket, victimRank, "loop"));
     }
     List<Future<CollectiveException>> survivors = loopAround(ticket, victimRank);
@@ -146,7 +152,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatStandsStillInACall() throws Exception {
-    byte[] ticket = Groups.createTicket("stopped", WORLD_SIZE, config(), Members.HOST);
+    byte[] ticket = Groups.createTicket("stopped", WORLD_SIZE, config(3), Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 2, "loop"));
     List<Future<CollectiveException>> survivors = loopAround(ticket, 2);
     victim.expect("JOINED");
@@ -162,7 +168,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankWhoseCountDiffers() throws Exception {
-    byte[] ticket = Groups.createTicket("differ", WORLD_SIZE, config(), Members.HOST);
+    byte[] ticket = Groups.createTicket("differ", WORLD_SIZE, config(5), Members.HOST);
     forks.add(ForkedMember.join(ticket, 1, "differ"));
     List<CollectiveException> failures = failures(loopAround(ticket, 1));
     assertThat(failures).hasOnlyElementsOfType(GroupMismatchException.class);
@@ -175,7 +181,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatDoesNotMakeACall() throws Exception {
-    byte[] ticket = Groups.createTicket("absent", WORLD_SIZE, config(), Members.HOST);
+    byte[] ticket = Groups.createTicket("absent", WORLD_SIZE, config(3), Members.HOST);
     forks.add(ForkedMember.join(ticket, 2, "absent"));
     List<CollectiveException> failures = failures(loopAround(ticket, 2));
     assertThat(failures).hasOnlyElementsOfType(CollectiveTimeoutException.class);
@@ -188,7 +194,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatAborts() throws Exception {
-    byte[] ticket = Groups.createTicket("abort", WORLD_SIZE, config(), Members.HOST);
+    byte[] ticket = Groups.createTicket("abort", WORLD_SIZE, config(5), Members.HOST);
     forks.add(ForkedMember.join(ticket, 1, "abort"));
     List<CollectiveException> failures = failures(loopAround(ticket, 1));
     assertThat(failures)
@@ -206,7 +212,7 @@ class FailedProcessesTest {
 
   @Test
   void saysThatNoRankIsAtFaultWhenTheDriverIsKilled() throws Exception {
-    byte[] ticket = Groups.createTicket("driven", WORLD_SIZE, config(), Members.HOST);
+    byte[] ticket = Groups.createTicket("driven", WORLD_SIZE, config(5), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
     List<Future<CollectiveException>> members = loopAround(ticket, -1);
     driver.expect("JOINED");

@@ -22,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -32,6 +33,11 @@ class FailureTellingTest {
 
   private final List<CollectiveException> heard = Collections.synchronizedList(new ArrayList<>());
   private final List<String> threads = Collections.synchronizedList(new ArrayList<>());
+
+  @BeforeAll
+  static void writeTheFirstFlightRecord() {
+    Members.writeFlightRecord();
+  }
 
   @AfterEach
   void nothingStays() {

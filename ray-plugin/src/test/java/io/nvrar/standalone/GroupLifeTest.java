@@ -22,6 +22,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -29,6 +30,11 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 @Tag("contract")
 class GroupLifeTest {
+
+  @BeforeAll
+  static void writeTheFirstFlightRecord() {
+    Members.writeFlightRecord();
+  }
 
   private static float sumOf(CollectiveGroup group, float value) {
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
@@ -188,12 +194,12 @@ class GroupLifeTest {
 
   @Test
   void closeDoesNotWaitForeverForTheOthers() {
-    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(3)).build();
     Members members = Members.join("alone", 2, config);
     long start = System.nanoTime();
     members.rank(1).close();
     assertThat(Duration.ofNanos(System.nanoTime() - start))
-        .isBetween(Duration.ofMillis(900), Duration.ofSeconds(3));
+        .isBetween(Duration.ofMillis(2900), Duration.ofSeconds(5));
     members.rank(1).close();
     assertThat(members.rank(1).isClosed()).isTrue();
     assertThatThrownBy(() -> members.rank(1).barrier())
@@ -259,7 +265,7 @@ class GroupLifeTest {
 
   @Test
   void aMemberThatClosesInsideACallWithoutEndIsNamedToTheOthers() throws Exception {
-    GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(700)).build();
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(3)).build();
     Members members = Members.join("inside", 3, config);
     Future<Float> leaving = members.start(() -> sumOf(members.rank(1), 1));
     Future<Float> waiting = members.start(() -> sumOf(members.rank(0), 1));
@@ -271,7 +277,7 @@ class GroupLifeTest {
         .isInstanceOf(CollectiveException.class)
         .hasMessageMatching(
             "rank 1 \\(pid .*\\) closed group 'inside' while its last call ran; this member \\(rank 0\\) was in allReduce #1 .*");
-    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(4));
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(6));
     members.close();
   }
 

@@ -8,6 +8,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
@@ -67,7 +69,7 @@ final class MemberMain {
     }
   }
 
-  private static void join(byte[] ticket, int rank, String mode) {
+  private static void join(byte[] ticket, int rank, String mode) throws IOException {
     try (CollectiveGroup group = Members.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
       if (mode.equals("split")) {
@@ -87,7 +89,7 @@ final class MemberMain {
     say("CLOSED");
   }
 
-  private static void work(CollectiveGroup group, String mode) {
+  private static void work(CollectiveGroup group, String mode) throws IOException {
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       float[] values = new float[1024];
       for (int call = 1; ; call++) {
@@ -100,9 +102,23 @@ final class MemberMain {
           return;
         }
         if (call == CALLS && !mode.equals("loop")) {
+          writeFlightRecord(group);
           leaveTheOrder(group, mode);
         }
       }
+    }
+  }
+
+  /**
+   * One that nobody reads. The first takes long, and that of the failure, for which the others'
+   * exceptions wait a second, may be this member's to write.
+   */
+  private static void writeFlightRecord(CollectiveGroup group) throws IOException {
+    Path file = Files.createTempFile("nvrar-member-", ".jsonl");
+    try {
+      group.writeFlightRecord(file);
+    } finally {
+      Files.delete(file);
     }
   }
 

@@ -157,7 +157,7 @@ class SplitTest {
 
   @Test
   void aMemberThatDoesNotComeIsNamedToAll() throws Exception {
-    GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(700)).build();
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(3)).build();
     try (Members world = Members.join("late", 3, config)) {
       Future<?> zero = world.start(() -> world.rank(0).split(0, 0));
       Future<?> one = world.start(() -> world.rank(1).split(0, 0));
@@ -167,7 +167,7 @@ class SplitTest {
                 CollectiveTimeoutException.class,
                 e -> assertThat(e.missingRanks()).containsExactly(2))
             .hasMessageStartingWith(
-                "split #1 of group 'late' timed out after 700 ms without rank 2: ranks 0, 1 wait in split #1; ");
+                "split #1 of group 'late' timed out after 3 s without rank 2: ranks 0, 1 wait in split #1; ");
       }
       assertThatThrownBy(() -> world.rank(2).split(0, 0))
           .isInstanceOf(CollectiveTimeoutException.class);
@@ -298,7 +298,7 @@ class SplitTest {
 
   @Test
   void oneSplitOfAMemberRunsAtATime() throws Exception {
-    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(3)).build();
     try (Members world = Members.join("twice", 2, config)) {
       Future<?> first = world.start(() -> world.rank(0).split(0, 0));
       Thread.sleep(200);

@@ -32,6 +32,7 @@ import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -62,6 +63,11 @@ class TwoHostsTest {
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();
+
+  @BeforeAll
+  static void writeTheFirstFlightRecord() {
+    Members.writeFlightRecord();
+  }
 
   @AfterEach
   void nothingStaysBehind() {
@@ -224,7 +230,7 @@ class TwoHostsTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void aRecvFromARankThereThatClosesEndsWithinThreeSeconds(boolean isClosedBefore)
+  void aRecvFromARankThereThatClosesEndsLongBeforeItsTimeout(boolean isClosedBefore)
       throws Exception {
     List<String> there = OtherHost.command();
     byte[] ticket = ticket(Members.config().build());
@@ -241,7 +247,7 @@ class TwoHostsTest {
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessageStartingWith(
               "rank 1 closed the group and takes no part in recv #1 float32[4]");
-      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
+      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(6));
     }
   }
 }

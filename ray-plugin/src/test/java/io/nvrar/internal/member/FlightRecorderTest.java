@@ -23,6 +23,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -30,6 +31,11 @@ import org.junit.jupiter.api.Test;
 @Tag("contract")
 class FlightRecorderTest {
   private static final Pattern FILE = Pattern.compile("; flight record: (.+)$");
+
+  @BeforeAll
+  static void writeTheFirstFlightRecord() {
+    Members.writeFlightRecord();
+  }
 
   @Test
   void aFailureNamesNoFileThatIsNotThere() {

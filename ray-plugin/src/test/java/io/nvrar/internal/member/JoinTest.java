@@ -270,7 +270,7 @@ class JoinTest {
   void aDiscardedTicketEndsTheWaitOfThoseWhoCame() throws Exception {
     byte[] ticket = ticket(2);
     Future<CollectiveGroup> one = join(ticket, 1);
-    Thread.sleep(1_000); // until rank 1 has come: one that comes later finds the door closed
+    Thread.sleep(2_000); // until rank 1 has come: one that comes later finds the door closed
     Groups.discardTicket(ticket);
     assertThat(Members.failureOf(one))
         .isInstanceOf(CollectiveException.class)
@@ -282,7 +282,7 @@ class JoinTest {
     byte[] ticket = ticket(3);
     Future<CollectiveGroup> one = join(ticket, 1);
     Future<CollectiveGroup> two = join(ticket, 2);
-    Thread.sleep(300);
+    Thread.sleep(2_000); // until rank 1 has come: of two, the one that comes later is refused
     long pid = ProcessHandle.current().pid();
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isInstanceOf(GroupMismatchException.class)

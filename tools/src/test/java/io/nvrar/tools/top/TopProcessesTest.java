@@ -3,6 +3,7 @@ package io.nvrar.tools.top;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
+import static org.awaitility.Awaitility.await;
 
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
@@ -128,7 +129,10 @@ class TopProcessesTest {
       zero.awaitLine("PAUSED");
       one.signal("KILL");
       one.awaitEnd(Duration.ofSeconds(10));
-      JsonObject failed = look(0.5);
+      JsonObject failed =
+          await()
+              .atMost(Duration.ofSeconds(10))
+              .until(() -> look(0.5), group -> group.toString().contains("was lost"));
       assertThat(text(failed, "state")).isEqualTo("failed");
       assertThat(text(failed, "problem"))
           .contains("rank 1 (pid " + one.pid() + " on host")
