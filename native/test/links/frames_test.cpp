@@ -358,7 +358,7 @@ TEST(SlowLink, ALateRankWhoseAnswerTakesLongIsNotBlamedForTheOneThatItWaitsFor) 
       if (got.head.kind == FrameKind::kPoison) break;
       if (got.head.kind != FrameKind::kAsk) continue;
       if (got.head.epoch != 0) {  // when its limit is over, rank 0 counts its questions
-        ::usleep(300'000);
+        ::usleep(200'000);
         state[0] = 1 << 2;
       }
       ASSERT_TRUE(fake.send(FakeRank::frame(FrameKind::kState, 0, got.head.epoch, state)));

@@ -200,7 +200,7 @@ TEST(Onlooker, SeesACallThatRunsAndTheWaitForTheLateRankIsCounted) {
 }
 
 TEST(Onlooker, SeesAFailureAndTheCallThatFailed) {
-  ProcessGroup group(kWorld, {.timeout_ns = 100 * kMs}, [](int rank, nvrar_comm* comm, Board* board) {
+  ProcessGroup group(kWorld, {.timeout_ns = 1'000 * kMs}, [](int rank, nvrar_comm* comm, Board* board) {
     ASSERT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
     if (rank == 1) {
       EXPECT_EQ(call(comm, rank, kCalls[0]), NVRAR_TIMEOUT);

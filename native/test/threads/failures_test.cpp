@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -14,7 +15,7 @@
 namespace nvrar::test {
 namespace {
 
-constexpr uint64_t kShortNs = 200 * kMs;
+constexpr uint64_t kShortNs = 500 * kMs;  // longer than a busy machine keeps a rank from its call
 
 struct Buffer {
   explicit Buffer(uint64_t count) : in(count, 1.0f), out(count) {}
@@ -114,8 +115,8 @@ TEST(Invariant14_WaitsEnd, ATimeOutNamesWhoIsMissingInWhichCallAfterHowLong) {
     const double begin = seconds_now();
     ASSERT_EQ(buffer.all_reduce(comm, 32), NVRAR_TIMEOUT);
     const double took = seconds_now() - begin;
-    EXPECT_GT(took, 0.19);
-    EXPECT_LT(took, 1.0);
+    EXPECT_GT(took, 0.49);
+    EXPECT_LT(took, 2.0);
     const std::string text = nvrar_last_error();
     const nvrar_failure failure = failure_of(comm);
     EXPECT_EQ(failure.missing[0], 0b1000u) << text;
@@ -137,7 +138,7 @@ TEST(Invariant14_WaitsEnd, ATimeOutOfTheOneThatGaveUpSaysAfterHowLong) {
   Buffer buffer(8);
   ASSERT_EQ(buffer.all_reduce(group.comm(0), 8), NVRAR_TIMEOUT);
   const std::string text = nvrar_last_error();
-  EXPECT_EQ(text.rfind("allReduce #1 float32[8] SUM (one-shot) timed out after 0.", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("allReduce #1 float32[8] SUM (one-shot) timed out after ", 0), 0u) << text;
   EXPECT_TRUE(contains(
       text, " s without rank 1: rank 0 is in allReduce #1 float32[8] SUM (one-shot), rank 1 has entered no call"))
       << text;
@@ -210,7 +211,17 @@ TEST(Invariant14_WaitsEnd, ATimeOutIsCountedPerCallAndNotFromTheLastOne) {
   });
 }
 
-TEST(Invariant14_WaitsEnd, AnAbortEndsASleepingCallOnEveryRankAtOnce) {
+// A rank that is not woken looks again within 100 ms. Once, a busy machine may take as long to wake it.
+template <class Measure>
+double median_seconds(Measure measure) {
+  std::vector<double> seconds(5);
+  for (double& one : seconds) one = measure();
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+constexpr double kAtOnceSeconds = 0.03;
+
+double seconds_from_an_abort_to_the_end_of_sleeping_calls() {
   ThreadGroup group(4);
   double aborted_at = 0;
   std::atomic<double> last_left{0};
@@ -230,8 +241,12 @@ TEST(Invariant14_WaitsEnd, AnAbortEndsASleepingCallOnEveryRankAtOnce) {
     EXPECT_EQ(buffer.all_reduce(comm, 8), NVRAR_ABORTED);
   });
   other.join();
-  EXPECT_LT(last_left - aborted_at, 0.05);
   EXPECT_EQ(nvrar_async_error(group.comm(3)), NVRAR_ABORTED);
+  return last_left - aborted_at;
+}
+
+TEST(Invariant14_WaitsEnd, AnAbortEndsASleepingCallOnEveryRankAtOnce) {
+  EXPECT_LT(median_seconds(seconds_from_an_abort_to_the_end_of_sleeping_calls), kAtOnceSeconds);
 }
 
 TEST(Invariant14_WaitsEnd, AnAbortEndsALongCallInWhichNobodyWaitsForLong) {
@@ -256,7 +271,7 @@ TEST(Invariant14_WaitsEnd, AnAbortEndsALongCallInWhichNobodyWaitsForLong) {
     last_left = std::max(last_left.load(), seconds_now());
   });
   other.join();
-  EXPECT_LT(last_left - aborted_at, 0.2) << "the whole call takes longer";
+  EXPECT_LT(last_left - aborted_at, 0.5) << "the whole call takes longer";
 }
 
 TEST(Usage, CallsBeforeConnectAreRefused) {
@@ -274,7 +289,7 @@ TEST(Usage, CallsBeforeConnectAreRefused) {
   EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
 }
 
-TEST(Destroy, EndsARunningCallAndReturns) {
+double seconds_to_destroy_a_rank_that_sleeps_in_a_call() {
   ThreadGroup group(2);
   nvrar_comm* comm = group.release(0);
   std::thread running([&] {
@@ -284,10 +299,15 @@ TEST(Destroy, EndsARunningCallAndReturns) {
   ::usleep(300'000);
   const double begin = seconds_now();
   EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
-  EXPECT_LT(seconds_now() - begin, 0.05);
+  const double took = seconds_now() - begin;
   running.join();
   Buffer buffer(8);
   EXPECT_EQ(buffer.all_reduce(group.comm(1), 8), NVRAR_ABORTED) << "its peer ended the group";
+  return took;
+}
+
+TEST(Destroy, EndsARunningCallAndReturns) {
+  EXPECT_LT(median_seconds(seconds_to_destroy_a_rank_that_sleeps_in_a_call), kAtOnceSeconds);
 }
 
 TEST(Destroy, OfAnIdleRankDoesNotDisturbItsPeers) {
