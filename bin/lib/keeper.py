@@ -15,6 +15,7 @@ import ctypes
 import errno
 import glob
 import os
+import random
 import re
 import select
 import shutil
@@ -37,6 +38,9 @@ DRIVER_STOP_S = 3.0
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
 LOST = "the Ray cluster has ended by itself"
 STARTED = "Ray runtime started"
+# For Ray's servers, which bind them seconds after they were chosen. The kernel gives none of these to a process that asks
+# for any port, Ray takes none of them by itself, and the soak's ranks take those below.
+PORTS = range(30000, 32768)
 # The cluster does not work without any one of these.
 VITAL = ("gcs_server", "raylet")
 NODE = re.compile(r"Local node IP: (\S+)")
@@ -137,7 +141,8 @@ class Cluster:
     def __init__(self, options):
         self.directory = options.directory
         self.log = os.path.join(self.directory, "start.log")
-        self.port = free_port()
+        ports = free_ports()
+        self.port = next(ports)
         self.vital = {}
         self.gone = None  # a vital process that had ended before it could be watched
         environment = {**os.environ, **LOOPBACK_ONLY}
@@ -152,7 +157,7 @@ class Cluster:
         # Ray would take these ports from fixed numbers or ranges, which other clusters on this machine use, too.
         command = [
             options.ray, "start", "--head", "--block", f"--port={self.port}", f"--num-cpus={options.cpus}", f"--num-gpus={gpus}",
-            "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}",
+            "--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={next(ports)}",
             "--include-dashboard=false", "--no-monitor", "--object-store-memory=200000000", f"--temp-dir={self.directory}", "--disable-usage-stats",
             *resources,
         ]
@@ -230,10 +235,15 @@ def knows_option(ray, name):
     return any(f'"{name}"' in read(script) for script in scripts)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+def free_ports():
+    """Ports that nobody uses now, each once, in random order."""
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        yield port
 
 
 def say(line):

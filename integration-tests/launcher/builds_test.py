@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 from support import CACHE, COMMAND_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, descendants, read
 
@@ -131,6 +132,13 @@ class Checkout:
         subprocess.run(["chmod", "-R", "u+w" if writable else "a-w", self.home], check=True)
 
 
+def let_breathe(pid):
+    """Lets a stopped process run for a moment: a peer that is silent for 10 s counts as lost."""
+    os.kill(pid, signal.SIGCONT)
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGSTOP)
+
+
 def lost_files():
     """Jars that a process below this one uses, and that are no longer there."""
     links = []
@@ -156,9 +164,11 @@ class BuildsTest(LauncherTestCase):
                 second = checkout.run("setup", **other)
                 self.assertEqual(second.returncode, 0, second.stderr)
                 self.assertEqual(checkout.builds(), 1, "another compiler is no reason to build")
+                let_breathe(driver)
                 checkout.edit()
                 self.assertEqual(checkout.run("setup").returncode, 0)
                 self.assertEqual(checkout.builds(), 2)
+                let_breathe(driver)
                 checkout.edit()
                 checkout.break_build()
                 broken = checkout.run("setup", **other)

@@ -26,6 +26,7 @@ import io.ray.api.exception.RayActorException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.IntStream;
@@ -47,7 +48,7 @@ abstract class ActorsContract {
 
   private static final Duration CREATION_LIMIT = Duration.ofSeconds(6);
   private static final Duration LOSS_LIMIT = Duration.ofSeconds(2);
-  private static final Duration RECOVERY_LIMIT = Duration.ofSeconds(30);
+  private static final Duration RECOVERY_LIMIT = Duration.ofSeconds(60);
   private static final int GRAPH_CALLS = 160;
 
   private final Backend backend;
@@ -149,10 +150,6 @@ abstract class ActorsContract {
                   });
         }
       }
-      assertThat(since(killed)).as("all survivors know").isLessThan(LOSS_LIMIT);
-      report(
-          "%d ranks, %s: PeerLostException everywhere %.2f s after kill -9",
-          world, chain, seconds(killed));
 
       List<ActorHandle<Probe>> survivors =
           IntStream.range(0, world)
@@ -162,6 +159,12 @@ abstract class ActorsContract {
       assertThat(all(survivors, actor -> actor.task(Probe::settle, group.name()).remote()))
           .as("milliseconds for which kernels went on")
           .allMatch(millis -> millis < 1_000);
+      List<Long> ends = all(survivors, actor -> actor.task(Probe::endNanos).remote());
+      Duration known = Duration.ofNanos(Collections.max(ends) - killed);
+      assertThat(known).as("all survivors know").isLessThan(LOSS_LIMIT);
+      report(
+          "%d ranks, %s: PeerLostException everywhere %.2f s after kill -9",
+          world, chain, known.toNanos() / 1e9);
       group.close();
       assertThat(all(survivors, actor -> actor.task(Probe::deviceWorks, group.name()).remote()))
           .containsOnly("");

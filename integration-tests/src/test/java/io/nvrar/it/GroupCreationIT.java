@@ -77,6 +77,7 @@ class GroupCreationIT {
 
   @Test
   void anActorThatDiesWhileJoiningIsSeenAtOnceAndTheNameStaysFree() throws Exception {
+    sumsWork("dying"); // so that what a first group loads takes nothing of the limit
     try (RayActorGroup<Probe> victims = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
       ActorHandle<Probe> victim = victims.handles().get(0);
       List<ActorHandle<Probe>> members = List.of(actors.get(0), actors.get(1), victim);
@@ -95,7 +96,8 @@ class GroupCreationIT {
                   assertThat(thrown)
                       .isInstanceOf(CollectiveException.class)
                       .hasMessageContaining("rank 2"));
-      assertThat(Duration.ofNanos(System.nanoTime() - killed)).isLessThan(Duration.ofSeconds(3));
+      // If the others did not leave at once, undoing would wait 5 s for them.
+      assertThat(Duration.ofNanos(System.nanoTime() - killed)).isLessThan(Duration.ofSeconds(5));
       assertThat(Calls.failure(busy)).isNotNull();
     }
     sumsWork("dying");
@@ -103,6 +105,7 @@ class GroupCreationIT {
 
   @Test
   void aBusyActorIsMissingAtTheDeadlineAndTheNameStaysFree() {
+    sumsWork("busy"); // so that what a first group loads takes nothing of the limit
     ObjectRef<Boolean> busy = actors.get(3).task(Probe::sleep, 15_000).remote();
     CollectiveTimeoutException timeout =
         catchThrowableOfType(
@@ -111,7 +114,7 @@ class GroupCreationIT {
                 RayCollectives.createGroup(
                     "busy",
                     actors,
-                    GroupConfig.builder().joinTimeout(Duration.ofSeconds(2)).build()));
+                    GroupConfig.builder().joinTimeout(Duration.ofSeconds(5)).build()));
     assertThat(timeout).hasMessageContaining("busy");
     assertThat(timeout.missingRanks()).containsExactly(3);
     assertThat(busy.get()).isTrue();

@@ -31,7 +31,13 @@ import org.junit.jupiter.api.Test;
 class VanishedDriversIT {
 
   private static final int ACTORS = 2;
-  private static final int DRIVERS = 4;
+
+  /** After the first, three of those that leave the actors in a call, and three that do not. */
+  private static final int DRIVERS = 7;
+
+  /** Connections that Ray opens or closes by itself; fewer than one of each of three drivers. */
+  private static final int FILES_OF_RAY = 2;
+
   private static final Call SUM = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500);
 
   private final List<ActorHandle<Probe>> actors = new ArrayList<>();
@@ -53,7 +59,7 @@ class VanishedDriversIT {
               .remote());
     }
     assertThat(all(actors, actor -> actor.task(Probe::held).remote())).containsOnly("");
-    List<Integer> openFiles = null;
+    List<Integer> openFiles = List.of();
     for (int driver = 0; driver < DRIVERS; driver++) {
       String name = "of-driver-" + driver;
       boolean inCall = driver % 2 == 1;
@@ -74,12 +80,11 @@ class VanishedDriversIT {
             .isInstanceOf(CollectiveException.class)
             .hasMessageContaining("was lost");
       }
-      if (openFiles == null) {
+      if (driver == 0) {
         openFiles = all(actors, actor -> actor.task(Probe::openFiles).remote());
-      } else {
-        awaitNoMoreThan(openFiles);
       }
     }
+    awaitNoMoreThan(openFiles);
   }
 
   /** Ray closes its own connections to a driver that ended in its own time, so fewer is right. */
@@ -90,7 +95,9 @@ class VanishedDriversIT {
             () -> {
               List<Integer> open = all(actors, actor -> actor.task(Probe::openFiles).remote());
               for (int i = 0; i < open.size(); i++) {
-                assertThat(open.get(i)).as("actor %s", i).isLessThanOrEqualTo(openFiles.get(i));
+                assertThat(open.get(i))
+                    .as("actor %s", i)
+                    .isLessThanOrEqualTo(openFiles.get(i) + FILES_OF_RAY);
               }
             });
   }

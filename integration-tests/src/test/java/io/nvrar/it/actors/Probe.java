@@ -32,8 +32,12 @@ import java.util.stream.Stream;
  */
 public class Probe implements CollectiveActor {
 
+  /** As many as a flight record has of each rank. */
+  private static final int RECORDED_CALLS = 1_024;
+
   private final Map<String, CollectiveGroup> kept = new HashMap<>();
   private String ending = "";
+  private long endNanos;
   private volatile boolean enough;
 
   /** Makes the call; what is wrong with its result, "" if nothing. */
@@ -163,6 +167,24 @@ public class Probe implements CollectiveActor {
     return true;
   }
 
+  /**
+   * Writes a flight record, as a failure does. The exceptions wait for that, and a process that has
+   * not done it yet loads the code for it first.
+   */
+  public boolean rehearseFailure(String name) throws IOException {
+    CollectiveGroup group = RayCollectives.group(name);
+    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
+      for (int i = 0; i < RECORDED_CALLS; i++) {
+        group.allReduce(buffer);
+      }
+      finish(group, group.stream());
+    }
+    Path file = Files.createTempFile("rehearsal", ".flight");
+    group.writeFlightRecord(file);
+    Files.delete(file);
+    return true;
+  }
+
   /** All-reduces until the group fails, and throws that. */
   public long reduceForever(String name) {
     CollectiveGroup group = RayCollectives.group(name);
@@ -174,7 +196,17 @@ public class Probe implements CollectiveActor {
         }
         finish(group, group.stream());
       }
+    } finally {
+      endNanos = System.nanoTime();
     }
+  }
+
+  /**
+   * When {@link #reduceForever} or {@link #replayForever} has ended, on {@link System#nanoTime()},
+   * which is one clock for all processes of a machine.
+   */
+  public long endNanos() {
+    return endNanos;
   }
 
   /** {@link #reduceForever} for a driver that may not live to hear of the end. */
@@ -211,6 +243,8 @@ public class Probe implements CollectiveActor {
         graph.launch(stream);
         finish(group, stream);
       }
+    } finally {
+      endNanos = System.nanoTime();
     }
   }
 

@@ -56,9 +56,9 @@ final class ContainerCluster implements AutoCloseable {
   private static final String ADDRESS = HEAD + ":6379";
 
   /** However this JVM ends, no container runs for longer. */
-  private static final int LIFE_SECONDS = 900;
+  private static final int LIFE_SECONDS = 3_600;
 
-  private static final int DRIVER_SECONDS = 120;
+  private static final int DRIVER_SECONDS = 300;
 
   private static final Path HOME = Path.of(property("nvrar.home")).toAbsolutePath().normalize();
 
@@ -260,9 +260,9 @@ final class ContainerCluster implements AutoCloseable {
     docker().unpauseContainerCmd(id(host)).exec();
   }
 
-  /** Pulls a host's plug; it has the same address when it is in again. */
-  Plug unplug(String host) {
-    ContainerNetwork had =
+  /** The address of a host whose plug is in. */
+  String addressOf(String host) {
+    ContainerNetwork has =
         docker()
             .inspectContainerCmd(id(host))
             .exec()
@@ -271,24 +271,34 @@ final class ContainerCluster implements AutoCloseable {
             .values()
             .iterator()
             .next();
+    return Objects.requireNonNull(has.getIpAddress());
+  }
+
+  /** Pulls a host's plug. */
+  void unplug(String host) {
     docker()
         .disconnectFromNetworkCmd()
         .withNetworkId(network.getId())
         .withContainerId(id(host))
         .exec();
+  }
+
+  /**
+   * Connects a host again.
+   *
+   * @param address the one that {@link #addressOf} has said before
+   */
+  void plugIn(String host, String address) {
     ContainerNetwork again =
         new ContainerNetwork()
             .withAliases(host)
-            .withIpamConfig(
-                new ContainerNetwork.Ipam()
-                    .withIpv4Address(Objects.requireNonNull(had.getIpAddress())));
-    return () ->
-        docker()
-            .connectToNetworkCmd()
-            .withNetworkId(network.getId())
-            .withContainerId(id(host))
-            .withContainerNetwork(again)
-            .exec();
+            .withIpamConfig(new ContainerNetwork.Ipam().withIpv4Address(address));
+    docker()
+        .connectToNetworkCmd()
+        .withNetworkId(network.getId())
+        .withContainerId(id(host))
+        .withContainerNetwork(again)
+        .exec();
   }
 
   /** Connects a host again. */

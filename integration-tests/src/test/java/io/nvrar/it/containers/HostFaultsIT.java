@@ -36,8 +36,34 @@ class HostFaultsIT {
   /** For whoever is silent, or cut off: in which time after the limit all know. */
   private static final long KNOWN_MILLIS = 1_000;
 
-  /** In which time after ranks are lost there is another group, with fresh actors. */
+  /**
+   * In which time after ranks are lost there is another group, with fresh actors, where JVMs start
+   * as fast as they should.
+   */
   private static final long REBUILT_MILLIS = 10_000;
+
+  /**
+   * When something was done: the engine takes hundreds of milliseconds for it where the machine is
+   * busy.
+   */
+  private record Moment(long earliest, long latest) {
+
+    static Moment of(Runnable call) {
+      long earliest = System.currentTimeMillis();
+      call.run();
+      return new Moment(earliest, System.currentTimeMillis());
+    }
+
+    static Moment at(long millis) {
+      return new Moment(millis, millis);
+    }
+
+    void assertFollowedBy(String what, long millis, long within) {
+      assertThat(millis - earliest)
+          .as("milliseconds until %s", what)
+          .isBetween(0L, latest - earliest + within);
+    }
+  }
 
   private static RunningDriver start(ContainerCluster cluster, String... arguments)
       throws InterruptedException {
@@ -50,15 +76,15 @@ class HostFaultsIT {
     return driver;
   }
 
-  private static void log(List<Sight> sights, long begin) {
+  private static void log(List<Sight> sights, Moment begin) {
     for (Sight sight : sights) {
-      LOG.info("after {} ms: {}", sight.millis() - begin, sight);
+      LOG.info("after {} ms: {}", sight.millis() - begin.earliest(), sight);
     }
   }
 
   /** All of them name the same lost rank, in time. */
   private static void assertLost(
-      List<Sight> sights, long begin, long within, String how, int... possible) {
+      List<Sight> sights, Moment begin, long within, String how, int... possible) {
     log(sights, begin);
     assertThat(sights)
         .allSatisfy(
@@ -68,13 +94,13 @@ class HostFaultsIT {
               assertThat(sight.message())
                   .startsWith("rank " + sight.lost() + " (pid ")
                   .containsPattern(how);
-              assertThat(sight.millis() - begin).isBetween(0L, within);
+              begin.assertFollowedBy("this was known", sight.millis(), within);
             });
     assertThat(sights.stream().map(Sight::lost).distinct()).hasSize(1);
   }
 
-  private static long knownMillis(List<Sight> sights) {
-    return sights.stream().mapToLong(Sight::millis).max().orElseThrow();
+  private static Moment known(List<Sight> sights) {
+    return Moment.at(sights.stream().mapToLong(Sight::millis).max().orElseThrow());
   }
 
   private static List<Sight> sights(Map<String, List<String>> facts, Predicate<Sight> which) {
@@ -91,18 +117,20 @@ class HostFaultsIT {
   /**
    * @param begin when the ranks were lost: if they are silent or cut off, when all knew
    */
-  private static void assertRebuilt(Map<String, List<String>> facts, long begin, int ranks) {
+  private static void assertRebuilt(Map<String, List<String>> facts, Moment begin, int ranks) {
     assertThat(facts.get("sum")).isEqualTo(Collections.nCopies(ranks, ""));
-    long millis = Long.parseLong(Objects.requireNonNull(facts.get("rebuilt")).get(0)) - begin;
-    LOG.info("after {} ms: another group has summed", millis);
-    assertThat(millis).as("until another group had summed").isBetween(0L, REBUILT_MILLIS);
+    long millis = Long.parseLong(Objects.requireNonNull(facts.get("rebuilt")).get(0));
+    long started = Long.parseLong(Objects.requireNonNull(facts.get("started")).get(0));
+    LOG.info("after {} ms: another group has summed", millis - begin.earliest());
+    // What waits for no JVM has half of the time, however slowly JVMs start here.
+    long limit = Math.max(REBUILT_MILLIS, REBUILT_MILLIS / 2 + 2 * started);
+    begin.assertFollowedBy("another group had summed", millis, limit);
   }
 
   @Test
   void aHostThatIsKilledIsKnownToAllInASecond(ContainerCluster cluster) throws Exception {
     RunningDriver driver = start(cluster, HostFaultsProgram.WATCH, "victims=2,3");
-    long begin = System.currentTimeMillis();
-    cluster.kill(SECOND);
+    Moment begin = Moment.of(() -> cluster.kill(SECOND));
     Map<String, List<String>> facts = driver.end();
     List<Sight> all = sights(facts, sight -> true);
     assertThat(all).hasSize(3);
@@ -128,23 +156,21 @@ class HostFaultsIT {
   void aHostThatPausesForLongerIsLostAndGoodAgainAfterwards(ContainerCluster cluster)
       throws Exception {
     RunningDriver driver = start(cluster, HostFaultsProgram.WATCH, "victims=2,3", "heals=true");
-    long begin = System.currentTimeMillis();
-    cluster.pause(SECOND);
+    Moment begin = Moment.of(() -> cluster.pause(SECOND));
     driver.fact("rebuilt");
-    long again = System.currentTimeMillis();
-    cluster.unpause(SECOND);
+    Moment again = Moment.of(() -> cluster.unpause(SECOND));
     Map<String, List<String>> facts = driver.end();
     List<Sight> awake = sights(facts, sight -> sight.rank() < 2);
     assertThat(awake).hasSize(3);
     assertLost(awake, begin, LIMIT_MILLIS + KNOWN_MILLIS, "silent for more than 3 s", 2, 3);
-    assertRebuilt(facts, knownMillis(awake), 4);
+    assertRebuilt(facts, known(awake), 4);
     log(sights(facts, sight -> sight.rank() >= 2), again);
     assertThat(sights(facts, sight -> sight.rank() >= 2))
         .hasSize(2)
         .allSatisfy(
             sight -> {
               assertThat(sight.kind()).isEqualTo("PeerLostException");
-              assertThat(sight.millis() - again).isBetween(0L, KNOWN_MILLIS);
+              again.assertFollowedBy("this was known", sight.millis(), KNOWN_MILLIS);
             });
     assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(4, ""));
   }
@@ -153,10 +179,10 @@ class HostFaultsIT {
   void aHostWhoseNetworkIsCutIsLostOnBothSidesAndGoodAgainAfterwards(ContainerCluster cluster)
       throws Exception {
     RunningDriver driver = start(cluster, HostFaultsProgram.WATCH, "victims=2,3", "heals=true");
-    long begin = System.currentTimeMillis();
-    ContainerCluster.Plug plug = cluster.unplug(SECOND);
+    String address = cluster.addressOf(SECOND);
+    Moment begin = Moment.of(() -> cluster.unplug(SECOND));
     driver.fact("rebuilt");
-    plug.in();
+    cluster.plugIn(SECOND, address);
     Map<String, List<String>> facts = driver.end();
     List<Sight> here = sights(facts, sight -> sight.rank() < 2);
     assertThat(here).hasSize(3);
@@ -164,7 +190,7 @@ class HostFaultsIT {
     List<Sight> there = sights(facts, sight -> sight.rank() >= 2);
     assertThat(there).hasSize(2);
     assertLost(there, begin, LIMIT_MILLIS + KNOWN_MILLIS, "on host " + FIRST, 0, 1);
-    assertRebuilt(facts, knownMillis(here), 4);
+    assertRebuilt(facts, known(here), 4);
     assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(4, ""));
   }
 
@@ -182,7 +208,7 @@ class HostFaultsIT {
   private static void killActor(ContainerCluster cluster, int rank, String host) throws Exception {
     RunningDriver driver = start(cluster, HostFaultsProgram.WATCH, "victims=" + rank);
     String pid = pids(driver).get(rank);
-    long begin = signal(cluster, host, "9", pid);
+    Moment begin = Moment.at(signal(cluster, host, "9", pid));
     Map<String, List<String>> facts = driver.end();
     List<Sight> all = sights(facts, sight -> true);
     assertThat(all).hasSize(4);
@@ -205,21 +231,21 @@ class HostFaultsIT {
       throws Exception {
     RunningDriver driver = start(cluster, HostFaultsProgram.WATCH, "victims=3", "heals=true");
     String pid = pids(driver).get(3);
-    long begin = signal(cluster, SECOND, "STOP", pid);
+    Moment begin = Moment.at(signal(cluster, SECOND, "STOP", pid));
     driver.fact("rebuilt");
-    long again = signal(cluster, SECOND, "CONT", pid);
+    Moment again = Moment.at(signal(cluster, SECOND, "CONT", pid));
     Map<String, List<String>> facts = driver.end();
     List<Sight> awake = sights(facts, sight -> sight.rank() < 3);
     assertThat(awake).hasSize(4);
     assertLost(awake, begin, LIMIT_MILLIS + KNOWN_MILLIS, "silent for more than 3 s", 3);
-    assertRebuilt(facts, knownMillis(awake), 4);
+    assertRebuilt(facts, known(awake), 4);
     log(sights(facts, sight -> sight.rank() == 3), again);
     assertThat(sights(facts, sight -> sight.rank() == 3))
         .hasSize(1)
         .allSatisfy(
             sight -> {
               assertThat(sight.kind()).isEqualTo("PeerLostException");
-              assertThat(sight.millis() - again).isBetween(0L, KNOWN_MILLIS);
+              again.assertFollowedBy("this was known", sight.millis(), KNOWN_MILLIS);
             });
     assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(4, ""));
   }
@@ -233,13 +259,15 @@ class HostFaultsIT {
     signal(cluster, SECOND, "STOP", last);
     cluster.sh(HEAD, "touch " + HostFaultsProgram.GO);
     Thread.sleep(1_500); // all others have come to rank 0
-    long begin = signal(cluster, FIRST, "9", first);
+    long killed = signal(cluster, FIRST, "9", first);
     signal(cluster, SECOND, "CONT", last);
+    // The driver waits for rank 3 too, which can leave only now.
+    Moment begin = new Moment(killed, System.currentTimeMillis());
     Sight seen = Sight.parse(driver.fact("driver"));
     Map<String, List<String>> facts = driver.end();
     log(List.of(seen), begin);
     assertThat(seen.message()).contains("rank 0");
-    assertThat(seen.millis() - begin).isBetween(0L, 2 * KNOWN_MILLIS);
+    begin.assertFollowedBy("the group was refused", seen.millis(), 2 * KNOWN_MILLIS);
     assertRebuilt(facts, begin, 4);
     assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(3, "false"));
     assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(3, ""));
@@ -252,7 +280,7 @@ class HostFaultsIT {
     RunningDriver driver =
         start(cluster, HostFaultsProgram.DETACHED, "hosts=" + FIRST + "," + SECOND);
     String pid = pids(driver).get(0);
-    long begin = signal(cluster, HEAD, "9", pid);
+    Moment begin = Moment.at(signal(cluster, HEAD, "9", pid));
     Thread.sleep(2 * KNOWN_MILLIS);
     Map<String, List<String>> facts =
         Facts.of(
@@ -269,7 +297,7 @@ class HostFaultsIT {
             sight -> {
               assertThat(sight.message())
                   .contains("the driver (pid " + pid + " on host " + HEAD + ") was lost");
-              assertThat(sight.millis() - begin).isBetween(0L, KNOWN_MILLIS);
+              begin.assertFollowedBy("this was known", sight.millis(), KNOWN_MILLIS);
             });
     assertThat(facts.get("sum")).isEqualTo(Collections.nCopies(4, ""));
   }
@@ -279,8 +307,7 @@ class HostFaultsIT {
   void aHeadThatIsKilledIsKnownToAllInASecondAndAnotherClusterCanBeMade(ContainerCluster cluster)
       throws Exception {
     start(cluster, HostFaultsProgram.WATCH);
-    long begin = System.currentTimeMillis();
-    cluster.kill(HEAD);
+    Moment begin = Moment.of(() -> cluster.kill(HEAD));
     Thread.sleep(2 * KNOWN_MILLIS);
     List<Sight> all = new ArrayList<>();
     for (int rank = 0; rank < 4; rank++) {
@@ -292,7 +319,7 @@ class HostFaultsIT {
             sight -> {
               assertThat(sight.message())
                   .containsPattern("the driver \\(pid \\d+ on host " + HEAD + "\\) was lost");
-              assertThat(sight.millis() - begin).isBetween(0L, KNOWN_MILLIS);
+              begin.assertFollowedBy("this was known", sight.millis(), KNOWN_MILLIS);
             });
     cluster.restart();
     Map<String, List<String>> facts = start(cluster, HostFaultsProgram.ENDURE, "millis=500").end();
@@ -307,7 +334,7 @@ class HostFaultsIT {
     RunningDriver driver =
         start(cluster, HostFaultsProgram.WATCH, "victims=3", "jvm=-Dnvrar.flight.dir=" + SMALL);
     String pid = pids(driver).get(3);
-    long begin = signal(cluster, SECOND, "9", pid);
+    Moment begin = Moment.at(signal(cluster, SECOND, "9", pid));
     Map<String, List<String>> facts = driver.end();
     List<Sight> all = sights(facts, sight -> true);
     assertThat(all)
@@ -336,7 +363,7 @@ class HostFaultsIT {
               "jvm=-Dnvrar.native.cache=%s,-Djava.io.tmpdir=%s".formatted(SMALL, SMALL));
       long begin = Long.parseLong(driver.fact("running"));
       Sight seen = Sight.parse(driver.fact("driver"));
-      log(List.of(seen), begin);
+      log(List.of(seen), Moment.at(begin));
       assertThat(seen.message())
           .contains("it cannot be extracted there (No space left on device): " + SMALL);
       assertThat(seen.millis() - begin).isBetween(0L, KNOWN_MILLIS + LIMIT_MILLIS);

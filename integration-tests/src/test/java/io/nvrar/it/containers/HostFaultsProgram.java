@@ -104,9 +104,7 @@ final class HostFaultsProgram {
   private void watch() throws InterruptedException {
     List<ActorHandle<Witness>> all = four();
     RayCollectiveGroup group = RayCollectives.createGroup(GROUP, all, config());
-    List<ObjectRef<String>> calls =
-        Calls.start(all, actor -> actor.task(Witness::watch, GROUP).remote());
-    Thread.sleep(300);
+    List<ObjectRef<String>> calls = startToWatch(all);
     say("running", "");
     awaitFailure(group);
     for (int rank : survivors()) {
@@ -120,6 +118,15 @@ final class HostFaultsProgram {
       }
       sum("healed", all);
     }
+  }
+
+  private static List<ObjectRef<String>> startToWatch(List<ActorHandle<Witness>> all)
+      throws InterruptedException {
+    Calls.all(all, actor -> actor.task(Witness::rehearseFailure, GROUP).remote());
+    List<ObjectRef<String>> calls =
+        Calls.start(all, actor -> actor.task(Witness::watch, GROUP).remote());
+    Thread.sleep(300);
+    return calls;
   }
 
   private static void awaitFailure(RayCollectiveGroup group) throws InterruptedException {
@@ -192,10 +199,9 @@ final class HostFaultsProgram {
       all.addAll(RayActorGroup.create(Witness::new, 2, options).handles());
     }
     RayCollectiveGroup group = RayCollectives.createGroup(GROUP, all, config());
-    Calls.start(all, actor -> actor.task(Witness::watch, group.name()).remote());
-    Thread.sleep(300);
+    startToWatch(all);
     say("pid", ProcessHandle.current().pid());
-    say("running", "");
+    say("running", group.name());
     Thread.sleep(LIMIT_MILLIS);
   }
 
@@ -211,8 +217,10 @@ final class HostFaultsProgram {
   }
 
   private List<ActorHandle<Witness>> four() {
+    long begin = System.nanoTime();
     List<ActorHandle<Witness>> all = new ArrayList<>(fresh(hosts.get(0), 2));
     all.addAll(fresh(hosts.get(1), 2));
+    say("started", (System.nanoTime() - begin) / 1_000_000);
     Calls.all(all, actor -> actor.task(Witness::pid).remote()).forEach(pid -> say("pid", pid));
     return all;
   }

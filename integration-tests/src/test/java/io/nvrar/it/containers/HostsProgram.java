@@ -70,6 +70,9 @@ final class HostsProgram {
   /** How long members may take to let go of a group that was refused. */
   private static final int RELEASE_MILLIS = 10_000;
 
+  /** How long ranks may take to know of each other's last calls. */
+  private static final int HEALTH_MILLIS = 10_000;
+
   /** How long an actor takes part in a group's calls before it is killed. */
   private static final int MILLIS_TO_LIVE = 1_000;
 
@@ -112,26 +115,54 @@ final class HostsProgram {
   }
 
   /** Two actors on either host, rank 0 on the first. */
-  private static void span(String first, String second) {
+  private static void span(String first, String second) throws InterruptedException {
     try (RayActorGroup<Probe> here = actorsOn(first, 2);
         RayActorGroup<Probe> there = actorsOn(second, 2)) {
       List<ActorHandle<Probe>> all = inTurns(here, there, 2);
       // So that the actors have started.
       all(all, actor -> actor.task(Probe::pid).remote());
-      long begin = System.nanoTime();
-      try (RayCollectiveGroup group = RayCollectives.createGroup("span", all)) {
-        say("created", (System.nanoTime() - begin) / 1_000_000);
+      span(all).close();
+      try (RayCollectiveGroup group = span(all)) {
         everyCollective(all, group);
         all(all, actor -> actor.task(Probe::sumOfHalf, "span").remote())
             .forEach(half -> say("half", half));
         all(all, actor -> actor.task(Probe::sumOfMixed, "span").remote())
             .forEach(mixed -> say("mixed", mixed));
-        for (GroupHealth health : all(all, actor -> actor.task(Probe::health, "span").remote())) {
+        for (GroupHealth health : health(all)) {
           say("health", health.ranks().stream().map(RankHealth::host).toList());
           health.ranks().forEach(rank -> say("sequence", rank.sequence()));
           health.ranks().forEach(rank -> say("link", String.valueOf(rank.link())));
         }
       }
+    }
+  }
+
+  private static RayCollectiveGroup span(List<ActorHandle<Probe>> actors) {
+    long begin = System.nanoTime();
+    RayCollectiveGroup group = RayCollectives.createGroup("span", actors);
+    say("created", (System.nanoTime() - begin) / 1_000_000);
+    return group;
+  }
+
+  /**
+   * What every rank knows, once all know the same last call of every rank, or after a while: one
+   * waits only a moment for what ranks on the other host answer.
+   */
+  private static List<GroupHealth> health(List<ActorHandle<Probe>> actors)
+      throws InterruptedException {
+    long deadline = System.nanoTime() + HEALTH_MILLIS * 1_000_000L;
+    while (true) {
+      List<GroupHealth> known = all(actors, actor -> actor.task(Probe::health, "span").remote());
+      long different =
+          known.stream()
+              .flatMap(health -> health.ranks().stream())
+              .mapToLong(RankHealth::sequence)
+              .distinct()
+              .count();
+      if (different == 1 || System.nanoTime() - deadline > 0) {
+        return known;
+      }
+      Thread.sleep(100);
     }
   }
 
