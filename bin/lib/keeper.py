@@ -38,7 +38,7 @@ DRIVER_STOP_S = 3.0
 DRIVER_DIR = re.compile(r"(/tmp/ray/\d{13,})/libcore_worker_library_java\.so")
 LOST = "the Ray cluster has ended by itself"
 STARTED = "Ray runtime started"
-# For Ray's servers, which bind them seconds after they were chosen. The kernel gives none of these to a process that asks
+# For Ray's servers, which bind them seconds after they were chosen. By default the kernel gives none of these to a process that asks
 # for any port, Ray takes none of them by itself, and the soak's ranks take those below.
 PORTS = range(30000, 32768)
 # The cluster does not work without any one of these.

@@ -211,7 +211,9 @@ TEST(Invariant14_WaitsEnd, ATimeOutIsCountedPerCallAndNotFromTheLastOne) {
   });
 }
 
-// A rank that is not woken looks again within 100 ms. Once, a busy machine may take as long to wake it.
+// A rank that is not woken looks every 100 ms, and so 50 ms after kAsleepUs. Once, a busy machine may take as long to
+// wake it.
+constexpr useconds_t kAsleepUs = 250'000;
 template <class Measure>
 double median_seconds(Measure measure) {
   std::vector<double> seconds(5);
@@ -226,7 +228,7 @@ double seconds_from_an_abort_to_the_end_of_sleeping_calls() {
   double aborted_at = 0;
   std::atomic<double> last_left{0};
   std::thread other([&] {
-    ::usleep(300'000);
+    ::usleep(kAsleepUs);
     aborted_at = seconds_now();
     EXPECT_EQ(nvrar_abort(group.comm(1)), NVRAR_OK);
   });
@@ -296,7 +298,7 @@ double seconds_to_destroy_a_rank_that_sleeps_in_a_call() {
     Buffer buffer(8);
     EXPECT_EQ(buffer.all_reduce(comm, 8), NVRAR_ABORTED);
   });
-  ::usleep(300'000);
+  ::usleep(kAsleepUs);
   const double begin = seconds_now();
   EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
   const double took = seconds_now() - begin;

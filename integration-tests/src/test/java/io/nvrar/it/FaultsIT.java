@@ -63,7 +63,12 @@ class FaultsIT {
       Thread.sleep(500);
       ProcessHandle victim = ProcessHandle.of(pid).orElseThrow();
       long killed = System.nanoTime();
-      victim.destroyForcibly();
+      if (lost == 0) {
+        actors.handles().get(lost).kill();
+      } else {
+        victim.destroyForcibly();
+      }
+      await().atMost(Duration.ofSeconds(2)).until(() -> group.failure() != null);
       for (int rank = 0; rank < 3; rank++) {
         Throwable failure = Calls.failure(calls.get(rank));
         if (rank == lost) {
@@ -83,7 +88,6 @@ class FaultsIT {
               .isBetween(Duration.ZERO, Duration.ofSeconds(1));
         }
       }
-      await().atMost(Duration.ofSeconds(1)).until(() -> group.failure() != null);
       assertThat(group.failure())
           .isInstanceOfSatisfying(
               PeerLostException.class,

@@ -265,7 +265,11 @@ class GroupLifeTest {
 
   @Test
   void aMemberThatClosesInsideACallWithoutEndIsNamedToTheOthers() throws Exception {
-    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(3)).build();
+    GroupConfig config =
+        Members.config()
+            .joinTimeout(Duration.ofSeconds(3))
+            .heartbeatLimit(Duration.ofSeconds(10))
+            .build();
     Members members = Members.join("inside", 3, config);
     Future<Float> leaving = members.start(() -> sumOf(members.rank(1), 1));
     Future<Float> waiting = members.start(() -> sumOf(members.rank(0), 1));

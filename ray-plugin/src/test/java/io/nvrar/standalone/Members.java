@@ -71,6 +71,9 @@ public final class Members implements AutoCloseable {
           group -> {
             for (int call = 0; call < NativeCommunicator.FLIGHT_RECORDS; call++) {
               group.barrier();
+              if (call % 64 == 0) {
+                complete(group);
+              }
             }
           });
       members.rank(0).abort("its record is all that is wanted");

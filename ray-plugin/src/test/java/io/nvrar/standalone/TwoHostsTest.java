@@ -233,7 +233,8 @@ class TwoHostsTest {
   void aRecvFromARankThereThatClosesEndsLongBeforeItsTimeout(boolean isClosedBefore)
       throws Exception {
     List<String> there = OtherHost.command();
-    byte[] ticket = ticket(Members.config().build());
+    Duration patient = Duration.ofSeconds(20);
+    byte[] ticket = ticket(Members.config().heartbeatLimit(patient).timeout(patient).build());
     Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 0));
     rankOne(ticket, "once", there); // and closes
     try (CollectiveGroup group = joining.get();

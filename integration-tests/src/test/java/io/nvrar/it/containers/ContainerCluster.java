@@ -58,7 +58,7 @@ final class ContainerCluster implements AutoCloseable {
   /** However this JVM ends, no container runs for longer. */
   private static final int LIFE_SECONDS = 3_600;
 
-  private static final int DRIVER_SECONDS = 300;
+  private static final int DRIVER_SECONDS = 170;
 
   private static final Path HOME = Path.of(property("nvrar.home")).toAbsolutePath().normalize();
 
@@ -301,7 +301,7 @@ final class ContainerCluster implements AutoCloseable {
         .exec();
   }
 
-  /** Connects a host again. */
+  /** Takes a wall away. */
   interface Plug {
     void in();
   }

@@ -217,10 +217,8 @@ final class HostFaultsProgram {
   }
 
   private List<ActorHandle<Witness>> four() {
-    long begin = System.nanoTime();
     List<ActorHandle<Witness>> all = new ArrayList<>(fresh(hosts.get(0), 2));
     all.addAll(fresh(hosts.get(1), 2));
-    say("started", (System.nanoTime() - begin) / 1_000_000);
     Calls.all(all, actor -> actor.task(Witness::pid).remote()).forEach(pid -> say("pid", pid));
     return all;
   }
@@ -243,7 +241,11 @@ final class HostFaultsProgram {
   private void rebuild(List<ActorHandle<Witness>> all) {
     List<ActorHandle<Witness>> members =
         new ArrayList<>(survivors().stream().map(all::get).toList());
-    members.addAll(fresh(hosts.get(2), victims.size()));
+    long begin = System.nanoTime();
+    List<ActorHandle<Witness>> fresh = fresh(hosts.get(2), victims.size());
+    Calls.all(fresh, actor -> actor.task(Witness::pid).remote());
+    say("fresh", (System.nanoTime() - begin) / 1_000_000);
+    members.addAll(fresh);
     sum("sum", members);
     say("rebuilt", System.currentTimeMillis());
   }

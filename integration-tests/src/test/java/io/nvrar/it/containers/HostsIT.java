@@ -62,8 +62,9 @@ class HostsIT {
             "rank 0 of 4 in span/3,0,2,1 has 15");
     assertThat(facts.remove("created"))
         .as("milliseconds in which the group of 4 was made, the first time by cold JVMs")
-        .hasSize(2)
-        .anySatisfy(millis -> assertThat(Integer.parseInt(millis)).isLessThan(3_000));
+        .satisfiesExactly(
+            millis -> assertThat(Integer.parseInt(millis)).isLessThan(6_000),
+            millis -> assertThat(Integer.parseInt(millis)).isLessThan(3_000));
     assertThat(facts.remove("health"))
         .isEqualTo(Collections.nCopies(4, List.of(first, first, second, second).toString()));
     assertThat(facts.remove("sequence"))
