@@ -157,7 +157,7 @@ class Waiter {
   }
   void sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept;
   // Asks the ranks of other hosts for which it waits what they are doing, after pauses that double: so at the deadline
-  // the answers are not older than half of the wait, even those of a rank that does not answer then. The last time
+  // the answers are not older than half of the wait, even those of a rank that does not answer then. The last times
   // before the deadline it asks all of them, because the report of the failure is about all.
   void ask(uint64_t waited_ns, uint64_t gone_ns) noexcept;
 
