@@ -356,8 +356,8 @@ TEST(LinkedRanks, ThatWaitForOneLeaveTheProcessorAlone) {
 }
 
 // A rank that itself waits is not blamed, so the report is about ranks for which nobody waits at the moment, too.
-// They ask after pauses that double from 100 ms on. With the second limit the last but one question comes just before
-// half of it.
+// They ask after pauses that double, from about 100 ms on. With the second limit the last but one question comes, in
+// most runs, just before half of it.
 class LimitOfLinkedRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(LimitOfLinkedRanks, IsNotOverBeforeTheyKnowWhatAllOthersDo) {

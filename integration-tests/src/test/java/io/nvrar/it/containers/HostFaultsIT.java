@@ -128,7 +128,7 @@ class HostFaultsIT {
         "after {} ms: another group has summed, fresh actors took {} ms of it",
         millis - begin.earliest(),
         started);
-    assertThat(started).as("milliseconds in which fresh actors started").isLessThan(30_000L);
+    assertThat(started).as("milliseconds in which fresh actors started").isLessThan(16_000L);
     long limit = REBUILT_MILLIS * Math.max(started, STARTED_MILLIS) / STARTED_MILLIS;
     begin.assertFollowedBy("another group had summed", millis, limit);
   }
