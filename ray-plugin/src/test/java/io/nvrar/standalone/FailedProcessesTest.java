@@ -22,10 +22,7 @@ import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -35,15 +32,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Tag("contract")
 class FailedProcessesTest {
   private static final int WORLD_SIZE = 3;
-  private static final Pattern FILE = Pattern.compile("; flight record: (\\S+\\.jsonl)$");
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();
-
-  @BeforeAll
-  static void writeTheFirstFlightRecord() {
-    Members.writeFlightRecord();
-  }
 
   @AfterEach
   void endProcesses() {
@@ -86,18 +77,13 @@ class FailedProcessesTest {
 
   /** The file that every exception names, the same on all. */
   private static FlightRecord record(List<CollectiveException> failures) {
-    List<String> files =
+    List<Path> files =
         failures.stream()
-            .map(
-                failure -> {
-                  Matcher file = FILE.matcher(String.valueOf(failure.getMessage()));
-                  assertThat(file.find()).as(String.valueOf(failure.getMessage())).isTrue();
-                  return file.group(1);
-                })
+            .map(failure -> FlightMention.file(failure.getMessage()))
             .distinct()
             .toList();
     assertThat(files).hasSize(1);
-    FlightRecord record = FlightFile.read(Path.of(files.get(0)));
+    FlightRecord record = FlightFile.read(files.get(0));
     assertThat(record.ranks()).hasSize(failures.size() + 1);
     assertThat(record.ranks())
         .allSatisfy(
@@ -219,9 +205,7 @@ class FailedProcessesTest {
     Thread.sleep(300);
     driver.kill();
     List<CollectiveException> failures = failures(members);
-    Matcher file = FILE.matcher(String.valueOf(failures.get(0).getMessage()));
-    assertThat(file.find()).isTrue();
-    FlightRecord record = FlightFile.read(Path.of(file.group(1)));
+    FlightRecord record = FlightFile.read(FlightMention.file(failures.get(0).getMessage()));
     assertThat(PostMortem.of(record).ranks()).isEmpty();
     assertThat(PostMortem.of(record).sentence()).contains("the driver");
     assertThat(record.ranks())

@@ -22,7 +22,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -30,11 +29,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 @Tag("contract")
 class GroupLifeTest {
-
-  @BeforeAll
-  static void writeTheFirstFlightRecord() {
-    Members.writeFlightRecord();
-  }
 
   private static float sumOf(CollectiveGroup group, float value) {
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {

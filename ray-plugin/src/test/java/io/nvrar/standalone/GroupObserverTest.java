@@ -20,7 +20,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -40,11 +39,6 @@ class GroupObserverTest {
     Future<CollectiveGroup> first = threads.submit(() -> Members.join(ticket, 0));
     one = Members.join(ticket, 1);
     zero = first.get();
-  }
-
-  @BeforeAll
-  static void writeTheFirstFlightRecord() {
-    Members.writeFlightRecord();
   }
 
   @BeforeEach

@@ -8,8 +8,6 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
@@ -69,7 +67,7 @@ final class MemberMain {
     }
   }
 
-  private static void join(byte[] ticket, int rank, String mode) throws IOException {
+  private static void join(byte[] ticket, int rank, String mode) {
     try (CollectiveGroup group = Members.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
       if (mode.equals("split")) {
@@ -89,7 +87,7 @@ final class MemberMain {
     say("CLOSED");
   }
 
-  private static void work(CollectiveGroup group, String mode) throws IOException {
+  private static void work(CollectiveGroup group, String mode) {
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       float[] values = new float[1024];
       for (int call = 1; ; call++) {
@@ -102,23 +100,9 @@ final class MemberMain {
           return;
         }
         if (call == CALLS && !mode.equals("loop")) {
-          writeFlightRecord(group);
           leaveTheOrder(group, mode);
         }
       }
-    }
-  }
-
-  /**
-   * One that nobody reads. The first takes long, and that of the failure, for which the others'
-   * exceptions wait a second, may be this member's to write.
-   */
-  private static void writeFlightRecord(CollectiveGroup group) throws IOException {
-    Path file = Files.createTempFile("nvrar-member-", ".jsonl");
-    try {
-      group.writeFlightRecord(file);
-    } finally {
-      Files.delete(file);
     }
   }
 

@@ -2,7 +2,6 @@ package io.nvrar.standalone;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.binding.NativeCommunicator;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -58,26 +57,6 @@ public final class Members implements AutoCloseable {
       joins.add(() -> join(ticket, rank));
     }
     return new Members(getAll(threads, joins), threads);
-  }
-
-  /**
-   * Has a group fail after many calls, so that this process has written a flight record. An
-   * exception waits a second for its own, and the first takes longer where others compute: the code
-   * for it is neither loaded nor compiled.
-   */
-  public static void writeFlightRecord() {
-    try (Members members = join("first record", 2, config().build())) {
-      members.onAll(
-          group -> {
-            for (int call = 0; call < NativeCommunicator.FLIGHT_RECORDS; call++) {
-              group.barrier();
-              if (call % 64 == 0) {
-                complete(group);
-              }
-            }
-          });
-      members.rank(0).abort("its record is all that is wanted");
-    }
   }
 
   /** Members that are there already, such as those of a split. */

@@ -29,10 +29,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -40,7 +38,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rank 0 in this process and rank 1 on {@link OtherHost another host}, where things differ. */
 class TwoHostsTest {
-  private static final Pattern FILE = Pattern.compile("; flight record: (\\S+\\.jsonl)$");
   private static final int HOURS = 10;
 
   /** For every process that it is loaded into, the date is that of some hours ago. */
@@ -63,11 +60,6 @@ class TwoHostsTest {
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();
-
-  @BeforeAll
-  static void writeTheFirstFlightRecord() {
-    Members.writeFlightRecord();
-  }
 
   @AfterEach
   void nothingStaysBehind() {
@@ -214,9 +206,7 @@ class TwoHostsTest {
   }
 
   private static FlightRecord recordOf(String said) {
-    Matcher file = FILE.matcher(said);
-    assertThat(file.find()).as(said).isTrue();
-    return FlightFile.read(Path.of(file.group(1)));
+    return FlightFile.read(FlightMention.file(said));
   }
 
   private static Instant date(FlightRecord record) {

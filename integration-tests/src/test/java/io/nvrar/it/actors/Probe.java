@@ -32,9 +32,6 @@ import java.util.stream.Stream;
  */
 public class Probe implements CollectiveActor {
 
-  /** As many as a flight record has of each rank. */
-  private static final int RECORDED_CALLS = 1_024;
-
   private final Map<String, CollectiveGroup> kept = new HashMap<>();
   private String ending = "";
   private long endNanos;
@@ -164,24 +161,6 @@ public class Probe implements CollectiveActor {
   /** Ends {@link #sumUntilEnough}, which runs meanwhile. */
   public boolean enough() {
     enough = true;
-    return true;
-  }
-
-  /**
-   * Writes a flight record, as a failure does. The exceptions wait for that, and a process that has
-   * not done it yet loads the code for it first.
-   */
-  public boolean rehearseFailure(String name) throws IOException {
-    CollectiveGroup group = RayCollectives.group(name);
-    try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
-      for (int i = 0; i < RECORDED_CALLS; i++) {
-        group.allReduce(buffer);
-      }
-      finish(group, group.stream());
-    }
-    Path file = Files.createTempFile("rehearsal", ".flight");
-    group.writeFlightRecord(file);
-    Files.delete(file);
     return true;
   }
 

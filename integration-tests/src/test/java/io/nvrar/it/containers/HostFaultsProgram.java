@@ -122,7 +122,6 @@ final class HostFaultsProgram {
 
   private static List<ObjectRef<String>> startToWatch(List<ActorHandle<Witness>> all)
       throws InterruptedException {
-    Calls.all(all, actor -> actor.task(Witness::rehearseFailure, GROUP).remote());
     List<ObjectRef<String>> calls =
         Calls.start(all, actor -> actor.task(Witness::watch, GROUP).remote());
     Thread.sleep(300);

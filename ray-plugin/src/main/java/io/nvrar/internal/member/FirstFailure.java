@@ -118,7 +118,8 @@ final class FirstFailure {
   }
 
   /**
-   * Whether {@link #exception} would block now; {@link #known} would then name no flight record.
+   * Whether {@link #exception} would block now; {@link #known} would then not wait for the flight
+   * record.
    */
   boolean awaitsMention() {
     return flight.awaitsMention();

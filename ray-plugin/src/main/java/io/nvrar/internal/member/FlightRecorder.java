@@ -11,6 +11,7 @@ import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -31,10 +32,11 @@ final class FlightRecorder {
   private static final Logger LOG = LoggerFactory.getLogger(FlightRecorder.class);
 
   /**
-   * How long after the failure the first exception waits for the file, so that it can name it. This
-   * allows for a slow disk.
+   * How long after the failure the first exception waits for the file, so that it can say that it
+   * is there. A killed process is to be known to all in a second, also where this is the process's
+   * first failure, for which it loads the code.
    */
-  private static final long MENTION_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long MENTION_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
   /** How long the end of the member waits until the record is read and written. */
   private static final long END_NANOS = TimeUnit.SECONDS.toNanos(3);
@@ -61,7 +63,12 @@ final class FlightRecorder {
   private volatile @Nullable Announcement announcement;
 
   private volatile boolean mentioned;
-  private volatile @Nullable Path written;
+
+  /** Null before the start. */
+  private volatile @Nullable FlightFile file;
+
+  /** Whether the file is complete; final once {@code done}. */
+  private volatile boolean written;
 
   FlightRecorder(Ticket ticket, int rank) {
     this.ticket = ticket;
@@ -78,17 +85,23 @@ final class FlightRecorder {
     if (disabled) {
       return;
     }
-    Thread thread =
-        new Thread(
-            () -> write(comm, members, reason), "nvrar-" + ticket.name() + "-" + rank + "-flight");
-    thread.setDaemon(true);
-    startNanos = System.nanoTime();
-    started = true;
     try {
+      Hosts hosts = Hosts.of(members);
+      FlightFile target =
+          new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
+      Thread thread =
+          new Thread(
+              () -> write(target, comm, members, hosts, reason),
+              "nvrar-" + ticket.name() + "-" + rank + "-flight");
+      thread.setDaemon(true);
+      file = target;
+      startNanos = System.nanoTime();
+      started = true;
       thread.start();
-    } catch (OutOfMemoryError e) { // no thread can be started; the failure itself matters more
+    } catch (InvalidPathException | OutOfMemoryError e) {
+      // The directory's name is none, or no thread can be started; the failure itself matters more.
       started = false;
-      LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.getMessage());
+      logNotWritten(e);
     }
   }
 
@@ -125,19 +138,25 @@ final class FlightRecorder {
     }
   }
 
-  private void write(NativeCommunicator comm, Message.Members members, Failure reason) {
+  private void write(
+      FlightFile target,
+      NativeCommunicator comm,
+      Message.Members members,
+      Hosts hosts,
+      Failure reason) {
     announceFailure(reason);
     try {
-      Hosts hosts = Hosts.of(members);
-      FlightFile target =
-          new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
       target.write(() -> record(comm, members, hosts, reason));
-      written = target.path();
+      written = true;
     } catch (IOException | RuntimeException | Error e) {
-      LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
+      logNotWritten(e);
     } finally {
       writing.update(() -> done = true);
     }
+  }
+
+  private void logNotWritten(Throwable e) {
+    LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
   }
 
   /**
@@ -205,12 +224,17 @@ final class FlightRecorder {
   }
 
   /**
-   * A clause that names the file, for the end of a sentence; "" if it was not written, or not yet.
+   * A clause that names the file, for the end of a sentence, and says so if it is not complete yet;
+   * "" if it is not written.
    */
   String clause() {
     mentioned = true;
-    Path file = written;
-    return file == null ? "" : "; flight record: " + file;
+    FlightFile target = file;
+    boolean over = done;
+    if (!started || target == null || (over && !written)) {
+      return "";
+    }
+    return "; flight record: " + target.path() + (over ? "" : " (being written)");
   }
 
   /** Waits until the calls have been read. */

@@ -13,18 +13,15 @@ import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.standalone.FlightMention;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.TestBackend;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
@@ -35,17 +32,10 @@ import org.junit.jupiter.api.Test;
 class FailureLookTest {
   private static final Duration LIMIT = Duration.ofMillis(1500);
 
-  private static final Pattern FILE = Pattern.compile("; flight record: (.+)$");
-
   private byte[] bytes = {};
   private Member member;
   private CallGate gate;
   private NativeCommunicator communicator;
-
-  @BeforeAll
-  static void writeTheFirstFlightRecord() {
-    Members.writeFlightRecord();
-  }
 
   @BeforeEach
   void prepare() {
@@ -121,11 +111,11 @@ class FailureLookTest {
                   }
                 }
               });
+      long begin = System.nanoTime();
       members.rank(0).abort("enough");
       Throwable thrown = catchThrowable(group::barrier);
-      Matcher file = FILE.matcher(String.valueOf(thrown.getMessage()));
-      assertThat(file.find()).as(thrown.getMessage()).isTrue();
-      assertThat(Path.of(file.group(1))).exists();
+      FlightMention.assertAwaited(thrown.getMessage(), begin);
+      assertThat(FlightMention.file(thrown.getMessage())).exists();
       assertThat(looked.get(20, TimeUnit.SECONDS)).hasMessage(thrown.getMessage());
     }
   }
