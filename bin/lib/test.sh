@@ -84,9 +84,10 @@ native_alone() {
   alone "${preset/#release/build}" "$@"
 }
 
-# native_build DIRECTORY PRESET
+# native_build DIRECTORY PRESET BUILD_ARGS...
 native_build() {
-  native_alone "$2" native_build_alone "$2"
+  shift
+  native_alone "$1" native_build_alone "$@"
 }
 
 # Whether CI, which has no time for all tests, runs them without --all.
@@ -113,7 +114,7 @@ native_build_alone() {
   fi
   cd "$NVRAR_HOME/native" &&
     with_compiler cmake --preset "$1" "${options[@]}" &&
-    with_compiler cmake --build --preset "$1"
+    with_compiler cmake --build --preset "$@"
 }
 
 # native_tests DIRECTORY PRESET CTEST_ARGS...: runs what native_build has built.
@@ -339,8 +340,12 @@ computing_steps() {
     leave_out 'the native tests under the sanitizers, the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
     return
   fi
-  is_short || idly step native-asan-build check native_build asan
-  idly step native-tsan-build check native_build tsan
+  if is_short; then
+    idly step native-tsan-build check native_build tsan --target threads_tests
+  else
+    idly step native-asan-build check native_build asan
+    idly step native-tsan-build check native_build tsan
+  fi
   idly step_if has_libfuzzer "$libfuzzer" fuzz-native-build check fuzz_build native
   if [[ "${CI:-}" == true ]] || has_libfuzzer; then
     step fuzz-native "$strict" fuzz_tests native "$fuzz_seconds"

@@ -405,7 +405,7 @@ public interface CollectiveGroup extends AutoCloseable {
    *
    * <p>Each call returns a new exception with the stack trace of that call. Its class and message
    * are those of the exceptions that later calls of the group throw. The message names the flight
-   * record if that had been written when the failure was first requested.
+   * record, and says if it was still being written when the failure was first requested.
    *
    * @return null while this member knows of no failure, and after an orderly close. GPU calls that
    *     a peer has ended may fail shortly before this member learns the reason; until then the
@@ -417,7 +417,7 @@ public interface CollectiveGroup extends AutoCloseable {
    * Registers a listener, which is called once with the {@link #failure} if the group fails, even
    * if no call is made after that. A group that closes in order never calls it.
    *
-   * <p>If the group has already failed, this method waits for the flight record, at most a second,
+   * <p>If the group has already failed, this method waits for the flight record, at most 250 ms,
    * and calls the listener on the calling thread before it returns, and an exception of the
    * listener propagates to the caller. Otherwise a thread that the group dedicates to its listeners
    * calls them one after another, in the order in which they were added, so a listener that blocks
