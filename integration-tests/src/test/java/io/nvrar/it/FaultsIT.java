@@ -57,6 +57,7 @@ class FaultsIT {
         RayActorGroup<Probe> spare = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
       RayCollectiveGroup group = RayCollectives.createGroup("mortal", actors.handles());
       long pid = actors.handles().get(lost).task(Probe::pid).remote().get();
+      assertThat(Calls.wrong(actors.handles(), group.name(), SUM)).containsOnly("");
       List<ObjectRef<Long>> calls =
           start(actors.handles(), actor -> actor.task(Probe::reduceForever, "mortal").remote());
       Thread.sleep(500);

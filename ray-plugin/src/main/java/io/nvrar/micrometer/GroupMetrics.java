@@ -38,7 +38,7 @@ public final class GroupMetrics implements MeterBinder, AutoCloseable {
 
   /**
    * Metrics of this process's member of a group. If that has just failed, waits for its flight
-   * record, at most a second.
+   * record, at most 250 ms.
    */
   public GroupMetrics(CollectiveGroup group) {
     this.group = group;

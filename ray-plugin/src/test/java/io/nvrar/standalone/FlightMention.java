@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 /** What the end of a failure's message says of the group's flight record. */
 public final class FlightMention {
   private static final Pattern MENTION =
-      Pattern.compile("; flight record: (?<file>\\S+\\.jsonl)(?<pending> \\(being written\\))?$");
+      Pattern.compile("; flight record: (?<file>.+?\\.jsonl)(?<pending> \\(being written\\))?$");
 
   /** How long after the failure an exception waits for the file. */
   private static final Duration WAIT = Duration.ofMillis(250);

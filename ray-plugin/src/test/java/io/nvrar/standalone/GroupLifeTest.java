@@ -156,7 +156,7 @@ class GroupLifeTest {
       assertThatThrownBy(() -> sumOf(members.rank(1), 1))
           .isInstanceOf(CollectiveException.class)
           .hasMessageStartingWith("rank 2 closed the group after its call #2");
-      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(1));
+      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(2));
       members.rank(0).close();
       members.rank(1).close();
       closing.get();
@@ -182,7 +182,8 @@ class GroupLifeTest {
     long start = System.nanoTime();
     members.rank(1).close();
     members.rank(2).close();
-    assertThat(Duration.ofNanos(closing.get() - start)).isLessThan(Duration.ofSeconds(2));
+    // Both wait for their flight record, one after the other; the join's limit is 10 s.
+    assertThat(Duration.ofNanos(closing.get() - start)).isLessThan(Duration.ofSeconds(6));
     members.close();
   }
 

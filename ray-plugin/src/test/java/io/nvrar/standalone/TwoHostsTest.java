@@ -167,7 +167,7 @@ class TwoHostsTest {
           .untilAsserted(
               () ->
                   assertThat(group.health().ranks().get(1).sequence()).isEqualTo(MemberMain.CALLS));
-      // Not by failure(), which may come before the flight record, and then no message names it.
+      // Not by failure(), which does not wait for the flight record.
       CompletableFuture<CollectiveException> failed = new CompletableFuture<>();
       group.addFailureListener(failed::complete);
       one.tell();

@@ -122,6 +122,8 @@ final class HostFaultsProgram {
 
   private static List<ObjectRef<String>> startToWatch(List<ActorHandle<Witness>> all)
       throws InterruptedException {
+    Call sum = Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 1_024);
+    Calls.all(all, actor -> actor.task(Witness::check, GROUP, sum).remote());
     List<ObjectRef<String>> calls =
         Calls.start(all, actor -> actor.task(Witness::watch, GROUP).remote());
     Thread.sleep(300);

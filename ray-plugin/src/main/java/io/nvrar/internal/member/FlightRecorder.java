@@ -11,7 +11,6 @@ import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
-import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -98,8 +97,9 @@ final class FlightRecorder {
       startNanos = System.nanoTime();
       started = true;
       thread.start();
-    } catch (InvalidPathException | OutOfMemoryError e) {
-      // The directory's name is none, or no thread can be started; the failure itself matters more.
+    } catch (RuntimeException | Error e) {
+      // As when the directory's name is none, or no thread can be started. The failure itself
+      // matters more.
       started = false;
       logNotWritten(e);
     }
@@ -144,8 +144,8 @@ final class FlightRecorder {
       Message.Members members,
       Hosts hosts,
       Failure reason) {
-    announceFailure(reason);
     try {
+      announceFailure(reason);
       target.write(() -> record(comm, members, hosts, reason));
       written = true;
     } catch (IOException | RuntimeException | Error e) {
@@ -244,8 +244,8 @@ final class FlightRecorder {
     }
   }
 
-  // An interrupt does not end it: every later message would leave the record out, or the recorder
-  // would read memory that the caller frees next.
+  // An interrupt does not end it: every later message would say that the record is being written,
+  // or the recorder would read memory that the caller frees next.
   private void awaitUntil(long endNanos) {
     writing.awaitUninterruptibly(() -> done, endNanos);
     if (!done) {

@@ -16,17 +16,24 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.standalone.FlightMention;
 import io.nvrar.standalone.Members;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.BitSet;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** What a failure says of its flight record. */
 @Tag("contract")
 class FlightRecorderTest {
+  private static final Message.MemberInfo HERE = on("A", "x 1");
+
   @Test
   void aFailureNamesAFileThatIsThereOrSaysThatItWillBe() {
     for (int i = 0; i < 5; i++) {
@@ -79,13 +86,69 @@ class FlightRecorderTest {
     return new Message.MemberInfo(new ProcessIdentity(host, 7, machine), new byte[0]);
   }
 
-  private static FlightRecord recordOf(
+  private static FlightRecorder start(
       Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
     FlightRecorder recorder = new FlightRecorder(ticket, 0);
     recorder.start(
         member, new Message.Members(members), Failure.of(Failure.Kind.ABORTED, "enough"));
+    return recorder;
+  }
+
+  private static FlightRecord recordOf(
+      Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
+    FlightRecorder recorder = start(ticket, member, members);
     recorder.await();
     return FlightFile.read(FlightMention.file(recorder.clause()));
+  }
+
+  @Test
+  void aFileThatIsLateIsNamedInTimeForALossToBeKnownInASecond() throws Exception {
+    Ticket ticket = ticket("late");
+    NativeCommunicator member = prepare(ticket, 0);
+    try {
+      FlightRecorder first = start(ticket, member, HERE, HERE);
+      first.await();
+      Path file = FlightMention.file(first.clause());
+      Files.delete(file);
+      // As of a member that writes, and takes too long: the others wait for it for a second.
+      Files.createFile(file.resolveSibling("." + file.getFileName() + ".claim"));
+      long begin = System.nanoTime();
+      FlightRecorder second = start(ticket, member, HERE, HERE);
+      assertThat(second.awaitsMention()).isTrue();
+      second.awaitMention();
+      assertThat(Duration.ofNanos(System.nanoTime() - begin))
+          .isBetween(Duration.ofMillis(250), Duration.ofMillis(900));
+      assertThat(second.awaitsMention()).isFalse();
+      assertThat(second.clause()).isEqualTo("; flight record: %s (being written)", file);
+      assertThat(FlightMention.file(second.clause())).isEqualTo(file);
+      second.await();
+    } finally {
+      member.close();
+    }
+  }
+
+  @Test
+  void aFileThatCannotBeWrittenIsNotNamed(@TempDir Path directory) throws Exception {
+    Ticket ticket = ticket("nowhere");
+    NativeCommunicator member = prepare(ticket, 0);
+    Path file = Files.createFile(directory.resolve("file"));
+    String before = System.getProperty(FlightFile.DIRECTORY_PROPERTY);
+    try {
+      for (String nowhere : List.of(file.toString(), "no\0name")) {
+        System.setProperty(FlightFile.DIRECTORY_PROPERTY, nowhere);
+        FlightRecorder recorder = start(ticket, member, HERE, HERE);
+        recorder.await();
+        assertThat(recorder.awaitsMention()).isFalse();
+        assertThat(recorder.clause()).isEmpty();
+      }
+    } finally {
+      if (before == null) {
+        System.clearProperty(FlightFile.DIRECTORY_PROPERTY);
+      } else {
+        System.setProperty(FlightFile.DIRECTORY_PROPERTY, before);
+      }
+      member.close();
+    }
   }
 
   @Test

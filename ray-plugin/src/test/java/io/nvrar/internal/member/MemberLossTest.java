@@ -66,12 +66,14 @@ class MemberLossTest {
   private static End loop(CollectiveGroup group) {
     try (group;
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
-      while (true) {
-        group.allReduce(buffer);
-        Members.complete(group);
+      try {
+        while (true) {
+          group.allReduce(buffer);
+          Members.complete(group);
+        }
+      } catch (RuntimeException e) {
+        return new End(e, System.nanoTime()); // before it is closed, which waits for the record
       }
-    } catch (RuntimeException e) {
-      return new End(e, System.nanoTime());
     }
   }
 
