@@ -224,7 +224,7 @@ TEST_P(LinkedTopology, AnAbortEndsAllCallsAtOnce) {
   const double begin = seconds_now();
   group.board().marks[7] = -1;
   EXPECT_TRUE(group.join(20));
-  EXPECT_LT(seconds_now() - begin, 0.5);
+  EXPECT_LT(seconds_now() - begin, 2.0);
 }
 
 TEST_P(LinkedTopology, ARankThatHasLeftIsNamed) {

@@ -291,7 +291,7 @@ class GroupLifeTest {
           .hasMessageMatching(
               "rank 1 \\(pid .*\\) aborted group 'abort': the model is gone; this member \\(rank 0\\) was in allReduce #1 float32\\[1024\\] SUM \\(one-shot\\); ranks 1, 2 had made no call yet; flight record: .*");
       await()
-          .atMost(Duration.ofSeconds(1))
+          .atMost(Duration.ofSeconds(3))
           .untilAsserted(
               () ->
                   assertThatThrownBy(() -> members.rank(2).throwIfFailed())

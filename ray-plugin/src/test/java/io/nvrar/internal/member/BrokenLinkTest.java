@@ -86,7 +86,7 @@ class BrokenLinkTest {
     assertThat(lost).hasMessageStartingWith(sentence(lost.lostRank(), 3 - lost.lostRank()));
     assertThat(other.get()).isExactlyInstanceOf(PeerLostException.class);
     await()
-        .atMost(Duration.ofSeconds(1))
+        .atMost(Duration.ofSeconds(3))
         .untilAsserted(
             () -> {
               seesTheSame(lost, (PeerLostException) other.get());
@@ -110,14 +110,14 @@ class BrokenLinkTest {
     assertThat(third.get())
         .isExactlyInstanceOf(PeerLostException.class)
         .hasMessageStartingWith(sentence(2, 1));
-    await().atMost(Duration.ofSeconds(1)).until(() -> groups.get(2).failure() != null);
+    await().atMost(Duration.ofSeconds(3)).until(() -> groups.get(2).failure() != null);
     assertThat(groups.get(2).failure()).hasMessageStartingWith(sentence(2, 1));
   }
 
   @Test
   void theLostOneSaysThatTheOtherEndWasLost() throws Exception {
     assertThat(callOf(2, 2, 1).get()).hasMessageStartingWith(sentence(1, 2));
-    await().atMost(Duration.ofSeconds(1)).until(() -> groups.get(0).failure() != null);
+    await().atMost(Duration.ofSeconds(3)).until(() -> groups.get(0).failure() != null);
     assertThat(groups.get(0).failure()).hasMessageStartingWith(sentence(1, 2));
   }
 

@@ -412,7 +412,7 @@ class JoinTest {
     }
     long start = System.nanoTime();
     assertThat(Members.failureOf(zero)).hasMessageContaining("rank 1 has no room");
-    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(1));
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
     assertThatThrownBy(() -> Members.join(bytes, 2)).hasMessageContaining("rank 1 has no room");
   }
 
