@@ -53,11 +53,17 @@ struct Compiled {
   bool fills_place = true;  // its blocks take a place's part of the shared memory
 
   uint32_t registers_of_a_warp() const { return (registers + 7) / 8 * 8 * cuda::kWarpThreads; }
+  uint32_t warps() const { return kernel.max_threads() / cuda::kWarpThreads; }
+  // The driver's occupancy, for one kernel alone, but for shared memory.
+  uint32_t fit(const Gpu& gpu) const {
+    const uint32_t by_registers = gpu.each.registers / registers_of_a_warp() * 4 / warps();
+    return std::min({by_registers, gpu.each.warps / warps(), gpu.each.blocks, gpu.each.barriers / barriers});
+  }
   Resources of_a_block(const Gpu& gpu) const {
     constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
-    const uint32_t warps = kernel.max_threads() / cuda::kWarpThreads;
-    const uint32_t shared = fills_place ? cuda::shared_bytes_of_a_block(gpu.each.shared_bytes, kReserved) : 6 << 10;
-    return {registers_of_a_warp() * ((warps + 3) / 4), warps, 1, shared + kReserved, barriers};
+    const uint32_t shared =
+        fills_place ? cuda::shared_bytes_of_a_block(gpu.each.shared_bytes, kReserved, fit(gpu)) : 6 << 10;
+    return {registers_of_a_warp() * ((warps() + 3) / 4), warps(), 1, shared + kReserved, barriers};
   }
 };
 
@@ -74,10 +80,7 @@ Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t
 
 // The driver's occupancy, for one kernel alone.
 uint32_t held(const Gpu& gpu, const Compiled& compiled) {
-  const Resources block = compiled.of_a_block(gpu);
-  const uint32_t by_registers = gpu.each.registers / compiled.registers_of_a_warp() * 4 / block.warps;
-  return std::min({by_registers, gpu.each.warps / block.warps, gpu.each.blocks,
-                   gpu.each.shared_bytes / block.shared_bytes, gpu.each.barriers / block.barriers});
+  return std::min(compiled.fit(gpu), gpu.each.shared_bytes / compiled.of_a_block(gpu).shared_bytes);
 }
 
 struct Library {
@@ -220,6 +223,26 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
     };
     fill(0, places, {});
     EXPECT_GT(mixes, 500);
+  }
+}
+
+// Or blocks of a kernel that needs a smaller one would keep those of others out, whatever room there is. Of the slowed
+// down kernels of adverse_test only two or three fit.
+TEST(Places, AllKernelsNeedTheLargestDivisionOfAMultiprocessorsMemory) {
+  constexpr uint32_t kStep = 32 << 10;  // from the largest division to the next one
+  for (Library& library : libraries()) {
+    for (uint32_t registers = 32; registers <= 120; registers += 8) {
+      library.kernels.push_back(compiled("slow", true, registers, 1, 32, 8));
+      library.kernels.push_back(compiled("slow_pair", true, registers, 1, 32, 10));
+    }
+    for (const bool shared_out : {false, true}) {
+      if (shared_out) library.share_out();
+      for (const Compiled& one : library.kernels) {
+        EXPECT_GT(held(library.gpu, one) * one.of_a_block(library.gpu).shared_bytes,
+                  library.gpu.each.shared_bytes - kStep)
+            << library.gpu.name << ": " << one.name << " with " << one.registers << " registers";
+      }
+    }
   }
 }
 

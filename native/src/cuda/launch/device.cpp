@@ -84,9 +84,8 @@ Device::Device(int32_t ordinal)
     : primary_(take_context(ordinal)),
       compute_capability_(compute_capability_of(handle())),
       multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))),
-      shared_bytes_of_a_block_(
-          shared_bytes_of_a_block(static_cast<uint32_t>(attribute(handle(), kSharedBytesOfAMultiprocessor)),
-                                  static_cast<uint32_t>(attribute(handle(), kReservedSharedBytes)))) {
+      shared_bytes_(static_cast<uint32_t>(attribute(handle(), kSharedBytesOfAMultiprocessor))),
+      reserved_shared_bytes_(static_cast<uint32_t>(attribute(handle(), kReservedSharedBytes))) {
   try {
     const CurrentContext current(context());
     load_kernels();
@@ -154,20 +153,38 @@ void Device::load_kernels() {
     }
   }
   const auto registers = static_cast<uint32_t>(attribute(handle(), kRegistersOfAMultiprocessor));
-  places_ = share_out(whole, divisible, registers, [](const Kernel& kernel) {
-    const auto held = [&](Function function) {
+  places_ = share_out(whole, divisible, registers, [this](const Kernel& kernel) { return blocks_that_fit(kernel); });
+  for (Kernel* const kernel : divisible) add_shared_bytes(kernel);  // more of them fit now
+}
+
+// Of all forms of a kernel, without the shared memory that is added to it, and kPlaces at most.
+uint32_t Device::blocks_that_fit(const Kernel& kernel) const {
+  uint32_t least = kPlaces;
+  for (const bool single : {false, true}) {
+    for (const bool programmatic : {false, true}) {
       int blocks = 0;
-      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &blocks, function, static_cast<int>(kernel.max_threads()), kernel.added_shared_bytes),
+      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.form(single, programmatic),
+                                                                 static_cast<int>(kernel.max_threads()), 0),
             "asking how many blocks of a kernel a GPU holds");
-      return static_cast<uint32_t>(blocks);
-    };
-    uint32_t least = ~0u;
-    for (const bool single : {false, true}) {
-      for (const bool programmatic : {false, true}) least = std::min(least, held(kernel.form(single, programmatic)));
+      least = std::min(least, static_cast<uint32_t>(blocks));
     }
-    return least;
-  });
+  }
+  return least;
+}
+
+void Device::add_shared_bytes(Kernel* kernel) const {
+  const uint32_t bytes = shared_bytes_of_a_block(shared_bytes_, reserved_shared_bytes_, blocks_that_fit(*kernel));
+  if (kernel->own_shared_bytes > bytes) {
+    throw Error(NVRAR_INTERNAL, "a GPU kernel has more shared memory than a block may");
+  }
+  kernel->added_shared_bytes = bytes - kernel->own_shared_bytes;
+  for (const bool single : {false, true}) {
+    for (const bool programmatic : {false, true}) {
+      check(driver().cuFuncSetAttribute(kernel->form(single, programmatic), kMostDynamicSharedBytes,
+                                        static_cast<int>(kernel->added_shared_bytes)),
+            "allowing a kernel its shared memory");
+    }
+  }
 }
 
 void Device::load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded) {
@@ -228,7 +245,6 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
   kernel.in_order = in_teams;
   const auto module = modules_.find(source);
   if (module == modules_.end()) throw Error(NVRAR_INTERNAL, "libnvrar holds no kernels of " + source);
-  uint32_t shared_bytes = 0;
   // Returns whether the kernel is there.
   const auto find_function = [&](Function* function, const std::string& of_name, bool may_lack) {
     const Result found = driver().cuModuleGetFunction(function, module->second, of_name.c_str());
@@ -240,7 +256,7 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
       return static_cast<uint32_t>(value);
     };
     kernel.registers = std::max(kernel.registers, attribute_of(kRegisters));
-    shared_bytes = std::max(shared_bytes, attribute_of(kSharedBytes));
+    kernel.own_shared_bytes = std::max(kernel.own_shared_bytes, attribute_of(kSharedBytes));
     return true;
   };
   const auto find_forms = [&](Kernel::Forms* forms, const std::string& suffix, bool may_lack) {
@@ -250,17 +266,7 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
   (void)find_forms(&kernel.forms, "", false);
   // A build without images for this GPU may run PTX for an older one here, which has no such forms.
   if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) kernel.programmatic = {};
-  if (shared_bytes > shared_bytes_of_a_block_) {
-    throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
-  }
-  kernel.added_shared_bytes = shared_bytes_of_a_block_ - shared_bytes;
-  for (const bool single : {false, true}) {
-    for (const bool programmatic : {false, true}) {
-      check(driver().cuFuncSetAttribute(kernel.form(single, programmatic), kMostDynamicSharedBytes,
-                                        static_cast<int>(kernel.added_shared_bytes)),
-            "allowing a kernel its shared memory");
-    }
-  }
+  add_shared_bytes(&kernel);
   return kernel;
 }
 

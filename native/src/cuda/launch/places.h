@@ -3,6 +3,7 @@
 #ifndef NVRAR_CUDA_LAUNCH_PLACES_H
 #define NVRAR_CUDA_LAUNCH_PLACES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -14,12 +15,14 @@
 namespace nvrar::cuda {
 
 // A multiprocessor is divided into cache and shared memory in steps, as the kernel on it needs, and keeps its division
-// while a block is on it. If every block takes a fourth of all that may be shared memory, as many blocks as fit of any
-// kernel need the same division, the largest, and none of them keeps another one out.
+// while a block is on it. If the blocks of a kernel that fit together take all that may be shared memory, every kernel
+// needs the same division, the largest, and none of them keeps another one out.
 //
-// Returns the bytes of a block. `bytes` is the shared memory of a multiprocessor, and the driver adds `reserved` to
-// each block.
-constexpr uint32_t shared_bytes_of_a_block(uint32_t bytes, uint32_t reserved) { return bytes / kPlaces - reserved; }
+// Returns the bytes of a block of a kernel of which `fit` blocks fit but for shared memory. `bytes` is the shared
+// memory of a multiprocessor, and the driver adds `reserved` to each block.
+constexpr uint32_t shared_bytes_of_a_block(uint32_t bytes, uint32_t reserved, uint32_t fit) {
+  return bytes / std::min(std::max(fit, 1u), kPlaces) - reserved;
+}
 
 // A kernel in the forms that a launch may take.
 struct Kernel : KernelShape {
@@ -32,7 +35,8 @@ struct Kernel : KernelShape {
   bool in_order = false;  // a block waits only for blocks of its index, and sends before it waits
   uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
-  uint32_t added_shared_bytes = 0;         // added to a block's own, up to shared_bytes_of_a_block
+  uint32_t own_shared_bytes = 0;           // of a block
+  uint32_t added_shared_bytes = 0;         // up to shared_bytes_of_a_block
 
   uint32_t max_threads() const noexcept { return threads_per_tile * max_tiles; }
   Function form(bool is_single, bool is_programmatic) const noexcept {
@@ -41,7 +45,8 @@ struct Kernel : KernelShape {
   }
 };
 
-// The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others.
+// The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others: kPlaces at
+// most.
 using Occupancy = std::function<uint32_t(const Kernel&)>;
 
 // Returns into how many places a multiprocessor is divided, so that a block of any of these kernels fits into one. The
