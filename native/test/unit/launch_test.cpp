@@ -44,6 +44,8 @@ struct Gpu {
   Resources each;
 };
 
+constexpr uint32_t kReserved = 1024;  // bytes of shared memory, the driver's own, of every block
+
 struct Compiled {
   std::string name;
   bool divisible;
@@ -59,11 +61,10 @@ struct Compiled {
     const uint32_t by_registers = gpu.each.registers / registers_of_a_warp() * 4 / warps();
     return std::min({by_registers, gpu.each.warps / warps(), gpu.each.blocks, gpu.each.barriers / barriers});
   }
-  Resources of_a_block(const Gpu& gpu) const {
-    constexpr uint32_t kReserved = 1024;  // the driver's own, of every block
-    const uint32_t shared =
-        fills_place ? cuda::shared_bytes_of_a_block(gpu.each.shared_bytes, kReserved, fit(gpu)) : 6 << 10;
-    return {registers_of_a_warp() * ((warps() + 3) / 4), warps(), 1, shared + kReserved, barriers};
+  Resources of_a_block() const {
+    constexpr uint32_t kUnit = 128;
+    const uint32_t shared = (fills_place ? kernel.own_shared_bytes + kernel.added_shared_bytes : 6 << 10) + kReserved;
+    return {registers_of_a_warp() * ((warps() + 3) / 4), warps(), 1, (shared + kUnit - 1) / kUnit * kUnit, barriers};
   }
 };
 
@@ -80,7 +81,7 @@ Compiled compiled(const char* name, bool divisible, uint32_t registers, uint32_t
 
 // The driver's occupancy, for one kernel alone.
 uint32_t held(const Gpu& gpu, const Compiled& compiled) {
-  return std::min(compiled.fit(gpu), gpu.each.shared_bytes / compiled.of_a_block(gpu).shared_bytes);
+  return std::min(compiled.fit(gpu), gpu.each.shared_bytes / compiled.of_a_block().shared_bytes);
 }
 
 struct Library {
@@ -92,7 +93,8 @@ struct Library {
     std::vector<Kernel*> whole;
     std::vector<Kernel*> divisible;
     for (Compiled& one : kernels) (one.divisible ? divisible : whole).push_back(&one.kernel);
-    return cuda::share_out(whole, divisible, 4 * gpu.each.registers, [&](const Kernel& kernel) {
+    const cuda::Multiprocessor each{4 * gpu.each.registers, gpu.each.shared_bytes, kReserved};
+    return cuda::share_out(whole, divisible, each, [&](const Kernel& kernel) {
       const auto of =
           std::find_if(kernels.begin(), kernels.end(), [&](const Compiled& one) { return &one.kernel == &kernel; });
       return held(gpu, *of);
@@ -188,7 +190,7 @@ std::string bad_ones(const Library& library, size_t launches,
     std::vector<uint32_t> counts;
     std::string names;
     for (const size_t kernel : chosen) {
-      blocks.push_back(library.kernels[kernel].of_a_block(library.gpu));
+      blocks.push_back(library.kernels[kernel].of_a_block());
       counts.push_back(blocks_of_a_launch(library.kernels[kernel].kernel));
       names += (names.empty() ? "" : " + ") + library.kernels[kernel].name;
     }
@@ -218,7 +220,7 @@ TEST(Places, LeaveRoomForOneMoreBlockOfAnyKernelUntilAllAreTaken) {
       ++mixes;
       ASSERT_TRUE(library.gpu.each.holds(used)) << library.gpu.name;
       for (size_t kernel = from; left > 0 && kernel < library.kernels.size(); ++kernel) {
-        fill(kernel, left - 1, used.plus(library.kernels[kernel].of_a_block(library.gpu)));
+        fill(kernel, left - 1, used.plus(library.kernels[kernel].of_a_block()));
       }
     };
     fill(0, places, {});
@@ -235,14 +237,21 @@ TEST(Places, AllKernelsNeedTheLargestDivisionOfAMultiprocessorsMemory) {
       library.kernels.push_back(compiled("slow", true, registers, 1, 32, 8));
       library.kernels.push_back(compiled("slow_pair", true, registers, 1, 32, 10));
     }
-    for (const bool shared_out : {false, true}) {
-      if (shared_out) library.share_out();
-      for (const Compiled& one : library.kernels) {
-        EXPECT_GT(held(library.gpu, one) * one.of_a_block(library.gpu).shared_bytes,
-                  library.gpu.each.shared_bytes - kStep)
-            << library.gpu.name << ": " << one.name << " with " << one.registers << " registers";
-      }
+    library.share_out();
+    for (const Compiled& one : library.kernels) {
+      const std::string name = library.gpu.name + (": " + one.name) + " with " + std::to_string(one.registers);
+      EXPECT_EQ(held(library.gpu, one), std::min(one.fit(library.gpu), cuda::kPlaces)) << name;
+      EXPECT_GT(held(library.gpu, one) * one.of_a_block().shared_bytes, library.gpu.each.shared_bytes - kStep) << name;
     }
+  }
+}
+
+TEST(Places, AreNoMoreThanBlocksHaveSharedMemoryFor) {
+  for (Library& library : libraries()) {
+    library.kernels = {compiled("small", false, 32, 1, 32, 4)};
+    EXPECT_GT(library.kernels[0].fit(library.gpu), cuda::kPlaces);
+    EXPECT_EQ(library.share_out(), cuda::kPlaces);
+    EXPECT_EQ(held(library.gpu, library.kernels[0]), cuda::kPlaces);
   }
 }
 

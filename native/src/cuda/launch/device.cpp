@@ -84,8 +84,9 @@ Device::Device(int32_t ordinal)
     : primary_(take_context(ordinal)),
       compute_capability_(compute_capability_of(handle())),
       multiprocessors_(static_cast<uint32_t>(attribute(handle(), kMultiprocessorCount))),
-      shared_bytes_(static_cast<uint32_t>(attribute(handle(), kSharedBytesOfAMultiprocessor))),
-      reserved_shared_bytes_(static_cast<uint32_t>(attribute(handle(), kReservedSharedBytes))) {
+      multiprocessor_{static_cast<uint32_t>(attribute(handle(), kRegistersOfAMultiprocessor)),
+                      static_cast<uint32_t>(attribute(handle(), kSharedBytesOfAMultiprocessor)),
+                      static_cast<uint32_t>(attribute(handle(), kReservedSharedBytes))} {
   try {
     const CurrentContext current(context());
     load_kernels();
@@ -152,39 +153,48 @@ void Device::load_kernels() {
       }
     }
   }
-  const auto registers = static_cast<uint32_t>(attribute(handle(), kRegistersOfAMultiprocessor));
-  places_ = share_out(whole, divisible, registers, [this](const Kernel& kernel) { return blocks_that_fit(kernel); });
-  for (Kernel* const kernel : divisible) add_shared_bytes(kernel);  // more of them fit now
+  share_out_places(whole, divisible);
+  constexpr size_t kNorm = 1;
+  for (const auto& of_type : fused_) {
+    for (const auto& of_way : of_type[kNorm]) {
+      for (const Kernel& kernel : of_way) {
+        if (kernel.forms.any != nullptr) most_in_cluster_ = std::min(most_in_cluster_, find_most_in_cluster(kernel));
+      }
+    }
+  }
 }
 
-// Of all forms of a kernel, without the shared memory that is added to it, and kPlaces at most.
+void Device::share_out_places(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible) {
+  const auto fit = [this](const Kernel& kernel) { return blocks_that_fit(kernel); };
+  places_ = share_out(whole, divisible, multiprocessor_, fit);
+  for (const std::vector<Kernel*>* const kernels : {&whole, &divisible}) {
+    for (const Kernel* const kernel : *kernels) {
+      for (const bool single : {false, true}) {
+        for (const bool programmatic : {false, true}) {
+          check(driver().cuFuncSetAttribute(kernel->form(single, programmatic), kMostDynamicSharedBytes,
+                                            static_cast<int>(kernel->added_shared_bytes)),
+                "allowing a kernel its shared memory");
+        }
+      }
+      places_ = std::min(places_, fit(*kernel));  // as many as before, unless the driver reckons in another way
+    }
+  }
+}
+
+// Of all forms of a kernel.
 uint32_t Device::blocks_that_fit(const Kernel& kernel) const {
-  uint32_t least = kPlaces;
+  uint32_t least = ~0u;
   for (const bool single : {false, true}) {
     for (const bool programmatic : {false, true}) {
       int blocks = 0;
       check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.form(single, programmatic),
-                                                                 static_cast<int>(kernel.max_threads()), 0),
+                                                                 static_cast<int>(kernel.max_threads()),
+                                                                 kernel.added_shared_bytes),
             "asking how many blocks of a kernel a GPU holds");
       least = std::min(least, static_cast<uint32_t>(blocks));
     }
   }
   return least;
-}
-
-void Device::add_shared_bytes(Kernel* kernel) const {
-  const uint32_t bytes = shared_bytes_of_a_block(shared_bytes_, reserved_shared_bytes_, blocks_that_fit(*kernel));
-  if (kernel->own_shared_bytes > bytes) {
-    throw Error(NVRAR_INTERNAL, "a GPU kernel has more shared memory than a block may");
-  }
-  kernel->added_shared_bytes = bytes - kernel->own_shared_bytes;
-  for (const bool single : {false, true}) {
-    for (const bool programmatic : {false, true}) {
-      check(driver().cuFuncSetAttribute(kernel->form(single, programmatic), kMostDynamicSharedBytes,
-                                        static_cast<int>(kernel->added_shared_bytes)),
-            "allowing a kernel its shared memory");
-    }
-  }
 }
 
 void Device::load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded) {
@@ -201,7 +211,6 @@ void Device::load_fused(const ElementType& type, size_t code, std::vector<Kernel
         Kernel& kernel = fused_[code][norm ? 1 : 0][two_shot ? 1 : 0][world];
         kernel = find(source, name, shape, true, often);
         has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
-        if (norm) most_in_cluster_ = std::min(most_in_cluster_, find_most_in_cluster(kernel));
         loaded->push_back(&kernel);
       }
     }
@@ -266,7 +275,10 @@ Kernel Device::find(const std::string& source, const std::string& name, const Ke
   (void)find_forms(&kernel.forms, "", false);
   // A build without images for this GPU may run PTX for an older one here, which has no such forms.
   if (in_teams && !find_forms(&kernel.programmatic, "_programmatic", true)) kernel.programmatic = {};
-  add_shared_bytes(&kernel);
+  if (kernel.own_shared_bytes >
+      shared_bytes_of_a_block(multiprocessor_.shared_bytes, multiprocessor_.reserved_shared_bytes, kPlaces)) {
+    throw Error(NVRAR_INTERNAL, name + " has more shared memory than a block may");
+  }
   return kernel;
 }
 

@@ -65,19 +65,18 @@ class Device {
   explicit Device(int32_t ordinal);
   void load_kernels();
   void load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded);
+  void share_out_places(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible);
   uint32_t find_most_in_cluster(const Kernel& kernel) const;
   Kernel find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams = false,
               bool has_single = false) const;
   uint32_t blocks_that_fit(const Kernel& kernel) const;
-  void add_shared_bytes(Kernel* kernel) const;
   void unload_kernels() noexcept;
 
   std::shared_ptr<const PrimaryContext> primary_;
   Modules modules_;
   uint32_t compute_capability_ = 0;
   uint32_t multiprocessors_ = 0;
-  uint32_t shared_bytes_ = 0;           // of a multiprocessor
-  uint32_t reserved_shared_bytes_ = 0;  // of each block
+  Multiprocessor multiprocessor_;
   uint32_t places_ = 0;
   uint32_t most_in_cluster_ = kMostInCluster;
   bool has_programmatic_ = true;  // whether all kernels have the forms for it

@@ -18,10 +18,11 @@ uint32_t blocks_beside_others(const Kernel& kernel, uint32_t registers) {
 
 }  // namespace
 
-uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible, uint32_t registers,
-                   const Occupancy& occupancy) {
+uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible,
+                   const Multiprocessor& multiprocessor, const Occupancy& occupancy) {
+  const auto fit = [&](const Kernel& kernel) { return std::min(occupancy(kernel), kPlaces); };
   const auto held = [&](const Kernel& kernel) {
-    return std::min(occupancy(kernel), blocks_beside_others(kernel, registers));
+    return std::min(fit(kernel), blocks_beside_others(kernel, multiprocessor.registers));
   };
   uint32_t places = ~0u;
   for (Kernel* const kernel : whole) {
@@ -36,6 +37,13 @@ uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>
     }
   }
   for (const Kernel* const kernel : divisible) places = std::min(places, kernel->blocks_per_multiprocessor);
+  for (const std::vector<Kernel*>* const kernels : {&whole, &divisible}) {
+    for (Kernel* const kernel : *kernels) {
+      const uint32_t bytes = shared_bytes_of_a_block(multiprocessor.shared_bytes, multiprocessor.reserved_shared_bytes,
+                                                     std::max(fit(*kernel), 1u));
+      kernel->added_shared_bytes = bytes - kernel->own_shared_bytes;
+    }
+  }
   return places;
 }
 

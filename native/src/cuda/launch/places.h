@@ -3,7 +3,6 @@
 #ifndef NVRAR_CUDA_LAUNCH_PLACES_H
 #define NVRAR_CUDA_LAUNCH_PLACES_H
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -18,10 +17,11 @@ namespace nvrar::cuda {
 // while a block is on it. If the blocks of a kernel that fit together take all that may be shared memory, every kernel
 // needs the same division, the largest, and none of them keeps another one out.
 //
-// Returns the bytes of a block of a kernel of which `fit` blocks fit but for shared memory. `bytes` is the shared
-// memory of a multiprocessor, and the driver adds `reserved` to each block.
+// Returns the bytes of a block of a kernel of which `fit` blocks fit but for shared memory, 1 to kPlaces. `bytes` is
+// the shared memory of a multiprocessor, and the driver adds `reserved` to each block.
 constexpr uint32_t shared_bytes_of_a_block(uint32_t bytes, uint32_t reserved, uint32_t fit) {
-  return bytes / std::min(std::max(fit, 1u), kPlaces) - reserved;
+  constexpr uint32_t kUnit = 256;  // the driver rounds up
+  return bytes / fit / kUnit * kUnit - reserved;
 }
 
 // A kernel in the forms that a launch may take.
@@ -45,15 +45,22 @@ struct Kernel : KernelShape {
   }
 };
 
-// The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others: kPlaces at
-// most.
+// The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others.
 using Occupancy = std::function<uint32_t(const Kernel&)>;
 
-// Returns into how many places a multiprocessor is divided, so that a block of any of these kernels fits into one. The
-// kernels in `whole` keep their block size, which determines the number of places. The kernels in `divisible` get as
-// few tiles per block as necessary to fit. `registers` is the number of registers of a multiprocessor.
-uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible, uint32_t registers,
-                   const Occupancy& occupancy);
+// What blocks share.
+struct Multiprocessor {
+  uint32_t registers = 0;
+  uint32_t shared_bytes = 0;
+  uint32_t reserved_shared_bytes = 0;  // of each block, by the driver
+};
+
+// Returns into how many places a multiprocessor is divided, so that a block of any of these kernels fits into one:
+// kPlaces at most. The kernels in `whole` keep their block size, which determines the number of places. The kernels in
+// `divisible` get as few tiles per block as necessary to fit. All get the shared memory that is added to their own;
+// until then it is 0.
+uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible,
+                   const Multiprocessor& multiprocessor, const Occupancy& occupancy);
 
 }  // namespace nvrar::cuda
 
