@@ -169,13 +169,11 @@ void Device::share_out_places(const std::vector<Kernel*>& whole, const std::vect
   places_ = share_out(whole, divisible, multiprocessor_, fit);
   for (const std::vector<Kernel*>* const kernels : {&whole, &divisible}) {
     for (const Kernel* const kernel : *kernels) {
-      for (const bool single : {false, true}) {
-        for (const bool programmatic : {false, true}) {
-          check(driver().cuFuncSetAttribute(kernel->form(single, programmatic), kMostDynamicSharedBytes,
-                                            static_cast<int>(kernel->added_shared_bytes)),
-                "allowing a kernel its shared memory");
-        }
-      }
+      kernel->each_form([&](Function function) {
+        check(driver().cuFuncSetAttribute(function, kMostDynamicSharedBytes,
+                                          static_cast<int>(kernel->added_shared_bytes)),
+              "allowing a kernel its shared memory");
+      });
       places_ = std::min(places_, fit(*kernel));  // as many as before, unless the driver reckons in another way
     }
   }
@@ -184,16 +182,13 @@ void Device::share_out_places(const std::vector<Kernel*>& whole, const std::vect
 // Of all forms of a kernel.
 uint32_t Device::blocks_that_fit(const Kernel& kernel) const {
   uint32_t least = ~0u;
-  for (const bool single : {false, true}) {
-    for (const bool programmatic : {false, true}) {
-      int blocks = 0;
-      check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.form(single, programmatic),
-                                                                 static_cast<int>(kernel.max_threads()),
-                                                                 kernel.added_shared_bytes),
-            "asking how many blocks of a kernel a GPU holds");
-      least = std::min(least, static_cast<uint32_t>(blocks));
-    }
-  }
+  kernel.each_form([&](Function function) {
+    int blocks = 0;
+    check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+              &blocks, function, static_cast<int>(kernel.max_threads()), kernel.added_shared_bytes),
+          "asking how many blocks of a kernel a GPU holds");
+    least = std::min(least, static_cast<uint32_t>(blocks));
+  });
   return least;
 }
 
@@ -223,27 +218,24 @@ uint32_t Device::find_most_in_cluster(const Kernel& kernel) const {
   if (kernel.programmatic.any == nullptr) return 1;
   if (compute_capability_ < kMinClusterCapability || attribute(handle(), kClusterLaunch) == 0) return 1;
   uint32_t most = kMostInCluster;
-  for (const bool single : {false, true}) {
-    for (const bool programmatic : {false, true}) {
-      const Function function = kernel.form(single, programmatic);
-      check(driver().cuFuncSetAttribute(function, kMayHaveLargeClusters, 1), "allowing large clusters");
-      LaunchAttribute cluster{};
-      cluster.id = kClusterDimension;
-      LaunchConfig config{};
-      config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
-      config.block[0] = kernel.max_threads();
-      config.shared_bytes = kernel.added_shared_bytes;
-      config.attributes = &cluster;
-      config.attribute_count = 1;
-      for (; most > 1; most /= 2) {
-        config.grid[0] = cluster.cluster[0] = most;
-        cluster.cluster[1] = cluster.cluster[2] = 1;
-        int clusters = 0;
-        // An error says that there are no clusters of this size, too.
-        if (driver().cuOccupancyMaxActiveClusters(&clusters, function, &config) == kSuccess && clusters > 0) break;
-      }
+  kernel.each_form([&](Function function) {
+    check(driver().cuFuncSetAttribute(function, kMayHaveLargeClusters, 1), "allowing large clusters");
+    LaunchAttribute cluster{};
+    cluster.id = kClusterDimension;
+    LaunchConfig config{};
+    config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
+    config.block[0] = kernel.max_threads();
+    config.shared_bytes = kernel.added_shared_bytes;
+    config.attributes = &cluster;
+    config.attribute_count = 1;
+    for (; most > 1; most /= 2) {
+      config.grid[0] = cluster.cluster[0] = most;
+      cluster.cluster[1] = cluster.cluster[2] = 1;
+      int clusters = 0;
+      // An error says that there are no clusters of this size, too.
+      if (driver().cuOccupancyMaxActiveClusters(&clusters, function, &config) == kSuccess && clusters > 0) break;
     }
-  }
+  });
   return most;
 }
 

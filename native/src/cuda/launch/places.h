@@ -43,6 +43,13 @@ struct Kernel : KernelShape {
     const Forms& of = is_programmatic && programmatic.any != nullptr ? programmatic : forms;
     return is_single && of.single != nullptr ? of.single : of.any;
   }
+  // Those that are there; one that stands in for another one comes again.
+  template <class Use>
+  void each_form(Use use) const {
+    for (const bool is_single : {false, true}) {
+      for (const bool is_programmatic : {false, true}) use(form(is_single, is_programmatic));
+    }
+  }
 };
 
 // The number of blocks of a kernel, at its current size, that a multiprocessor holds if it holds no others.

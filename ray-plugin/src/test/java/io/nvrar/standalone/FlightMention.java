@@ -1,12 +1,10 @@
 package io.nvrar.standalone;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -19,7 +17,7 @@ public final class FlightMention {
   /** How long after the failure an exception waits for the file. */
   private static final Duration WAIT = Duration.ofMillis(250);
 
-  private static final long APPEARS_NANOS = TimeUnit.SECONDS.toNanos(20);
+  private static final Duration APPEARS = Duration.ofSeconds(20);
 
   private FlightMention() {}
 
@@ -33,11 +31,7 @@ public final class FlightMention {
       assertThat(file).exists();
       return file;
     }
-    long deadline = System.nanoTime() + APPEARS_NANOS;
-    while (!Files.exists(file) && System.nanoTime() - deadline < 0) {
-      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
-    }
-    assertThat(file).as("within %d ns of its mention", APPEARS_NANOS).exists();
+    await().atMost(APPEARS).untilAsserted(() -> assertThat(file).exists());
     return file;
   }
 
