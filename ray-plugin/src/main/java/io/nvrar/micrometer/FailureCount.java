@@ -47,6 +47,10 @@ final class FailureCount {
     counts.merge(Cause.of(failure), 1, Integer::sum);
   }
 
+  boolean isEmpty() {
+    return counts.isEmpty();
+  }
+
   int of(Cause cause) {
     return counts.getOrDefault(cause, 0);
   }

@@ -15,8 +15,9 @@ import java.util.function.Consumer;
  * lists them.
  *
  * <p>Calls do not become slower by it: the library counts them anyway ({@link
- * CollectiveGroup#statistics}), and a meter reads its numbers when the registry asks for it. The
- * meters of a collective, a type or a peer appear once there is something to count.
+ * CollectiveGroup#statistics}), and a meter reads its numbers when the registry asks for it. There
+ * is a meter for every collective, type and peer from the start, at 0 until there is something to
+ * count.
  *
  * <pre>{@code
  * try (CollectiveGroup tp = Groups.join(ticket, rank);
@@ -27,7 +28,8 @@ import java.util.function.Consumer;
  * }</pre>
  *
  * <p>Close it together with the group, so that a registry does not keep the meters of a group that
- * no longer exists, and a new group of the same name gets meters of its own. Any thread may call.
+ * no longer exists. If a new group of the same name and rank is bound before that, its meters take
+ * the place of the former group's, and closing the former metrics leaves them. Any thread may call.
  * The registries keep only weak references to the group.
  */
 public final class GroupMetrics implements MeterBinder, AutoCloseable {

@@ -3,7 +3,7 @@ package io.nvrar.micrometer;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
@@ -11,12 +11,15 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.standalone.Members;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
@@ -98,17 +101,72 @@ class GroupMetricsTest {
   }
 
   @Test
-  void metersOfWhatHappensLaterAppearAtTheNextLook() throws Exception {
+  void theFirstLookAfterACallShowsIt() throws Exception {
     try (Members members = Members.join("later", 2, Members.config().build());
         GroupMetrics metrics = new GroupMetrics(members.rank(0))) {
       metrics.bindTo(registry);
-      assertThat(registry.find("nvrar.calls").meters()).isEmpty();
       members.onAll(GroupMetricsTest::call);
-      TimeUnit.MILLISECONDS.sleep(300); // the last look counts as fresh for less
-      for (Meter meter : registry.getMeters()) {
-        meter.measure().forEach(measurement -> assertThat(measurement.getValue()).isNotNaN());
+      // As a registry does that is read: over the meters that are there when it begins.
+      Map<String, Double> seen =
+          registry.getMeters().stream()
+              .filter(meter -> meter.getId().getName().equals("nvrar.calls"))
+              .collect(
+                  Collectors.toMap(
+                      meter -> meter.getId().getTag("collective") + meter.getId().getTag("type"),
+                      meter -> ((FunctionCounter) meter).count()));
+      assertThat(seen)
+          .containsEntry("allReducefloat32", 7.0)
+          .containsEntry("allReduceint32", 0.0)
+          .containsEntry("barriernone", 1.0)
+          .doesNotContainKey("barrierfloat32");
+    }
+  }
+
+  @Test
+  void aNewGroupOfTheSameNameShowsItsOwnNumbersAndKeepsThem() {
+    try (Members first = Members.join("again", 1, Members.config().build());
+        GroupMetrics former = new GroupMetrics(first.rank(0))) {
+      former.bindTo(registry);
+      first.rank(0).barrier();
+      first.rank(0).abort("no more of it");
+      try (Members second = Members.join("again", 1, Members.config().build());
+          GroupMetrics later = new GroupMetrics(second.rank(0))) {
+        later.bindTo(registry);
+        int meters = registry.getMeters().size();
+        assertThat(registry.get("nvrar.group.failed").gauge().value()).isZero();
+        former.close();
+        second.rank(0).barrier();
+        second.rank(0).barrier();
+        assertThat(registry.getMeters()).as("after the former one's close").hasSize(meters);
+        assertThat(count("nvrar.calls", "collective", "barrier")).isEqualTo(2);
       }
-      assertThat(count("nvrar.calls", "collective", "allReduce")).isEqualTo(7);
+      assertThat(registry.getMeters()).as("after the close").isEmpty();
+    }
+  }
+
+  @Test
+  void aLookDecidesNothingAboutTheMessagesOfAFailure() {
+    AtomicInteger asked = new AtomicInteger();
+    try (Members members = Members.join("asked", 1, Members.config().build())) {
+      CollectiveGroup group =
+          (CollectiveGroup)
+              Proxy.newProxyInstance(
+                  CollectiveGroup.class.getClassLoader(),
+                  new Class<?>[] {CollectiveGroup.class},
+                  (proxy, method, arguments) -> {
+                    if (method.getName().equals("failure")) {
+                      asked.incrementAndGet();
+                    }
+                    return method.invoke(members.rank(0), arguments);
+                  });
+      try (GroupMetrics metrics = new GroupMetrics(group)) {
+        metrics.bindTo(registry);
+        members.rank(0).abort("on purpose");
+        registry.getMeters().forEach(meter -> meter.measure().forEach(one -> {}));
+        org.awaitility.Awaitility.await()
+            .until(() -> registry.get("nvrar.group.failed").gauge().value() == 1);
+        assertThat(asked).hasValue(0);
+      }
     }
   }
 
