@@ -8,6 +8,7 @@ import io.nvrar.internal.device.memory.Lease;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
@@ -32,9 +33,6 @@ public final class CudaEvent implements DeviceEvent {
   /** The stream on which it was recorded last. */
   private volatile @Nullable CudaStream stream;
 
-  /** Whether a stage waits for the driver event's present place. Guarded by this. */
-  private boolean watched;
-
   private enum Place {
     NONE,
     IN_A_CAPTURE,
@@ -46,9 +44,18 @@ public final class CudaEvent implements DeviceEvent {
     private final CUevent event;
     private final Lease lease;
 
+    /** How many stages wait for its present place. */
+    private final AtomicInteger stages = new AtomicInteger();
+
     private DriverEvent(CUevent event, Lease lease) {
       this.event = event;
       this.lease = lease;
+    }
+
+    /** A stage waits no more: the event may be recorded again. */
+    void endStage() {
+      stages.decrementAndGet();
+      lease.release();
     }
 
     static DriverEvent create(GpuContext of) {
@@ -109,7 +116,7 @@ public final class CudaEvent implements DeviceEvent {
     on.requireUsable("record");
     synchronized (this) {
       Place next = on.isCapturing() ? Place.IN_A_CAPTURE : Place.ON_A_STREAM;
-      if (watched) {
+      if (current.stages.get() > 0) {
         recordAnother(on);
       } else {
         use("record", of -> record(of, on));
@@ -134,7 +141,6 @@ public final class CudaEvent implements DeviceEvent {
       throw e;
     }
     current = another;
-    watched = false;
     before.lease.close();
   }
 
@@ -180,14 +186,14 @@ public final class CudaEvent implements DeviceEvent {
       if (!now.lease.retain()) {
         throw closedException("whenDone");
       }
-      watched |= on != null;
+      now.stages.incrementAndGet();
     }
     if (on == null && !isForeign) {
-      now.lease.release();
+      now.endStage();
       return CompletableFuture.completedStage(null);
     }
     EnqueuedCalls[] calls = on == null ? NO_CALLS : on.carried();
-    return device.eventWatch().watch(now.event, now.lease, calls);
+    return device.eventWatch().watch(now.event, now::endStage, calls);
   }
 
   @Override

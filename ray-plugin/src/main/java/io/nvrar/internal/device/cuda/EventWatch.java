@@ -1,7 +1,6 @@
 package io.nvrar.internal.device.cuda;
 
 import io.nvrar.internal.device.async.EnqueuedCalls;
-import io.nvrar.internal.device.memory.Lease;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -50,11 +49,11 @@ final class EventWatch {
    * A stage that completes when an event has happened.
    *
    * @param event recorded at the place that the stage waits for, and not recorded again
-   * @param lease the event's lease, retained once; released when the event has happened
+   * @param done run once, before the stage completes: the event is needed no more
    * @param calls those of the stream on which it was recorded; the array is not changed
    */
-  CompletionStage<Void> watch(CUevent event, Lease lease, EnqueuedCalls[] calls) {
-    Watched watched = new Watched(context, event, lease, calls);
+  CompletionStage<Void> watch(CUevent event, Runnable done, EnqueuedCalls[] calls) {
+    Watched watched = new Watched(context, event, done, calls);
     if (!watched.completesNow()) {
       try {
         add(watched);
@@ -143,7 +142,7 @@ final class EventWatch {
   private static final class Watched {
     private final GpuContext context;
     private final CUevent event;
-    private final Lease lease;
+    private final Runnable done;
 
     /**
      * The groups with calls before the event. Kept here, because the stream forgets a closed group
@@ -155,10 +154,10 @@ final class EventWatch {
     private final CompletableFuture<Void> stage = new CompletableFuture<>();
     private boolean isOver;
 
-    Watched(GpuContext context, CUevent event, Lease lease, EnqueuedCalls[] calls) {
+    Watched(GpuContext context, CUevent event, Runnable done, EnqueuedCalls[] calls) {
       this.context = context;
       this.event = event;
-      this.lease = lease;
+      this.done = done;
       this.calls = calls;
     }
 
@@ -208,7 +207,7 @@ final class EventWatch {
         return;
       }
       isOver = true;
-      lease.release();
+      done.run();
       if (failure == null) {
         stage.complete(null);
       } else {

@@ -21,6 +21,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -297,6 +298,20 @@ abstract class CudaContract extends DeviceContract {
       assertThat(stage).isNotDone();
       held.letGo();
       assertThat(stage.get(60, TimeUnit.SECONDS)).isNull();
+    }
+  }
+
+  @Test
+  void anEventWhoseStagesAreCompleteIsRecordedAgainInPlace() throws Exception {
+    try (DeviceStream stream = device().createStream();
+        DeviceEvent event = device().createEvent()) {
+      for (int i = 0; i < 10; i++) {
+        event.record(stream);
+        long handle = event.handle();
+        event.whenDone().toCompletableFuture().get(60, TimeUnit.SECONDS);
+        event.record(stream);
+        assertThat(event.handle()).isEqualTo(handle);
+      }
     }
   }
 
@@ -630,16 +645,22 @@ abstract class CudaContract extends DeviceContract {
         DeviceBuffer onHost = host.allocate(DataType.INT32, 4)) {
       refused(
           () -> CudaInterop.wrap(device(), pinned.address(), DataType.INT32, 4),
-          "the first byte of the buffer int32[4], 0x%x, is memory of the host, not of GPU 0"
-              .formatted(pinned.address()));
+          String.format(
+              Locale.ROOT,
+              "the first byte of the buffer int32[4], 0x%x, is memory of the host, not of GPU 0",
+              pinned.address()));
       refused(
           () -> CudaInterop.wrap(device(), onHost.address(), DataType.INT32, 4),
-          "the first byte of the buffer int32[4], 0x%x, was not allocated by the driver, so it is not memory of GPU 0"
-              .formatted(onHost.address()));
+          String.format(
+              Locale.ROOT,
+              "the first byte of the buffer int32[4], 0x%x, was not allocated by the driver, so it is not memory of GPU 0",
+              onHost.address()));
       refused(
           () -> CudaInterop.wrap(device(), small.address() + 2, DataType.INT32, 1),
-          "the buffer int32[1] at 0x%x is not aligned to its elements of 4 bytes"
-              .formatted(small.address() + 2));
+          String.format(
+              Locale.ROOT,
+              "the buffer int32[1] at 0x%x is not aligned to its elements of 4 bytes",
+              small.address() + 2));
       assertThatThrownBy(
               () -> CudaInterop.wrap(device(), small.address(), DataType.INT32, 1L << 40))
           .isInstanceOf(IllegalArgumentException.class)
@@ -696,12 +717,16 @@ abstract class CudaContract extends DeviceContract {
           "launching a graph on GPU 0 needs a stream of GPU 0, not one of GPU 1");
       refused(
           () -> CudaInterop.wrap(device(), otherBuffer.address(), DataType.INT32, 1),
-          "the first byte of the buffer int32[1], 0x%x, is memory of GPU 1, not of GPU 0"
-              .formatted(otherBuffer.address()));
+          String.format(
+              Locale.ROOT,
+              "the first byte of the buffer int32[1], 0x%x, is memory of GPU 1, not of GPU 0",
+              otherBuffer.address()));
       refused(
           () -> CudaInterop.wrapStream(device(), otherStream.handle()),
-          "the stream 0x%x does not belong to the primary context of GPU 0"
-              .formatted(otherStream.handle()));
+          String.format(
+              Locale.ROOT,
+              "the stream 0x%x does not belong to the primary context of GPU 0",
+              otherStream.handle()));
     }
   }
 

@@ -215,7 +215,7 @@ class StubDeviceTest extends CudaContract {
       Lease lease = new Lease(freed::incrementAndGet);
       stream.submit("record", "cuEventRecord", on -> JCudaDriver.cuEventRecord(event, on));
       assertThat(lease.retain()).isTrue();
-      assertThat(watch.watch(event, lease, stream.carried()).toCompletableFuture())
+      assertThat(watch.watch(event, lease::release, stream.carried()).toCompletableFuture())
           .failsWithin(Duration.ofSeconds(60))
           .withThrowableThat()
           .havingCause()
@@ -226,7 +226,7 @@ class StubDeviceTest extends CudaContract {
       hasRoom.set(true);
       assertThat(lease.retain()).isTrue();
       CompletableFuture<Void> next =
-          watch.watch(event, lease, stream.carried()).toCompletableFuture();
+          watch.watch(event, lease::release, stream.carried()).toCompletableFuture();
       held.letGo();
       assertThat(next.get(60, TimeUnit.SECONDS)).isNull();
       lease.close();
