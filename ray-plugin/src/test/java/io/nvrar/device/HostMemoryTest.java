@@ -10,10 +10,13 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.standalone.Members;
 import io.nvrar.support.ChildJvm;
+import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -130,10 +133,45 @@ class HostMemoryTest {
                 + file);
   }
 
+  @Test
+  void aRuntimeImageWithoutTheModuleThatJnaNeedsIsToldWhichToAdd(@TempDir Path scratch)
+      throws Exception {
+    assertThat(firstWrap(scratch, "--limit-modules=java.base"))
+        .startsWith(
+            "no memory outside the Java heap can be used: JNA lacks the class"
+                + " java.util.logging.Logger")
+        .contains("the module java.logging");
+  }
+
+  @Test
+  void aUserWithoutAHomeGetsNoDirectoryWhereTheProcessRuns(@TempDir Path scratch) throws Exception {
+    Path file = Files.createFile(scratch.resolve("file"));
+    Path directory = Files.createDirectory(scratch.resolve("runs-here"));
+    assertThat(
+            firstWrap(
+                List.of("env", "-C", directory.toString(), "--unset=XDG_CACHE_HOME"),
+                scratch,
+                "-Duser.home=?",
+                "-Djava.io.tmpdir=" + file))
+        .startsWith("no memory outside the Java heap can be used: JNA cannot unpack");
+    assertThat(directory).isEmptyDirectory();
+  }
+
   private static String firstWrap(Path userCache, String option) throws Exception {
+    return firstWrap(List.of(), userCache, option);
+  }
+
+  private static String firstWrap(List<String> prefix, Path userCache, String... options)
+      throws Exception {
     try (ChildJvm jvm =
         ChildJvm.of(FirstWrap.class.getName())
-            .options("-Xmx64m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED", option)
+            .under(prefix)
+            .options("-Xmx64m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED")
+            .options(options)
+            .classPath(
+                Arrays.stream(System.getProperty("java.class.path").split(File.pathSeparator))
+                    .map(entry -> Path.of(entry).toAbsolutePath().toString())
+                    .collect(Collectors.joining(File.pathSeparator)))
             .environment("XDG_CACHE_HOME", userCache.toString())
             .start()) {
       return jvm.end(0);

@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -35,10 +34,22 @@ public final class JnaStart {
   public record Problem(String directory, Error cause) {
     /** Adds this problem to a message. */
     public void addTo(LoadAttempts attempts) {
-      attempts.failed(
-          directory, "JNA cannot unpack and load its own library in this directory", cause);
-      attempts.advise(
-          "name a writable directory that is not mounted noexec by -D" + DIRECTORY_PROPERTY);
+      if (cause.getCause() instanceof ClassNotFoundException missing) {
+        attempts.failed("the class path", "JNA lacks the class " + missing.getMessage(), cause);
+        attempts.advise(
+            "add JNA's jar, and to an image of jlink the module java.logging, which JNA needs");
+      } else if (cause.getClass() == Error.class) { // what JNA throws for this and nothing else
+        attempts.failed(
+            System.getProperty("jna.boot.library.path", "the system's library path"),
+            "JNA has found a library of its own that is of another version than its classes",
+            cause);
+        attempts.advise("unset -Djna.boot.library.path, or set -Djna.nosys=true");
+      } else {
+        attempts.failed(
+            directory, "JNA cannot unpack and load its own library in this directory", cause);
+        attempts.advise(
+            "name a writable directory that is not mounted noexec by -D" + DIRECTORY_PROPERTY);
+      }
     }
   }
 
@@ -55,25 +66,28 @@ public final class JnaStart {
 
     private static @Nullable Problem start() {
       String named = System.getProperty(DIRECTORY_PROPERTY);
-      Path ours = named == null ? usable(LoaderSettings.ofProcess()) : null;
-      if (ours != null) {
-        System.setProperty(DIRECTORY_PROPERTY, ours.toString());
-      }
+      String directory = named == null ? ours(LoaderSettings.ofProcess()) : named;
+      System.setProperty(DIRECTORY_PROPERTY, directory);
       try {
         LOG.debug("JNA runs, with pointers of {} bytes", Native.POINTER_SIZE);
         return null;
       } catch (VirtualMachineError e) {
         throw e;
       } catch (Error e) { // JNA's start fails with a plain Error or a LinkageError
-        return new Problem(
-            Objects.requireNonNullElse(
-                ours == null ? named : ours.toString(), "the directory that JNA takes by itself"),
-            e);
+        return new Problem(directory, e);
       } finally {
-        if (ours != null) {
+        if (named == null) {
           System.clearProperty(DIRECTORY_PROPERTY); // set for JNA's start only
         }
       }
+    }
+
+    // Where none is usable JNA may need none, because it runs already or finds its library
+    // installed. Left to itself it would make a directory below the user's home, which is "?" in
+    // the working directory where the user has no home.
+    private static String ours(LoaderSettings settings) {
+      Path usable = usable(settings);
+      return (usable == null ? settings.tempDir() : usable).toString();
     }
   }
 
