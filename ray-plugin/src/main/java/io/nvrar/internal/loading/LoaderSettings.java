@@ -1,5 +1,6 @@
 package io.nvrar.internal.loading;
 
+import io.nvrar.internal.TempDirectory;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  * @param nativeDir {@code -Dnvrar.native.dir}: only this directory, nothing is extracted
  * @param cacheDir {@code -Dnvrar.native.cache}: where to extract, first choice
  * @param userCacheDir {@code $XDG_CACHE_HOME} or {@code ~/.cache}; null if there is neither
- * @param tempDir {@code java.io.tmpdir}
+ * @param tempDir see {@link TempDirectory}
  * @param userName part of the name of the directory under {@code tempDir}
  * @param platform the resource folder, such as {@code linux-x86_64}
  */
@@ -30,15 +31,15 @@ public record LoaderSettings(
 
   /** The settings of this process. */
   public static LoaderSettings ofProcess() {
-    return of(System.getProperties(), System.getenv());
+    return of(System.getProperties(), System.getenv(), TempDirectory.get());
   }
 
-  static LoaderSettings of(Map<?, ?> properties, Map<String, String> environment) {
+  static LoaderSettings of(Map<?, ?> properties, Map<String, String> environment, Path tempDir) {
     return new LoaderSettings(
         nonEmpty(properties.get(NATIVE_DIR_PROPERTY)),
         nonEmpty(properties.get(CACHE_DIR_PROPERTY)),
         userCacheDir(environment.get("XDG_CACHE_HOME"), nonEmpty(properties.get("user.home"))),
-        Path.of(orElse(properties.get("java.io.tmpdir"), "/tmp")),
+        tempDir,
         orElse(properties.get("user.name"), "unknown").replaceAll("[^A-Za-z0-9._-]", "_"),
         platform(
             orElse(properties.get("os.name"), "unknown"),

@@ -8,6 +8,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 class LoaderSettingsTest {
+  private static final Path TEMP = Path.of("/var/tmp");
   private static final Path TEMP_FALLBACK = Path.of("/var/tmp/nvrar-a_b");
 
   private final Map<String, String> properties =
@@ -15,13 +16,12 @@ class LoaderSettingsTest {
           Map.of(
               "user.home", "/home/ab",
               "user.name", "a b",
-              "java.io.tmpdir", "/var/tmp",
               "os.name", "Linux",
               "os.arch", "amd64"));
 
   @Test
   void theCacheIsTheUsersAndTheTemporaryDirectoryTheFallback() {
-    LoaderSettings settings = LoaderSettings.of(properties, Map.of());
+    LoaderSettings settings = LoaderSettings.of(properties, Map.of(), TEMP);
     assertThat(settings.nativeDir()).isNull();
     assertThat(settings.platform()).isEqualTo("linux-x86_64");
     assertThat(settings.extractionRoots())
@@ -50,6 +50,6 @@ class LoaderSettingsTest {
   }
 
   private Path[] roots(Map<String, String> environment) {
-    return LoaderSettings.of(properties, environment).extractionRoots().toArray(Path[]::new);
+    return LoaderSettings.of(properties, environment, TEMP).extractionRoots().toArray(Path[]::new);
   }
 }

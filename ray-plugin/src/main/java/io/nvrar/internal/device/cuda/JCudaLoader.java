@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.cuda;
 
+import io.nvrar.internal.TempDirectory;
 import io.nvrar.internal.loading.CudaLibraries;
 import java.io.File;
 import java.io.IOException;
@@ -32,6 +33,7 @@ final class JCudaLoader {
         CudaLibraries.open(
             "jcuda-" + version, System.mapLibraryName(name), JCudaDriver.class.getClassLoader());
     haveTheJdkReadTheProperty();
+    TempDirectory.get(); // keeps our own files where they are, whoever asks meanwhile
     // JCuda supports no path. It loads the file of its name in java.io.tmpdir, and writes the file
     // only if it does not exist. So while JCuda starts, that property names our directory.
     String before = System.setProperty(TEMP_DIR_PROPERTY, directory.toString());
