@@ -1,5 +1,6 @@
 package io.nvrar;
 
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -124,8 +125,11 @@ public final class AllReduceFusion {
     long count = output.count();
     if (count % HIDDEN_MULTIPLE != 0) {
       throw new IllegalArgumentException(
-          "output holds %d elements, a fused all-reduce takes a multiple of %d"
-              .formatted(count, HIDDEN_MULTIPLE));
+          String.format(
+              Locale.ROOT,
+              "output holds %d elements, a fused all-reduce takes a multiple of %d",
+              count,
+              HIDDEN_MULTIPLE));
     }
     int hidden = MAX_HIDDEN;
     while (count % hidden != 0) {
@@ -236,8 +240,14 @@ public final class AllReduceFusion {
     }
     if (rows < 0 || rows > MAX_ROWS || !isHidden(hidden)) {
       throw new IllegalArgumentException(
-          "there are %d rows of %d elements, a fused all-reduce takes 0 to %d rows of a multiple of %d, at most %d"
-              .formatted(rows, hidden, MAX_ROWS, HIDDEN_MULTIPLE, MAX_HIDDEN));
+          String.format(
+              Locale.ROOT,
+              "there are %d rows of %d elements, a fused all-reduce takes 0 to %d rows of a multiple of %d, at most %d",
+              rows,
+              hidden,
+              MAX_ROWS,
+              HIDDEN_MULTIPLE,
+              MAX_HIDDEN));
     }
     int rowBytes = hidden * type.sizeBytes();
     return rows * ((rowBytes + SQUARES_BYTES - 1) / SQUARES_BYTES);
@@ -263,7 +273,12 @@ public final class AllReduceFusion {
     checkType(output, name, given);
     if (given.count() != output.count()) {
       throw new IllegalArgumentException(
-          "%s holds %d elements, output holds %d".formatted(name, given.count(), output.count()));
+          String.format(
+              Locale.ROOT,
+              "%s holds %d elements, output holds %d",
+              name,
+              given.count(),
+              output.count()));
     }
   }
 
@@ -274,13 +289,22 @@ public final class AllReduceFusion {
     long hidden = row.count();
     if (!isHidden(hidden)) {
       throw new IllegalArgumentException(
-          "%s holds %d elements, a row has a multiple of %d, at most %d"
-              .formatted(name, hidden, HIDDEN_MULTIPLE, MAX_HIDDEN));
+          String.format(
+              Locale.ROOT,
+              "%s holds %d elements, a row has a multiple of %d, at most %d",
+              name,
+              hidden,
+              HIDDEN_MULTIPLE,
+              MAX_HIDDEN));
     }
     if (output.count() % hidden != 0) {
       throw new IllegalArgumentException(
-          "output holds %d elements, which are no whole rows of the %d of %s"
-              .formatted(output.count(), hidden, name));
+          String.format(
+              Locale.ROOT,
+              "output holds %d elements, which are no whole rows of the %d of %s",
+              output.count(),
+              hidden,
+              name));
     }
     checkRowCount(output.count(), hidden);
     return (int) hidden;
@@ -289,8 +313,12 @@ public final class AllReduceFusion {
   private static void checkRowCount(long count, long hidden) {
     if (count / hidden > MAX_ROWS) {
       throw new IllegalArgumentException(
-          "output holds %d rows of %d elements, a fused all-reduce takes at most %d"
-              .formatted(count / hidden, hidden, MAX_ROWS));
+          String.format(
+              Locale.ROOT,
+              "output holds %d rows of %d elements, a fused all-reduce takes at most %d",
+              count / hidden,
+              hidden,
+              MAX_ROWS));
     }
   }
 
@@ -305,8 +333,14 @@ public final class AllReduceFusion {
     long need = squaresCount(output.dataType(), rows, hidden);
     if (given.count() != need) {
       throw new IllegalArgumentException(
-          "squares holds %d elements, %d rows of %d %s need %d"
-              .formatted(given.count(), rows, hidden, output.dataType(), need));
+          String.format(
+              Locale.ROOT,
+              "squares holds %d elements, %d rows of %d %s need %d",
+              given.count(),
+              rows,
+              hidden,
+              output.dataType(),
+              need));
     }
   }
 
@@ -392,6 +426,6 @@ public final class AllReduceFusion {
   /** Such as {@code RMS_NORM of BFLOAT16[4 x 8192]}. */
   @Override
   public String toString() {
-    return "%s of %s[%d x %d]".formatted(form, dataType(), rows(), hidden);
+    return String.format(Locale.ROOT, "%s of %s[%d x %d]", form, dataType(), rows(), hidden);
   }
 }

@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.io.Serializable;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** What one member has called so far of one collective. Immutable. A Ray task may return it. */
@@ -125,7 +126,12 @@ public final class CollectiveStatistics implements Serializable {
 
   @Override
   public String toString() {
-    return "%s: %d calls, %d failed, %d ms"
-        .formatted(collective.method(), calls(), failed, timedNanos / 1_000_000);
+    return String.format(
+        Locale.ROOT,
+        "%s: %d calls, %d failed, %d ms",
+        collective.method(),
+        calls(),
+        failed,
+        timedNanos / 1_000_000);
   }
 }

@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.regex.Pattern;
 
@@ -270,25 +271,26 @@ public final class GroupConfig {
 
   @Override
   public String toString() {
-    return "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s]"
-        .formatted(
-            backend,
-            timeout,
-            joinTimeout,
-            heartbeatLimit,
-            ringBytes,
-            rendezvousPort,
-            gpusPerNode,
-            tuning,
-            memory,
-            concurrentGroups,
-            arenaBytes,
-            exclusive,
-            programmaticLaunch,
-            linkPortFirst,
-            linkPortLast,
-            linkInterface,
-            linkSecurity);
+    return String.format(
+        Locale.ROOT,
+        "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s]",
+        backend,
+        timeout,
+        joinTimeout,
+        heartbeatLimit,
+        ringBytes,
+        rendezvousPort,
+        gpusPerNode,
+        tuning,
+        memory,
+        concurrentGroups,
+        arenaBytes,
+        exclusive,
+        programmaticLaunch,
+        linkPortFirst,
+        linkPortLast,
+        linkInterface,
+        linkSecurity);
   }
 
   /** Builds a configuration; every option has a default. Not thread-safe. */
@@ -351,8 +353,11 @@ public final class GroupConfig {
     public Builder ringBytes(long value) {
       if (value != 0 && (value < 8192 || value > 1L << 30 || value % 4096 != 0)) {
         throw new IllegalArgumentException(
-            "ringBytes is %d, must be 0 or a multiple of 4096 from 8192 to %d"
-                .formatted(value, 1L << 30));
+            String.format(
+                Locale.ROOT,
+                "ringBytes is %d, must be 0 or a multiple of 4096 from 8192 to %d",
+                value,
+                1L << 30));
       }
       ringBytes = value;
       return this;
@@ -371,7 +376,8 @@ public final class GroupConfig {
     public Builder gpusPerNode(int value) {
       if (value < 0 || value > GPUS_PER_NODE_MAX) {
         throw new IllegalArgumentException(
-            "gpusPerNode is %d, must be 0 to %d".formatted(value, GPUS_PER_NODE_MAX));
+            String.format(
+                Locale.ROOT, "gpusPerNode is %d, must be 0 to %d", value, GPUS_PER_NODE_MAX));
       }
       gpusPerNode = value;
       return this;
@@ -395,7 +401,11 @@ public final class GroupConfig {
     public Builder concurrentGroups(int value) {
       if (value < 1 || value > CONCURRENT_GROUPS_MAX) {
         throw new IllegalArgumentException(
-            "concurrentGroups is %d, must be 1 to %d".formatted(value, CONCURRENT_GROUPS_MAX));
+            String.format(
+                Locale.ROOT,
+                "concurrentGroups is %d, must be 1 to %d",
+                value,
+                CONCURRENT_GROUPS_MAX));
       }
       concurrentGroups = value;
       return this;
@@ -405,7 +415,8 @@ public final class GroupConfig {
     public Builder arenaBytes(long value) {
       if (value < 0 || value > ARENA_BYTES_MAX) {
         throw new IllegalArgumentException(
-            "arenaBytes is %d, must be 0 to %d".formatted(value, ARENA_BYTES_MAX));
+            String.format(
+                Locale.ROOT, "arenaBytes is %d, must be 0 to %d", value, ARENA_BYTES_MAX));
       }
       arenaBytes = value;
       return this;
@@ -430,8 +441,11 @@ public final class GroupConfig {
       boolean isRange = first >= 1 && first <= last && last <= 65535;
       if (!isRange && (first != 0 || last != 0)) {
         throw new IllegalArgumentException(
-            "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0"
-                .formatted(first, last));
+            String.format(
+                Locale.ROOT,
+                "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0",
+                first,
+                last));
       }
       linkPortFirst = first;
       linkPortLast = last;

@@ -1,8 +1,8 @@
 package io.nvrar;
 
 /**
- * Members differ in something that must be the same on all: the library build, the world size, the
- * configuration, or the calls they make.
+ * Members differ in something that must be the same on all: the library build, the world size, or
+ * the calls they make.
  */
 public final class GroupMismatchException extends CollectiveException {
   private static final long serialVersionUID = 1L;

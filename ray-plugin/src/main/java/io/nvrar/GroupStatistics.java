@@ -3,6 +3,7 @@ package io.nvrar;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * What one member has called and waited for since its group was created. The numbers only grow.
@@ -61,6 +62,6 @@ public final class GroupStatistics implements Serializable {
 
   @Override
   public String toString() {
-    return "%d s old; %s".formatted(age().toSeconds(), collectives());
+    return String.format(Locale.ROOT, "%d s old; %s", age().toSeconds(), collectives());
   }
 }

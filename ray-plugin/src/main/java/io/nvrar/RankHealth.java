@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.io.Serializable;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** What a member knows about one rank of its group. Immutable. */
@@ -95,14 +96,15 @@ public final class RankHealth implements Serializable {
 
   @Override
   public String toString() {
-    return "rank %d (%s, process %d)%s: %s%s%s"
-        .formatted(
-            rank,
-            host,
-            pid,
-            closed ? ", closed" : "",
-            lastCall,
-            silentMillis < 0 ? "" : ", last heard of %d ms ago".formatted(silentMillis),
-            link == null ? "" : "; link " + link);
+    return String.format(
+        Locale.ROOT,
+        "rank %d (%s, process %d)%s: %s%s%s",
+        rank,
+        host,
+        pid,
+        closed ? ", closed" : "",
+        lastCall,
+        silentMillis < 0 ? "" : ", last heard of %d ms ago".formatted(silentMillis),
+        link == null ? "" : "; link " + link);
   }
 }

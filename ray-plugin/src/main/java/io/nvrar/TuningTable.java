@@ -1,6 +1,7 @@
 package io.nvrar;
 
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -38,7 +39,11 @@ public final class TuningTable {
   public static TuningTable of(List<Rule> rules) {
     if (rules.size() > MAX_RULES) {
       throw new IllegalArgumentException(
-          "the tuning table has %d rules, the limit is %d".formatted(rules.size(), MAX_RULES));
+          String.format(
+              Locale.ROOT,
+              "the tuning table has %d rules, the limit is %d",
+              rules.size(),
+              MAX_RULES));
     }
     return rules.isEmpty() ? NONE : new TuningTable(List.copyOf(rules));
   }
@@ -63,7 +68,7 @@ public final class TuningTable {
   public String toString() {
     return rules.isEmpty()
         ? "none"
-        : "%d rules #%08x".formatted(rules.size(), rules.toString().hashCode());
+        : String.format(Locale.ROOT, "%d rules #%08x", rules.size(), rules.toString().hashCode());
   }
 
   /** The collectives that a rule can name. */
@@ -126,19 +131,23 @@ public final class TuningTable {
       requireInRange("tiles", tiles, MAX_TILES);
       if (threads % WARP != 0) {
         throw new IllegalArgumentException(
-            "a rule's threads is %d, must be a multiple of %d".formatted(threads, WARP));
+            String.format(
+                Locale.ROOT, "a rule's threads is %d, must be a multiple of %d", threads, WARP));
       }
       if (threads != 0 && tiles != 0) {
         throw new IllegalArgumentException(
-            "a rule has both threads (%d) and tiles (%d), and each follows from the other"
-                .formatted(threads, tiles));
+            String.format(
+                Locale.ROOT,
+                "a rule has both threads (%d) and tiles (%d), and each follows from the other",
+                threads,
+                tiles));
       }
     }
 
     private static void requireInRange(String name, int value, int most) {
       if (value < 0 || value > most) {
         throw new IllegalArgumentException(
-            "a rule's %s is %d, must be 0 to %d".formatted(name, value, most));
+            String.format(Locale.ROOT, "a rule's %s is %d, must be 0 to %d", name, value, most));
       }
     }
   }
@@ -243,7 +252,8 @@ public final class TuningTable {
     private static void requireAtLeast(String name, long value, int least) {
       if (value < least) {
         throw new IllegalArgumentException(
-            "a rule's %s is %d, must be %d or more".formatted(name, value, least));
+            String.format(
+                Locale.ROOT, "a rule's %s is %d, must be %d or more", name, value, least));
       }
     }
   }

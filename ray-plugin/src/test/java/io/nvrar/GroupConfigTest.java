@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -70,7 +71,7 @@ class GroupConfigTest {
         "[Rule[dataType=FLOAT32, worldSize=4, gpusPerNode=2, bytesMax=4096, algorithm=ONE_SHOT,"
             + " collective=ALL_REDUCE, architecture=,"
             + " shape=LaunchShape[blocks=0, threads=0, tiles=0]]]";
-    return "%08x".formatted(rules.hashCode());
+    return String.format(Locale.ROOT, "%08x", rules.hashCode());
   }
 
   @Test
@@ -89,8 +90,11 @@ class GroupConfigTest {
     for (int[] ports : noPorts) {
       refused(
           builder -> builder.linkPorts(ports[0], ports[1]),
-          "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0"
-              .formatted(ports[0], ports[1]));
+          String.format(
+              Locale.ROOT,
+              "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0",
+              ports[0],
+              ports[1]));
     }
   }
 

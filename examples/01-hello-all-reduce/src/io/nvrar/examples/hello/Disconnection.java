@@ -2,6 +2,7 @@ package io.nvrar.examples.hello;
 
 import io.nvrar.CollectiveException;
 import io.ray.api.Ray;
+import java.util.Locale;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -73,8 +74,10 @@ public final class Disconnection implements AutoCloseable {
     } catch (TimeoutException e) {
       givenUp = true;
       throw new CollectiveException(
-          "Ray did not shut down within %d s: the raylet of this node is stopped or stuck"
-              .formatted(LIMIT_SECONDS),
+          String.format(
+              Locale.ROOT,
+              "Ray did not shut down within %d s: the raylet of this node is stopped or stuck",
+              LIMIT_SECONDS),
           e);
     } catch (ExecutionException e) {
       throw new CollectiveException("Ray did not shut down: " + e.getCause(), e.getCause());

@@ -5,6 +5,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
+import java.util.Locale;
 
 /** One member: an ordinary Ray actor that is also a {@link CollectiveActor}. */
 public class Greeter implements CollectiveActor {
@@ -17,14 +18,15 @@ public class Greeter implements CollectiveActor {
       group.allReduce(buffer);
       float[] sum = new float[1];
       buffer.copyTo(sum);
-      return "rank %d of %d on %s (%s): gave %d, the sum is %.0f"
-          .formatted(
-              group.rank(),
-              group.worldSize(),
-              group.device(),
-              group.backend(),
-              group.rank() + 1,
-              sum[0]);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %d on %s (%s): gave %d, the sum is %.0f",
+          group.rank(),
+          group.worldSize(),
+          group.device(),
+          group.backend(),
+          group.rank() + 1,
+          sum[0]);
     }
   }
 }

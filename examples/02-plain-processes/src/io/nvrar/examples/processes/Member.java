@@ -11,6 +11,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.Base64;
+import java.util.Locale;
 
 /** One member's process. Reads the ticket from its standard input, as a line of Base64. */
 final class Member {
@@ -47,6 +48,7 @@ final class Member {
       float[] sum = new float[1];
       buffer.copyTo(sum);
       out.printf(
+          Locale.ROOT,
           "rank %d of %d on %s (%s), process %d: gave %d, the sum is %.0f%n",
           rank,
           worldSize,

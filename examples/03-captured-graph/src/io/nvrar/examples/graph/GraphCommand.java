@@ -12,6 +12,7 @@ import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -60,13 +61,20 @@ public final class GraphCommand implements NvrarCommand {
     if (calls < 1 || replays < 1) {
       throw new ParameterException(
           spec.commandLine(),
-          "--calls is %d and --replays %d; each must be 1 or more".formatted(calls, replays));
+          String.format(
+              Locale.ROOT,
+              "--calls is %d and --replays %d; each must be 1 or more",
+              calls,
+              replays));
     }
     if (hidden < 1 || hidden > AllReduceFusion.MAX_HIDDEN || hidden % 8 != 0) {
       throw new ParameterException(
           spec.commandLine(),
-          "--hidden is %d, must be a multiple of 8 from 8 to %d"
-              .formatted(hidden, AllReduceFusion.MAX_HIDDEN));
+          String.format(
+              Locale.ROOT,
+              "--hidden is %d, must be a multiple of 8 from 8 to %d",
+              hidden,
+              AllReduceFusion.MAX_HIDDEN));
     }
     Disconnection end = cluster.connect();
     try (end) {
@@ -74,8 +82,12 @@ public final class GraphCommand implements NvrarCommand {
       if (calls > Replayer.mostCalls(ranks)) {
         throw new ParameterException(
             spec.commandLine(),
-            "--calls is %d; with %d ranks it must be %d or less, for float32 to hold the residuals exactly"
-                .formatted(calls, ranks, Replayer.mostCalls(ranks)));
+            String.format(
+                Locale.ROOT,
+                "--calls is %d; with %d ranks it must be %d or less, for float32 to hold the residuals exactly",
+                calls,
+                ranks,
+                Replayer.mostCalls(ranks)));
       }
       replay(ranks);
     }

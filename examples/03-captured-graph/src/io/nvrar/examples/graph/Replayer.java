@@ -10,6 +10,7 @@ import io.nvrar.DeviceStream;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
 import java.util.Arrays;
+import java.util.Locale;
 
 /**
  * One member: captures a decode step, whose layers end in all-reduces, replays it, and compares
@@ -48,17 +49,18 @@ public class Replayer implements CollectiveActor {
       try (DeviceGraph graph = group.device().capture(step.stream, step::submit)) {
         replayed = step.microsEach(times, () -> graph.launch(step.stream));
       }
-      return "rank %d of %d on %s (%s): %d replays of %d all-reduces with residual and RMSNorm of %d float32, every result right; %.1f us each, %.1f us without the graph"
-          .formatted(
-              group.rank(),
-              group.worldSize(),
-              group.device(),
-              group.backend(),
-              times,
-              calls,
-              hidden,
-              replayed,
-              called);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %d on %s (%s): %d replays of %d all-reduces with residual and RMSNorm of %d float32, every result right; %.1f us each, %.1f us without the graph",
+          group.rank(),
+          group.worldSize(),
+          group.device(),
+          group.backend(),
+          times,
+          calls,
+          hidden,
+          replayed,
+          called);
     }
   }
 
@@ -170,8 +172,14 @@ public class Replayer implements CollectiveActor {
       for (float number : numbers) {
         if (!(Math.abs(number - expected) <= margin)) {
           throw new IllegalStateException(
-              "rank %d has a %s of %s, not %s, at time %d"
-                  .formatted(group.rank(), what, number, expected, time));
+              String.format(
+                  Locale.ROOT,
+                  "rank %d has a %s of %s, not %s, at time %d",
+                  group.rank(),
+                  what,
+                  number,
+                  expected,
+                  time));
         }
       }
     }

@@ -6,6 +6,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupHealth;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
+import java.util.Locale;
 
 /** One member. Nothing in it depends on where the others are. */
 public class Neighbour implements CollectiveActor {
@@ -18,8 +19,14 @@ public class Neighbour implements CollectiveActor {
       group.allReduce(buffer);
       float[] sum = new float[1];
       buffer.copyTo(sum);
-      return "rank %d of %d on %s: gave %d, the sum is %.0f"
-          .formatted(group.rank(), group.worldSize(), host(group), group.rank() + 1, sum[0]);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %d on %s: gave %d, the sum is %.0f",
+          group.rank(),
+          group.worldSize(),
+          host(group),
+          group.rank() + 1,
+          sum[0]);
     }
   }
 

@@ -5,6 +5,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import java.util.Arrays;
+import java.util.Locale;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
@@ -32,13 +33,14 @@ public final class VectorSum {
           float[] vector = new float[LENGTH];
           Arrays.fill(vector, group.rank() + 1);
           sum(group, vector);
-          return "rank %d of %d in process %d (%s): the sum is %.0f"
-              .formatted(
-                  group.rank(),
-                  group.worldSize(),
-                  ProcessHandle.current().pid(),
-                  group.backend(),
-                  vector[LENGTH - 1]);
+          return String.format(
+              Locale.ROOT,
+              "rank %d of %d in process %d (%s): the sum is %.0f",
+              group.rank(),
+              group.worldSize(),
+              ProcessHandle.current().pid(),
+              group.backend(),
+              vector[LENGTH - 1]);
         });
   }
 

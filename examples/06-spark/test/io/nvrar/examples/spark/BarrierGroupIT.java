@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -57,7 +58,7 @@ class BarrierGroupIT {
     spark =
         new JavaSparkContext(
             new SparkConf()
-                .setMaster("local-cluster[%d,%d,512]".formatted(EXECUTORS, CORES))
+                .setMaster(String.format(Locale.ROOT, "local-cluster[%d,%d,512]", EXECUTORS, CORES))
                 .setAppName("test")
                 .set("spark.executor.memory", "512m")
                 // Wait for all executors, because a barrier stage needs them all at once.

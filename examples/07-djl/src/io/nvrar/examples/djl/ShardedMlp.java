@@ -9,6 +9,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.standalone.Groups;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 
 /** An MLP whose width is spread over ranks, which are threads here. */
@@ -76,8 +77,12 @@ public final class ShardedMlp {
     List<float[]> outputs = ranks(worldSize);
     for (int rank = 0; rank < worldSize; rank++) {
       System.out.printf(
+          Locale.ROOT,
           "rank %d of %d: output[0][0] is %.3f, at most %.0e from one rank's%n",
-          rank, worldSize, outputs.get(rank)[0], difference(whole, outputs.get(rank)));
+          rank,
+          worldSize,
+          outputs.get(rank)[0],
+          difference(whole, outputs.get(rank)));
     }
   }
 }

@@ -12,6 +12,7 @@ import java.nio.FloatBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -37,7 +38,7 @@ public final class ShardedModel {
 
   /** One rank's outputs, an array for each step. */
   static List<float[]> rank(byte[] ticket, int rank, Path models, int steps) throws OrtException {
-    Path model = models.resolve("rank-%d-of-%d.onnx".formatted(rank, RANKS));
+    Path model = models.resolve(String.format(Locale.ROOT, "rank-%d-of-%d.onnx", rank, RANKS));
     List<float[]> outputs = new ArrayList<>();
     try (CollectiveGroup group = Groups.join(ticket, rank);
         Shard shard = new Shard(group, model, ROWS, HIDDEN)) {
@@ -104,8 +105,12 @@ public final class ShardedModel {
     for (int rank = 0; rank < RANKS; rank++) {
       float[] output = outputs.get(rank).get(0);
       System.out.printf(
+          Locale.ROOT,
           "rank %d of %d: output[0][0] is %.3f, at most %.0e from the whole model's%n",
-          rank, RANKS, output[0], difference(whole, output));
+          rank,
+          RANKS,
+          output[0],
+          difference(whole, output));
     }
   }
 }

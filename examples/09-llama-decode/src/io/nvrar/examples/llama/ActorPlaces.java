@@ -11,6 +11,7 @@ import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.ray.api.Ray;
 import io.ray.api.runtimecontext.NodeInfo;
+import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -94,7 +95,8 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     if (isAuto && onGpus) {
       try {
         T opened = opener.apply(this);
-        say.accept("Decodes on %d GPU%s.".formatted(ranks, ranks == 1 ? "" : "s"));
+        say.accept(
+            String.format(Locale.ROOT, "Decodes on %d GPU%s.", ranks, ranks == 1 ? "" : "s"));
         return opened;
       } catch (PeerLostException | CollectiveTimeoutException e) {
         // Something broke, which a slow run on CPUs would hide.
@@ -133,8 +135,11 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     }
     return ranks <= gpus
         ? ""
-        : "each of %d ranks needs a GPU, and no node of the cluster has more than %d"
-            .formatted(ranks, gpus);
+        : String.format(
+            Locale.ROOT,
+            "each of %d ranks needs a GPU, and no node of the cluster has more than %d",
+            ranks,
+            gpus);
   }
 
   private static int divisorUpTo(int most, int heads) {

@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Stream;
@@ -219,14 +220,20 @@ final class DecodeBenchOptions {
       require("--context", context, BenchCell.CONTEXT_MULTIPLE, Integer.MAX_VALUE);
       if (context % BenchCell.CONTEXT_MULTIPLE != 0) {
         throw new ModelException(
-            "--context is %d, and must be a multiple of %d."
-                .formatted(context, BenchCell.CONTEXT_MULTIPLE));
+            String.format(
+                Locale.ROOT,
+                "--context is %d, and must be a multiple of %d.",
+                context,
+                BenchCell.CONTEXT_MULTIPLE));
       }
     }
     if (bandwidth != null && !(bandwidth > 0 && bandwidth <= MAX_TERABYTES)) {
       throw new ModelException(
-          "--bandwidth is %s, and must be terabytes in a second, more than 0 and at most %.0f."
-              .formatted(bandwidth, MAX_TERABYTES));
+          String.format(
+              Locale.ROOT,
+              "--bandwidth is %s, and must be terabytes in a second, more than 0 and at most %.0f.",
+              bandwidth,
+              MAX_TERABYTES));
     }
     for (Path file : Stream.of(csv, json, profile).filter(Objects::nonNull).toList()) {
       Path directory = file.toAbsolutePath().getParent();
@@ -336,8 +343,10 @@ final class DecodeBenchOptions {
     if (value < least || value > most) {
       throw new ModelException(
           most == Integer.MAX_VALUE
-              ? "%s is %d, and must be %d or more.".formatted(option, value, least)
-              : "%s is %d, and must be %d to %d.".formatted(option, value, least, most));
+              ? String.format(
+                  Locale.ROOT, "%s is %d, and must be %d or more.", option, value, least)
+              : String.format(
+                  Locale.ROOT, "%s is %d, and must be %d to %d.", option, value, least, most));
     }
   }
 

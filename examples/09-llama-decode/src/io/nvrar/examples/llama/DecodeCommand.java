@@ -19,6 +19,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -189,7 +190,8 @@ public final class DecodeCommand implements NvrarCommand {
         if (options.printIds()) {
           beginnings.add("");
         } else {
-          String heading = request.sequences() == 1 ? "" : "[%d] ".formatted(i + 1);
+          String heading =
+              request.sequences() == 1 ? "" : String.format(Locale.ROOT, "[%d] ", i + 1);
           beginnings.add(heading + prompts.get(i));
         }
       }

@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ThreadLocalRandom;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
@@ -156,8 +157,12 @@ final class DecodeOptions {
     int mostNodes = ranks == null ? ActorPlaces.RANKS_DEFAULT : ranks;
     if (nodes < 1 || nodes > mostNodes) {
       throw new ModelException(
-          "There were to be %d nodes, and %d ranks are on 1 to %d."
-              .formatted(nodes, mostNodes, mostNodes));
+          String.format(
+              Locale.ROOT,
+              "There were to be %d nodes, and %d ranks are on 1 to %d.",
+              nodes,
+              mostNodes,
+              mostNodes));
     }
     if (model != null && randomWeights != null) {
       throw new ModelException("Give either --model or --random-weights, not both.");

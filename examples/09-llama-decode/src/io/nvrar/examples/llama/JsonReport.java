@@ -4,6 +4,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** The results of a run as one JSON object. */
@@ -63,7 +64,7 @@ final class JsonReport {
       if (c < 0x7f) {
         ascii.append(c);
       } else {
-        ascii.append("\\u%04x".formatted((int) c));
+        ascii.append(String.format(Locale.ROOT, "\\u%04x", (int) c));
       }
     }
     return ascii.toString();

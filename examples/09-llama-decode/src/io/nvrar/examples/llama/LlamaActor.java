@@ -21,6 +21,7 @@ import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
 import io.nvrar.tools.CudaReport;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
@@ -239,6 +240,6 @@ public final class LlamaActor implements CollectiveActor {
 
   // The other ranks would wait for this rank until their timeout.
   private static void abort(CollectiveGroup member, Throwable cause) {
-    member.abort("rank %d cannot go on: %s".formatted(member.rank(), cause));
+    member.abort(String.format(Locale.ROOT, "rank %d cannot go on: %s", member.rank(), cause));
   }
 }

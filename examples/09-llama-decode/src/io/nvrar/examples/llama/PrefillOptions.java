@@ -3,6 +3,7 @@ package io.nvrar.examples.llama;
 import io.nvrar.examples.llama.engine.cuda.Prefill;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -42,7 +43,11 @@ final class PrefillOptions {
     }
     if (chunk < 1 || chunk > Prefill.MAX_CHUNK) {
       throw new ModelException(
-          "--prefill-chunk is %d, and must be 1 to %d.".formatted(chunk, Prefill.MAX_CHUNK));
+          String.format(
+              Locale.ROOT,
+              "--prefill-chunk is %d, and must be 1 to %d.",
+              chunk,
+              Prefill.MAX_CHUNK));
     }
     if (library != null && choices.equals(List.of(Prefill.Choice.SLICES))) {
       throw new ModelException("--cublaslt is not for --prefill slices.");

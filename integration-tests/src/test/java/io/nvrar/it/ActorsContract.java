@@ -236,8 +236,13 @@ abstract class ActorsContract {
             .filter(other -> other % 2 == rank % 2)
             .map(other -> 1 << other)
             .sum();
-    return "rank %d of %d in whole/%d has %d"
-        .formatted((world - 1 - rank) / 2, world / 2, rank % 2, sum);
+    return String.format(
+        Locale.ROOT,
+        "rank %d of %d in whole/%d has %d",
+        (world - 1 - rank) / 2,
+        world / 2,
+        rank % 2,
+        sum);
   }
 
   @Test
@@ -251,7 +256,8 @@ abstract class ActorsContract {
 
   /** With a GPU each; the test is left out where there are fewer. */
   final RayActorGroup<Probe> actors(int count) {
-    assumeTrue(count <= gpus, () -> "needs %d GPUs, here are %d".formatted(count, gpus));
+    assumeTrue(
+        count <= gpus, () -> String.format(Locale.ROOT, "needs %d GPUs, here are %d", count, gpus));
     return RayActorGroup.create(Probe::new, count, Options.gpus(1));
   }
 

@@ -16,6 +16,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.Locale;
 import java.util.Set;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -35,20 +36,23 @@ class DecodeBenchGpuIT {
     Path config = directory.resolve("config.json");
     Files.writeString(
         config,
-        """
-        {
-          "architectures": ["LlamaForCausalLM"],
-          "model_type": "llama",
-          "hidden_size": %d,
-          "head_dim": %d,
-          "intermediate_size": 1024,
-          "num_hidden_layers": 5,
-          "num_attention_heads": 8,
-          "num_key_value_heads": 4,
-          "vocab_size": 4096
-        }
-        """
-            .formatted(8 * headSize, headSize));
+        String.format(
+            Locale.ROOT,
+            """
+            {
+              "architectures": ["LlamaForCausalLM"],
+              "model_type": "llama",
+              "hidden_size": %d,
+              "head_dim": %d,
+              "intermediate_size": 1024,
+              "num_hidden_layers": 5,
+              "num_attention_heads": 8,
+              "num_key_value_heads": 4,
+              "vocab_size": 4096
+            }
+            """,
+            8 * headSize,
+            headSize));
     Path json = directory.resolve("report.json");
     Path trace = directory.resolve("trace.json");
     try (ChildJvm jvm =

@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeAll;
@@ -58,8 +59,14 @@ abstract class LessonsContract {
             (line, rank) ->
                 assertThat(line)
                     .matches(
-                        "rank %d of %d on %s: gave %d, the sum is %d"
-                            .formatted(rank, ranks, place, rank + 1, sum(ranks))));
+                        String.format(
+                            Locale.ROOT,
+                            "rank %d of %d on %s: gave %d, the sum is %d",
+                            rank,
+                            ranks,
+                            place,
+                            rank + 1,
+                            sum(ranks))));
   }
 
   @Test
@@ -93,8 +100,14 @@ abstract class LessonsContract {
               (line, rank) ->
                   assertThat(line)
                       .matches(
-                          "rank %d of %d on %s, process \\d+: gave %d, the sum is %d"
-                              .formatted(rank, ranks, place, rank + 1, sum(ranks))));
+                          String.format(
+                              Locale.ROOT,
+                              "rank %d of %d on %s, process \\d+: gave %d, the sum is %d",
+                              rank,
+                              ranks,
+                              place,
+                              rank + 1,
+                              sum(ranks))));
       assertThat(jvm.exitCode()).isZero();
     }
   }

@@ -14,6 +14,7 @@ import io.nvrar.internal.device.cuda.Handles;
 import io.nvrar.internal.device.memory.ElementBuffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Locale;
 import jcuda.Pointer;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdeviceptr;
@@ -135,7 +136,11 @@ public final class CudaInterop {
         .call("cuStreamGetCtx", () -> JCudaDriver.cuStreamGetCtx(stream.jcuda("wrapStream"), own));
     if (!own.equals(gpu.context().handle())) {
       throw new IllegalArgumentException(
-          "the stream 0x%x does not belong to the primary context of %s".formatted(handle, gpu));
+          String.format(
+              Locale.ROOT,
+              "the stream 0x%x does not belong to the primary context of %s",
+              handle,
+              gpu));
     }
     gpu.streamStaging().prepare();
     return gpu.watched(stream);
@@ -219,7 +224,8 @@ public final class CudaInterop {
   }
 
   private static void requireMemoryOf(CudaDevice gpu, String name, String which, long address) {
-    String what = "the %s byte of the buffer %s, 0x%x,".formatted(which, name, address);
+    String what =
+        String.format(Locale.ROOT, "the %s byte of the buffer %s, 0x%x,", which, name, address);
     int type = attribute(gpu, what, CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (type != MEMORYTYPE_DEVICE) {
       throw new IllegalArgumentException(what + " is memory of the host, not of " + gpu);

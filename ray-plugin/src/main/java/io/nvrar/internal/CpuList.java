@@ -3,6 +3,7 @@ package io.nvrar.internal;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -52,8 +53,11 @@ public final class CpuList {
 
   private static IllegalArgumentException wrong(String text) {
     return new IllegalArgumentException(
-        "a list of cores is '%s', must be numbers below %d and ascending ranges of them, such as 0-3,8"
-            .formatted(Printable.of(text.strip(), SHOWN_CHARS), MAX_CORES));
+        String.format(
+            Locale.ROOT,
+            "a list of cores is '%s', must be numbers below %d and ascending ranges of them, such as 0-3,8",
+            Printable.of(text.strip(), SHOWN_CHARS),
+            MAX_CORES));
   }
 
   /** The cores of a mask in which bit {@code i} of byte {@code j} is core {@code 8 * j + i}. */

@@ -5,6 +5,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.ConfigCodec;
 import io.nvrar.standalone.Groups;
+import java.util.Locale;
 
 /**
  * The implementation of the tasks of {@link CollectiveActor}, which runs in the actor's process.
@@ -51,8 +52,11 @@ final class ActorSide {
   private static void refuseRestarted(String name, int rank) {
     if (CurrentActor.wasRestarted()) {
       throw new CollectiveException(
-          "the actor of rank %d was restarted by Ray and cannot join group '%s': create it with maxRestarts 0 and replace it by a new actor when it dies"
-              .formatted(rank, name));
+          String.format(
+              Locale.ROOT,
+              "the actor of rank %d was restarted by Ray and cannot join group '%s': create it with maxRestarts 0 and replace it by a new actor when it dies",
+              rank,
+              name));
     }
   }
 }

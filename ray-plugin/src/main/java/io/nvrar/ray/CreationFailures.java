@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 
 /**
@@ -75,15 +76,20 @@ final class CreationFailures {
     }
     if (cause instanceof RayActorException) {
       return new CollectiveException(
-          "the actor of rank %d died while group '%s' was created; the log of its worker in Ray's session directory says why"
-              .formatted(rank, name),
+          String.format(
+              Locale.ROOT,
+              "the actor of rank %d died while group '%s' was created; the log of its worker in Ray's session directory says why",
+              rank,
+              name),
           cause);
     }
     if (cause instanceof RuntimeException unchecked && !(cause instanceof RayException)) {
       return unchecked;
     }
     return new CollectiveException(
-        "rank %d could not join group '%s': %s".formatted(rank, name, cause.getMessage()), cause);
+        String.format(
+            Locale.ROOT, "rank %d could not join group '%s': %s", rank, name, cause.getMessage()),
+        cause);
   }
 
   /**

@@ -6,6 +6,7 @@ import io.ray.api.id.UniqueId;
 import io.ray.api.runtimecontext.NodeInfo;
 import io.ray.api.runtimecontext.ResourceValue;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalInt;
@@ -70,8 +71,11 @@ final class CurrentActor {
         .orElseThrow(
             () ->
                 new IllegalStateException(
-                    "Ray lists %d nodes, but not the one of this actor, %s"
-                        .formatted(nodes.size(), here)));
+                    String.format(
+                        Locale.ROOT,
+                        "Ray lists %d nodes, but not the one of this actor, %s",
+                        nodes.size(),
+                        here)));
   }
 
   /**

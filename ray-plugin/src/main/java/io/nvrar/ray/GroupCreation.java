@@ -15,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.stream.IntStream;
@@ -57,15 +58,24 @@ final class GroupCreation {
     }
     if (actors.isEmpty() || actors.size() > Groups.MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
-          "a group has 1 to %d members, '%s' was given %d actors"
-              .formatted(Groups.MAX_WORLD_SIZE, name, actors.size()));
+          String.format(
+              Locale.ROOT,
+              "a group has 1 to %d members, '%s' was given %d actors",
+              Groups.MAX_WORLD_SIZE,
+              name,
+              actors.size()));
     }
     Map<ActorId, Integer> ranks = new HashMap<>();
     for (int rank = 0; rank < actors.size(); rank++) {
       Integer other = ranks.put(actors.get(rank).getId(), rank);
       if (other != null) {
         throw new IllegalArgumentException(
-            "ranks %d and %d of group '%s' are the same actor".formatted(other, rank, name));
+            String.format(
+                Locale.ROOT,
+                "ranks %d and %d of group '%s' are the same actor",
+                other,
+                rank,
+                name));
       }
     }
     this.name = name;
@@ -143,8 +153,12 @@ final class GroupCreation {
     int[] missing =
         IntStream.range(0, joins.size()).filter(i -> pending.contains(joins.get(i))).toArray();
     return new CollectiveTimeoutException(
-        "%s of group '%s' did not join within %d s: is the actor busy with another task, or not yet started?"
-            .formatted(Phrases.ranks(missing), name, limit.toSeconds()),
+        String.format(
+            Locale.ROOT,
+            "%s of group '%s' did not join within %d s: is the actor busy with another task, or not yet started?",
+            Phrases.ranks(missing),
+            name,
+            limit.toSeconds()),
         missing);
   }
 

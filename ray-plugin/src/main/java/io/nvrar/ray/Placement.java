@@ -9,6 +9,7 @@ import io.ray.api.runtimecontext.NodeInfo;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -182,15 +183,25 @@ final class Placement {
     List<Map<String, Double>> bundles = group.getBundles();
     if (bundles.size() < actors) {
       throw new IllegalArgumentException(
-          "%d actors need %d bundles, one each; placement group '%s' has %d"
-              .formatted(actors, actors, group.getName(), bundles.size()));
+          String.format(
+              Locale.ROOT,
+              "%d actors need %d bundles, one each; placement group '%s' has %d",
+              actors,
+              actors,
+              group.getName(),
+              bundles.size()));
     }
     for (int i = 0; i < actors; i++) {
       Map<String, Double> bundle = bundles.get(i);
       if (!holds(bundle, each)) {
         throw new IllegalArgumentException(
-            "each actor gets %s, bundle %d of placement group '%s' has %s"
-                .formatted(amounts(each), i, group.getName(), amounts(bundle)));
+            String.format(
+                Locale.ROOT,
+                "each actor gets %s, bundle %d of placement group '%s' has %s",
+                amounts(each),
+                i,
+                group.getName(),
+                amounts(bundle)));
       }
     }
   }
@@ -235,8 +246,13 @@ final class Placement {
   private static IllegalStateException taken(
       int actors, Map<String, Double> each, NodeCount nodes, Duration timeout) {
     return new IllegalStateException(
-        "no room for %s on %s within %d s: others hold too much of %s"
-            .formatted(wanted(actors, each), nodes, seconds(timeout), available(each)));
+        String.format(
+            Locale.ROOT,
+            "no room for %s on %s within %d s: others hold too much of %s",
+            wanted(actors, each),
+            nodes,
+            seconds(timeout),
+            available(each)));
   }
 
   /** Rounded up, because what is left of a number of seconds is less at once. */
@@ -249,7 +265,7 @@ final class Placement {
   }
 
   private static String wanted(int actors, Map<String, Double> each) {
-    return "%d actors of %s each".formatted(actors, amounts(each));
+    return String.format(Locale.ROOT, "%d actors of %s each", actors, amounts(each));
   }
 
   private static String available(Map<String, Double> each) {

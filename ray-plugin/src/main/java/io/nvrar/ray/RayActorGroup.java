@@ -19,6 +19,7 @@ import io.ray.api.placementgroup.PlacementGroup;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -255,7 +256,11 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       Ray.get(ready, left.toMillis());
     } catch (RayTimeoutException e) {
       throw new IllegalStateException(
-          "%d actors have not started within %s".formatted(handles.size(), within(left, timeout)),
+          String.format(
+              Locale.ROOT,
+              "%d actors have not started within %s",
+              handles.size(),
+              within(left, timeout)),
           e);
     } catch (RayException e) {
       if (e.getCause() instanceof RuntimeException fromConstructor) {
@@ -275,7 +280,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     long all = Placement.seconds(timeout);
     return seconds == all
         ? all + " s"
-        : "%d s, which free names and room for them had left of %d s".formatted(seconds, all);
+        : String.format(
+            Locale.ROOT, "%d s, which free names and room for them had left of %d s", seconds, all);
   }
 
   /** At least a second, so that room that is found at the last moment is of use. */
@@ -530,7 +536,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
             "detached actors need a name, or no later driver finds them: use Options.name");
       }
       if (nodes.divisions(count).isEmpty()) {
-        throw new IllegalArgumentException("%d actors cannot be on %s".formatted(count, nodes));
+        throw new IllegalArgumentException(
+            String.format(Locale.ROOT, "%d actors cannot be on %s", count, nodes));
       }
       if (!nodes.equals(NodeCount.ONE) && (detached || placement != null)) {
         throw new IllegalArgumentException(

@@ -6,6 +6,7 @@ import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
@@ -87,6 +88,7 @@ public final class RayCollectiveGroup implements AutoCloseable {
 
   @Override
   public String toString() {
-    return "RayCollectiveGroup[name=%s, worldSize=%d]".formatted(name(), worldSize());
+    return String.format(
+        Locale.ROOT, "RayCollectiveGroup[name=%s, worldSize=%d]", name(), worldSize());
   }
 }

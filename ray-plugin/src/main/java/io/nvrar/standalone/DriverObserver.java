@@ -12,6 +12,7 @@ import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
@@ -158,10 +159,11 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     String lastSeen =
         activity.isEmpty()
             ? ""
-            : "; %d ms before%s"
-                .formatted(
-                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
-                    activity.replaceFirst("; ", " "));
+            : String.format(
+                Locale.ROOT,
+                "; %d ms before%s",
+                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - activityNanos),
+                activity.replaceFirst("; ", " "));
     return Failure.lost(
         0,
         rankZero,

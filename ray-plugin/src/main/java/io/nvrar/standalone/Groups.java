@@ -13,6 +13,7 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
@@ -123,8 +124,12 @@ public final class Groups {
     Ticket decoded = TicketCodec.decode(ticket);
     if (rank < 0 || rank >= decoded.worldSize()) {
       throw new IllegalArgumentException(
-          "rank is %d, the ranks of %s are 0 to %d"
-              .formatted(rank, decoded.label(), decoded.worldSize() - 1));
+          String.format(
+              Locale.ROOT,
+              "rank is %d, the ranks of %s are 0 to %d",
+              rank,
+              decoded.label(),
+              decoded.worldSize() - 1));
     }
     return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null, null).join();
   }

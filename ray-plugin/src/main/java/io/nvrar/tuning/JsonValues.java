@@ -34,7 +34,7 @@ final class JsonValues {
     long value = integer(json);
     if (value != (int) value) {
       throw new IllegalArgumentException(
-          "%d is too large, the limit is %d".formatted(value, Integer.MAX_VALUE));
+          String.format(Locale.ROOT, "%d is too large, the limit is %d", value, Integer.MAX_VALUE));
     }
     return (int) value;
   }

@@ -20,6 +20,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Set;
@@ -58,7 +59,8 @@ final class NvrarTableJson {
       requireFirst(name, launches.containsKey(bytes));
       if (launches.size() == TuningTable.MAX_RULES) {
         throw new IllegalArgumentException(
-            "the table has more than %d sizes, the limit".formatted(TuningTable.MAX_RULES));
+            String.format(
+                Locale.ROOT, "the table has more than %d sizes, the limit", TuningTable.MAX_RULES));
       }
       launches.put(bytes, launch(json));
       if (json.peek() == JsonToken.END_OBJECT) {

@@ -73,7 +73,7 @@ public final class TuningCache {
   }
 
   private static String fileName(int worldSize, String typeName) {
-    return "tuning_%dgpu_%s.json".formatted(worldSize, typeName);
+    return String.format(Locale.ROOT, "tuning_%dgpu_%s.json", worldSize, typeName);
   }
 
   /** The names of a type in files: PyTorch's, and the one that NVRAR's script has besides. */

@@ -22,6 +22,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Reads a {@link TuningTable} from a JSON file such as:
@@ -126,7 +127,11 @@ public final class TuningFile {
       }
       if (bytes.length > MAX_BYTES) {
         throw new IllegalArgumentException(
-            "the tuning file %s has more than %d bytes, the limit".formatted(file, MAX_BYTES));
+            String.format(
+                Locale.ROOT,
+                "the tuning file %s has more than %d bytes, the limit",
+                file,
+                MAX_BYTES));
       }
       return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
     } catch (CharacterCodingException e) {
@@ -165,7 +170,11 @@ public final class TuningFile {
           long version = JsonValues.integer(json);
           if (version != VERSION) {
             throw new IllegalArgumentException(
-                "it has version %d, this library reads version %d".formatted(version, VERSION));
+                String.format(
+                    Locale.ROOT,
+                    "it has version %d, this library reads version %d",
+                    version,
+                    VERSION));
           }
         }
         case "rules" -> {
@@ -211,7 +220,8 @@ public final class TuningFile {
     while (json.peek() != JsonToken.END_ARRAY) {
       if (rules.size() == TuningTable.MAX_RULES) {
         throw new IllegalArgumentException(
-            "the table has more than %d rules, the limit".formatted(TuningTable.MAX_RULES));
+            String.format(
+                Locale.ROOT, "the table has more than %d rules, the limit", TuningTable.MAX_RULES));
       }
       rules.add(RuleJson.read(json));
     }

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -88,12 +89,13 @@ public final class ChildJvm implements AutoCloseable {
           killAll();
         }
         throw new AssertionError(
-            "pid %d %s without a line '%s':%n%s"
-                .formatted(
-                    pid(),
-                    line == null ? "was killed after " + limit : "ended",
-                    beginning,
-                    String.join("\n", before)));
+            String.format(
+                Locale.ROOT,
+                "pid %d %s without a line '%s':%n%s",
+                pid(),
+                line == null ? "was killed after " + limit : "ended",
+                beginning,
+                String.join("\n", before)));
       }
       if (text.startsWith(beginning)) {
         return text.substring(beginning.length());

@@ -11,6 +11,7 @@ import io.nvrar.ReduceOp;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -123,7 +124,8 @@ class CollectivesTest {
 
   private static void allReduce(
       CollectiveGroup group, DataType type, ReduceOp op, int count, Algorithm algorithm) {
-    String what = "allReduce of %d %s by %s, %s".formatted(count, type, op, algorithm);
+    String what =
+        String.format(Locale.ROOT, "allReduce of %d %s by %s, %s", count, type, op, algorithm);
     double[] own = values(group.rank(), 0, count);
     double[] expected = reduced(type, op, group.worldSize(), 0, count);
     try (DeviceBuffer send = buffer(group, type, own);
@@ -139,7 +141,8 @@ class CollectivesTest {
   private static void reduce(CollectiveGroup group, DataType type, ReduceOp op, int count) {
     for (int root = 0; root < group.worldSize(); root++) {
       boolean isRoot = group.rank() == root;
-      String what = "reduce of %d %s by %s to %d".formatted(count, type, op, root);
+      String what =
+          String.format(Locale.ROOT, "reduce of %d %s by %s to %d", count, type, op, root);
       double[] own = values(group.rank(), 0, count);
       double[] expected = reduced(type, op, group.worldSize(), 0, count);
       try (DeviceBuffer send = buffer(group, type, own);
@@ -153,7 +156,7 @@ class CollectivesTest {
   }
 
   private static void reduceScatter(CollectiveGroup group, DataType type, ReduceOp op, int count) {
-    String what = "reduceScatter of %d %s by %s".formatted(count, type, op);
+    String what = String.format(Locale.ROOT, "reduceScatter of %d %s by %s", count, type, op);
     int worldSize = group.worldSize();
     int first = group.rank() * count;
     double[] own = values(group.rank(), 0, worldSize * count);
@@ -188,7 +191,7 @@ class CollectivesTest {
   }
 
   private static void allGather(CollectiveGroup group, DataType type, int count) {
-    String what = "allGather of %d %s".formatted(count, type);
+    String what = String.format(Locale.ROOT, "allGather of %d %s", count, type);
     int worldSize = group.worldSize();
     double[] expected = new double[worldSize * count];
     for (int rank = 0; rank < worldSize; rank++) {
@@ -207,7 +210,7 @@ class CollectivesTest {
   }
 
   private static void allToAll(CollectiveGroup group, DataType type, int count) {
-    String what = "allToAll of %d %s".formatted(count, type);
+    String what = String.format(Locale.ROOT, "allToAll of %d %s", count, type);
     int worldSize = group.worldSize();
     double[] expected = new double[worldSize * count];
     for (int rank = 0; rank < worldSize; rank++) {
@@ -225,7 +228,7 @@ class CollectivesTest {
 
   private static void broadcast(CollectiveGroup group, DataType type, int count) {
     for (int root = 0; root < group.worldSize(); root++) {
-      String what = "broadcast of %d %s from %d".formatted(count, type, root);
+      String what = String.format(Locale.ROOT, "broadcast of %d %s from %d", count, type, root);
       double[] own = values(group.rank(), 0, count);
       try (DeviceBuffer send = buffer(group, type, own);
           DeviceBuffer recv = buffer(group, type, new double[count])) {

@@ -19,6 +19,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -121,8 +122,10 @@ class FailedProcessesTest {
     assertThat(fault.ranks()).containsExactly(victimRank);
     assertThat(fault.sentence())
         .matches(
-            "rank %d was lost; it (was in|had finished|had queued) allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)"
-                .formatted(victimRank));
+            String.format(
+                Locale.ROOT,
+                "rank %d was lost; it (was in|had finished|had queued) allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\)",
+                victimRank));
     // The record holds the dead rank's calls, up to the last, and no rank is ahead by more than
     // one.
     assertThat(record.ranks().get(victimRank).pid()).isEqualTo(victim.pid());
@@ -226,8 +229,10 @@ class FailedProcessesTest {
       assertThat(observer.failure())
           .isInstanceOf(PeerLostException.class)
           .hasMessageMatching(
-              "rank 0 \\(pid %d on host .*\\) of group 'seen' was lost: connection closed; \\d+ ms before rank.* allReduce #\\d+ float32\\[1024\\] SUM.*"
-                  .formatted(hub.pid()));
+              String.format(
+                  Locale.ROOT,
+                  "rank 0 \\(pid %d on host .*\\) of group 'seen' was lost: connection closed; \\d+ ms before rank.* allReduce #\\d+ float32\\[1024\\] SUM.*",
+                  hub.pid()));
     }
   }
 }

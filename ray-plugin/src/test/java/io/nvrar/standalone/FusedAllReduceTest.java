@@ -16,6 +16,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -181,7 +182,8 @@ class FusedAllReduceTest {
      * @param crossed whether the new residual and the output swap places when in place
      */
     void check(Algorithm algorithm, boolean crossed) {
-      String what = "%s of %s[%d x %d], %s".formatted(form, type, rows, hidden, algorithm);
+      String what =
+          String.format(Locale.ROOT, "%s of %s[%d x %d], %s", form, type, rows, hidden, algorithm);
       long parts = AllReduceFusion.squaresCount(type, rows, hidden);
       try (DeviceBuffer in = filled(group, type, input);
           DeviceBuffer addend = filled(group, type, residual);

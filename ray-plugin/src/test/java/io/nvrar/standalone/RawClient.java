@@ -45,8 +45,7 @@ public final class RawClient implements AutoCloseable {
         LibraryVersion.get(),
         NativeCommunicator.buildId(),
         ticket.worldSize(),
-        Devices.resolve(ticket.config().backend()).name(),
-        ticket.config().toString());
+        Devices.resolve(ticket.config().backend()).name());
   }
 
   /** Whether the other end closes without another byte. */

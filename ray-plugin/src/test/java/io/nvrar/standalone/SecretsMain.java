@@ -120,7 +120,7 @@ final class SecretsMain {
         new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
       say(channel, channel.channel());
       ProcessIdentity process = ProcessIdentity.current();
-      channel.send(new Message.Hello(process, "1", "another build", 3, "CPU", "config"));
+      channel.send(new Message.Hello(process, "1", "another build", 3, "CPU"));
       say(RawClient.firstMessage(channel));
     }
     attempt(() -> Groups.join(bytes, 0));

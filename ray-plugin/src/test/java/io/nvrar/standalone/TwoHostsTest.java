@@ -25,6 +25,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -42,19 +43,21 @@ class TwoHostsTest {
 
   /** For every process that it is loaded into, the date is that of some hours ago. */
   private static final String EARLIER =
-      """
-      #define _GNU_SOURCE
-      #include <dlfcn.h>
-      #include <time.h>
-      int clock_gettime(clockid_t clock, struct timespec* time) {
-        static int (*real)(clockid_t, struct timespec*);
-        if (real == 0) real = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
-        int status = real(clock, time);
-        if (status == 0 && clock == CLOCK_REALTIME) time->tv_sec -= %d * 3600;
-        return status;
-      }
-      """
-          .formatted(HOURS);
+      String.format(
+          Locale.ROOT,
+          """
+          #define _GNU_SOURCE
+          #include <dlfcn.h>
+          #include <time.h>
+          int clock_gettime(clockid_t clock, struct timespec* time) {
+            static int (*real)(clockid_t, struct timespec*);
+            if (real == 0) real = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
+            int status = real(clock, time);
+            if (status == 0 && clock == CLOCK_REALTIME) time->tv_sec -= %d * 3600;
+            return status;
+          }
+          """,
+          HOURS);
 
   @TempDir private Path scratch;
 

@@ -8,6 +8,7 @@ import io.nvrar.internal.member.LinkAddress;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -61,8 +62,12 @@ final class LinkReport {
     lines.add(
         free > 0 ? "ok" : "missing",
         "link ports",
-        "%d to %d, of which %d are free now; each member of this host takes one while its group is made"
-            .formatted(first, last, free));
+        String.format(
+            Locale.ROOT,
+            "%d to %d, of which %d are free now; each member of this host takes one while its group is made",
+            first,
+            last,
+            free));
     return free > 0;
   }
 

@@ -102,7 +102,9 @@ final class MachineReport {
       read(file)
           .map(CpuList::parse)
           .filter(cores -> !cores.isEmpty())
-          .ifPresent(cores -> add(node, "cores", "%d, %s".formatted(cores.size(), cores)));
+          .ifPresent(
+              cores ->
+                  add(node, "cores", String.format(Locale.ROOT, "%d, %s", cores.size(), cores)));
     } catch (IllegalArgumentException e) {
       add(node, "cores", file + " cannot be read: " + e.getMessage());
     }

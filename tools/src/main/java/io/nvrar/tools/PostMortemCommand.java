@@ -66,9 +66,13 @@ public final class PostMortemCommand implements NvrarCommand {
     FlightRecord.Header header = record.header();
     out.printf("flight record  %s%n", files);
     out.printf(
+        Locale.ROOT,
         "group          '%s', %d ranks, %s, library build %s%n",
-        header.group(), header.worldSize(), header.backend(), header.build());
-    out.printf("written        %s by rank %d%n", header.time(), header.writer());
+        header.group(),
+        header.worldSize(),
+        header.backend(),
+        header.build());
+    out.printf(Locale.ROOT, "written        %s by rank %d%n", header.time(), header.writer());
     out.printf("failure        %s%n%n", header.message());
     out.printf(
         "%4s  %-16s %8s  %-8s %12s  %s%n",
@@ -76,6 +80,7 @@ public final class PostMortemCommand implements NvrarCommand {
     for (FlightRecord.Rank rank : record.ranks()) {
       CallRecord last = rank.last();
       out.printf(
+          Locale.ROOT,
           "%4d  %-16s %8d  %-8s %12s  %s%n",
           rank.rank(),
           rank.host(),

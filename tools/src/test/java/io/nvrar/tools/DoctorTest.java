@@ -11,6 +11,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -127,10 +128,13 @@ class DoctorTest {
       assertThat(
               run(Main.FAILED, "--link-interface", "127.0.0.1", "--link-ports", port + "-" + port))
           .containsPattern(
-              "missing +link ports +%d to %d, of which 0 are free".formatted(port, port));
+              String.format(
+                  Locale.ROOT, "missing +link ports +%d to %d, of which 0 are free", port, port));
       int last = Math.min(port + 100, 65535);
       assertThat(run(0, "--link-interface", "127.0.0.1", "--link-ports", (port - 100) + "-" + last))
-          .containsPattern("ok +link ports +%d to %d, of which [1-9]".formatted(port - 100, last));
+          .containsPattern(
+              String.format(
+                  Locale.ROOT, "ok +link ports +%d to %d, of which [1-9]", port - 100, last));
     }
   }
 

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -147,8 +148,12 @@ class MachineReportTest {
     write(node.resolve("cpulist"), cores + "\n");
     write(
         node.resolve("meminfo"),
-        "\nNode %d MemTotal:       %d kB\nNode %d MemFree:        1 kB\n"
-            .formatted(number, memoryKib, number));
+        String.format(
+            Locale.ROOT,
+            "\nNode %d MemTotal:       %d kB\nNode %d MemFree:        1 kB\n",
+            number,
+            memoryKib,
+            number));
   }
 
   private void gpu(String address, int node) throws IOException {

@@ -1,5 +1,7 @@
 package io.nvrar.examples.llama.bench;
 
+import java.util.Locale;
+
 /**
  * What could not be measured.
  *
@@ -12,7 +14,13 @@ public record BenchFailure(String implementation, int batch, int context, String
 
   /** As a sentence. */
   public String sentence() {
-    return "At batch %d and context %d %s was not measured: %s%s"
-        .formatted(batch, context, implementation, problem, problem.endsWith(".") ? "" : ".");
+    return String.format(
+        Locale.ROOT,
+        "At batch %d and context %d %s was not measured: %s%s",
+        batch,
+        context,
+        implementation,
+        problem,
+        problem.endsWith(".") ? "" : ".");
   }
 }

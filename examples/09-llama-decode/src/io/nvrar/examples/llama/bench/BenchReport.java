@@ -118,12 +118,13 @@ public record BenchReport(
     }
     for (BenchRow row : results) {
       if (row.isOurs() && !row.problem().isEmpty()) {
-        return "At batch %d and context %d%s %s."
-            .formatted(
-                row.batch(),
-                row.context(),
-                row.isWhollyOurs() ? "" : " with NCCL's all-reduces",
-                row.problem());
+        return String.format(
+            Locale.ROOT,
+            "At batch %d and context %d%s %s.",
+            row.batch(),
+            row.context(),
+            row.isWhollyOurs() ? "" : " with NCCL's all-reduces",
+            row.problem());
       }
     }
     return "";

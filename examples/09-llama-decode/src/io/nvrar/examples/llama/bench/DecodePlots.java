@@ -6,6 +6,7 @@ import io.nvrar.tools.bench.plots.Plot.Point;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Predicate;
 
 /** What is drawn of a report: for each context the time of a step by batch, beside its floor. */
@@ -55,9 +56,13 @@ final class DecodePlots {
       if (!lines.isEmpty()) {
         plots.add(
             new Plot(
-                "decode-%d-ranks-context-%d".formatted(report.ranks(), context),
-                "A decode step of %s, %d ranks, context %d"
-                    .formatted(report.model(), report.ranks(), context),
+                String.format(Locale.ROOT, "decode-%d-ranks-context-%d", report.ranks(), context),
+                String.format(
+                    Locale.ROOT,
+                    "A decode step of %s, %d ranks, context %d",
+                    report.model(),
+                    report.ranks(),
+                    context),
                 "batch",
                 "ms",
                 List.copyOf(lines)));

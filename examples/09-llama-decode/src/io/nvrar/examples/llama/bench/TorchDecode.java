@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.StreamSupport;
@@ -39,8 +40,11 @@ public final class TorchDecode {
           config.heads(), config.keyValueHeads(), config.intermediateSize(), config.vocabularySize()
         }) {
       if (size % ranks != 0) {
-        return "its script divides all heads, the width and the vocabulary evenly, and %d is no multiple of %d"
-            .formatted(size, ranks);
+        return String.format(
+            Locale.ROOT,
+            "its script divides all heads, the width and the vocabulary evenly, and %d is no multiple of %d",
+            size,
+            ranks);
       }
     }
     Path script = script(home);

@@ -4,6 +4,7 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.Locale;
 
 /** A request: the prompts to continue, and when to stop. The same on all ranks. */
 public final class DecodeRequest implements Serializable {
@@ -50,14 +51,23 @@ public final class DecodeRequest implements Serializable {
       }
       if ((long) prompts[i].length + maxTokens > config.maxPositions()) {
         throw new ModelException(
-            "%s has %d tokens, and with %d more it would be longer than the model's %d positions."
-                .formatted(prompt, prompts[i].length, maxTokens, config.maxPositions()));
+            String.format(
+                Locale.ROOT,
+                "%s has %d tokens, and with %d more it would be longer than the model's %d positions.",
+                prompt,
+                prompts[i].length,
+                maxTokens,
+                config.maxPositions()));
       }
       for (int token : prompts[i]) {
         if (token < 0 || token >= config.vocabularySize()) {
           throw new ModelException(
-              "%s has the token %d, and the model's are 0 to %d."
-                  .formatted(prompt, token, config.vocabularySize() - 1));
+              String.format(
+                  Locale.ROOT,
+                  "%s has the token %d, and the model's are 0 to %d.",
+                  prompt,
+                  token,
+                  config.vocabularySize() - 1));
         }
       }
     }

@@ -6,6 +6,7 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Locale;
 
 /**
  * Writes a matrix of float32 as NumPy's .npy, version 1.0, C order, little-endian, row by row. The
@@ -50,7 +51,11 @@ public final class NpyWriter implements AutoCloseable {
 
   private ByteBuffer header() {
     String text =
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }".formatted(rows, columns);
+        String.format(
+            Locale.ROOT,
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
+            rows,
+            columns);
     ByteBuffer header = ByteBuffer.allocate(HEADER_BYTES);
     header.put(MAGIC);
     int length = HEADER_BYTES - MAGIC.length - 2;

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -119,8 +120,13 @@ public final class CheckpointWriter {
     long free = Files.getFileStore(existing).getUsableSpace();
     if (free < bytes) {
       throw new ModelException(
-          "The weights take %.1f GB, and %s has %.1f GB free: %.1f GB are missing."
-              .formatted(bytes / GIGABYTE, existing, free / GIGABYTE, (bytes - free) / GIGABYTE));
+          String.format(
+              Locale.ROOT,
+              "The weights take %.1f GB, and %s has %.1f GB free: %.1f GB are missing.",
+              bytes / GIGABYTE,
+              existing,
+              free / GIGABYTE,
+              (bytes - free) / GIGABYTE));
     }
   }
 
@@ -147,7 +153,7 @@ public final class CheckpointWriter {
   private static String name(int file, int files) {
     return files == 1
         ? Checkpoint.SINGLE
-        : "model-%05d-of-%05d.safetensors".formatted(file + 1, files);
+        : String.format(Locale.ROOT, "model-%05d-of-%05d.safetensors", file + 1, files);
   }
 
   /** Tensors that are written to one file, in order. */

@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 
 /**
@@ -87,7 +88,8 @@ final class JsonFile {
       depth += step(next);
       if (depth > MAX_DEPTH) {
         throw new ModelException(
-            "%s nests lists and objects more than %d deep.".formatted(name, MAX_DEPTH));
+            String.format(
+                Locale.ROOT, "%s nests lists and objects more than %d deep.", name, MAX_DEPTH));
       }
     }
   }

@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.weights;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * What {@code config.json} of a Llama, or of a {@link ModelFamily} that differs little from it,
@@ -74,8 +75,12 @@ public record LlamaConfig(
     int layers = config.positive("num_hidden_layers");
     if (layers > MAX_LAYERS) {
       throw new ModelException(
-          "%s has %d layers, and this decoder takes at most %d."
-              .formatted(config.name(), layers, MAX_LAYERS));
+          String.format(
+              Locale.ROOT,
+              "%s has %d layers, and this decoder takes at most %d.",
+              config.name(),
+              layers,
+              MAX_LAYERS));
     }
     LlamaConfig result =
         new LlamaConfig(
@@ -96,24 +101,40 @@ public record LlamaConfig(
             endTokens(end));
     if (result.heads % result.keyValueHeads != 0) {
       throw new ModelException(
-          "%s has %d attention heads, which its %d key/value heads do not divide."
-              .formatted(config.name(), result.heads, result.keyValueHeads));
+          String.format(
+              Locale.ROOT,
+              "%s has %d attention heads, which its %d key/value heads do not divide.",
+              config.name(),
+              result.heads,
+              result.keyValueHeads));
     }
     if (result.headSize % 2 != 0) {
       throw new ModelException(
-          "%s has heads of %d numbers, and rotary embeddings need an even number."
-              .formatted(config.name(), result.headSize));
+          String.format(
+              Locale.ROOT,
+              "%s has heads of %d numbers, and rotary embeddings need an even number.",
+              config.name(),
+              result.headSize));
     }
     if ((long) result.heads * result.headSize > JsonFile.MAX_INTEGER) {
       throw new ModelException(
-          "%s has %d heads of %d numbers, more than %d together."
-              .formatted(config.name(), result.heads, result.headSize, JsonFile.MAX_INTEGER));
+          String.format(
+              Locale.ROOT,
+              "%s has %d heads of %d numbers, more than %d together.",
+              config.name(),
+              result.heads,
+              result.headSize,
+              JsonFile.MAX_INTEGER));
     }
     int window = family.slidingWindow(config, layers).orElse(result.maxPositions);
     if (window < result.maxPositions) {
       throw new ModelException(
-          "%s lets attention look back %d of %d positions, and this decoder knows no such window."
-              .formatted(config.name(), window, result.maxPositions));
+          String.format(
+              Locale.ROOT,
+              "%s lets attention look back %d of %d positions, and this decoder knows no such window.",
+              config.name(),
+              window,
+              result.maxPositions));
     }
     return result;
   }

@@ -47,7 +47,9 @@ public enum ModelShape {
 
   /** Its config.json. */
   String configJson() {
-    return """
+    return String.format(
+        Locale.ROOT,
+        """
     {
       "architectures": ["LlamaForCausalLM"],
       "model_type": "llama",
@@ -75,7 +77,10 @@ public enum ModelShape {
       "eos_token_id": 128001,
       "torch_dtype": "bfloat16"
     }
-    """
-        .formatted(hiddenSize, intermediateSize, layers, heads);
+    """,
+        hiddenSize,
+        intermediateSize,
+        layers,
+        heads);
   }
 }

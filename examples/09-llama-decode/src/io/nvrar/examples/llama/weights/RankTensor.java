@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.weights;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 
 /**
@@ -101,7 +102,7 @@ public final class RankTensor {
 
   @Override
   public String toString() {
-    return "%s [%d][%d]".formatted(name, rows, columns);
+    return String.format(Locale.ROOT, "%s [%d][%d]", name, rows, columns);
   }
 
   /**
@@ -120,8 +121,12 @@ public final class RankTensor {
     Objects.checkFromIndexSize(offset, (long) target.remaining(), bytes(format));
     if (offset % size != 0 || target.remaining() % size != 0) {
       throw new IllegalArgumentException(
-          "%d bytes from byte %d are no whole numbers of %s"
-              .formatted(target.remaining(), offset, format));
+          String.format(
+              Locale.ROOT,
+              "%d bytes from byte %d are no whole numbers of %s",
+              target.remaining(),
+              offset,
+              format));
     }
     int limit = target.limit();
     long begin = offset / size;

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReferenceArray;
@@ -144,8 +145,12 @@ final class SafetensorsFile implements AutoCloseable {
     long headerBytes = length.getLong(0);
     if (headerBytes < 2 || headerBytes > MAX_HEADER_BYTES) {
       throw new ModelException(
-          "%s is no safetensors file: its header would have %s bytes, and 2 to %d are allowed."
-              .formatted(path, Long.toUnsignedString(headerBytes), MAX_HEADER_BYTES));
+          String.format(
+              Locale.ROOT,
+              "%s is no safetensors file: its header would have %s bytes, and 2 to %d are allowed.",
+              path,
+              Long.toUnsignedString(headerBytes),
+              MAX_HEADER_BYTES));
     }
     if (headerBytes > size - Long.BYTES) {
       throw truncated("its header ends at byte " + (Long.BYTES + headerBytes), size);
@@ -193,8 +198,15 @@ final class SafetensorsFile implements AutoCloseable {
               }
               if (!expected.equals(big(bytes))) {
                 throw new ModelException(
-                    "%s: %s has %d bytes, and its shape %s of %s takes %s."
-                        .formatted(path, JsonFile.quoted(name), bytes, shape, format, expected));
+                    String.format(
+                        Locale.ROOT,
+                        "%s: %s has %d bytes, and its shape %s of %s takes %s.",
+                        path,
+                        JsonFile.quoted(name),
+                        bytes,
+                        shape,
+                        format,
+                        expected));
               }
             });
     return new Tensor(name, format, shape, dataBegin + offsets.get(0), dataBegin + offsets.get(1));
@@ -236,6 +248,7 @@ final class SafetensorsFile implements AutoCloseable {
 
   private ModelException truncated(String wanted, long size) {
     return new ModelException(
-        "%s is truncated: %s, and the file has %d bytes.".formatted(path, wanted, size));
+        String.format(
+            Locale.ROOT, "%s is truncated: %s, and the file has %d bytes.", path, wanted, size));
   }
 }

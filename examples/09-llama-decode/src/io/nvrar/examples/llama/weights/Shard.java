@@ -1,5 +1,7 @@
 package io.nvrar.examples.llama.weights;
 
+import java.util.Locale;
+
 /**
  * Which part of a Llama a rank holds.
  *
@@ -53,8 +55,11 @@ public record Shard(
   public static void requireDivisible(LlamaConfig config, int worldSize) {
     if (config.heads() % worldSize != 0) {
       throw new ModelException(
-          "The model has %d attention heads, which %d ranks do not divide."
-              .formatted(config.heads(), worldSize));
+          String.format(
+              Locale.ROOT,
+              "The model has %d attention heads, which %d ranks do not divide.",
+              config.heads(),
+              worldSize));
     }
   }
 

@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -52,7 +53,8 @@ final class CheckpointWriterTest {
     List<String> entries = entries();
     assertThat(entries)
         .startsWith(
-            "config.json", "model-00001-of-000%02d.safetensors".formatted(entries.size() - 2))
+            "config.json",
+            String.format(Locale.ROOT, "model-00001-of-000%02d.safetensors", entries.size() - 2))
         .endsWith("model.safetensors.index.json")
         .hasSizeGreaterThan(6);
     for (String name : entries.subList(2, entries.size() - 1)) {

@@ -10,6 +10,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -77,7 +78,8 @@ final class RankTensorsTest {
     for (int row = 0; row < tensor.rows(); row++) {
       for (int column = 0; column < tensor.columns(); column++) {
         if (numbers[row * tensor.columns() + column] != transposed[column][row]) {
-          throw new AssertionError("%s differs at [%d][%d]".formatted(tensor, row, column));
+          throw new AssertionError(
+              String.format(Locale.ROOT, "%s differs at [%d][%d]", tensor, row, column));
         }
       }
     }

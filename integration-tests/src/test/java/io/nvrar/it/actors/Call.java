@@ -3,6 +3,7 @@ package io.nvrar.it.actors;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import java.io.Serializable;
+import java.util.Locale;
 
 /** A call of a collective, as the driver asks its actors for it. */
 @SuppressWarnings("serial")
@@ -37,6 +38,6 @@ public final class Call implements Serializable {
 
   @Override
   public String toString() {
-    return "%s %s[%d] %s, root %d".formatted(collective, type, count, op, root);
+    return String.format(Locale.ROOT, "%s %s[%d] %s, root %d", collective, type, count, op, root);
   }
 }

@@ -3,6 +3,7 @@ package io.nvrar.it.actors;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import java.util.Locale;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -260,7 +261,7 @@ public enum Collective {
       all.copyTo(entries);
       return IntStream.range(0, entries.length)
           .filter(rank -> entries[rank] - left > 0)
-          .mapToObj(rank -> "rank %d was not awaited. ".formatted(rank))
+          .mapToObj(rank -> String.format(Locale.ROOT, "rank %d was not awaited. ", rank))
           .collect(Collectors.joining());
     }
   }

@@ -21,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.stream.Collectors;
@@ -119,8 +120,13 @@ public class Probe implements CollectiveActor {
       buffer.copyFrom(sum);
       child.allReduce(buffer);
       buffer.copyTo(sum);
-      return "rank %d of %d in %s has %d"
-          .formatted(child.rank(), child.worldSize(), child.name(), sum[0]);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %d in %s has %d",
+          child.rank(),
+          child.worldSize(),
+          child.name(),
+          sum[0]);
     }
   }
 
@@ -148,11 +154,12 @@ public class Probe implements CollectiveActor {
         for (int i = 1; i < values.length; i++) {
           int sum = ranks * (round + i) + ranks * (ranks - 1) / 2;
           if (values[i] != sum) {
-            return "element %d of sum %d is %d, must be %d".formatted(i, round, values[i], sum);
+            return String.format(
+                Locale.ROOT, "element %d of sum %d is %d, must be %d", i, round, values[i], sum);
           }
         }
         if (values[0] == ranks) {
-          return round < 50 ? "only %d sums".formatted(round) : "";
+          return round < 50 ? String.format(Locale.ROOT, "only %d sums", round) : "";
         }
       }
     }

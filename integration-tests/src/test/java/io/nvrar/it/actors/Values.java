@@ -3,6 +3,7 @@ package io.nvrar.it.actors;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
+import java.util.Locale;
 import java.util.function.IntToDoubleFunction;
 import java.util.function.IntUnaryOperator;
 
@@ -91,7 +92,8 @@ final class Values {
       // Only a mean may be no whole number, and is then rounded once.
       double allowed = wanted == Math.rint(wanted) ? 0 : Math.abs(wanted) * ulp(buffer.dataType());
       if (!(Math.abs(found[i] - wanted) <= allowed)) {
-        return "element %d of %d is %s, expected %s".formatted(i, found.length, found[i], wanted);
+        return String.format(
+            Locale.ROOT, "element %d of %d is %s, expected %s", i, found.length, found[i], wanted);
       }
     }
     return "";

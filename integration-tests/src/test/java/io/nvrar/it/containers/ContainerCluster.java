@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
@@ -70,7 +71,7 @@ final class ContainerCluster implements AutoCloseable {
   private ContainerCluster(int workers, boolean actorsOnHead) {
     // With a range of its own a container can have its address again after it was disconnected.
     long pid = ProcessHandle.current().pid();
-    String range = "10.%d.%d.0/24".formatted(128 + pid / 256 % 64, pid % 256);
+    String range = String.format(Locale.ROOT, "10.%d.%d.0/24", 128 + pid / 256 % 64, pid % 256);
     network =
         Network.builder()
             .createNetworkCmdModifier(
@@ -142,7 +143,8 @@ final class ContainerCluster implements AutoCloseable {
         List.of(
             "--num-cpus=" + cpus,
             "--num-gpus=" + gpus,
-            "--resources={\"%s\": %d, \"pretended_gpus\": %d}".formatted(name, GPUS, GPUS),
+            String.format(
+                Locale.ROOT, "--resources={\"%s\": %d, \"pretended_gpus\": %d}", name, GPUS, GPUS),
             "--object-store-memory=100000000",
             "--disable-usage-stats"));
     GenericContainer<?> container =
@@ -152,7 +154,8 @@ final class ContainerCluster implements AutoCloseable {
             .withLabels(Leftovers.label())
             .withCreateContainerCmdModifier(create -> create.withHostName(name))
             .withSharedMemorySize(256L << 20)
-            .withTmpFs(Map.of(SMALL, "size=%dm,mode=700,exec".formatted(SMALL_MIB)))
+            .withTmpFs(
+                Map.of(SMALL, String.format(Locale.ROOT, "size=%dm,mode=700,exec", SMALL_MIB)))
             .withCommand(command.toArray(String[]::new))
             .waitingFor(
                 Wait.forLogMessage(".*Ray runtime started.*", 1)
@@ -314,7 +317,8 @@ final class ContainerCluster implements AutoCloseable {
    * @return what takes the rule away
    */
   Plug wall(String host, int firstPort, int lastPort, String target) {
-    String rule = "INPUT -p tcp --dport %d:%d -j %s".formatted(firstPort, lastPort, target);
+    String rule =
+        String.format(Locale.ROOT, "INPUT -p tcp --dport %d:%d -j %s", firstPort, lastPort, target);
     iptables(host, "-A " + rule);
     return () -> iptables(host, "-D " + rule);
   }

@@ -30,6 +30,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
@@ -389,7 +390,9 @@ final class HostsProgram {
   private static void sayThrown(Throwable thrown) {
     say("thrown", thrown.getClass().getName());
     if (thrown instanceof PeerLostException lost) {
-      say("lost", "rank %d, %s, %d".formatted(lost.lostRank(), lost.host(), lost.pid()));
+      say(
+          "lost",
+          String.format(Locale.ROOT, "rank %d, %s, %d", lost.lostRank(), lost.host(), lost.pid()));
     }
     say("message", String.valueOf(thrown.getMessage()));
   }

@@ -1,6 +1,7 @@
 package io.nvrar.it.containers;
 
 import io.nvrar.PeerLostException;
+import java.util.Locale;
 
 /**
  * How a member, or the driver, saw its group end. All hosts of the tests have the same clock.
@@ -35,6 +36,6 @@ record Sight(int rank, long millis, String kind, int lost, String message) {
 
   @Override
   public String toString() {
-    return "%d\t%d\t%s\t%d\t%s".formatted(rank, millis, kind, lost, message);
+    return String.format(Locale.ROOT, "%d\t%d\t%s\t%d\t%s", rank, millis, kind, lost, message);
   }
 }

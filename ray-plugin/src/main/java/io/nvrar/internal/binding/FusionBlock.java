@@ -3,6 +3,7 @@ package io.nvrar.internal.binding;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
+import java.util.Locale;
 
 /**
  * An {@code nvrar_fused_all_reduce} outside the Java heap, which each call overwrites. It is made
@@ -18,8 +19,10 @@ final class FusionBlock {
       long made = NativeMemory.allocate(NativeStructs.FUSION_BYTES);
       if (made == 0) {
         throw new OutOfMemoryError(
-            "the machine has no room for a fused all-reduce, %d bytes"
-                .formatted(NativeStructs.FUSION_BYTES));
+            String.format(
+                Locale.ROOT,
+                "the machine has no room for a fused all-reduce, %d bytes",
+                NativeStructs.FUSION_BYTES));
       }
       address = made;
       struct = NativeMemory.view(made, NativeStructs.FUSION_BYTES);

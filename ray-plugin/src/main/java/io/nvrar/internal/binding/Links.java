@@ -1,5 +1,7 @@
 package io.nvrar.internal.binding;
 
+import java.util.Locale;
+
 /**
  * How a member is linked to members whose memory it cannot map.
  *
@@ -20,7 +22,7 @@ public record Links(String address, boolean betweenNodes, byte[] secret) {
   public Links {
     if (secret.length != SECRET_BYTES) {
       throw new IllegalArgumentException(
-          "a secret has %d bytes, not %d".formatted(SECRET_BYTES, secret.length));
+          String.format(Locale.ROOT, "a secret has %d bytes, not %d", SECRET_BYTES, secret.length));
     }
   }
 }

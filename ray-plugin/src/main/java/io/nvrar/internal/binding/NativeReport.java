@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.CodeSource;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.stream.Stream;
 
@@ -22,8 +23,12 @@ public final class NativeReport {
    */
   public static String library() {
     NativeLibraries.ensureAvailable();
-    return "%s, build %s, ABI %d"
-        .formatted(mappedFile(), NativeCommunicator.buildId(), NvrarBinding.ABI_VERSION);
+    return String.format(
+        Locale.ROOT,
+        "%s, build %s, ABI %d",
+        mappedFile(),
+        NativeCommunicator.buildId(),
+        NvrarBinding.ABI_VERSION);
   }
 
   /**

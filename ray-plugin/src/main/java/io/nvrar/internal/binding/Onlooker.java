@@ -3,6 +3,7 @@ package io.nvrar.internal.binding;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Looks at a member of another process on this host, whose memory it only reads. The member does
@@ -40,8 +41,11 @@ public final class Onlooker {
   public static Sight lookAt(byte[] descriptor, int most) {
     if (descriptor.length != NvrarBinding.DESCRIPTOR_BYTES) {
       throw new IllegalArgumentException(
-          "a descriptor has %d bytes, not %d"
-              .formatted(NvrarBinding.DESCRIPTOR_BYTES, descriptor.length));
+          String.format(
+              Locale.ROOT,
+              "a descriptor has %d bytes, not %d",
+              NvrarBinding.DESCRIPTOR_BYTES,
+              descriptor.length));
     }
     register();
     int capacity = Math.min(most, NvrarBinding.FLIGHT_RECORDS);

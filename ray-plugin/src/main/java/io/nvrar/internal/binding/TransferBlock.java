@@ -1,6 +1,7 @@
 package io.nvrar.internal.binding;
 
 import java.nio.ByteBuffer;
+import java.util.Locale;
 
 /**
  * An array of {@code nvrar_transfer} outside the Java heap, which each call overwrites. It grows to
@@ -22,8 +23,11 @@ final class TransferBlock {
       long grown = NativeMemory.allocate(bytes);
       if (grown == 0) {
         throw new OutOfMemoryError(
-            "the machine has no room for a batch of %d transfers, %d bytes"
-                .formatted(transfers, bytes));
+            String.format(
+                Locale.ROOT,
+                "the machine has no room for a batch of %d transfers, %d bytes",
+                transfers,
+                bytes));
       }
       free();
       address = grown;

@@ -6,6 +6,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -69,8 +70,13 @@ public final class CallChecks {
     long need = recv.count() * worldSize;
     if (send.count() != need) {
       throw new IllegalArgumentException(
-          "send holds %d elements, %d ranks x %d of recv need %d"
-              .formatted(send.count(), worldSize, recv.count(), need));
+          String.format(
+              Locale.ROOT,
+              "send holds %d elements, %d ranks x %d of recv need %d",
+              send.count(),
+              worldSize,
+              recv.count(),
+              need));
     }
     if (recv.address() != send.address() + rank * recv.sizeBytes()) {
       DeviceChecks.checkApart("send", send, "recv", recv, false);
@@ -82,8 +88,13 @@ public final class CallChecks {
     long need = send.count() * worldSize;
     if (recv.count() != need) {
       throw new IllegalArgumentException(
-          "recv holds %d elements, %d ranks x %d need %d"
-              .formatted(recv.count(), worldSize, send.count(), need));
+          String.format(
+              Locale.ROOT,
+              "recv holds %d elements, %d ranks x %d need %d",
+              recv.count(),
+              worldSize,
+              send.count(),
+              need));
     }
     if (send.address() != recv.address() + rank * send.sizeBytes()) {
       DeviceChecks.checkApart("send", send, "recv", recv, false);
@@ -95,8 +106,11 @@ public final class CallChecks {
     checkSameCount(send, recv);
     if (send.count() % worldSize != 0) {
       throw new IllegalArgumentException(
-          "send holds %d elements, which cannot be divided equally among %d ranks"
-              .formatted(send.count(), worldSize));
+          String.format(
+              Locale.ROOT,
+              "send holds %d elements, which cannot be divided equally among %d ranks",
+              send.count(),
+              worldSize));
     }
     DeviceChecks.checkApart("send", send, "recv", recv, true);
   }
@@ -150,22 +164,26 @@ public final class CallChecks {
     }
     if (algorithm == Algorithm.HIERARCHICAL && isOneNode) {
       throw new IllegalArgumentException(
-          "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one"
-              .formatted(worldSize));
+          String.format(
+              Locale.ROOT,
+              "algorithm is HIERARCHICAL, which needs several nodes, and the group's %d ranks are one",
+              worldSize));
     }
   }
 
   private void checkRoot(int root) {
     if (root < 0 || root >= worldSize) {
       throw new IllegalArgumentException(
-          "root is %d, the group's ranks are 0 to %d".formatted(root, worldSize - 1));
+          String.format(
+              Locale.ROOT, "root is %d, the group's ranks are 0 to %d", root, worldSize - 1));
     }
   }
 
   private static void checkSameCount(DeviceBuffer send, DeviceBuffer recv) {
     if (send.count() != recv.count()) {
       throw new IllegalArgumentException(
-          "send holds %d elements, recv holds %d".formatted(send.count(), recv.count()));
+          String.format(
+              Locale.ROOT, "send holds %d elements, recv holds %d", send.count(), recv.count()));
     }
   }
 }

@@ -5,6 +5,7 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -108,7 +109,8 @@ public final class CommonCalls {
   /** Why the next collective cannot complete. */
   public Obstacle obstacle() {
     return new Obstacle(
-        lastRank, "rank %d closed the group after its call #%d".formatted(lastRank, last));
+        lastRank,
+        String.format(Locale.ROOT, "rank %d closed the group after its call #%d", lastRank, last));
   }
 
   /**
@@ -184,8 +186,11 @@ public final class CommonCalls {
           && !hasMadeItsPart(comm, call, nowNanos)) {
         return new Obstacle(
             call.peer(),
-            "rank %d closed the group and takes no part in %s"
-                .formatted(call.peer(), call.description()));
+            String.format(
+                Locale.ROOT,
+                "rank %d closed the group and takes no part in %s",
+                call.peer(),
+                call.description()));
       }
     }
     return null;

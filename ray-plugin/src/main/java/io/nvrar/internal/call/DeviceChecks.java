@@ -5,6 +5,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.device.host.HostStream;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** Checks the buffers and streams of any call. Allocates nothing unless a check fails. */
@@ -71,8 +72,15 @@ public final class DeviceChecks {
     boolean isEmpty = aBytes == 0 || bBytes == 0;
     if (!same && !isEmpty && aAt < bAt + bBytes && bAt < aAt + aBytes) {
       throw new IllegalArgumentException(
-          "%s (%d bytes at 0x%x) and %s (%d bytes at 0x%x) overlap"
-              .formatted(nameA, aBytes, aAt, nameB, bBytes, bAt));
+          String.format(
+              Locale.ROOT,
+              "%s (%d bytes at 0x%x) and %s (%d bytes at 0x%x) overlap",
+              nameA,
+              aBytes,
+              aAt,
+              nameB,
+              bBytes,
+              bAt));
     }
   }
 }

@@ -2,6 +2,7 @@ package io.nvrar.internal.call;
 
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -30,7 +31,11 @@ final class FusionChecks {
     }
     if (source.count() != output.count()) {
       throw new IllegalArgumentException(
-          "input holds %d elements, output holds %d".formatted(source.count(), output.count()));
+          String.format(
+              Locale.ROOT,
+              "input holds %d elements, output holds %d",
+              source.count(),
+              output.count()));
     }
     String weightName = fusion.form() == AllReduceFusion.Form.BIAS ? "bias" : "weight";
     boolean hasData = output.count() > 0;
@@ -58,8 +63,12 @@ final class FusionChecks {
     long address = device.checkBuffer(name, buffer).address();
     if (isUsed && address % ALIGNMENT != 0) {
       throw new IllegalArgumentException(
-          "%s begins at 0x%x, a fused all-reduce needs addresses that are multiples of %d"
-              .formatted(name, address, ALIGNMENT));
+          String.format(
+              Locale.ROOT,
+              "%s begins at 0x%x, a fused all-reduce needs addresses that are multiples of %d",
+              name,
+              address,
+              ALIGNMENT));
     }
   }
 

@@ -2,6 +2,7 @@ package io.nvrar.internal.call;
 
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -30,8 +31,11 @@ public final class TransferChecks {
     device.checkStream(stream);
     if (peer == rank) {
       throw new IllegalArgumentException(
-          "peer is %d, this rank itself, whose %s needs its counterpart in the same batch"
-              .formatted(peer, call));
+          String.format(
+              Locale.ROOT,
+              "peer is %d, this rank itself, whose %s needs its counterpart in the same batch",
+              peer,
+              call));
     }
   }
 
@@ -42,14 +46,24 @@ public final class TransferChecks {
     device.checkStream(stream);
     if ((destination == rank) != (source == rank)) {
       throw new IllegalArgumentException(
-          "destination is %d and source is %d; if one of them is this rank, %d, the other must be too"
-              .formatted(destination, source, rank));
+          String.format(
+              Locale.ROOT,
+              "destination is %d and source is %d; if one of them is this rank, %d, the other must be too",
+              destination,
+              source,
+              rank));
     }
     if (destination == rank
         && (send.dataType() != recv.dataType() || send.count() != recv.count())) {
       throw new IllegalArgumentException(
-          "this rank, %d, sends itself %s[%d] and receives %s[%d]"
-              .formatted(rank, send.dataType(), send.count(), recv.dataType(), recv.count()));
+          String.format(
+              Locale.ROOT,
+              "this rank, %d, sends itself %s[%d] and receives %s[%d]",
+              rank,
+              send.dataType(),
+              send.count(),
+              recv.dataType(),
+              recv.count()));
     }
     DeviceChecks.checkApart("send", send, "recv", recv, false);
   }
@@ -60,7 +74,12 @@ public final class TransferChecks {
     long unused = device.checkBuffer(bufferName, buffer).address();
     if (peer < 0 || peer >= worldSize) {
       throw new IllegalArgumentException(
-          "%s is %d, the group's ranks are 0 to %d".formatted(peerName, peer, worldSize - 1));
+          String.format(
+              Locale.ROOT,
+              "%s is %d, the group's ranks are 0 to %d",
+              peerName,
+              peer,
+              worldSize - 1));
     }
   }
 }

@@ -19,6 +19,7 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
@@ -96,7 +97,8 @@ public final class FlightFile {
     if (safe.length() <= most) {
       return safe;
     }
-    String digest = "-%08x".formatted(text.hashCode()); // the end may be what tells two apart
+    String digest =
+        String.format(Locale.ROOT, "-%08x", text.hashCode()); // the end may be what tells two apart
     return safe.substring(0, most - digest.length()) + digest;
   }
 
@@ -236,8 +238,12 @@ public final class FlightFile {
       }
       if (Files.size(file) > MAX_BYTES) {
         throw new IllegalArgumentException(
-            "%s has %d bytes, a flight record has at most %d"
-                .formatted(file, Files.size(file), MAX_BYTES));
+            String.format(
+                Locale.ROOT,
+                "%s has %d bytes, a flight record has at most %d",
+                file,
+                Files.size(file),
+                MAX_BYTES));
       }
       try (Reader text = Files.newBufferedReader(file, UTF_8)) {
         return FlightJson.read(text);

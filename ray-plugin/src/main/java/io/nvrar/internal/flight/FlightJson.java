@@ -111,8 +111,11 @@ final class FlightJson {
     try {
       if (first.get(MAGIC).getAsInt() != VERSION) {
         throw new IllegalArgumentException(
-            "it has version %s, this program reads version %d"
-                .formatted(first.get(MAGIC), VERSION));
+            String.format(
+                Locale.ROOT,
+                "it has version %s, this program reads version %d",
+                first.get(MAGIC),
+                VERSION));
       }
       FlightRecord.Header header = header(first);
       List<FlightRecord.Rank> ranks = new ArrayList<>();
@@ -121,12 +124,13 @@ final class FlightJson {
       }
       if (ranks.size() != header.worldSize()) {
         throw new IllegalArgumentException(
-            "it ends after %d of %d ranks".formatted(ranks.size(), header.worldSize()));
+            String.format(
+                Locale.ROOT, "it ends after %d of %d ranks", ranks.size(), header.worldSize()));
       }
       return new FlightRecord(header, ranks);
     } catch (UnsupportedOperationException | IllegalStateException | NumberFormatException e) {
       throw new IllegalArgumentException(
-          "line %d has a value of another kind".formatted(lines.number), e);
+          String.format(Locale.ROOT, "line %d has a value of another kind", lines.number), e);
     }
   }
 
@@ -134,7 +138,8 @@ final class FlightJson {
     int worldSize = integer(line, "worldSize");
     if (worldSize < 1 || worldSize > MAX_RANKS) {
       throw new IllegalArgumentException(
-          "its world size is %d, must be 1 to %d".formatted(worldSize, MAX_RANKS));
+          String.format(
+              Locale.ROOT, "its world size is %d, must be 1 to %d", worldSize, MAX_RANKS));
     }
     List<Integer> missing = new ArrayList<>();
     JsonArray array = value(line, "missing").getAsJsonArray();
@@ -161,7 +166,7 @@ final class FlightJson {
   private static int checkedRank(int rank, int worldSize) {
     if (rank < 0 || rank >= worldSize) {
       throw new IllegalArgumentException(
-          "it names rank %d of a world of size %d".formatted(rank, worldSize));
+          String.format(Locale.ROOT, "it names rank %d of a world of size %d", rank, worldSize));
     }
     return rank;
   }
@@ -172,15 +177,21 @@ final class FlightJson {
     int calls = integer(line, "calls");
     if (rank != expected || rank >= MAX_RANKS || calls < 0 || calls > MAX_CALLS) {
       throw new IllegalArgumentException(
-          "line %d has rank %d with %d calls where rank %d belongs"
-              .formatted(lines.number, rank, calls, expected));
+          String.format(
+              Locale.ROOT,
+              "line %d has rank %d with %d calls where rank %d belongs",
+              lines.number,
+              rank,
+              calls,
+              expected));
     }
     List<CallRecord> records = new ArrayList<>();
     for (int i = 0; i < calls; i++) {
       JsonObject call = lines.next();
       if (call == null) {
         throw new IllegalArgumentException(
-            "it ends after %d of the %d calls of rank %d".formatted(i, calls, rank));
+            String.format(
+                Locale.ROOT, "it ends after %d of the %d calls of rank %d", i, calls, rank));
       }
       records.add(call(call, lines.number));
     }
@@ -205,7 +216,8 @@ final class FlightJson {
             value(line, "end").getAsLong());
       }
     }
-    throw new IllegalArgumentException("line %d has no call state".formatted(number));
+    throw new IllegalArgumentException(
+        String.format(Locale.ROOT, "line %d has no call state", number));
   }
 
   /** The text may be printed to a terminal, so it is made printable. */
@@ -240,7 +252,8 @@ final class FlightJson {
       int c = text.read();
       for (; c != '\n' && c != -1; c = text.read()) {
         if (line.length() == MAX_LINE_CHARS) {
-          throw new IllegalArgumentException("line %d is too long".formatted(number + 1));
+          throw new IllegalArgumentException(
+              String.format(Locale.ROOT, "line %d is too long", number + 1));
         }
         line.append((char) c);
       }
@@ -254,9 +267,11 @@ final class FlightJson {
           return requireFlat(parsed.getAsJsonObject());
         }
       } catch (JsonParseException e) {
-        throw new IllegalArgumentException("line %d is no JSON".formatted(number), e);
+        throw new IllegalArgumentException(
+            String.format(Locale.ROOT, "line %d is no JSON", number), e);
       }
-      throw new IllegalArgumentException("line %d is no JSON object".formatted(number));
+      throw new IllegalArgumentException(
+          String.format(Locale.ROOT, "line %d is no JSON object", number));
     }
 
     /**
@@ -268,7 +283,7 @@ final class FlightJson {
         JsonElement value = line.get(name);
         if (value.isJsonObject() || (value.isJsonArray() && !isFlat(value.getAsJsonArray()))) {
           throw new IllegalArgumentException(
-              "line %d has a value of another kind".formatted(number));
+              String.format(Locale.ROOT, "line %d has a value of another kind", number));
         }
       }
       return line;

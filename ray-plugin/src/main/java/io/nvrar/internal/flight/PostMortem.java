@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.TreeSet;
@@ -61,14 +62,18 @@ public final class PostMortem {
         ? new Fault(
             List.of(),
             "a process was lost that is not a member of this group but of a group it was split from")
-        : new Fault(List.of(rank), "rank %d was lost; it %s".formatted(rank, doing(rank)));
+        : new Fault(
+            List.of(rank),
+            String.format(Locale.ROOT, "rank %d was lost; it %s", rank, doing(rank)));
   }
 
   private Fault ended() {
     int rank = record.header().failedRank();
     return rank < 0
         ? unknown()
-        : new Fault(List.of(rank), "rank %d ended the group; it %s".formatted(rank, doing(rank)));
+        : new Fault(
+            List.of(rank),
+            String.format(Locale.ROOT, "rank %d ended the group; it %s", rank, doing(rank)));
   }
 
   private static Fault unknown() {
@@ -129,8 +134,13 @@ public final class PostMortem {
               .noneMatch(their -> isPartner(their, call, waiting.rank()))) {
         return new Fault(
             List.of(call.peer()),
-            "rank %d did not enter %s of rank %d; it %s"
-                .formatted(call.peer(), call.description(), waiting.rank(), doing(call.peer())));
+            String.format(
+                Locale.ROOT,
+                "rank %d did not enter %s of rank %d; it %s",
+                call.peer(),
+                call.description(),
+                waiting.rank(),
+                doing(call.peer())));
       }
     }
     return unknown();
@@ -228,8 +238,13 @@ public final class PostMortem {
             List<Integer> both = IntStream.of(rank.rank(), call.peer()).sorted().boxed().toList();
             return new Fault(
                 both,
-                "rank %d calls %s, rank %d calls %s"
-                    .formatted(rank.rank(), call.description(), call.peer(), their.description()));
+                String.format(
+                    Locale.ROOT,
+                    "rank %d calls %s, rank %d calls %s",
+                    rank.rank(),
+                    call.description(),
+                    call.peer(),
+                    their.description()));
           }
         }
       }

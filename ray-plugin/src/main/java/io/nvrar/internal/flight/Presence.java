@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Base64;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -101,8 +102,12 @@ record Presence(
       JsonObject json = JsonParser.parseString(Files.readString(file, UTF_8)).getAsJsonObject();
       if (integer(json, MAGIC) != VERSION) {
         throw new IOException(
-            "%s has version %s, this program reads version %d"
-                .formatted(file, json.get(MAGIC), VERSION));
+            String.format(
+                Locale.ROOT,
+                "%s has version %s, this program reads version %d",
+                file,
+                json.get(MAGIC),
+                VERSION));
       }
       JsonElement failure = json.get("failure");
       return new Presence(

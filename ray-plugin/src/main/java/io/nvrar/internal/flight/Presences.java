@@ -12,6 +12,7 @@ import java.nio.file.StandardCopyOption;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -39,13 +40,14 @@ final class Presences {
 
   Path fileOf(Presence member) {
     return directory.resolve(
-        "%s-%s-%d-%d%s"
-            .formatted(
-                FlightFile.safe(member.group(), MAX_NAME_CHARS),
-                FlightFile.safe(member.groupId(), MAX_NAME_CHARS),
-                member.rank(),
-                member.pid(),
-                SUFFIX));
+        String.format(
+            Locale.ROOT,
+            "%s-%s-%d-%d%s",
+            FlightFile.safe(member.group(), MAX_NAME_CHARS),
+            FlightFile.safe(member.groupId(), MAX_NAME_CHARS),
+            member.rank(),
+            member.pid(),
+            SUFFIX));
   }
 
   /** Writes or replaces a member's file, which appears atomically. */

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -172,12 +173,13 @@ final class Coordinator {
       peer.dismiss(
           Failure.of(
               Failure.Kind.MISMATCH,
-              "rank %d of %s is taken by %s, so %s cannot join as the same rank"
-                  .formatted(
-                      rank,
-                      ticket.label(),
-                      Objects.requireNonNull(first.greeting).process(),
-                      hello.process())),
+              String.format(
+                  Locale.ROOT,
+                  "rank %d of %s is taken by %s, so %s cannot join as the same rank",
+                  rank,
+                  ticket.label(),
+                  Objects.requireNonNull(first.greeting).process(),
+                  hello.process())),
           nowNanos);
       return;
     }
@@ -306,12 +308,13 @@ final class Coordinator {
           Failure.lost(
               rank,
               process,
-              "rank %d (%s) was lost%s: %s"
-                  .formatted(
-                      rank,
-                      process,
-                      wasFormed ? "" : " while " + ticket.label() + " was being created",
-                      why)),
+              String.format(
+                  Locale.ROOT,
+                  "rank %d (%s) was lost%s: %s",
+                  rank,
+                  process,
+                  wasFormed ? "" : " while " + ticket.label() + " was being created",
+                  why)),
           nowNanos);
     }
   }
@@ -418,7 +421,8 @@ final class Coordinator {
 
   private static String hasCome(int rank, Peer peer) {
     String who = peer.greeting == null ? "" : " (" + peer.greeting.process() + ")";
-    return "rank %d%s has come from %s".formatted(rank, who, peer.channel.remoteHost());
+    return String.format(
+        Locale.ROOT, "rank %d%s has come from %s", rank, who, peer.channel.remoteHost());
   }
 
   /**

@@ -2,6 +2,7 @@ package io.nvrar.internal.hub;
 
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,21 +29,21 @@ final class GroupDifferences {
       String[][] facts = {
         {"library version", hello.libraryVersion(), that.libraryVersion()},
         {"native build", hello.nativeBuild(), that.nativeBuild()},
-        {"configuration", hello.config(), that.config()},
         {"backend", hello.backend(), that.backend()},
       };
       for (String[] fact : facts) {
         if (!fact[1].equals(fact[2])) {
-          return "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s"
-              .formatted(
-                  ticket.label(),
-                  fact[0],
-                  rank,
-                  hello.process(),
-                  fact[1],
-                  r,
-                  that.process(),
-                  fact[2]);
+          return String.format(
+              Locale.ROOT,
+              "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s",
+              ticket.label(),
+              fact[0],
+              rank,
+              hello.process(),
+              fact[1],
+              r,
+              that.process(),
+              fact[2]);
         }
       }
     }
@@ -50,7 +51,13 @@ final class GroupDifferences {
   }
 
   static String worldSize(Ticket ticket, int rank, Message.Hello hello) {
-    return "rank %d (%s) joins a world of size %d, but %s was made for world size %d"
-        .formatted(rank, hello.process(), hello.worldSize(), ticket.label(), ticket.worldSize());
+    return String.format(
+        Locale.ROOT,
+        "rank %d (%s) joins a world of size %d, but %s was made for world size %d",
+        rank,
+        hello.process(),
+        hello.worldSize(),
+        ticket.label(),
+        ticket.worldSize());
   }
 }

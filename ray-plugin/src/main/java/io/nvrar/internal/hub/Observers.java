@@ -6,6 +6,7 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -48,8 +49,12 @@ final class Observers {
       peer.dismiss(
           Failure.of(
               Failure.Kind.MISMATCH,
-              "%s has %d observers already, %s would be one too many"
-                  .formatted(ticket.label(), MAX, process)),
+              String.format(
+                  Locale.ROOT,
+                  "%s has %d observers already, %s would be one too many",
+                  ticket.label(),
+                  MAX,
+                  process)),
           nowNanos);
       return;
     }

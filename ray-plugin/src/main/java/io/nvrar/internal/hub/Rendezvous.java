@@ -19,6 +19,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.ServerSocketChannel;
 import java.util.Iterator;
+import java.util.Locale;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -132,8 +133,13 @@ public final class Rendezvous {
     long least = minRingBytes(worldSize);
     if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < least) {
       throw new IllegalArgumentException(
-          "ringBytes is %d, must be 0 or at least %d for several nodes (%d members, %d per node)"
-              .formatted(config.ringBytes(), least, worldSize, config.gpusPerNode()));
+          String.format(
+              Locale.ROOT,
+              "ringBytes is %d, must be 0 or at least %d for several nodes (%d members, %d per node)",
+              config.ringBytes(),
+              least,
+              worldSize,
+              config.gpusPerNode()));
     }
   }
 
@@ -141,7 +147,11 @@ public final class Rendezvous {
   private static void checkNodes(int worldSize, GroupConfig config, Backend backend) {
     if (backend == Backend.CUDA && worldSize > Ticket.MAX_NODE_SIZE) {
       throw new IllegalArgumentException(
-          "world size is %d, must be 1 to %d on GPUs".formatted(worldSize, Ticket.MAX_NODE_SIZE));
+          String.format(
+              Locale.ROOT,
+              "world size is %d, must be 1 to %d on GPUs",
+              worldSize,
+              Ticket.MAX_NODE_SIZE));
     }
     if (!hasSeveralNodes(worldSize, config)) {
       return;
@@ -150,8 +160,14 @@ public final class Rendezvous {
     int nodes = (worldSize + perNode - 1) / perNode;
     if (perNode > Ticket.MAX_NODE_SIZE || nodes > Ticket.MAX_NODES) {
       throw new IllegalArgumentException(
-          "gpusPerNode is %d, which makes %d nodes of %d members; a group has at most %d nodes of at most %d"
-              .formatted(perNode, nodes, worldSize, Ticket.MAX_NODES, Ticket.MAX_NODE_SIZE));
+          String.format(
+              Locale.ROOT,
+              "gpusPerNode is %d, which makes %d nodes of %d members; a group has at most %d nodes of at most %d",
+              perNode,
+              nodes,
+              worldSize,
+              Ticket.MAX_NODES,
+              Ticket.MAX_NODE_SIZE));
     }
   }
 

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -59,21 +60,40 @@ final class SplitBoard {
     if (split.number() != number || waiting[rank] != null) {
       return Failure.of(
           Failure.Kind.MISMATCH,
-          "rank %d calls split #%d of %s where #%d is next"
-              .formatted(rank, split.number(), ticket.label(), number));
+          String.format(
+              Locale.ROOT,
+              "rank %d calls split #%d of %s where #%d is next",
+              rank,
+              split.number(),
+              ticket.label(),
+              number));
     }
     Message.Split other = first < 0 ? null : waiting[first];
     if (other != null && other.sequence() != split.sequence()) {
       return Failure.of(
           Failure.Kind.MISMATCH,
-          "the ranks differ at split #%d of %s: rank %d calls it after its collective #%d, rank %d after #%d"
-              .formatted(number, ticket.label(), first, other.sequence(), rank, split.sequence()));
+          String.format(
+              Locale.ROOT,
+              "the ranks differ at split #%d of %s: rank %d calls it after its collective #%d, rank %d after #%d",
+              number,
+              ticket.label(),
+              first,
+              other.sequence(),
+              rank,
+              split.sequence()));
     }
     if (other != null && !Arrays.equals(other.ranks(), split.ranks())) {
       return Failure.of(
           Failure.Kind.MISMATCH,
-          "the ranks differ at split #%d of %s: rank %d calls %s, rank %d %s"
-              .formatted(number, ticket.label(), first, call(other), rank, call(split)));
+          String.format(
+              Locale.ROOT,
+              "the ranks differ at split #%d of %s: rank %d calls %s, rank %d %s",
+              number,
+              ticket.label(),
+              first,
+              call(other),
+              rank,
+              call(split)));
     }
     waiting[rank] = split;
     if (closedRank >= 0) {
@@ -144,8 +164,13 @@ final class SplitBoard {
         ? null
         : Failure.of(
             Failure.Kind.ABORTED,
-            "rank %d closed %s, so split #%d, which %s called, cannot complete"
-                .formatted(rank, ticket.label(), number, Phrases.ranks(present)));
+            String.format(
+                Locale.ROOT,
+                "rank %d closed %s, so split #%d, which %s called, cannot complete",
+                rank,
+                ticket.label(),
+                number,
+                Phrases.ranks(present)));
   }
 
   /** Checks the deadline. */
@@ -156,13 +181,14 @@ final class SplitBoard {
     }
     int[] missing = IntStream.range(0, waiting.length).filter(r -> waiting[r] == null).toArray();
     return Failure.timeout(
-        "split #%d of %s timed out after %s without %s: %s"
-            .formatted(
-                number,
-                ticket.label(),
-                Phrases.seconds(ticket.config().joinTimeout()),
-                Phrases.ranks(missing),
-                sentence(present)),
+        String.format(
+            Locale.ROOT,
+            "split #%d of %s timed out after %s without %s: %s",
+            number,
+            ticket.label(),
+            Phrases.seconds(ticket.config().joinTimeout()),
+            Phrases.ranks(missing),
+            sentence(present)),
         missing);
   }
 

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.function.IntFunction;
 import java.util.stream.Collectors;
@@ -27,7 +28,8 @@ final class Activities {
    * "; ".
    */
   static String seenBy(NativeCommunicator comm, int rank, int worldSize) {
-    String own = "; this member (rank %d) %s".formatted(rank, ofMember(comm.call(rank)));
+    String own =
+        String.format(Locale.ROOT, "; this member (rank %d) %s", rank, ofMember(comm.call(rank)));
     String others =
         ofRanks(comm::call, IntStream.range(0, worldSize).filter(r -> r != rank).toArray());
     return others.isEmpty() ? own : own + "; " + others;

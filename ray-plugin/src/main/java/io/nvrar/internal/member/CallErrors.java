@@ -11,6 +11,7 @@ import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
@@ -99,9 +100,13 @@ final class CallErrors {
   IllegalStateException closed() {
     return new IllegalStateException(
         driver.isDestroyed()
-            ? "%s was destroyed by the driver; rank %d can make no more calls"
-                .formatted(ticket.label(), rank)
-            : "%s is closed; rank %d can make no more calls".formatted(ticket.label(), rank));
+            ? String.format(
+                Locale.ROOT,
+                "%s was destroyed by the driver; rank %d can make no more calls",
+                ticket.label(),
+                rank)
+            : String.format(
+                Locale.ROOT, "%s is closed; rank %d can make no more calls", ticket.label(), rank));
   }
 
   /** The failure of a call that cannot complete because a rank takes no part in it. */
@@ -226,8 +231,14 @@ final class CallErrors {
     return Failure.lost(
         lost,
         process,
-        "rank %d (%s) was lost: its link to rank %d (%s) broke: %s"
-            .formatted(lost, process, teller, all.inRankOrder()[teller].process(), e.getMessage()));
+        String.format(
+            Locale.ROOT,
+            "rank %d (%s) was lost: its link to rank %d (%s) broke: %s",
+            lost,
+            process,
+            teller,
+            all.inRankOrder()[teller].process(),
+            e.getMessage()));
   }
 
   private void awaitReason(long nanos, BooleanSupplier orElse) {

@@ -11,6 +11,7 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -222,7 +223,9 @@ final class FirstFailure {
     Failure own = of(e);
     noteAsIs(
         own,
-        own.forOthers("rank %d (%s): %s".formatted(rank, ProcessIdentity.current(), own.message())),
+        own.forOthers(
+            String.format(
+                Locale.ROOT, "rank %d (%s): %s", rank, ProcessIdentity.current(), own.message())),
         null);
   }
 

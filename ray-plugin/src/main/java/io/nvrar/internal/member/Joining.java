@@ -22,6 +22,7 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -126,8 +127,7 @@ public final class Joining {
             LibraryVersion.get(),
             NativeCommunicator.buildId(),
             ticket.worldSize(),
-            backend.name(),
-            config.toString()));
+            backend.name()));
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
@@ -188,13 +188,14 @@ public final class Joining {
     }
     if (given == null) {
       throw new CollectiveTimeoutException(
-          "rank %d heard nothing from the rendezvous of %s at %s:%d within %s"
-              .formatted(
-                  rank,
-                  ticket.label(),
-                  ticket.host(),
-                  ticket.port(),
-                  Phrases.seconds(ticket.config().joinTimeout())),
+          String.format(
+              Locale.ROOT,
+              "rank %d heard nothing from the rendezvous of %s at %s:%d within %s",
+              rank,
+              ticket.label(),
+              ticket.host(),
+              ticket.port(),
+              Phrases.seconds(ticket.config().joinTimeout())),
           0);
     }
     return given;
@@ -223,8 +224,12 @@ public final class Joining {
     int gpusPerNode = ticket.config().gpusPerNode();
     if (isCpu && hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < ticket.worldSize()) {
       throw refused(
-          "%s spans hosts %s, each of which is a node; gpusPerNode is %d, which divides the members of one host into nodes, and must be 0"
-              .formatted(ticket.label(), hosts.names(), gpusPerNode),
+          String.format(
+              Locale.ROOT,
+              "%s spans hosts %s, each of which is a node; gpusPerNode is %d, which divides the members of one host into nodes, and must be 0",
+              ticket.label(),
+              hosts.names(),
+              gpusPerNode),
           null);
     }
     long ringBytes = ticket.config().ringBytes();
@@ -233,12 +238,13 @@ public final class Joining {
         && ringBytes != 0
         && ringBytes < Rendezvous.minRingBytes(ticket.worldSize())) {
       throw refused(
-          "%s spans hosts %s; ringBytes is %d, and must be 0 or at least %d for members on several hosts"
-              .formatted(
-                  ticket.label(),
-                  hosts.names(),
-                  ringBytes,
-                  Rendezvous.minRingBytes(ticket.worldSize())),
+          String.format(
+              Locale.ROOT,
+              "%s spans hosts %s; ringBytes is %d, and must be 0 or at least %d for members on several hosts",
+              ticket.label(),
+              hosts.names(),
+              ringBytes,
+              Rendezvous.minRingBytes(ticket.worldSize())),
           null);
     }
     try {
@@ -285,7 +291,13 @@ public final class Joining {
       return;
     }
     String told =
-        "rank %d (%s) could not join %s: %s".formatted(rank, self, ticket.label(), sentence);
+        String.format(
+            Locale.ROOT,
+            "rank %d (%s) could not join %s: %s",
+            rank,
+            self,
+            ticket.label(),
+            sentence);
     // If another member reported it, it is already recorded and not reported again.
     member.fail(
         e instanceof CollectiveException known

@@ -23,6 +23,7 @@ import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
@@ -297,6 +298,7 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public String toString() {
-    return "%s[rank %d of %d, %s]".formatted(ticket.label(), rank, ticket.worldSize(), backend);
+    return String.format(
+        Locale.ROOT, "%s[rank %d of %d, %s]", ticket.label(), rank, ticket.worldSize(), backend);
   }
 }

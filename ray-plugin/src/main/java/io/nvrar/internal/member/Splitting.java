@@ -12,6 +12,7 @@ import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.util.BitSet;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
@@ -101,8 +102,12 @@ public final class Splitting {
   private void begin(String call) {
     if (!busy.compareAndSet(false, true)) {
       throw new IllegalStateException(
-          "%s was called on rank %d of %s while another split of it runs there"
-              .formatted(call, rank, ticket.label()));
+          String.format(
+              Locale.ROOT,
+              "%s was called on rank %d of %s while another split of it runs there",
+              call,
+              rank,
+              ticket.label()));
     }
   }
 
@@ -110,20 +115,30 @@ public final class Splitting {
   void checkRanks(int... ranks) {
     if (ranks == null || ranks.length == 0) {
       throw new IllegalArgumentException(
-          "newGroup names no rank, it needs one or more of the ranks 0 to %d of %s"
-              .formatted(ticket.worldSize() - 1, ticket.label()));
+          String.format(
+              Locale.ROOT,
+              "newGroup names no rank, it needs one or more of the ranks 0 to %d of %s",
+              ticket.worldSize() - 1,
+              ticket.label()));
     }
     BitSet named = new BitSet();
     for (int one : ranks) {
       if (one < 0 || one >= ticket.worldSize()) {
         throw new IllegalArgumentException(
-            "newGroup names rank %d, the ranks of %s are 0 to %d"
-                .formatted(one, ticket.label(), ticket.worldSize() - 1));
+            String.format(
+                Locale.ROOT,
+                "newGroup names rank %d, the ranks of %s are 0 to %d",
+                one,
+                ticket.label(),
+                ticket.worldSize() - 1));
       }
       if (named.get(one)) {
         throw new IllegalArgumentException(
-            "newGroup names rank %d of %s twice, which can be one member of the new group only"
-                .formatted(one, ticket.label()));
+            String.format(
+                Locale.ROOT,
+                "newGroup names rank %d of %s twice, which can be one member of the new group only",
+                one,
+                ticket.label()));
       }
       named.set(one);
     }
@@ -193,8 +208,13 @@ public final class Splitting {
               new byte[0],
               "",
               0,
-              "rank %d (%s) could not open %s: %s"
-                  .formatted(rank, ProcessIdentity.current(), Ticket.label(name), e.getMessage())));
+              String.format(
+                  Locale.ROOT,
+                  "rank %d (%s) could not open %s: %s",
+                  rank,
+                  ProcessIdentity.current(),
+                  Ticket.label(name),
+                  e.getMessage())));
       throw e;
     }
   }
@@ -239,7 +259,7 @@ public final class Splitting {
   }
 
   private String what(int split) {
-    return "split #%d of %s".formatted(split, ticket.label());
+    return String.format(Locale.ROOT, "split #%d of %s", split, ticket.label());
   }
 
   /**
@@ -269,7 +289,8 @@ public final class Splitting {
       throw member.closed();
     }
     Failure silence =
-        Failure.timeout("rank %d heard nothing from rank 0 in %s".formatted(rank, what), 0);
+        Failure.timeout(
+            String.format(Locale.ROOT, "rank %d heard nothing from rank 0 in %s", rank, what), 0);
     member.fail(silence, true);
     member.throwIfFailed();
     throw silence.toException();

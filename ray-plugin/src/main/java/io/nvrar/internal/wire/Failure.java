@@ -7,6 +7,7 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.Printable;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.stream.IntStream;
 
@@ -53,8 +54,11 @@ public record Failure(
     host = Printable.of(host, ProcessIdentity.MAX_CHARS);
     if (missing.length > Ticket.MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
-          "a failure with %d missing ranks, the limit is %d"
-              .formatted(missing.length, Ticket.MAX_WORLD_SIZE));
+          String.format(
+              Locale.ROOT,
+              "a failure with %d missing ranks, the limit is %d",
+              missing.length,
+              Ticket.MAX_WORLD_SIZE));
     }
   }
 
@@ -74,7 +78,7 @@ public record Failure(
    */
   public static Failure abortedHere(int rank, String what) {
     ProcessIdentity self = ProcessIdentity.current();
-    return aborted(rank, self, "rank %d (%s) %s".formatted(rank, self, what));
+    return aborted(rank, self, String.format(Locale.ROOT, "rank %d (%s) %s", rank, self, what));
   }
 
   public static Failure lost(int rank, ProcessIdentity process, String message) {

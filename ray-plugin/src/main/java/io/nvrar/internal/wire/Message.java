@@ -1,6 +1,7 @@
 package io.nvrar.internal.wire;
 
 import io.nvrar.internal.Printable;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.stream.IntStream;
@@ -31,24 +32,25 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
           SplitPlaces,
           SplitRendezvous {}
 
-  /** The limit of each text in {@link Hello}; a configuration has about 200 characters. */
+  /** The limit of each text in {@link Hello}. */
   int MAX_FACT_CHARS = 1024;
 
-  /** Member to hub: the properties that must be the same on all members. */
+  /**
+   * Member to hub: the properties that must be the same on all members. The configuration is not
+   * among them, because all members have it from one ticket.
+   */
   record Hello(
       ProcessIdentity process,
       String libraryVersion,
       String nativeBuild,
       int worldSize,
-      String backend,
-      String config)
+      String backend)
       implements Greeting {
     public Hello {
       Objects.requireNonNull(process, "process");
       libraryVersion = checked("a library version", libraryVersion, MAX_FACT_CHARS);
       nativeBuild = checked("a native build", nativeBuild, MAX_FACT_CHARS);
       backend = checked("a backend", backend, MAX_FACT_CHARS);
-      config = checked("a configuration", config, MAX_FACT_CHARS);
     }
   }
 
@@ -56,7 +58,8 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
   private static String checked(String what, String text, int maxChars) {
     if (text.length() > maxChars) {
       throw new IllegalArgumentException(
-          "%s of %d characters, the limit is %d".formatted(what, text.length(), maxChars));
+          String.format(
+              Locale.ROOT, "%s of %d characters, the limit is %d", what, text.length(), maxChars));
     }
     return Printable.of(text);
   }
@@ -76,8 +79,11 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     public Descriptor {
       if (bytes.length > MAX_DESCRIPTOR_BYTES) {
         throw new IllegalArgumentException(
-            "a descriptor of %d bytes, the limit is %d"
-                .formatted(bytes.length, MAX_DESCRIPTOR_BYTES));
+            String.format(
+                Locale.ROOT,
+                "a descriptor of %d bytes, the limit is %d",
+                bytes.length,
+                MAX_DESCRIPTOR_BYTES));
       }
     }
   }
@@ -143,8 +149,11 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     public Split {
       if (ranks.length > Ticket.MAX_WORLD_SIZE) {
         throw new IllegalArgumentException(
-            "a split that names %d ranks, the limit is %d"
-                .formatted(ranks.length, Ticket.MAX_WORLD_SIZE));
+            String.format(
+                Locale.ROOT,
+                "a split that names %d ranks, the limit is %d",
+                ranks.length,
+                Ticket.MAX_WORLD_SIZE));
       }
     }
 
@@ -186,8 +195,11 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     public SplitRendezvous {
       if (uniqueId.length > MAX_DESCRIPTOR_BYTES) {
         throw new IllegalArgumentException(
-            "a unique id of %d bytes, the limit is %d"
-                .formatted(uniqueId.length, MAX_DESCRIPTOR_BYTES));
+            String.format(
+                Locale.ROOT,
+                "a unique id of %d bytes, the limit is %d",
+                uniqueId.length,
+                MAX_DESCRIPTOR_BYTES));
       }
       host = checked("a host", host, ProcessIdentity.MAX_CHARS);
       problem = Printable.of(problem, Failure.MAX_MESSAGE_CHARS);

@@ -4,6 +4,7 @@ import io.nvrar.internal.Printable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,8 +24,12 @@ public record ProcessIdentity(String host, long pid, String machine) {
   public ProcessIdentity {
     if (host.length() > MAX_CHARS || machine.length() > MAX_CHARS) {
       throw new IllegalArgumentException(
-          "a host name of %d and a machine of %d characters, the limit is %d"
-              .formatted(host.length(), machine.length(), MAX_CHARS));
+          String.format(
+              Locale.ROOT,
+              "a host name of %d and a machine of %d characters, the limit is %d",
+              host.length(),
+              machine.length(),
+              MAX_CHARS));
     }
     host = Printable.of(host);
     machine = Printable.of(machine);

@@ -6,6 +6,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Objects;
 
 /**
@@ -62,8 +63,11 @@ public record Ticket(
   public static void checkName(String name) {
     if (name.isEmpty() || name.length() > MAX_NAME_CHARS) {
       throw new IllegalArgumentException(
-          "the group's name has %d characters, must have 1 to %d"
-              .formatted(name.length(), MAX_NAME_CHARS));
+          String.format(
+              Locale.ROOT,
+              "the group's name has %d characters, must have 1 to %d",
+              name.length(),
+              MAX_NAME_CHARS));
     }
   }
 
@@ -102,7 +106,13 @@ public record Ticket(
   /** All fields except the secret. */
   @Override
   public String toString() {
-    return "Ticket[name=%s, worldSize=%d, address=%s:%d, %s]"
-        .formatted(name, worldSize, host, port, config);
+    return String.format(
+        Locale.ROOT,
+        "Ticket[name=%s, worldSize=%d, address=%s:%d, %s]",
+        name,
+        worldSize,
+        host,
+        port,
+        config);
   }
 }

@@ -2,6 +2,7 @@ package io.nvrar.internal.wire;
 
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -39,8 +40,11 @@ public final class TicketCodec {
     }
     if (bytes.length < HEADER_BYTES) {
       throw new IllegalArgumentException(
-          "not a ticket: %d bytes, a ticket has more than %d"
-              .formatted(bytes.length, HEADER_BYTES + DIGEST_BYTES));
+          String.format(
+              Locale.ROOT,
+              "not a ticket: %d bytes, a ticket has more than %d",
+              bytes.length,
+              HEADER_BYTES + DIGEST_BYTES));
     }
     ByteBuffer frame = ByteBuffer.wrap(bytes);
     if (frame.getInt() != MAGIC) {
@@ -49,14 +53,20 @@ public final class TicketCodec {
     int version = Byte.toUnsignedInt(frame.get());
     if (version != PROTOCOL_VERSION) {
       throw new IllegalArgumentException(
-          "the ticket has protocol version %d, this library speaks version %d"
-              .formatted(version, PROTOCOL_VERSION));
+          String.format(
+              Locale.ROOT,
+              "the ticket has protocol version %d, this library speaks version %d",
+              version,
+              PROTOCOL_VERSION));
     }
     int length = frame.getInt();
     if (length < 0 || length > Wire.MAX_BYTES || frame.remaining() != length + DIGEST_BYTES) {
       throw new IllegalArgumentException(
-          "the ticket is damaged: it announces %d bytes and has %d"
-              .formatted(length, frame.remaining() - DIGEST_BYTES));
+          String.format(
+              Locale.ROOT,
+              "the ticket is damaged: it announces %d bytes and has %d",
+              length,
+              frame.remaining() - DIGEST_BYTES));
     }
     byte[] digest = new byte[DIGEST_BYTES];
     frame.get(HEADER_BYTES + length, digest);

@@ -11,6 +11,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.Printable;
 import java.lang.reflect.Array;
 import java.nio.charset.StandardCharsets;
+import java.util.Locale;
 
 /**
  * Serializes the objects of the bootstrap protocol with Kryo. Not thread-safe.
@@ -79,8 +80,11 @@ public final class Wire {
       kryo.writeClassAndObject(output, value);
     } catch (KryoException e) {
       throw new IllegalArgumentException(
-          "a %s that takes more than %d bytes"
-              .formatted(value.getClass().getSimpleName(), MAX_BYTES),
+          String.format(
+              Locale.ROOT,
+              "a %s that takes more than %d bytes",
+              value.getClass().getSimpleName(),
+              MAX_BYTES),
           e);
     }
     byte[] bytes = output.toBytes();
@@ -113,8 +117,11 @@ public final class Wire {
     }
     if (input.position() != input.limit()) {
       throw new IllegalArgumentException(
-          "%d bytes follow the %s"
-              .formatted(input.limit() - input.position(), type.getSimpleName()));
+          String.format(
+              Locale.ROOT,
+              "%d bytes follow the %s",
+              input.limit() - input.position(),
+              type.getSimpleName()));
     }
     return type.cast(value);
   }

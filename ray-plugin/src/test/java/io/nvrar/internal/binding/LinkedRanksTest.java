@@ -17,6 +17,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
@@ -200,7 +201,8 @@ class LinkedRanksTest {
                   NativeCommunicator.prepare(
                       "a group of 4", Backend.CPU, 0, 0, 4, id, LOOPBACK, config))
           .isInstanceOf(CollectiveException.class)
-          .hasMessageContaining("127.0.0.1, ports %d to %d".formatted(port, port));
+          .hasMessageContaining(
+              String.format(Locale.ROOT, "127.0.0.1, ports %d to %d", port, port));
     }
   }
 

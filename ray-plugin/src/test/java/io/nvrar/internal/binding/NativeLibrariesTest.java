@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
@@ -270,8 +271,10 @@ class NativeLibrariesTest {
     byte[] partial =
         TestLibrary.compile(
             scratch,
-            "unsigned nvrar_abi_version(void) { return %d; }\n"
-                .formatted(NvrarBinding.ABI_VERSION));
+            String.format(
+                Locale.ROOT,
+                "unsigned nvrar_abi_version(void) { return %d; }\n",
+                NvrarBinding.ABI_VERSION));
     Path dir = Files.createDirectory(scratch.resolve("partial"));
     Files.write(dir.resolve("libnvrar.so"), partial);
     assertThat(

@@ -13,6 +13,7 @@ import io.nvrar.DeviceStream;
 import io.nvrar.standalone.ForeignDevice;
 import io.nvrar.standalone.Members;
 import java.util.List;
+import java.util.Locale;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterAll;
@@ -195,7 +196,8 @@ class FusionChecksTest {
       buffers[closed].close();
       assertThatThrownBy(() -> group.allReduce(buffers[0], fusion))
           .isExactlyInstanceOf(IllegalStateException.class)
-          .hasMessage("the buffer float32[%d] is closed".formatted(closed == 5 ? 1 : 8));
+          .hasMessage(
+              String.format(Locale.ROOT, "the buffer float32[%d] is closed", closed == 5 ? 1 : 8));
       for (DeviceBuffer buffer : buffers) {
         buffer.close();
       }

@@ -6,6 +6,7 @@ import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.CallRecord.State;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 
 /** Two hosts, whose clocks are brought together by the calls of their ranks. */
@@ -20,7 +21,8 @@ class ClockOffsetTest {
   }
 
   private static CallRecord sum(int number, long from, long to) {
-    return call("allReduce #%d float32[8] SUM".formatted(number), 1, number, from, to);
+    return call(
+        String.format(Locale.ROOT, "allReduce #%d float32[8] SUM", number), 1, number, from, to);
   }
 
   private static FlightRecord on(

@@ -5,6 +5,7 @@ import io.nvrar.internal.binding.CallRecord.State;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 
 /** Flight records made by hand. */
 final class Records {
@@ -53,7 +54,7 @@ final class Records {
         state,
         ALL_REDUCE,
         number,
-        "allReduce #%d float32[%d] SUM".formatted(number, count),
+        String.format(Locale.ROOT, "allReduce #%d float32[%d] SUM", number, count),
         1,
         1,
         number,
@@ -68,8 +69,14 @@ final class Records {
         state,
         isSend ? SEND : RECV,
         number,
-        "%s #%d float32[%d] %s rank %d"
-            .formatted(isSend ? "send" : "recv", number, count, isSend ? "to" : "from", peer),
+        String.format(
+            Locale.ROOT,
+            "%s #%d float32[%d] %s rank %d",
+            isSend ? "send" : "recv",
+            number,
+            count,
+            isSend ? "to" : "from",
+            peer),
         0,
         1,
         7,

@@ -53,13 +53,12 @@ class HostileTextTest {
     ProcessIdentity host = new ProcessIdentity(MARK, 1, "boot");
     ProcessIdentity machine = new ProcessIdentity("host", 1, MARK);
     return Stream.of(
-        new Message.Hello(host, "1", "build", 2, "CPU", "config"),
-        new Message.Hello(machine, "1", "build", 2, "CPU", "config"),
-        new Message.Hello(PROCESS, MARK, "build", 2, "CPU", "config"),
-        new Message.Hello(PROCESS, "1", MARK, 2, "CPU", "config"),
-        new Message.Hello(PROCESS, "1", "build", 2, MARK, "config"),
-        new Message.Hello(PROCESS, "1", "build", 2, "CPU", MARK),
-        new Message.Hello(host, "1", "build", 3, "CPU", "config"),
+        new Message.Hello(host, "1", "build", 2, "CPU"),
+        new Message.Hello(machine, "1", "build", 2, "CPU"),
+        new Message.Hello(PROCESS, MARK, "build", 2, "CPU"),
+        new Message.Hello(PROCESS, "1", MARK, 2, "CPU"),
+        new Message.Hello(PROCESS, "1", "build", 2, MARK),
+        new Message.Hello(host, "1", "build", 3, "CPU"),
         new Message.ObserverHello(host),
         new Message.Descriptor(MARK.getBytes(StandardCharsets.US_ASCII)),
         Failure.of(Failure.Kind.ABORTED, MARK),
@@ -167,7 +166,7 @@ class HostileTextTest {
 
     /** As far as the hub lets them. Both have called a split. */
     Hub form() {
-      Message.Hello hello = new Message.Hello(PROCESS, "1", "build", 2, "CPU", "config");
+      Message.Hello hello = new Message.Hello(PROCESS, "1", "build", 2, "CPU");
       says(2, new Message.ObserverHello(PROCESS));
       for (Message message :
           List.of(

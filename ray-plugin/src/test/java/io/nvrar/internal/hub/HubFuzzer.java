@@ -101,7 +101,7 @@ public final class HubFuzzer {
   private static @Nullable Message message(int kind, ByteBuffer in) {
     if (kind < 128) {
       return switch (kind % 11) {
-        case 0 -> new Message.Hello(PROCESS, "1", "build", 1 + next(in) % 3, "CPU", "config");
+        case 0 -> new Message.Hello(PROCESS, "1", "build", 1 + next(in) % 3, "CPU");
         case 1 -> new Message.ObserverHello(PROCESS);
         case 2 -> new Message.Descriptor(new byte[next(in)]);
         case 3 -> new Message.Connected();

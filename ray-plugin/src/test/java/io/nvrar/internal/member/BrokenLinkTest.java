@@ -14,6 +14,7 @@ import io.nvrar.standalone.Members;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -70,8 +71,14 @@ class BrokenLinkTest {
 
   private static String sentence(int lost, int teller) {
     ProcessIdentity here = ProcessIdentity.current();
-    return "rank %d (%s) was lost: its link to rank %d (%s) broke: %s"
-        .formatted(lost, here, teller, here, BROKE);
+    return String.format(
+        Locale.ROOT,
+        "rank %d (%s) was lost: its link to rank %d (%s) broke: %s",
+        lost,
+        here,
+        teller,
+        here,
+        BROKE);
   }
 
   @Test

@@ -20,6 +20,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -105,8 +106,12 @@ class MemberLossTest {
                 assertThat(lost.host()).isEqualTo(ProcessIdentity.current().host());
               })
           .hasMessageMatching(
-              "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\).*; flight record: .*"
-                  .formatted(rank, pid, why));
+              String.format(
+                  Locale.ROOT,
+                  "rank %d \\(pid %d on host .*\\) was lost: %s; this member \\(rank \\d\\) was in .*allReduce #\\d+ float32\\[1024\\] SUM \\(one-shot\\).*; flight record: .*",
+                  rank,
+                  pid,
+                  why));
       assertThat(end.cause()).message().satisfies(MemberLossTest::saysWhatEveryRankWasDoing);
       assertThat(Duration.ofNanos(end.nanos() - sinceNanos)).isLessThan(limit);
     }
@@ -211,8 +216,10 @@ class MemberLossTest {
       assertThat(member.get().cause())
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessageMatching(
-              "group 'driven' was aborted: the driver \\(pid %d on host .*\\) was lost: connection closed; this member .*"
-                  .formatted(driver.pid()));
+              String.format(
+                  Locale.ROOT,
+                  "group 'driven' was aborted: the driver \\(pid %d on host .*\\) was lost: connection closed; this member .*",
+                  driver.pid()));
     }
   }
 

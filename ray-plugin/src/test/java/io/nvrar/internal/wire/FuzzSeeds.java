@@ -67,7 +67,7 @@ final class FuzzSeeds {
     ProcessIdentity process = new ProcessIdentity("host", 7, "boot");
     Message.MemberInfo member = new Message.MemberInfo(process, new byte[256]);
     List<Message> messages = new ArrayList<>();
-    messages.add(new Message.Hello(process, "1", "build", 2, "CPU", "config"));
+    messages.add(new Message.Hello(process, "1", "build", 2, "CPU"));
     messages.add(new Message.ObserverHello(process));
     messages.add(new Message.Descriptor(new byte[256]));
     messages.add(member);

@@ -25,6 +25,7 @@ import java.util.Base64;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.Set;
 import java.util.function.Consumer;
@@ -212,7 +213,8 @@ class TicketCodecTest {
   void sixBytesCannotAskForTwoGigabytes() {
     // Registered ids travel as id + 2; then a length of 2^31 - 9 in five bytes.
     for (int id : new int[] {1, 10, 11, 24}) {
-      byte[] bomb = HexFormat.of().parseHex("%02x".formatted(id + 2) + "f7ffffff07");
+      byte[] bomb =
+          HexFormat.of().parseHex(String.format(Locale.ROOT, "%02x", id + 2) + "f7ffffff07");
       assertThatThrownBy(() -> new Wire().read(bomb, 0, bomb.length, Object.class))
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessageContaining("length 2147483639 with 0 bytes left");

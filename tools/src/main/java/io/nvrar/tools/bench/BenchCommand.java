@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -140,8 +141,10 @@ public final class BenchCommand implements NvrarCommand {
     String slower = baseline == null ? "" : reports.compare(baseline, run, out);
     if (results.wrong() > 0) {
       throw new CollectiveException(
-          "%d elements of the results were wrong; the column #wrong says where"
-              .formatted(results.wrong()));
+          String.format(
+              Locale.ROOT,
+              "%d elements of the results were wrong; the column #wrong says where",
+              results.wrong()));
     }
     PrintWriter err = spec.commandLine().getErr();
     if (baseline != null && !baseline.run().machine().equals(run.machine())) {

@@ -7,6 +7,7 @@ import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -92,7 +93,7 @@ final class CallOptions {
     int fewest = Collections.min(ranks);
     if (root < 0 || root >= fewest) {
       throw new IllegalArgumentException(
-          "--root is %d, not a rank of %d processes".formatted(root, fewest));
+          String.format(Locale.ROOT, "--root is %d, not a rank of %d processes", root, fewest));
     }
   }
 }

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -50,8 +51,12 @@ final class Campaign {
     for (int round = 0; round < rounds; round++) {
       for (Settings one : settings) {
         progress.printf(
+            Locale.ROOT,
             "nvrar: round %d of %d, %s, %d processes%n",
-            round + 1, rounds, one.name(), one.processes());
+            round + 1,
+            rounds,
+            one.name(),
+            one.processes());
         List<Implementation> programs = programs(one);
         for (int i = 0; i < programs.size(); i++) {
           for (Row row : attempt(programs.get((round + i) % programs.size()), one)) {

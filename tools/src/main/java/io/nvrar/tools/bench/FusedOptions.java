@@ -6,6 +6,7 @@ import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.OptionNames;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
@@ -102,14 +103,21 @@ final class FusedOptions {
     Limits.require(wanted.hidden(), "--hidden", HIDDEN_MULTIPLE, AllReduceFusion.MAX_HIDDEN);
     if (wanted.hidden() % HIDDEN_MULTIPLE != 0) {
       throw new IllegalArgumentException(
-          "--hidden is %d, must be a multiple of %d".formatted(wanted.hidden(), HIDDEN_MULTIPLE));
+          String.format(
+              Locale.ROOT,
+              "--hidden is %d, must be a multiple of %d",
+              wanted.hidden(),
+              HIDDEN_MULTIPLE));
     }
     Set<Integer> different = new HashSet<>();
     for (int count : wanted.rows()) {
       Limits.require(count, "--rows", 1, MOST_ROWS);
       if (!different.add(count)) {
         throw new IllegalArgumentException(
-            "--rows has %d twice, and each number of rows is measured once".formatted(count));
+            String.format(
+                Locale.ROOT,
+                "--rows has %d twice, and each number of rows is measured once",
+                count));
       }
     }
   }

@@ -1,5 +1,7 @@
 package io.nvrar.tools.bench;
 
+import java.util.Locale;
+
 /** Checks the numbers of options. */
 final class Limits {
   private Limits() {}
@@ -12,7 +14,7 @@ final class Limits {
   static void require(int value, String option, int least, int most) {
     if (value < least || value > most) {
       throw new IllegalArgumentException(
-          "%s is %d, must be %d to %d".formatted(option, value, least, most));
+          String.format(Locale.ROOT, "%s is %d, must be %d to %d", option, value, least, most));
     }
   }
 }

@@ -6,6 +6,7 @@ import io.nvrar.tools.CudaReport;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.stream.Stream;
 
 /** Describes the machine, for the head of a report. */
@@ -16,7 +17,9 @@ final class Machine {
     String gpus = "";
     if (backend == Backend.CUDA) {
       int count = CudaDevices.count();
-      gpus = "%d GPU%s %s, ".formatted(count, count == 1 ? "" : "s", CudaReport.model(0));
+      gpus =
+          String.format(
+              Locale.ROOT, "%d GPU%s %s, ", count, count == 1 ? "" : "s", CudaReport.model(0));
     }
 
     String model;
@@ -28,12 +31,13 @@ final class Machine {
               .map(line -> line.substring(line.indexOf(':') + 1).strip())
               .orElse("unknown");
     }
-    return "%s%d cores of %s, Linux %s, JDK %s"
-        .formatted(
-            gpus,
-            Runtime.getRuntime().availableProcessors(),
-            model,
-            System.getProperty("os.version"),
-            System.getProperty("java.version"));
+    return String.format(
+        Locale.ROOT,
+        "%s%d cores of %s, Linux %s, JDK %s",
+        gpus,
+        Runtime.getRuntime().availableProcessors(),
+        model,
+        System.getProperty("os.version"),
+        System.getProperty("java.version"));
   }
 }

@@ -5,6 +5,7 @@ import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.ProgramRun;
 import io.nvrar.tools.bench.setup.OptionNames;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -86,8 +87,12 @@ final class RankOptions {
     int without = among - (ranks + onEach - 1) / onEach;
     if (without > 0) {
       throw new IllegalArgumentException(
-          "--processes is %d, which leaves %s of %d hosts without a rank"
-              .formatted(ranks, without == 1 ? "one" : "" + without, among));
+          String.format(
+              Locale.ROOT,
+              "--processes is %d, which leaves %s of %d hosts without a rank",
+              ranks,
+              without == 1 ? "one" : "" + without,
+              among));
     }
   }
 }

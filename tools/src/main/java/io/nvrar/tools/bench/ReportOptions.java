@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -84,7 +85,7 @@ final class ReportOptions {
     }
     if (!(slower >= 0 && slower <= MOST_SLOWER)) {
       throw new IllegalArgumentException(
-          "%s is %s, must be 0 to %d".formatted(SLOWER, slower, MOST_SLOWER));
+          String.format(Locale.ROOT, "%s is %s, must be 0 to %d", SLOWER, slower, MOST_SLOWER));
     }
   }
 

@@ -1,6 +1,7 @@
 package io.nvrar.tools.bench;
 
 import io.nvrar.tools.bench.setup.OptionNames;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -96,7 +97,8 @@ final class SizeOptions {
   void check(boolean onGpu) {
     if (least(onGpu) > most(onGpu)) {
       throw new IllegalArgumentException(
-          "--min is %d bytes, more than --max, %d".formatted(least(onGpu), most(onGpu)));
+          String.format(
+              Locale.ROOT, "--min is %d bytes, more than --max, %d", least(onGpu), most(onGpu)));
     }
     Limits.require(factor(), "--factor", 2, 1024);
     Limits.require(iterations, "--iters", 0, 1_000_000);

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -61,7 +62,8 @@ final class LeakCheck {
       try {
         now = worker.holdings().get(ANSWER_SECONDS, TimeUnit.SECONDS);
       } catch (ExecutionException | TimeoutException e) {
-        return "worker %d does not say what it holds: %s".formatted(worker.pid(), e);
+        return String.format(
+            Locale.ROOT, "worker %d does not say what it holds: %s", worker.pid(), e);
       }
       problem = check(worker, worker.pid(), now);
       if (problem.isEmpty()) {
@@ -69,7 +71,7 @@ final class LeakCheck {
       }
       Thread.sleep(TRY_MILLIS);
     }
-    return "worker %d leaks: %s".formatted(worker.pid(), problem);
+    return String.format(Locale.ROOT, "worker %d leaks: %s", worker.pid(), problem);
   }
 
   /** Returns what a process leaks, or remembers what it holds and returns an empty string. */
@@ -98,13 +100,19 @@ final class LeakCheck {
     }
     if (now.tasks() > first.tasks()) {
       problems.add(
-          "%d threads of all kinds, after its first rounds it had %d"
-              .formatted(now.tasks(), first.tasks()));
+          String.format(
+              Locale.ROOT,
+              "%d threads of all kinds, after its first rounds it had %d",
+              now.tasks(),
+              first.tasks()));
     }
     if (now.descriptors().size() > first.descriptors().size() + LATE_FILES) {
       problems.add(
-          "%d open files, after its first rounds it had %d"
-              .formatted(now.descriptors().size(), first.descriptors().size()));
+          String.format(
+              Locale.ROOT,
+              "%d open files, after its first rounds it had %d",
+              now.descriptors().size(),
+              first.descriptors().size()));
     }
     Map<String, Integer> before = count(first.descriptors());
     count(now.descriptors())
@@ -113,8 +121,12 @@ final class LeakCheck {
               int allowed = before.getOrDefault(what, what.startsWith("/") ? 1 : 0);
               if (what.startsWith("/memfd:") || number > allowed) {
                 problems.add(
-                    "%d descriptors of %s, after its first rounds it had %d"
-                        .formatted(number, what, before.getOrDefault(what, 0)));
+                    String.format(
+                        Locale.ROOT,
+                        "%d descriptors of %s, after its first rounds it had %d",
+                        number,
+                        what,
+                        before.getOrDefault(what, 0)));
               }
             });
     return String.join("; ", problems);
@@ -147,15 +159,23 @@ final class LeakCheck {
     long rssLast = median(last, ProcessResources::rssBytes);
     if (rssLast > rss + RSS_SLACK_BYTES + RSS_SLACK * rss) {
       complaints.add(
-          "worker %d grew from %d to %d KiB of resident memory"
-              .formatted(pid, rss >> 10, rssLast >> 10));
+          String.format(
+              Locale.ROOT,
+              "worker %d grew from %d to %d KiB of resident memory",
+              pid,
+              rss >> 10,
+              rssLast >> 10));
     }
     long heap = median(middle, ProcessResources::heapBytes);
     long heapLast = median(last, ProcessResources::heapBytes);
     if (heapLast > heap + HEAP_SLACK_BYTES) {
       complaints.add(
-          "worker %d grew from %d to %d KiB of Java heap"
-              .formatted(pid, heap >> 10, heapLast >> 10));
+          String.format(
+              Locale.ROOT,
+              "worker %d grew from %d to %d KiB of Java heap",
+              pid,
+              heap >> 10,
+              heapLast >> 10));
     }
     return complaints;
   }
@@ -175,18 +195,19 @@ final class LeakCheck {
               int checks = history.samples().size();
               ProcessResources first = history.samples().get(0);
               ProcessResources last = history.samples().get(checks - 1);
-              return "pid %d, %d checks: RSS %.1f -> %.1f MiB, heap %.1f -> %.1f MiB, descriptors %d -> %d, threads %d -> %d"
-                  .formatted(
-                      history.pid(),
-                      checks,
-                      first.rssBytes() / 0x1p20,
-                      last.rssBytes() / 0x1p20,
-                      first.heapBytes() / 0x1p20,
-                      last.heapBytes() / 0x1p20,
-                      first.descriptors().size(),
-                      last.descriptors().size(),
-                      first.tasks(),
-                      last.tasks());
+              return String.format(
+                  Locale.ROOT,
+                  "pid %d, %d checks: RSS %.1f -> %.1f MiB, heap %.1f -> %.1f MiB, descriptors %d -> %d, threads %d -> %d",
+                  history.pid(),
+                  checks,
+                  first.rssBytes() / 0x1p20,
+                  last.rssBytes() / 0x1p20,
+                  first.heapBytes() / 0x1p20,
+                  last.heapBytes() / 0x1p20,
+                  first.descriptors().size(),
+                  last.descriptors().size(),
+                  first.tasks(),
+                  last.tasks());
             })
         .toList();
   }

@@ -107,8 +107,11 @@ final class Report {
               && count.happened >= ONE_IS_IN_TIME
               && count.failed == 0) {
             complaints.add(
-                "%s happened in %d rounds, and no rank of any of them failed"
-                    .formatted(kind, count.happened));
+                String.format(
+                    Locale.ROOT,
+                    "%s happened in %d rounds, and no rank of any of them failed",
+                    kind,
+                    count.happened));
           }
         });
   }
@@ -127,16 +130,17 @@ final class Report {
 
   String progress(long seconds, int nextRound) {
     int happened = faults.values().stream().mapToInt(count -> count.happened).sum();
-    return "%5d s  round %d  %d groups  %d calls  %.1f MiB  %d faults  %d wrong results  %d leaks"
-        .formatted(
-            seconds,
-            nextRound,
-            groups,
-            tally.calls(),
-            tally.bytes() / 0x1p20,
-            happened,
-            wrongResults,
-            leaks);
+    return String.format(
+        Locale.ROOT,
+        "%5d s  round %d  %d groups  %d calls  %.1f MiB  %d faults  %d wrong results  %d leaks",
+        seconds,
+        nextRound,
+        groups,
+        tally.calls(),
+        tally.bytes() / 0x1p20,
+        happened,
+        wrongResults,
+        leaks);
   }
 
   /** The table at the end. */
@@ -145,25 +149,43 @@ final class Report {
     lines.addAll(explanation);
     lines.add("calls verified by each rank, by collective");
     for (Collective collective : Collective.values()) {
-      lines.add("  %-16s %10d".formatted(collective, tally.calls(collective)));
+      lines.add(String.format(Locale.ROOT, "  %-16s %10d", collective, tally.calls(collective)));
     }
-    lines.add("  %-16s %10d  %.1f MiB".formatted("all", tally.calls(), tally.bytes() / 0x1p20));
+    lines.add(
+        String.format(
+            Locale.ROOT, "  %-16s %10d  %.1f MiB", "all", tally.calls(), tally.bytes() / 0x1p20));
     lines.add("groups by world size: " + worlds);
     lines.add(
-        "groups on several hosts: %d, of them with encrypted links %d; calls in them: %d"
-            .formatted(linkedGroups, encryptedGroups, linkedCalls));
+        String.format(
+            Locale.ROOT,
+            "groups on several hosts: %d, of them with encrypted links %d; calls in them: %d",
+            linkedGroups,
+            encryptedGroups,
+            linkedCalls));
     lines.add("rounds by fault: drawn, happened, slowest exception after it, how ranks ended");
     faults.forEach(
         (kind, count) ->
             lines.add(
-                "  %-16s %5d %5d %7.2f s  %s"
-                    .formatted(
-                        kind, count.drawn, count.happened, count.slowestSeconds, count.outcomes)));
+                String.format(
+                    Locale.ROOT,
+                    "  %-16s %5d %5d %7.2f s  %s",
+                    kind,
+                    count.drawn,
+                    count.happened,
+                    count.slowestSeconds,
+                    count.outcomes)));
     lines.add("memory of the longest-lived of the processes, first and last of its checks");
     leakCheck.summary(LONGEST_LIVED).forEach(line -> lines.add("  " + line));
     lines.add(
-        "%d rounds, %d groups, %d calls: %d wrong results, %d leaks, %d complaints in all"
-            .formatted(rounds, groups, tally.calls(), wrongResults, leaks, complaints.size()));
+        String.format(
+            Locale.ROOT,
+            "%d rounds, %d groups, %d calls: %d wrong results, %d leaks, %d complaints in all",
+            rounds,
+            groups,
+            tally.calls(),
+            wrongResults,
+            leaks,
+            complaints.size()));
     return lines;
   }
 }

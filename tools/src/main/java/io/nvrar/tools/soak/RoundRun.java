@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -68,8 +69,13 @@ final class RoundRun {
         hangs |= outcome.end() == Outcome.End.HANGS;
         report.ended(round.fault(), outcome, faultNanos);
         ends.add(
-            "  rank %d of %s%s: %s"
-                .formatted(rank, group.name(), after(faultNanos, outcome), outcome));
+            String.format(
+                Locale.ROOT,
+                "  rank %d of %s%s: %s",
+                rank,
+                group.name(),
+                after(faultNanos, outcome),
+                outcome));
         String complaint = verdict.complaint(group, rank, outcome);
         if (complaint != null) {
           complaints.add(complaint);
@@ -93,9 +99,11 @@ final class RoundRun {
   private static String after(@Nullable Long faultNanos, Outcome outcome) {
     return faultNanos == null
         ? ""
-        : " after %.3f s, closed after %.3f s"
-            .formatted(
-                (outcome.atNanos() - faultNanos) / 1e9, (outcome.closedNanos() - faultNanos) / 1e9);
+        : String.format(
+            Locale.ROOT,
+            " after %.3f s, closed after %.3f s",
+            (outcome.atNanos() - faultNanos) / 1e9,
+            (outcome.closedNanos() - faultNanos) / 1e9);
   }
 
   private List<String> createTickets()

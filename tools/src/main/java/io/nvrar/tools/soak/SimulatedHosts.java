@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -90,7 +91,8 @@ final class SimulatedHosts {
     }
     try {
       if (!probe.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS)) {
-        return "%s does not end within %d s".formatted(command.get(0), limit.toSeconds());
+        return String.format(
+            Locale.ROOT, "%s does not end within %d s", command.get(0), limit.toSeconds());
       }
       if (probe.exitValue() == 0) {
         return null;

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -82,13 +83,14 @@ final class Soak {
     report.complaints().forEach(complaint -> out.accept("FOUND " + complaint));
     if (!report.isClean()) {
       out.accept(
-          "to repeat: bin/nvrar soak --seed %d --workers %d --hosts %d --from-round %d; logs are in %s"
-              .formatted(
-                  settings.seed(),
-                  settings.fleet().onFirstHost(),
-                  settings.fleet().hosts(),
-                  repeatFrom,
-                  settings.directory()));
+          String.format(
+              Locale.ROOT,
+              "to repeat: bin/nvrar soak --seed %d --workers %d --hosts %d --from-round %d; logs are in %s",
+              settings.seed(),
+              settings.fleet().onFirstHost(),
+              settings.fleet().hosts(),
+              repeatFrom,
+              settings.directory()));
     }
     return report;
   }

@@ -11,6 +11,7 @@ import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -89,17 +90,24 @@ public final class SoakCommand implements NvrarCommand {
     check(slackSeconds >= 0, "--slack is " + slackSeconds + ", must be 0 or more");
     check(
         workers >= MIN_WORKERS && workers <= MAX_WORKERS,
-        "--workers is %d, must be %d to %d".formatted(workers, MIN_WORKERS, MAX_WORKERS));
+        String.format(
+            Locale.ROOT, "--workers is %d, must be %d to %d", workers, MIN_WORKERS, MAX_WORKERS));
     check(
         hosts == null || (hosts >= 1 && hosts <= MAX_HOSTS),
-        "--hosts is %d, must be 1 to %d".formatted(hosts, MAX_HOSTS));
+        String.format(Locale.ROOT, "--hosts is %d, must be 1 to %d", hosts, MAX_HOSTS));
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
     Fleet fleet = new Fleet(workers, hosts(out));
     long drawnFrom = seed == null ? new SecureRandom().nextInt(1_000_000_000) : seed;
     Path directory = directory(drawnFrom);
     out.printf(
+        Locale.ROOT,
         "soak: seed %d, from round %d, %.1f minutes, %d workers, %d hosts, logs in %s%n",
-        drawnFrom, fromRound, minutes, workers, fleet.hosts(), directory);
+        drawnFrom,
+        fromRound,
+        minutes,
+        workers,
+        fleet.hosts(),
+        directory);
     Report report =
         new Soak(
                 new Soak.Settings(
@@ -128,7 +136,8 @@ public final class SoakCommand implements NvrarCommand {
     String obstacle = SimulatedHosts.obstacle();
     check(
         hosts == null || obstacle == null,
-        "--hosts is %d, but hosts cannot be simulated here: %s".formatted(hosts, obstacle));
+        String.format(
+            Locale.ROOT, "--hosts is %d, but hosts cannot be simulated here: %s", hosts, obstacle));
     if (obstacle != null) {
       out.printf(
           "soak: one host only, because others cannot be simulated here: %s; where user namespaces are allowed, unshare --map-root-user bin/nvrar soak can%n",

@@ -12,6 +12,7 @@ import io.nvrar.tools.soak.worker.Outcome;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -65,8 +66,13 @@ final class Verdict {
   /** Why this outcome of a rank is wrong, or null if it is allowed. */
   @Nullable String complaint(GroupPlan group, int rank, Outcome outcome) {
     if (!mayEnd(group, rank, outcome)) {
-      return "rank %d of %s must not end so after %s: %s"
-          .formatted(rank, group.name(), faultNanos == null ? "no fault" : fault, outcome);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %s must not end so after %s: %s",
+          rank,
+          group.name(),
+          faultNanos == null ? "no fault" : fault,
+          outcome);
     }
     boolean failed = outcome.end() == Outcome.End.FAILED;
     if (faultNanos == null || !(failed || outcome.end() == Outcome.End.COMPLETE)) {
@@ -74,13 +80,26 @@ final class Verdict {
     }
     Duration limit = limit(group, outcome).plus(slack);
     if (failed && outcome.atNanos() - faultNanos > limit.toNanos()) {
-      return "rank %d of %s failed later than %.1f s after %s: %s"
-          .formatted(rank, group.name(), limit.toMillis() / 1e3, fault, outcome);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %s failed later than %.1f s after %s: %s",
+          rank,
+          group.name(),
+          limit.toMillis() / 1e3,
+          fault,
+          outcome);
     }
     long closing = outcome.closedNanos() - Math.max(outcome.atNanos(), faultNanos);
     if (round.first().equals(group) && closing > limit.toNanos()) {
-      return "rank %d of %s took %.1f s to close after %s, the limit is %.1f s: %s"
-          .formatted(rank, group.name(), closing / 1e9, fault, limit.toMillis() / 1e3, outcome);
+      return String.format(
+          Locale.ROOT,
+          "rank %d of %s took %.1f s to close after %s, the limit is %.1f s: %s",
+          rank,
+          group.name(),
+          closing / 1e9,
+          fault,
+          limit.toMillis() / 1e3,
+          outcome);
     }
     return null;
   }
@@ -105,7 +124,7 @@ final class Verdict {
       case ABORT -> complete || (concerned && ends(outcome, "soak wants it"));
       case EARLY_CLOSE ->
           (concerned && !atFault)
-              ? ends(outcome, "rank %d closed ".formatted(fault.rank()))
+              ? ends(outcome, String.format(Locale.ROOT, "rank %d closed ", fault.rank()))
               : complete;
       case CLOSE_IN_CALL ->
           complete

@@ -14,6 +14,7 @@ import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.Base64;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -199,7 +200,7 @@ final class WorkerProcess {
                 "-c",
                 "kill -STOP $0 && echo stopped; sleep $1; kill -CONT $0",
                 Long.toString(pid()),
-                "%d.%03d".formatted(millis / 1000, millis % 1000))
+                String.format(Locale.ROOT, "%d.%03d", millis / 1000, millis % 1000))
             .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile()))
             .start();
     long before = System.nanoTime();

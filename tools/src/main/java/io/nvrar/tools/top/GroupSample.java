@@ -106,7 +106,10 @@ record GroupSample(
   private static String absent(List<RankSample> ranks) {
     return ranks.stream()
         .filter(rank -> rank.state().equals("gone") || rank.state().equals("unseen"))
-        .map(rank -> "rank %d is %s: %s".formatted(rank.rank(), rank.state(), rank.problem()))
+        .map(
+            rank ->
+                String.format(
+                    Locale.ROOT, "rank %d is %s: %s", rank.rank(), rank.state(), rank.problem()))
         .collect(Collectors.joining("; "));
   }
 

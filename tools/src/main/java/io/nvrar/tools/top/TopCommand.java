@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -84,7 +85,7 @@ public final class TopCommand implements NvrarCommand {
           "--interval is %s, must be %s to %s".formatted(interval, LEAST_SECONDS, MOST_SECONDS));
     }
     if (count < 0) {
-      throw wrong("--count is %d, must be 0 or more".formatted(count));
+      throw wrong(String.format(Locale.ROOT, "--count is %d, must be 0 or more", count));
     }
     if (address == null) {
       HostWatch host = new HostWatch(ProcessIdentity.current().machine());

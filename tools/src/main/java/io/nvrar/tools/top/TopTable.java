@@ -21,25 +21,27 @@ final class TopTable {
             .filter(rank -> !rank.state().equals("gone") && !rank.state().equals("unseen"))
             .count();
     lines.add(
-        "%s  %d %s, %d %s"
-            .formatted(
-                look.time(),
-                groups,
-                groups == 1 ? "group" : "groups",
-                ranks,
-                ranks == 1 ? "rank" : "ranks"));
+        String.format(
+            Locale.ROOT,
+            "%s  %d %s, %d %s",
+            look.time(),
+            groups,
+            groups == 1 ? "group" : "groups",
+            ranks,
+            ranks == 1 ? "rank" : "ranks"));
     look.problems().forEach(problem -> lines.add("! " + problem));
     for (GroupSample group : look.groups()) {
       lines.add("");
       lines.add(
-          "group '%s' (%s), %d ranks on %s: %s%s"
-              .formatted(
-                  group.group(),
-                  group.id(),
-                  group.worldSize(),
-                  group.backend(),
-                  group.state(),
-                  group.problem().isEmpty() ? "" : ", " + group.problem()));
+          String.format(
+              Locale.ROOT,
+              "group '%s' (%s), %d ranks on %s: %s%s",
+              group.group(),
+              group.id(),
+              group.worldSize(),
+              group.backend(),
+              group.state(),
+              group.problem().isEmpty() ? "" : ", " + group.problem()));
       lines.add(
           FORMAT.formatted(
               "rank",

@@ -68,7 +68,9 @@ final class CallTrace {
 
   private void add(FlightRecord.Rank rank) {
     trace.process(
-        rank.rank(), "rank %d (pid %d on host %s)".formatted(rank.rank(), rank.pid(), rank.host()));
+        rank.rank(),
+        String.format(
+            Locale.ROOT, "rank %d (pid %d on host %s)", rank.rank(), rank.pid(), rank.host()));
     trace.track(rank.rank(), COLLECTIVES, "collectives");
     List<Long> ends = new ArrayList<>(); // of the last slice on each track
     ends.add(Long.MIN_VALUE);

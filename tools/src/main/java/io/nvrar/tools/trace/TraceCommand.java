@@ -94,12 +94,13 @@ public final class TraceCommand implements NvrarCommand {
     String absent =
         record.ranks().stream()
             .filter(rank -> !record.isComplete(rank.rank()))
-            .map(rank -> "rank %d on %s".formatted(rank.rank(), rank.host()))
+            .map(rank -> String.format(Locale.ROOT, "rank %d on %s", rank.rank(), rank.host()))
             .collect(Collectors.joining(", "));
     if (!absent.isEmpty()) {
       out.printf("Without the records of their hosts, the trace does not show %s.%n", absent);
     } else if (calls.untimed() > 0) {
       out.printf(
+          Locale.ROOT,
           "%d calls have no times in the record: the processor's counter is not steady there.%n",
           calls.untimed());
     }

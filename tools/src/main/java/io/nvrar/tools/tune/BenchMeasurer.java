@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -122,13 +123,14 @@ final class BenchMeasurer implements Measurer {
   public Timing measure(Point point) throws IOException {
     Candidate candidate = point.candidate();
     String line =
-        "%d %s %d %d %d\n"
-            .formatted(
-                point.bytes(),
-                OptionNames.of(candidate.algorithm()),
-                candidate.blocks(),
-                candidate.tiles(),
-                point.repeats());
+        String.format(
+            Locale.ROOT,
+            "%d %s %d %d %d\n",
+            point.bytes(),
+            OptionNames.of(candidate.algorithm()),
+            candidate.blocks(),
+            candidate.tiles(),
+            point.repeats());
     try {
       Writer in = process.outputWriter(UTF_8);
       in.write(line);
@@ -150,7 +152,7 @@ final class BenchMeasurer implements Measurer {
   private String next() throws IOException, InterruptedException {
     String line = lines.poll(LIMIT_SECONDS, TimeUnit.SECONDS);
     if (line == null) {
-      throw said("it has not answered for %d s".formatted(LIMIT_SECONDS), null);
+      throw said(String.format(Locale.ROOT, "it has not answered for %d s", LIMIT_SECONDS), null);
     }
     if (line.equals(END)) {
       process.waitFor(GRACE_SECONDS, TimeUnit.SECONDS);

@@ -21,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
@@ -197,7 +198,8 @@ public final class TuneCommand implements NvrarCommand {
     Tuner tuner;
     try (Journal journal = journal(file, run, bench)) {
       if (resume) {
-        err.println("nvrar: %d points are in the journal".formatted(journal.size()));
+        err.println(
+            String.format(Locale.ROOT, "nvrar: %d points are in the journal", journal.size()));
       }
       long budgetNanos = (budget != null ? budget : full ? FULL_BUDGET : BUDGET).toNanos();
       try (TuneProgress progress = new TuneProgress(err, budgetNanos)) {
@@ -231,8 +233,12 @@ public final class TuneCommand implements NvrarCommand {
     for (Tuner.Found size : found) {
       for (Tuner.Measured wrong : size.wrong()) {
         err.println(
-            "nvrar: %d elements of %d bytes by %s were wrong: left out"
-                .formatted(wrong.timing().wrong(), size.bytes(), wrong.candidate()));
+            String.format(
+                Locale.ROOT,
+                "nvrar: %d elements of %d bytes by %s were wrong: left out",
+                wrong.timing().wrong(),
+                size.bytes(),
+                wrong.candidate()));
       }
     }
     return 0;
@@ -304,7 +310,8 @@ public final class TuneCommand implements NvrarCommand {
     long least = minBytes != null ? minBytes : onGpu ? GPU_LEAST_BYTES : LEAST_BYTES;
     long most = maxBytes != null ? maxBytes : onGpu ? GPU_MOST_BYTES : MOST_BYTES;
     if (least > most) {
-      throw wrong("--min is %d bytes, more than --max, %d".formatted(least, most));
+      throw wrong(
+          String.format(Locale.ROOT, "--min is %d bytes, more than --max, %d", least, most));
     }
     int step = factor != null ? factor : onGpu ? GPU_FACTOR : FACTOR;
     require(step, "--factor", 2, MOST_FACTOR);
@@ -315,7 +322,8 @@ public final class TuneCommand implements NvrarCommand {
 
   private void require(int value, String option, int least, int most) {
     if (value < least || value > most) {
-      throw wrong("%s is %d, must be %d to %d".formatted(option, value, least, most));
+      throw wrong(
+          String.format(Locale.ROOT, "%s is %d, must be %d to %d", option, value, least, most));
     }
   }
 

@@ -48,11 +48,16 @@ final class TuneProgress implements Tuner.Listener, AutoCloseable {
     if (bar != null) {
       bar.maxHint(planned).stepTo(done);
       bar.setExtraMessage(
-          "%d s left, %d B %s %s us"
-              .formatted(left, point.bytes(), point.candidate(), number(timing.us())));
+          String.format(
+              Locale.ROOT,
+              "%d s left, %d B %s %s us",
+              left,
+              point.bytes(),
+              point.candidate(),
+              number(timing.us())));
     } else if (System.nanoTime() - lastLine >= LINE_NANOS) {
       lastLine = System.nanoTime();
-      err.printf("nvrar: %d of %d points, %d s left%n", done, planned, left);
+      err.printf(Locale.ROOT, "nvrar: %d of %d points, %d s left%n", done, planned, left);
       err.flush();
     }
   }

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -184,7 +185,8 @@ final class Tuner {
                     wrongOnes.stream().noneMatch(bad -> bad.candidate().equals(each.candidate())))
             .toList();
     if (ranking.isEmpty()) {
-      throw new IOException("every result of %d bytes was wrong".formatted(bytes));
+      throw new IOException(
+          String.format(Locale.ROOT, "every result of %d bytes was wrong", bytes));
     }
     double good = ranking.get(0).timing().us() * (1 + NOISE);
     Measured winner =

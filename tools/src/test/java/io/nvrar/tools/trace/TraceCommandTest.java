@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -18,39 +19,56 @@ class TraceCommandTest {
   private final CommandLines nvrar = new CommandLines();
 
   private static String header(String id, String host, int writer, long nanos) {
-    return """
-        {"nvrarFlight":1,"group":"tp","id":"%s","worldSize":2,"backend":"CPU","build":"b1","time":"2026-01-02T03:04:05.678Z","nanos":%d,"host":"%s","writer":%d,"failure":"NONE","message":"none","failedRank":-1,"missing":[]}
+    return String.format(
+        Locale.ROOT,
         """
-        .formatted(id, nanos, host, writer);
+        {"nvrarFlight":1,"group":"tp","id":"%s","worldSize":2,"backend":"CPU","build":"b1","time":"2026-01-02T03:04:05.678Z","nanos":%d,"host":"%s","writer":%d,"failure":"NONE","message":"none","failedRank":-1,"missing":[]}
+        """,
+        id,
+        nanos,
+        host,
+        writer);
   }
 
   private static String rank(int rank, String host, String... calls) {
-    return "{\"rank\":%d,\"host\":\"%s\",\"pid\":%d,\"calls\":%d}\n%s"
-        .formatted(rank, host, 10 + rank, calls.length, String.join("", calls));
+    return String.format(
+        Locale.ROOT,
+        "{\"rank\":%d,\"host\":\"%s\",\"pid\":%d,\"calls\":%d}\n%s",
+        rank,
+        host,
+        10 + rank,
+        calls.length,
+        String.join("", calls));
   }
 
   private static String call(int rank, String state, String what, int number, long from, long to) {
     int collective = what.startsWith("send") ? 8 : what.startsWith("recv") ? 9 : 1;
-    return """
-        {"rank":%d,"state":"%s","call":"%s","collective":%d,"sequence":%d,"algorithm":%d,"launches":1,"groupSequence":%d,"peer":%d,"transfers":%d,"begin":%d,"end":%d}
+    return String.format(
+        Locale.ROOT,
         """
-        .formatted(
-            rank,
-            state,
-            what,
-            collective,
-            number,
-            collective == 1 ? 2 : 0,
-            number,
-            collective == 1 ? -1 : 1 - rank,
-            collective == 1 ? 0 : 2,
-            from,
-            to);
+        {"rank":%d,"state":"%s","call":"%s","collective":%d,"sequence":%d,"algorithm":%d,"launches":1,"groupSequence":%d,"peer":%d,"transfers":%d,"begin":%d,"end":%d}
+        """,
+        rank,
+        state,
+        what,
+        collective,
+        number,
+        collective == 1 ? 2 : 0,
+        number,
+        collective == 1 ? -1 : 1 - rank,
+        collective == 1 ? 0 : 2,
+        from,
+        to);
   }
 
   private static String sum(int rank, int number, long from, long to) {
     return call(
-        rank, "done", "allReduce #%d float16[8 x 64] SUM".formatted(number), number, from, to);
+        rank,
+        "done",
+        String.format(Locale.ROOT, "allReduce #%d float16[8 x 64] SUM", number),
+        number,
+        from,
+        to);
   }
 
   private Path write(String name, String... parts) throws IOException {

@@ -11,6 +11,7 @@ import io.nvrar.examples.llama.weights.Shard;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * A Llama in float32 on one core.
@@ -55,8 +56,13 @@ public final class CpuEngine implements LlamaEngine {
     shard = weights.shard();
     if (shard.rank() != group.rank() || shard.worldSize() != group.worldSize()) {
       throw new IllegalArgumentException(
-          "shard %d of %d in a group where this is rank %d of %d"
-              .formatted(shard.rank(), shard.worldSize(), group.rank(), group.worldSize()));
+          String.format(
+              Locale.ROOT,
+              "shard %d of %d in a group where this is rank %d of %d",
+              shard.rank(),
+              shard.worldSize(),
+              group.rank(),
+              group.worldSize()));
     }
     parallel =
         new TensorParallel(

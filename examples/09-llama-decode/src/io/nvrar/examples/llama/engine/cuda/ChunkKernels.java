@@ -6,6 +6,7 @@ import io.nvrar.DeviceStream;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -94,7 +95,7 @@ final class ChunkKernels {
 
   private Kernel attention(KernelImage image, String suffix, int rowsOfTile) {
     return image
-        .kernel("llama_chunk_attention_%s_%d".formatted(suffix, rowsOfTile))
+        .kernel(String.format(Locale.ROOT, "llama_chunk_attention_%s_%d", suffix, rowsOfTile))
         .maxSharedBytes(sharedBytes(rowsOfTile));
   }
 

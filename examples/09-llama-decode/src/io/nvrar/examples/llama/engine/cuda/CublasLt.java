@@ -6,6 +6,7 @@ import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import io.nvrar.DataType;
 import io.nvrar.examples.llama.weights.ModelException;
+import java.util.Locale;
 
 /**
  * The functions of NVIDIA's cuBLASLt that multiply matrices, bound by JNA. Its types and numbers
@@ -78,7 +79,8 @@ final class CublasLt {
   }
 
   private static String name(long version) {
-    return "%d.%d.%d".formatted(version / MAJOR, version % MAJOR / MINOR, version % MINOR);
+    return String.format(
+        Locale.ROOT, "%d.%d.%d", version / MAJOR, version % MAJOR / MINOR, version % MINOR);
   }
 
   /** A handle, on the current context. */
@@ -208,12 +210,13 @@ final class CublasLt {
   private void require(String name, int status) {
     if (status != 0) {
       throw new IllegalStateException(
-          "%s of %s failed with %d: %s"
-              .formatted(
-                  name,
-                  this,
-                  status,
-                  function("cublasLtGetStatusString").invokeString(new Object[] {status}, false)));
+          String.format(
+              Locale.ROOT,
+              "%s of %s failed with %d: %s",
+              name,
+              this,
+              status,
+              function("cublasLtGetStatusString").invokeString(new Object[] {status}, false)));
     }
   }
 

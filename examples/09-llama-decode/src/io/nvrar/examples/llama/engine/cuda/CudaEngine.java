@@ -17,6 +17,7 @@ import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Locale;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -447,8 +448,13 @@ public final class CudaEngine implements LlamaEngine {
       for (int i = 0; i < capacities.length; i++) {
         if (continuation.remaining(i) > capacities[i] - lengths[i]) {
           throw new IllegalStateException(
-              "sequence %d has %d of its %d tokens, and %d more were to be generated"
-                  .formatted(i, lengths[i], capacities[i], continuation.remaining(i)));
+              String.format(
+                  Locale.ROOT,
+                  "sequence %d has %d of its %d tokens, and %d more were to be generated",
+                  i,
+                  lengths[i],
+                  capacities[i],
+                  continuation.remaining(i)));
         }
       }
       steps.run(continuation, lengths, listener);
@@ -458,7 +464,12 @@ public final class CudaEngine implements LlamaEngine {
       for (int i = 0; i < capacities.length; i++) {
         if (length > capacities[i]) {
           throw new IllegalStateException(
-              "sequence %d has room for %d tokens, not %d".formatted(i, capacities[i], length));
+              String.format(
+                  Locale.ROOT,
+                  "sequence %d has room for %d tokens, not %d",
+                  i,
+                  capacities[i],
+                  length));
         }
       }
       cache.fillRandomly(stream, seed);
@@ -481,8 +492,13 @@ public final class CudaEngine implements LlamaEngine {
       if (firstTokens.length != capacities.length
           || longest + 1 + count > Arrays.stream(capacities).min().orElse(0)) {
         throw new IllegalStateException(
-            "there are %d sequences with up to %d tokens, and no room for %d steps of %d"
-                .formatted(capacities.length, longest, 1 + count, firstTokens.length));
+            String.format(
+                Locale.ROOT,
+                "there are %d sequences with up to %d tokens, and no room for %d steps of %d",
+                capacities.length,
+                longest,
+                1 + count,
+                firstTokens.length));
       }
     }
 

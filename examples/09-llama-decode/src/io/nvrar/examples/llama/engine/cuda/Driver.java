@@ -6,6 +6,7 @@ import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import java.nio.Buffer;
 import java.util.Arrays;
+import java.util.Locale;
 
 /**
  * The functions of NVIDIA's driver that kernels need, bound by JNA: JCuda lacks launches with
@@ -110,7 +111,7 @@ final class Driver {
     if (cuGetErrorName(status, name) != 0 || cuGetErrorString(status, text) != 0) {
       return "the status " + status;
     }
-    return "%s (%d: %s)".formatted(string(name[0]), status, string(text[0]));
+    return String.format(Locale.ROOT, "%s (%d: %s)", string(name[0]), status, string(text[0]));
   }
 
   private static String string(long address) {

@@ -8,6 +8,7 @@ import io.nvrar.examples.llama.weights.LlamaTensors;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -111,8 +112,11 @@ record EnginePlan(
    */
   String problem(int[][] requests) {
     if (!isFast && config.headSize() > PlainKernels.MAX_HEAD_SIZE) {
-      return "The model has heads of %d numbers, and on GPUs this decoder takes at most %d."
-          .formatted(config.headSize(), PlainKernels.MAX_HEAD_SIZE);
+      return String.format(
+          Locale.ROOT,
+          "The model has heads of %d numbers, and on GPUs this decoder takes at most %d.",
+          config.headSize(),
+          PlainKernels.MAX_HEAD_SIZE);
     }
     if (prefill.choice() == Prefill.Choice.CUBLASLT && library == null) {
       return "Prompts cannot be prefilled by cuBLASLt: " + whySlices + ".";

@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -225,22 +226,35 @@ final class FastAttention {
     }
     if (heads % cache.keyValueHeads() != 0 || group > MAX_GROUP) {
       throw new IllegalArgumentException(
-          "fast attention has at most %d query heads for each key/value head, not %d for %d"
-              .formatted(MAX_GROUP, heads, cache.keyValueHeads()));
+          String.format(
+              Locale.ROOT,
+              "fast attention has at most %d query heads for each key/value head, not %d for %d",
+              MAX_GROUP,
+              heads,
+              cache.keyValueHeads()));
     }
     if (batch < 1 || context < 1) {
       throw new IllegalArgumentException(
-          "fast attention has 1 row and 1 position or more, not %d and %d"
-              .formatted(batch, context));
+          String.format(
+              Locale.ROOT,
+              "fast attention has 1 row and 1 position or more, not %d and %d",
+              batch,
+              context));
     }
     if (context > (long) cache.pagesOfSequence() * PagedCache.PAGE_POSITIONS) {
       throw new IllegalArgumentException(
-          "a context of %d positions does not fit in %d pages of a sequence"
-              .formatted(context, cache.pagesOfSequence()));
+          String.format(
+              Locale.ROOT,
+              "a context of %d positions does not fit in %d pages of a sequence",
+              context,
+              cache.pagesOfSequence()));
     }
     if (cache.rows() > Integer.MAX_VALUE) {
       throw new IllegalArgumentException(
-          "a cache of %d rows is larger than a tensor map can address".formatted(cache.rows()));
+          String.format(
+              Locale.ROOT,
+              "a cache of %d rows is larger than a tensor map can address",
+              cache.rows()));
     }
     if (maxCluster > MAX_CLUSTER || Integer.bitCount(maxCluster) != 1) {
       throw new IllegalArgumentException(

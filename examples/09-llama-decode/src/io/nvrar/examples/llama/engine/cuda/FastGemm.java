@@ -60,7 +60,12 @@ final class FastGemm {
     kernel =
         image
             .kernel(
-                "llama_gemm_%s_%s_%d".formatted(lower(output), suffix(type), plan.columnTiles()))
+                String.format(
+                    Locale.ROOT,
+                    "llama_gemm_%s_%s_%d",
+                    lower(output),
+                    suffix(type),
+                    plan.columnTiles()))
             // Of all plans, because the limit belongs to the kernel and the last one set counts.
             .maxSharedBytes(GemmPlan.maxSharedBytes(sharedBytes));
     shape = LaunchShape.of(plan.blocks(), GemmPlan.THREADS).shared(plan.sharedBytes());
@@ -197,8 +202,14 @@ final class FastGemm {
   static void require(String what, DeviceBuffer buffer, DataType type, long count) {
     if (buffer.dataType() != type || buffer.count() < count) {
       throw new IllegalArgumentException(
-          "%s are %d elements of %s at least, not %d of %s"
-              .formatted(what, count, type, buffer.count(), buffer.dataType()));
+          String.format(
+              Locale.ROOT,
+              "%s are %d elements of %s at least, not %d of %s",
+              what,
+              count,
+              type,
+              buffer.count(),
+              buffer.dataType()));
     }
   }
 

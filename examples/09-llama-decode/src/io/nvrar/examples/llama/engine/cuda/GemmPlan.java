@@ -1,5 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import java.util.Locale;
+
 /**
  * How the blocks and warps of {@code gemm.cu} divide a product: y[batch][features] =
  * x[batch][columns] times W[features][columns] transposed.
@@ -119,8 +121,14 @@ record GemmPlan(
     int sharedBytes = besideRing + stages * stageBytes;
     if (sharedBytes > limit) {
       throw new IllegalArgumentException(
-          "a product of %d rows, %d features and %d columns needs %d bytes of shared memory, and a block has %d"
-              .formatted(batch, features, columns, sharedBytes, limit));
+          String.format(
+              Locale.ROOT,
+              "a product of %d rows, %d features and %d columns needs %d bytes of shared memory, and a block has %d",
+              batch,
+              features,
+              columns,
+              sharedBytes,
+              limit));
     }
     return new GemmPlan(
         batch,
@@ -171,15 +179,18 @@ record GemmPlan(
   private static void require(int batch, int features, int columns) {
     if (batch < 1 || batch > MAX_BATCH) {
       throw new IllegalArgumentException(
-          "a product has 1 to %d rows, not %d".formatted(MAX_BATCH, batch));
+          String.format(Locale.ROOT, "a product has 1 to %d rows, not %d", MAX_BATCH, batch));
     }
     if (features < 1) {
       throw new IllegalArgumentException("a product has 1 feature or more, not " + features);
     }
     if (columns < 1 || columns % MatrixMap.BLOCK_COLUMNS != 0) {
       throw new IllegalArgumentException(
-          "a product's columns are a multiple of %d, not %d"
-              .formatted(MatrixMap.BLOCK_COLUMNS, columns));
+          String.format(
+              Locale.ROOT,
+              "a product's columns are a multiple of %d, not %d",
+              MatrixMap.BLOCK_COLUMNS,
+              columns));
     }
   }
 

@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceStream;
+import java.util.Locale;
 
 /** A kernel of a loaded {@link KernelImage}. Not thread-safe. */
 final class Kernel {
@@ -69,14 +70,23 @@ final class Kernel {
     }
     if (wanted.length != arguments.count()) {
       throw new IllegalStateException(
-          "%s has %d parameters, and is given %d"
-              .formatted(this, wanted.length, arguments.count()));
+          String.format(
+              Locale.ROOT,
+              "%s has %d parameters, and is given %d",
+              this,
+              wanted.length,
+              arguments.count()));
     }
     for (int i = 0; i < wanted.length; i++) {
       if (wanted[i] != arguments.size(i)) {
         throw new IllegalStateException(
-            "parameter %d of %s has %d bytes, and is given %d"
-                .formatted(i, this, wanted[i], arguments.size(i)));
+            String.format(
+                Locale.ROOT,
+                "parameter %d of %s has %d bytes, and is given %d",
+                i,
+                this,
+                wanted[i],
+                arguments.size(i)));
       }
     }
   }
@@ -92,7 +102,7 @@ final class Kernel {
     gpu.enter();
     Driver.check(
         "cuFuncSetAttribute",
-        "%s and the value %d".formatted(this, value),
+        String.format(Locale.ROOT, "%s and the value %d", this, value),
         Driver.cuFuncSetAttribute(function, attribute, value));
   }
 

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.util.Locale;
 
 /**
  * The kernels of one source file, loaded on a GPU. No work that uses them may be running when it is
@@ -56,8 +57,13 @@ final class KernelImage implements Resources.Resource {
     int status = Driver.cuModuleLoadData(module, image);
     if (status == NO_IMAGE) {
       throw new ModelException(
-          "The decoder's kernels %s are built for other GPUs than %s, which has compute capability %d.%d."
-              .formatted(name, gpu, gpu.capabilityMajor(), gpu.capabilityMinor()));
+          String.format(
+              Locale.ROOT,
+              "The decoder's kernels %s are built for other GPUs than %s, which has compute capability %d.%d.",
+              name,
+              gpu,
+              gpu.capabilityMajor(),
+              gpu.capabilityMinor()));
     }
     Driver.check("cuModuleLoadData", "the kernels " + name + " on " + gpu, status);
     return new KernelImage(gpu, name, module[0]);

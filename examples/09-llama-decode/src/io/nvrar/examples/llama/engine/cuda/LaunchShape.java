@@ -1,5 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import java.util.Locale;
+
 /**
  * How many blocks of how many threads a launch has.
  *
@@ -45,14 +47,15 @@ record LaunchShape(
 
   @Override
   public String toString() {
-    return "%d x %d x %d blocks of %d threads%s%s%s"
-        .formatted(
-            gridX,
-            gridY,
-            gridZ,
-            threads,
-            sharedBytes == 0 ? "" : " with " + sharedBytes + " bytes",
-            cluster == 1 ? "" : " in clusters of " + cluster,
-            programmatic ? ", programmatic" : "");
+    return String.format(
+        Locale.ROOT,
+        "%d x %d x %d blocks of %d threads%s%s%s",
+        gridX,
+        gridY,
+        gridZ,
+        threads,
+        sharedBytes == 0 ? "" : " with " + sharedBytes + " bytes",
+        cluster == 1 ? "" : " in clusters of " + cluster,
+        programmatic ? ", programmatic" : "");
   }
 }

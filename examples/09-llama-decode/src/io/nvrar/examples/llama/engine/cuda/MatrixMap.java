@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceBuffer;
+import java.util.Locale;
 
 /** Tensor maps of matrices as {@code tile_copy.cuh} takes them: in blocks of 64 columns. */
 final class MatrixMap {
@@ -22,17 +23,28 @@ final class MatrixMap {
       Gpu gpu, DeviceBuffer buffer, long rows, int columns, int boxRows, int boxBlocks) {
     if (buffer.count() < rows * columns) {
       throw new IllegalArgumentException(
-          "a matrix of %d rows and %d columns does not fit in %d elements"
-              .formatted(rows, columns, buffer.count()));
+          String.format(
+              Locale.ROOT,
+              "a matrix of %d rows and %d columns does not fit in %d elements",
+              rows,
+              columns,
+              buffer.count()));
     }
     if (columns % BLOCK_COLUMNS != 0) {
       throw new IllegalArgumentException(
-          "a matrix's columns are a multiple of %d, not %d".formatted(BLOCK_COLUMNS, columns));
+          String.format(
+              Locale.ROOT,
+              "a matrix's columns are a multiple of %d, not %d",
+              BLOCK_COLUMNS,
+              columns));
     }
     if (buffer.address() % ADDRESS_ALIGNMENT != 0) {
       throw new IllegalArgumentException(
-          "a matrix begins at a multiple of %d bytes, not at 0x%x"
-              .formatted(ADDRESS_ALIGNMENT, buffer.address()));
+          String.format(
+              Locale.ROOT,
+              "a matrix begins at a multiple of %d bytes, not at 0x%x",
+              ADDRESS_ALIGNMENT,
+              buffer.address()));
     }
     int size = buffer.dataType().sizeBytes();
     return TensorMap.encode(

@@ -5,6 +5,7 @@ import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import java.util.Arrays;
+import java.util.Locale;
 
 /**
  * The bytes that a rank takes of its GPU's memory: its weights, and for the sequences of a request
@@ -132,12 +133,18 @@ final class MemoryNeed {
       return "";
     }
     if (largest.length == 0) {
-      return "The rank's weights take %d bytes, and %s".formatted(bytes, gpu)
+      return String.format(Locale.ROOT, "The rank's weights take %d bytes, and %s", bytes, gpu)
           + missing(bytes, free);
     }
-    return "The rank's weights take %d bytes, the keys and values of %s %d and their steps %d, %d together, and %s"
-            .formatted(
-                weights(), named(largest), cache(largest), steps(largest) + workspace(), bytes, gpu)
+    return String.format(
+            Locale.ROOT,
+            "The rank's weights take %d bytes, the keys and values of %s %d and their steps %d, %d together, and %s",
+            weights(),
+            named(largest),
+            cache(largest),
+            steps(largest) + workspace(),
+            bytes,
+            gpu)
         + missing(bytes, free);
   }
 
@@ -146,8 +153,12 @@ final class MemoryNeed {
     long bytes = ofSequences(capacities);
     return bytes <= free
         ? ""
-        : "The keys and values of %s, and their steps, take %d bytes, and %s"
-                .formatted(named(capacities), bytes, gpu)
+        : String.format(
+                Locale.ROOT,
+                "The keys and values of %s, and their steps, take %d bytes, and %s",
+                named(capacities),
+                bytes,
+                gpu)
             + missing(bytes, free);
   }
 
@@ -156,11 +167,12 @@ final class MemoryNeed {
   }
 
   private static String named(int[] capacities) {
-    return "%d sequences of up to %d tokens".formatted(capacities.length, longestOf(capacities));
+    return String.format(
+        Locale.ROOT, "%d sequences of up to %d tokens", capacities.length, longestOf(capacities));
   }
 
   private static String missing(long bytes, long free) {
-    return " has %d free: %d bytes are missing.".formatted(free, bytes - free);
+    return String.format(Locale.ROOT, " has %d free: %d bytes are missing.", free, bytes - free);
   }
 
   private static long onPages(long bytes) {

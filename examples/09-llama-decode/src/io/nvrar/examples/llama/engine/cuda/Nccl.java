@@ -7,6 +7,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.examples.llama.weights.ModelException;
+import java.util.Locale;
 
 /**
  * The functions of NCCL that sum over ranks, bound by JNA. Its types and numbers are those of
@@ -89,11 +90,12 @@ final class Nccl {
     int status = function(name).invokeInt(arguments);
     if (status != 0) {
       throw new IllegalStateException(
-          "%s failed with %d: %s"
-              .formatted(
-                  name,
-                  status,
-                  function("ncclGetErrorString").invokeString(new Object[] {status}, false)));
+          String.format(
+              Locale.ROOT,
+              "%s failed with %d: %s",
+              name,
+              status,
+              function("ncclGetErrorString").invokeString(new Object[] {status}, false)));
     }
   }
 

@@ -4,6 +4,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import java.util.Arrays;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** The kernels for any shape ({@code plain.cu}), whose rows are float32. Not thread-safe. */
@@ -45,7 +46,9 @@ final class PlainKernels {
         Arrays.stream(BLOCK_ROWS)
             .mapToObj(
                 rows ->
-                    image.kernel("llama_plain_gemm_%s_%d".formatted(StepEnds.name(weights), rows)))
+                    image.kernel(
+                        String.format(
+                            Locale.ROOT, "llama_plain_gemm_%s_%d", StepEnds.name(weights), rows)))
             .toArray(Kernel[]::new);
     addNorm = image.kernel("llama_plain_add_norm");
     swiglu = image.kernel("llama_plain_swiglu");
@@ -55,7 +58,9 @@ final class PlainKernels {
     while (numbers < shape.headSize()) {
       numbers *= 2;
     }
-    attention = image.kernel("llama_plain_attention_%d_%d".formatted(numbers / WARP, blockHeads));
+    attention =
+        image.kernel(
+            String.format(Locale.ROOT, "llama_plain_attention_%d_%d", numbers / WARP, blockHeads));
   }
 
   /**

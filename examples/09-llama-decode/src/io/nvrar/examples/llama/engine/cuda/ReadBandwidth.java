@@ -7,6 +7,7 @@ import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.Arrays;
+import java.util.Locale;
 
 /** How fast a GPU reads its own memory by a kernel that does nothing else ({@code read.cu}). */
 public final class ReadBandwidth {
@@ -35,8 +36,13 @@ public final class ReadBandwidth {
     long free = gpu.freeBytes();
     if (free < LEAST_BYTES) {
       throw new ModelException(
-          "What is read to measure the bandwidth takes %d bytes, and %s has %d free: %d bytes are missing."
-              .formatted(LEAST_BYTES, gpu, free, LEAST_BYTES - free));
+          String.format(
+              Locale.ROOT,
+              "What is read to measure the bandwidth takes %d bytes, and %s has %d free: %d bytes are missing.",
+              LEAST_BYTES,
+              gpu,
+              free,
+              LEAST_BYTES - free));
     }
     long bytes = Math.min(MOST_BYTES, free / 2) / WORD_BYTES * WORD_BYTES;
     try (Resources resources = new Resources();

@@ -5,6 +5,7 @@ import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
+import java.util.Locale;
 
 /**
  * How the tensor memory accelerator reads boxes of a tensor: rows of 128 bytes, swizzled, zeros
@@ -59,14 +60,15 @@ final class TensorMap {
     if (status != 0) {
       Driver.check(
           "cuTensorMapEncodeTiled",
-          "%s of %s at 0x%x with strides of %s bytes and boxes of %s on %s"
-              .formatted(
-                  buffer.dataType(),
-                  Arrays.toString(dimensions),
-                  buffer.address(),
-                  Arrays.toString(stridesBytes),
-                  Arrays.toString(box),
-                  gpu),
+          String.format(
+              Locale.ROOT,
+              "%s of %s at 0x%x with strides of %s bytes and boxes of %s on %s",
+              buffer.dataType(),
+              Arrays.toString(dimensions),
+              buffer.address(),
+              Arrays.toString(stridesBytes),
+              Arrays.toString(box),
+              gpu),
           status);
     }
     return new TensorMap(descriptor);

@@ -11,6 +11,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -104,8 +105,13 @@ final class TokenRing implements Resources.Resource {
         check(at, step, row);
         if (now - begin > limit.toNanos()) {
           throw new CollectiveTimeoutException(
-              "the GPU of rank %d has chosen no token of row %d in step %d within %s"
-                  .formatted(group.rank(), row, step, limit));
+              String.format(
+                  Locale.ROOT,
+                  "the GPU of rank %d has chosen no token of row %d in step %d within %s",
+                  group.rank(),
+                  row,
+                  step,
+                  limit));
         }
       }
     }
@@ -118,8 +124,12 @@ final class TokenRing implements Resources.Resource {
       stream.synchronize();
       group.throwIfFailed();
       throw new IllegalStateException(
-          "the GPU of rank %d has ended without a token of row %d in step %d"
-              .formatted(group.rank(), row, step));
+          String.format(
+              Locale.ROOT,
+              "the GPU of rank %d has ended without a token of row %d in step %d",
+              group.rank(),
+              row,
+              step));
     }
   }
 

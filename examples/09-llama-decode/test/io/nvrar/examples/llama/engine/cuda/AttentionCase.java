@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DataType;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,17 +66,18 @@ record AttentionCase(
 
   @Override
   public String toString() {
-    return "%s, heads of %d, %d query and %d key/value heads, clusters of %d, positions %s%s%s%s%s"
-        .formatted(
-            type,
-            headSize,
-            heads,
-            keyValueHeads,
-            cluster,
-            positions,
-            sequences == null ? "" : ", sequences " + sequences,
-            biased ? ", biased" : "",
-            peaked ? ", peaked" : "",
-            appended ? ", appended" : "");
+    return String.format(
+        Locale.ROOT,
+        "%s, heads of %d, %d query and %d key/value heads, clusters of %d, positions %s%s%s%s%s",
+        type,
+        headSize,
+        heads,
+        keyValueHeads,
+        cluster,
+        positions,
+        sequences == null ? "" : ", sequences " + sequences,
+        biased ? ", biased" : "",
+        peaked ? ", peaked" : "",
+        appended ? ", appended" : "");
   }
 }

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -303,12 +304,13 @@ final class ChunkAttentionTest extends FastKernelContract {
             out[i],
             allowed[i],
             () ->
-                "row %d, %s, head %d, number %d"
-                    .formatted(
-                        at / width,
-                        places.get(at / width),
-                        at % width / test.headSize(),
-                        at % test.headSize()));
+                String.format(
+                    Locale.ROOT,
+                    "row %d, %s, head %d, number %d",
+                    at / width,
+                    places.get(at / width),
+                    at % width / test.headSize(),
+                    at % test.headSize()));
       }
       comparison.verify();
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Random;
 import java.util.stream.IntStream;
@@ -168,7 +169,7 @@ final class ChunkKernelsTest extends FastKernelContract {
           actual[i],
           exact[i],
           roundingError(type) * Math.abs(exact[i]) * 1.01 + 1e-5 * magnitudes[i],
-          () -> "row %d, feature %d".formatted(at / features, at % features));
+          () -> String.format(Locale.ROOT, "row %d, feature %d", at / features, at % features));
     }
     comparison.verify();
   }

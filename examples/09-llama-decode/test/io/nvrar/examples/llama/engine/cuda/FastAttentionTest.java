@@ -9,6 +9,7 @@ import io.nvrar.DeviceGraph;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -126,8 +127,13 @@ final class FastAttentionTest extends FastKernelContract {
           reference.out()[i],
           reference.allowed()[i],
           () ->
-              "row %d at position %d, head %d, number %d"
-                  .formatted(at / width, test.position(at / width), at % width / size, at % size));
+              String.format(
+                  Locale.ROOT,
+                  "row %d at position %d, head %d, number %d",
+                  at / width,
+                  test.position(at / width),
+                  at % width / size,
+                  at % size));
     }
     comparison.verify();
   }
@@ -148,9 +154,12 @@ final class FastAttentionTest extends FastKernelContract {
           expected[i],
           allowed,
           () ->
-              "page and head %d, position %d, number %d"
-                  .formatted(
-                      at / rowsOfHead, at % rowsOfHead / test.headSize(), at % test.headSize()));
+              String.format(
+                  Locale.ROOT,
+                  "page and head %d, position %d, number %d",
+                  at / rowsOfHead,
+                  at % rowsOfHead / test.headSize(),
+                  at % test.headSize()));
     }
     comparison.verify();
   }

@@ -10,6 +10,7 @@ import io.nvrar.DeviceGraph;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Random;
 import java.util.stream.IntStream;
@@ -195,7 +196,7 @@ final class FastGemmTest extends FastKernelContract {
                     out[e.row() * shape.features() + e.feature()],
                     e.value(),
                     e.allowed(),
-                    () -> "row %d, feature %d".formatted(e.row(), e.feature())));
+                    () -> String.format(Locale.ROOT, "row %d, feature %d", e.row(), e.feature())));
     comparison.verify();
   }
 
@@ -320,7 +321,7 @@ final class FastGemmTest extends FastKernelContract {
         assertThat(TokenNoise.token(key)).isEqualTo(first + i);
         int bits = TokenNoise.bits(seed, sequences[row], positions[row], first + i);
         double expected = TokenNoise.gumbel(bits);
-        String place = "row %d, token %d".formatted(row, first + i);
+        String place = String.format(Locale.ROOT, "row %d, token %d", row, first + i);
         comparison.add(
             TokenNoise.value(key), expected, 1e-5 + 1e-6 * Math.abs(expected), () -> place);
       }

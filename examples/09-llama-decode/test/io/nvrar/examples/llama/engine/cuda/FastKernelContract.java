@@ -12,6 +12,7 @@ import io.nvrar.device.Devices;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
@@ -170,8 +171,14 @@ abstract class FastKernelContract {
       wrong++;
       if (shown.size() < SHOWN) {
         shown.add(
-            "%s: %.9g instead of %.9g, off by %.3g where %.3g is allowed"
-                .formatted(place.get(), actual, expected, difference, allowed));
+            String.format(
+                Locale.ROOT,
+                "%s: %.9g instead of %.9g, off by %.3g where %.3g is allowed",
+                place.get(),
+                actual,
+                expected,
+                difference,
+                allowed));
       }
     }
 

@@ -16,6 +16,7 @@ import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
@@ -82,8 +83,12 @@ final class GpuRanks {
     // other ranks' collectives, which wait for this rank, may hold some of each.
     assumeTrue(
         worldSize <= gpus() || !isFast(worldSize, config, tensors, settings),
-        "the fast kernels of %d ranks need a GPU for each, and there are %d: -Dnvrar.test.gpus=%d"
-            .formatted(worldSize, gpus(), worldSize));
+        String.format(
+            Locale.ROOT,
+            "the fast kernels of %d ranks need a GPU for each, and there are %d: -Dnvrar.test.gpus=%d",
+            worldSize,
+            gpus(),
+            worldSize));
     CyclicBarrier allHaveBegun = new CyclicBarrier(worldSize);
     return RankThreads.run(
         worldSize,

@@ -8,6 +8,7 @@ import io.nvrar.examples.llama.weights.RandomModel;
 import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import java.util.Arrays;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 
 /** What does not fit in a GPU's memory is known before anything is loaded. */
@@ -54,8 +55,14 @@ final class MemoryNeedTest {
     assertThat(need.problem(GPU, all, requests)).isEmpty();
     assertThat(need.problem(GPU, all - 7, requests))
         .isEqualTo(
-            "The rank's weights take %d bytes, the keys and values of 2 sequences of up to 8192 tokens %d and their steps %d, %d together, and GPU 0 of rank 1 has %d free: 7 bytes are missing."
-                .formatted(need.weights(), need.cache(LONG), need.steps(LONG), all, all - 7));
+            String.format(
+                Locale.ROOT,
+                "The rank's weights take %d bytes, the keys and values of 2 sequences of up to 8192 tokens %d and their steps %d, %d together, and GPU 0 of rank 1 has %d free: 7 bytes are missing.",
+                need.weights(),
+                need.cache(LONG),
+                need.steps(LONG),
+                all,
+                all - 7));
     assertThat(need.problem(GPU, all - 7, new int[][] {SHORT})).isEmpty();
   }
 
@@ -64,14 +71,20 @@ final class MemoryNeedTest {
     MemoryNeed need = need(1, true);
     assertThat(need.problem(GPU, need.weights() - 1, new int[0][]))
         .isEqualTo(
-            "The rank's weights take %d bytes, and GPU 0 of rank 1 has %d free: 1 bytes are missing."
-                .formatted(need.weights(), need.weights() - 1));
+            String.format(
+                Locale.ROOT,
+                "The rank's weights take %d bytes, and GPU 0 of rank 1 has %d free: 1 bytes are missing.",
+                need.weights(),
+                need.weights() - 1));
     long bytes = need.cache(LONG) + need.steps(LONG);
     assertThat(need.problemOfSequences(GPU, bytes, LONG)).isEmpty();
     assertThat(need.problemOfSequences(GPU, bytes - 1, LONG))
         .isEqualTo(
-            "The keys and values of 2 sequences of up to 8192 tokens, and their steps, take %d bytes, and GPU 0 of rank 1 has %d free: 1 bytes are missing."
-                .formatted(bytes, bytes - 1));
+            String.format(
+                Locale.ROOT,
+                "The keys and values of 2 sequences of up to 8192 tokens, and their steps, take %d bytes, and GPU 0 of rank 1 has %d free: 1 bytes are missing.",
+                bytes,
+                bytes - 1));
   }
 
   private static MemoryNeed need(int ranks, boolean fast) {

@@ -4,6 +4,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -66,7 +67,7 @@ final class PlainKernelsTest extends FastKernelContract {
             magnitude += Math.abs(term);
           }
           int at = row * outputs + o;
-          String place = "row %d, output %d".formatted(row, o);
+          String place = String.format(Locale.ROOT, "row %d, output %d", row, o);
           comparison.add(actual[at], sum, magnitude * TOLERANCE, () -> place);
         }
       }
@@ -211,7 +212,8 @@ final class PlainKernelsTest extends FastKernelContract {
         int position = row == count ? -1 : sequence == 0 ? first + row : first + row - count - 2;
         double[] expected = reference.attend(sequence, position, given, row * width);
         for (int i = 0; i < expected.length; i++) {
-          String place = "row %d at position %d, number %d".formatted(row, position, i);
+          String place =
+              String.format(Locale.ROOT, "row %d at position %d, number %d", row, position, i);
           comparison.add(actual[row * shape.attentionSize() + i], expected[i], 2e-5, () -> place);
         }
       }

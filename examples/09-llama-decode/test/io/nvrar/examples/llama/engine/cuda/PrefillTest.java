@@ -12,6 +12,7 @@ import io.nvrar.examples.llama.weights.ReferenceModel;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -92,15 +93,19 @@ final class PrefillTest {
     List<float[]> exact = logits(model, 1, PLAIN, prompts, forced).get(0);
     List<float[]> slices = logits(model, worldSize, SLICES, prompts, forced).get(0);
     List<List<float[]>> ranks = logits(model, worldSize, chunks(chunk), prompts, forced);
-    String what = "%s on %d ranks, chunks of %d: ".formatted(name, worldSize, chunk);
+    String what =
+        String.format(Locale.ROOT, "%s on %d ranks, chunks of %d: ", name, worldSize, chunk);
     double ofSlices = greatestError(slices, exact);
     double ofChunks = greatestError(ranks.get(0), exact);
     reporter.publishEntry(what + "relative error of slices", "" + ofSlices);
     reporter.publishEntry(what + "relative error of chunks", "" + ofChunks);
     reporter.publishEntry(
         what + "same greatest logits as float32, of " + exact.size(),
-        "%d by slices, %d by chunks"
-            .formatted(agreeing(slices, exact), agreeing(ranks.get(0), exact)));
+        String.format(
+            Locale.ROOT,
+            "%d by slices, %d by chunks",
+            agreeing(slices, exact),
+            agreeing(ranks.get(0), exact)));
     assertThat(ofChunks).isLessThan(TOLERANCE);
     // Each rounds elsewhere; neither may be much worse.
     assertThat(ofChunks).isLessThan(2 * ofSlices + 1e-3);

@@ -7,6 +7,7 @@ import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.memory.ElementBuffer;
 import io.nvrar.internal.device.memory.LeakReport;
 import io.nvrar.internal.device.memory.Lease;
+import java.util.Locale;
 import jcuda.driver.CUdeviceptr;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
@@ -56,8 +57,13 @@ public final class CudaBuffer extends ElementBuffer {
         device.context().status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
       throw new OutOfMemoryError(
-          "%s has no room for a buffer of %s, %d bytes; %s"
-              .formatted(device, name, sizeBytes, device.freeMemory()));
+          String.format(
+              Locale.ROOT,
+              "%s has no room for a buffer of %s, %d bytes; %s",
+              device,
+              name,
+              sizeBytes,
+              device.freeMemory()));
     }
     if (status != CUresult.CUDA_SUCCESS) {
       throw DriverFailure.of("cuMemAlloc", device, status);

@@ -2,6 +2,7 @@ package io.nvrar.internal.device.cuda;
 
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.Device;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import jcuda.driver.CUresult;
@@ -78,16 +79,26 @@ public final class CudaDevices {
     int count = count();
     if (ordinal < 0 || ordinal >= count) {
       throw new BackendUnavailableException(
-          "there is no GPU %d in this process, it sees %d, from 0 to %d%s"
-              .formatted(ordinal, count, count - 1, visible()));
+          String.format(
+              Locale.ROOT,
+              "there is no GPU %d in this process, it sees %d, from 0 to %d%s",
+              ordinal,
+              count,
+              count - 1,
+              visible()));
     }
     GpuContext context = GpuContext.retain(ordinal);
     for (CudaDevice other : OPEN.values()) {
       if (other.context().uuid().equals(context.uuid())) {
         context.release();
         throw new BackendUnavailableException(
-            "GPU %d is the GPU that this process has opened as GPU %d (UUID %s)%s"
-                .formatted(ordinal, other.ordinal(), context.uuid(), visible()));
+            String.format(
+                Locale.ROOT,
+                "GPU %d is the GPU that this process has opened as GPU %d (UUID %s)%s",
+                ordinal,
+                other.ordinal(),
+                context.uuid(),
+                visible()));
       }
     }
     return SHARED ? CudaDevice.shared(context) : CudaDevice.of(context);

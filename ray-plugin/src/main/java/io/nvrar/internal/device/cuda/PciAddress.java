@@ -1,6 +1,7 @@
 package io.nvrar.internal.device.cuda;
 
 import java.nio.file.Path;
+import java.util.Locale;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
 import jcuda.driver.JCudaDriver;
@@ -39,6 +40,6 @@ public record PciAddress(int domain, int bus, int device) {
   /** As Linux writes it, such as {@code 0000:1a:00.0}. */
   @Override
   public String toString() {
-    return "%04x:%02x:%02x.0".formatted(domain, bus, device);
+    return String.format(Locale.ROOT, "%04x:%02x:%02x.0", domain, bus, device);
   }
 }

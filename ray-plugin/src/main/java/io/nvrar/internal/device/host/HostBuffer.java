@@ -6,6 +6,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.memory.ElementBuffer;
 import io.nvrar.internal.device.memory.LeakReport;
+import java.util.Locale;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
@@ -54,8 +55,11 @@ final class HostBuffer extends ElementBuffer {
     long sizeBytes = count * dataType.sizeBytes();
     if (address < 0 || sizeBytes > ADDRESSES_END - address) {
       throw new IllegalArgumentException(
-          "the buffer %s at 0x%x ends beyond the address 2^48, where no process has memory"
-              .formatted(name, address));
+          String.format(
+              Locale.ROOT,
+              "the buffer %s at 0x%x ends beyond the address 2^48, where no process has memory",
+              name,
+              address));
     }
     HostAllocation allocation = HostAllocation.adopt(address, sizeBytes, start -> {});
     return new HostBuffer(dataType, count, allocation, false);

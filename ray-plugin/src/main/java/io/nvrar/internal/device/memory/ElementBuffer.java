@@ -6,6 +6,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import java.nio.ByteBuffer;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -59,8 +60,12 @@ public abstract class ElementBuffer implements DeviceBuffer {
   public static void requireAligned(String name, DataType dataType, long address) {
     if (address % dataType.sizeBytes() != 0) {
       throw new IllegalArgumentException(
-          "the buffer %s at 0x%x is not aligned to its elements of %d bytes"
-              .formatted(name, address, dataType.sizeBytes()));
+          String.format(
+              Locale.ROOT,
+              "the buffer %s at 0x%x is not aligned to its elements of %d bytes",
+              name,
+              address,
+              dataType.sizeBytes()));
     }
   }
 

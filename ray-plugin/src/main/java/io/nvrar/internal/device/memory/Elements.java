@@ -13,8 +13,11 @@ record Elements(DataType dataType, long count) {
     }
     if (count > Long.MAX_VALUE / dataType.sizeBytes()) {
       throw new IllegalArgumentException(
-          "a buffer of %d elements of %d bytes is too large; its bytes, 2^63 or more, fit in no address space"
-              .formatted(count, dataType.sizeBytes()));
+          String.format(
+              Locale.ROOT,
+              "a buffer of %d elements of %d bytes is too large; its bytes, 2^63 or more, fit in no address space",
+              count,
+              dataType.sizeBytes()));
     }
   }
 

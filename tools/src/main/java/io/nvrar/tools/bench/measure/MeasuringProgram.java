@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -116,7 +117,8 @@ public final class MeasuringProgram {
       throws IOException, InterruptedException {
     if (!process.waitFor(limitSeconds, TimeUnit.SECONDS)) {
       throw new IOException(
-          "%s has not ended within %d s".formatted(String.join(" ", words), limitSeconds));
+          String.format(
+              Locale.ROOT, "%s has not ended within %d s", String.join(" ", words), limitSeconds));
     }
     int code = process.exitValue();
     if (!codes.contains(code)) {

@@ -14,6 +14,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -77,12 +78,18 @@ final class MemberProcess implements AutoCloseable {
     String line = lines.poll(limitSeconds, TimeUnit.SECONDS);
     if (line == null) {
       throw new CollectiveException(
-          "rank %d of the Java benchmark has said nothing for %d s".formatted(rank, limitSeconds));
+          String.format(
+              Locale.ROOT,
+              "rank %d of the Java benchmark has said nothing for %d s",
+              rank,
+              limitSeconds));
     }
     if (line.equals(END)) {
       throw new CollectiveException(
-          "rank %d of the Java benchmark ended without a result; its output is above"
-              .formatted(rank));
+          String.format(
+              Locale.ROOT,
+              "rank %d of the Java benchmark ended without a result; its output is above",
+              rank));
     }
     return line;
   }
@@ -98,7 +105,10 @@ final class MemberProcess implements AutoCloseable {
 
   private CollectiveException ended(@Nullable Exception cause) {
     return new CollectiveException(
-        "rank %d of the Java benchmark ended without a result; its output is above".formatted(rank),
+        String.format(
+            Locale.ROOT,
+            "rank %d of the Java benchmark ended without a result; its output is above",
+            rank),
         cause);
   }
 
@@ -109,7 +119,11 @@ final class MemberProcess implements AutoCloseable {
     }
     if (process.exitValue() != 0) {
       throw new CollectiveException(
-          "rank %d of the Java benchmark ended with code %d".formatted(rank, process.exitValue()));
+          String.format(
+              Locale.ROOT,
+              "rank %d of the Java benchmark ended with code %d",
+              rank,
+              process.exitValue()));
     }
   }
 

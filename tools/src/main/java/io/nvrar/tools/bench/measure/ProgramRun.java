@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -146,7 +147,8 @@ public final class ProgramRun {
 
   private static String tooLarge(Implementation implementation, Settings settings) {
     return settings.leastBytes() > implementation.mostBytes()
-        ? "it is measured up to %d bytes only".formatted(implementation.mostBytes())
+        ? String.format(
+            Locale.ROOT, "it is measured up to %d bytes only", implementation.mostBytes())
         : "";
   }
 

@@ -210,7 +210,7 @@ final class Picture {
     graphics.setSVGCanvasSize(new Dimension(WIDTH, HEIGHT));
     chart.paint(graphics, WIDTH, HEIGHT);
     Element root = graphics.getRoot();
-    root.setAttribute("viewBox", "0 0 %d %d".formatted(WIDTH, HEIGHT));
+    root.setAttribute("viewBox", String.format(Locale.ROOT, "0 0 %d %d", WIDTH, HEIGHT));
     Element about = document.createElementNS(SVG, "desc");
     about.setTextContent(
         plot.lines().stream()

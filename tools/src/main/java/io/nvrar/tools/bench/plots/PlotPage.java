@@ -8,6 +8,7 @@ import io.nvrar.tools.bench.results.TextReport;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.util.Base64;
+import java.util.Locale;
 
 /** A page with all pictures in it, the tables, the machine and the command: one file. */
 final class PlotPage {
@@ -21,7 +22,9 @@ final class PlotPage {
   /** As an image of its own: the names within one SVG are those within the next, too. */
   void add(Plot plot, String svg) {
     pictures
-        .append("<img width=\"%d\" height=\"%d\" ".formatted(Picture.WIDTH, Picture.HEIGHT))
+        .append(
+            String.format(
+                Locale.ROOT, "<img width=\"%d\" height=\"%d\" ", Picture.WIDTH, Picture.HEIGHT))
         .append("alt=\"")
         .append(escaped(plot.title()))
         .append("\" ")
@@ -38,23 +41,23 @@ final class PlotPage {
             ? "There are no pictures, because nothing was measured at two sizes or more."
             : "Lines are medians; bands reach from the fastest to the slowest batch.";
     return """
-        <!DOCTYPE html>
-        <html lang="en">
-        <meta charset="utf-8">
-        <meta name="viewport" content="width=device-width">
-        <title>nvrar bench</title>
-        <style>
-        body { font-family: sans-serif; margin: 2em; }
-        img { max-width: 100%%; height: auto; }
-        pre { overflow-x: auto; }
-        </style>
-        <h1>nvrar bench</h1>
-        <p>On %s, by</p>
-        <pre>%s</pre>
-        <p>%s</p>
-        %s<pre>%s</pre>
-        </html>
-        """
+    <!DOCTYPE html>
+    <html lang="en">
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width">
+    <title>nvrar bench</title>
+    <style>
+    body { font-family: sans-serif; margin: 2em; }
+    img { max-width: 100%%; height: auto; }
+    pre { overflow-x: auto; }
+    </style>
+    <h1>nvrar bench</h1>
+    <p>On %s, by</p>
+    <pre>%s</pre>
+    <p>%s</p>
+    %s<pre>%s</pre>
+    </html>
+    """
         .formatted(
             escaped(run.machine()),
             escaped(run.command()),

@@ -85,12 +85,13 @@ public record Baseline(Path file, Run run) {
         return Optional.empty();
       }
       String name =
-          "%s, %s, %d ranks%s"
-              .formatted(
-                  kind.column(),
-                  kind.collective,
-                  kind.processes,
-                  kind.mode.equals("calls") ? "" : ", " + kind.mode);
+          String.format(
+              Locale.ROOT,
+              "%s, %s, %d ranks%s",
+              kind.column(),
+              kind.collective,
+              kind.processes,
+              kind.mode.equals("calls") ? "" : ", " + kind.mode);
       if (median() > 1 + part) {
         return Optional.of(String.format(Locale.ROOT, "%s, by %.2f in the median", name, median()));
       }

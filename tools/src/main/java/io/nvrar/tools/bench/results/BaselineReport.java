@@ -46,14 +46,15 @@ public final class BaselineReport {
   }
 
   private static String title(Kind kind) {
-    return "%s, %s%s, %d ranks%s, %s"
-        .formatted(
-            kind.collective(),
-            kind.type(),
-            kind.op().equals("none") ? "" : " " + kind.op(),
-            kind.processes(),
-            kind.hosts() == 1 ? "" : " on %d hosts".formatted(kind.hosts()),
-            kind.mode().replace('-', ' '));
+    return String.format(
+        Locale.ROOT,
+        "%s, %s%s, %d ranks%s, %s",
+        kind.collective(),
+        kind.type(),
+        kind.op().equals("none") ? "" : " " + kind.op(),
+        kind.processes(),
+        kind.hosts() == 1 ? "" : " on %d hosts".formatted(kind.hosts()),
+        kind.mode().replace('-', ' '));
   }
 
   private static List<List<String>> table(List<Series> columns) {

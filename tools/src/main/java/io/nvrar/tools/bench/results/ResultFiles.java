@@ -19,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.DoubleStream;
 import java.util.stream.Stream;
@@ -110,7 +111,7 @@ public final class ResultFiles {
     }
     List<Row> rows = new ArrayList<>();
     for (JsonElement one : results.getAsJsonArray()) {
-      String place = "result %d".formatted(rows.size() + 1);
+      String place = String.format(Locale.ROOT, "result %d", rows.size() + 1);
       if (!one.isJsonObject()) {
         throw new IllegalArgumentException(place + " is no JSON object");
       }

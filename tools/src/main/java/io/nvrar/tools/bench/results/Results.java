@@ -5,6 +5,7 @@ import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.OptionNames;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.SortedMap;
@@ -16,14 +17,15 @@ public record Results(List<Row> rows) {
   public record Part(String collective, int processes, List<Row> rows) {
     public String title() {
       Row any = rows.get(0);
-      return "%s, %s%s, %d %s%s"
-          .formatted(
-              collective,
-              any.type(),
-              any.op().equals("none") ? "" : " " + any.op(),
-              processes,
-              onGpu() ? "ranks" : processes == 1 ? "process" : "processes",
-              any.hosts() == 1 ? "" : " on %d hosts".formatted(any.hosts()));
+      return String.format(
+          Locale.ROOT,
+          "%s, %s%s, %d %s%s",
+          collective,
+          any.type(),
+          any.op().equals("none") ? "" : " " + any.op(),
+          processes,
+          onGpu() ? "ranks" : processes == 1 ? "process" : "processes",
+          any.hosts() == 1 ? "" : " on %d hosts".formatted(any.hosts()));
     }
 
     public boolean onGpu() {

@@ -149,7 +149,12 @@ public record Row(
     int wanted = HEADER.split(",", -1).length;
     if (fields.length != wanted) {
       throw new IllegalArgumentException(
-          "a line of results has %d fields, not %d: %s".formatted(fields.length, wanted, line));
+          String.format(
+              Locale.ROOT,
+              "a line of results has %d fields, not %d: %s",
+              fields.length,
+              wanted,
+              line));
     }
     return new Row(
         fields[0],

@@ -2,6 +2,7 @@ package io.nvrar.tools.bench.setup;
 
 import io.nvrar.AllReduceFusion.Form;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * The fused all-reduces of a run: what they do with their sums, and their sizes.
@@ -16,7 +17,7 @@ public record FusedRows(Form form, int hidden, List<Integer> rows) {
 
   /** The name in place of a collective's, as in {@code nvrar_bench}. */
   public String name() {
-    return "fused-%s-%d".formatted(OptionNames.of(form), hidden);
+    return String.format(Locale.ROOT, "fused-%s-%d", OptionNames.of(form), hidden);
   }
 
   boolean normalises() {

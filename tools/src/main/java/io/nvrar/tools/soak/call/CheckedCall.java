@@ -4,6 +4,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.binding.FloatControl;
 import java.util.List;
+import java.util.Locale;
 
 /** Makes one call with newly allocated memory and checks every element afterwards. */
 public final class CheckedCall {
@@ -82,8 +83,12 @@ public final class CheckedCall {
     }
     if (after != word) {
       throw new WrongResultException(
-          "%s left its thread the float control word 0x%x, must leave 0x%x"
-              .formatted(call, after, word));
+          String.format(
+              Locale.ROOT,
+              "%s left its thread the float control word 0x%x, must leave 0x%x",
+              call,
+              after,
+              word));
     }
   }
 

@@ -5,6 +5,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Locale;
 
 /**
  * The memory of one side of a call, between two guard bands. Its content before and after the call
@@ -73,13 +74,14 @@ final class Region implements AutoCloseable {
         long mustBe = bits.at(index) & mask();
         if (is != mustBe) {
           throw new WrongResultException(
-              "%s: element %d of %d is 0x%x, must be 0x%x"
-                  .formatted(
-                      index < 0 || index >= length ? what + ", outside of the buffer" : what,
-                      index,
-                      length,
-                      is,
-                      mustBe));
+              String.format(
+                  Locale.ROOT,
+                  "%s: element %d of %d is 0x%x, must be 0x%x",
+                  index < 0 || index >= length ? what + ", outside of the buffer" : what,
+                  index,
+                  length,
+                  is,
+                  mustBe));
         }
       }
       from += n;

@@ -1,5 +1,7 @@
 package io.nvrar.tools.soak.plan;
 
+import java.util.Locale;
+
 /**
  * The fault of a round, and its moment: {@code delayMicros} after rank {@code rank} of the round's
  * first group has reached {@code step} of {@code phase}.
@@ -103,14 +105,15 @@ public record Fault(
   public String toString() {
     return kind == Kind.NONE
         ? "no fault"
-        : "%s at rank %d%s in %s%s + %d us%s"
-            .formatted(
-                kind,
-                rank,
-                peer < 0 ? "" : " to rank " + peer + ", way " + variant,
-                phase,
-                phase == Phase.CALL ? " " + step : "",
-                delayMicros,
-                pauseMillis == 0 ? "" : " for " + pauseMillis + " ms");
+        : String.format(
+            Locale.ROOT,
+            "%s at rank %d%s in %s%s + %d us%s",
+            kind,
+            rank,
+            peer < 0 ? "" : " to rank " + peer + ", way " + variant,
+            phase,
+            phase == Phase.CALL ? " " + step : "",
+            delayMicros,
+            pauseMillis == 0 ? "" : " for " + pauseMillis + " ms");
   }
 }

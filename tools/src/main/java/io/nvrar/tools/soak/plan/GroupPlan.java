@@ -4,6 +4,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Shape;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
@@ -57,14 +58,15 @@ public record GroupPlan(
 
   @Override
   public String toString() {
-    return "%s: %d ranks on workers %s of hosts %s, %d calls, %s, %s"
-        .formatted(
-            name,
-            worldSize(),
-            workers,
-            hosts,
-            calls.size(),
-            split == null ? "no split" : split,
-            config);
+    return String.format(
+        Locale.ROOT,
+        "%s: %d ranks on workers %s of hosts %s, %d calls, %s, %s",
+        name,
+        worldSize(),
+        workers,
+        hosts,
+        calls.size(),
+        split == null ? "no split" : split,
+        config);
   }
 }

@@ -3,6 +3,7 @@ package io.nvrar.tools.soak.plan;
 import io.nvrar.tools.soak.call.Dice;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Groups that live at the same time in the same processes, and one fault in the first. It is a pure
@@ -49,7 +50,8 @@ public record Round(int number, List<GroupPlan> groups) {
 
   @Override
   public String toString() {
-    StringBuilder text = new StringBuilder("round %d, %s".formatted(number, fault()));
+    StringBuilder text =
+        new StringBuilder(String.format(Locale.ROOT, "round %d, %s", number, fault()));
     groups.forEach(group -> text.append("\n  ").append(group));
     return text.toString();
   }

@@ -13,6 +13,7 @@ import io.nvrar.tools.soak.plan.GroupPlan;
 import io.nvrar.tools.soak.plan.Phase;
 import io.nvrar.tools.soak.plan.SplitPlan;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -151,8 +152,12 @@ final class MemberRun {
           ? !members.isEmpty()
           : child.rank() != members.indexOf(rank) || child.worldSize() != members.size()) {
         throw new WrongResultException(
-            "split gave rank %d the group %s, must give that of ranks %s"
-                .formatted(rank, child, members));
+            String.format(
+                Locale.ROOT,
+                "split gave rank %d the group %s, must give that of ranks %s",
+                rank,
+                child,
+                members));
       }
       for (; child != null && step < how.calls(); step++) {
         Shape shape = plan.shapeOfSplit(members, child.config().gpusPerNode());
@@ -206,7 +211,11 @@ final class MemberRun {
       }
       if (complaints != calls.length) {
         throw new WrongResultException(
-            "%d of %d calls with bad arguments were refused".formatted(complaints, calls.length));
+            String.format(
+                Locale.ROOT,
+                "%d of %d calls with bad arguments were refused",
+                complaints,
+                calls.length));
       }
     }
   }

@@ -11,6 +11,7 @@ import java.awt.Color;
 import java.awt.image.BufferedImage;
 import java.io.ByteArrayInputStream;
 import java.util.List;
+import java.util.Locale;
 import java.util.NavigableMap;
 import java.util.Objects;
 import java.util.OptionalDouble;
@@ -156,7 +157,9 @@ class PictureTest {
   /** The points of a line, which have its color; not that of the legend. */
   private static List<Element> points(Element root, Implementation of) {
     Color color = color(of);
-    String fill = "fill:rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
+    String fill =
+        String.format(
+            Locale.ROOT, "fill:rgb(%d,%d,%d)", color.getRed(), color.getGreen(), color.getBlue());
     NodeList circles = root.getElementsByTagName("circle");
     return IntStream.range(0, circles.getLength())
         .mapToObj(i -> (Element) circles.item(i))

@@ -10,6 +10,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketException;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -40,7 +41,8 @@ class LinkCutTest {
   }
 
   private String link() {
-    return "127.0.0.1:%d to 127.0.0.1:%d, open".formatted(here.getLocalPort(), here.getPort());
+    return String.format(
+        Locale.ROOT, "127.0.0.1:%d to 127.0.0.1:%d, open", here.getLocalPort(), here.getPort());
   }
 
   @ParameterizedTest
