@@ -40,12 +40,16 @@ public final class Sampler {
 
   private static int greatest(float[] logits) {
     int best = 0;
-    for (int token = 1; token < logits.length; token++) {
+    for (int token = 0; token < logits.length; token++) {
+      // False for NaN, too, which is greater than nothing and would be passed over.
+      if (!(logits[token] < Float.POSITIVE_INFINITY)) {
+        throw notNumbers();
+      }
       if (logits[token] > logits[best]) {
         best = token;
       }
     }
-    if (Float.isNaN(logits[0]) || !Float.isFinite(logits[best])) {
+    if (logits[best] == Float.NEGATIVE_INFINITY) {
       throw notNumbers();
     }
     return best;

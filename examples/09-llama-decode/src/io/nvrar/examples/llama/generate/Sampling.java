@@ -25,7 +25,8 @@ public final class Sampling implements Serializable {
    */
   public Sampling(double temperature, int topK, double topP, long seed) {
     if (!(temperature >= 0) || Double.isInfinite(temperature)) {
-      throw new ModelException("The temperature is " + temperature + ", and must be 0 or more.");
+      throw new ModelException(
+          "The temperature is " + temperature + ", and must be 0 or more, and finite.");
     }
     if (topK < 0) {
       throw new ModelException("Top-k is " + topK + ", and must be 0 (for all) or more.");

@@ -5,19 +5,24 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
 import java.util.function.LongConsumer;
 
 /**
- * The tensors of a model directory: {@code model.safetensors}, or the files that {@code
- * model.safetensors.index.json} names. Of what is not asked for, nothing is read.
+ * The tensors of a model directory: {@code model.safetensors}, or without it the files that {@code
+ * model.safetensors.index.json} names, as transformers takes them. Of what is not asked for,
+ * nothing is read.
  */
 public final class Checkpoint implements TensorSource {
   static final String SINGLE = "model.safetensors";
   static final String INDEX = "model.safetensors.index.json";
   private static final long MAX_INDEX_BYTES = 64 << 20;
+  private static final List<String> PICKLED =
+      List.of("pytorch_model.bin", "pytorch_model.bin.index.json");
 
   private final Path directory;
   private final List<SafetensorsFile> files;
@@ -47,6 +52,7 @@ public final class Checkpoint implements TensorSource {
       for (Path path : paths(directory)) {
         files.add(SafetensorsFile.open(path));
       }
+      refuseDuplicates(files);
     } catch (RuntimeException e) {
       closeAll(files);
       throw e;
@@ -55,13 +61,20 @@ public final class Checkpoint implements TensorSource {
   }
 
   private static List<Path> paths(Path directory) {
+    Path single = directory.resolve(SINGLE);
+    if (Files.exists(single)) {
+      return List.of(single);
+    }
     Path index = directory.resolve(INDEX);
     if (!Files.exists(index)) {
-      Path single = directory.resolve(SINGLE);
-      if (!Files.exists(single)) {
-        throw new ModelException("%s holds neither %s nor %s.".formatted(directory, SINGLE, INDEX));
-      }
-      return List.of(single);
+      String pickled =
+          PICKLED.stream()
+              .filter(name -> Files.exists(directory.resolve(name)))
+              .findFirst()
+              .map(" It holds %s, and this decoder reads safetensors files only."::formatted)
+              .orElse("");
+      throw new ModelException(
+          "%s holds neither %s nor %s.%s".formatted(directory, SINGLE, INDEX, pickled));
     }
     JsonFile map =
         JsonFile.read(index, MAX_INDEX_BYTES)
@@ -81,6 +94,26 @@ public final class Checkpoint implements TensorSource {
       paths.add(path);
     }
     return paths;
+  }
+
+  // transformers takes the last, the index may say another: which one is meant is a guess.
+  private static void refuseDuplicates(List<SafetensorsFile> files) {
+    Map<String, Path> found = new HashMap<>();
+    for (SafetensorsFile file : files) {
+      for (String name : file.names()) {
+        Path other = found.put(name, file.path());
+        if (other != null) {
+          throw new ModelException(
+              "%s and %s both hold a tensor %s."
+                  .formatted(other, file.path(), JsonFile.quoted(name)));
+        }
+      }
+    }
+  }
+
+  @Override
+  public boolean has(String name) {
+    return files.stream().anyMatch(file -> file.tensor(name).isPresent());
   }
 
   @Override

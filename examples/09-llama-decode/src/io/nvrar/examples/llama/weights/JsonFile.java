@@ -48,6 +48,7 @@ final class JsonFile {
         throw new ModelException(
             file + " has " + size + " bytes, more than the " + maxBytes + " it may have.");
       }
+      LfsPointer.refuse(file, "JSON file");
       return parse(file.toString(), Files.readString(file));
     } catch (IOException e) {
       throw new ModelException(file + " cannot be read: " + e + ".", e);
@@ -137,6 +138,17 @@ final class JsonFile {
   /** Whether a key is there, if only with null. */
   boolean mentions(String key) {
     return object.has(key);
+  }
+
+  /** Whether the value of a key is an object. */
+  boolean isObject(String key) {
+    JsonElement value = object.get(key);
+    return value != null && value.isJsonObject();
+  }
+
+  /** Whether an object has no keys. */
+  boolean isEmpty() {
+    return object.size() == 0;
   }
 
   boolean has(String key) {
@@ -229,30 +241,36 @@ final class JsonFile {
 
   /** Non-negative integers from a list, or from a single number. */
   List<Long> integers(String key) {
+    return integers(key, 0);
+  }
+
+  /** Integers of at least {@code least}, 0 or the least of all, from a list or a single number. */
+  List<Long> integers(String key, long least) {
     List<Long> integers = new ArrayList<>();
     if (has(key)) {
       JsonElement value = object.get(key);
       Iterable<JsonElement> elements =
           value.isJsonArray() ? value.getAsJsonArray() : List.of(value);
       for (JsonElement element : elements) {
-        integers.add(integer(key, element));
+        integers.add(integer(key, element, least));
       }
     }
     return List.copyOf(integers);
   }
 
-  private long integer(String key, JsonElement element) {
+  private long integer(String key, JsonElement element, long least) {
+    String expected = least < 0 ? "an integer" : "a non-negative integer";
     if (element.isJsonPrimitive()) {
       try {
         long number = Long.parseLong(element.getAsString());
-        if (number >= 0) {
+        if (number >= least) {
           return number;
         }
       } catch (NumberFormatException e) {
-        throw wrong(key, "a non-negative integer", element);
+        throw wrong(key, expected, element);
       }
     }
-    throw wrong(key, "a non-negative integer", element);
+    throw wrong(key, expected, element);
   }
 
   private ModelException wrong(String key, String expected, JsonElement found) {

@@ -82,6 +82,7 @@ public record LlamaConfig(
               layers,
               MAX_LAYERS));
     }
+    int maxPositions = config.positive("max_position_embeddings", family.maxPositions());
     LlamaConfig result =
         new LlamaConfig(
             config.positive("vocab_size"),
@@ -89,11 +90,13 @@ public record LlamaConfig(
             config.positive("intermediate_size"),
             layers,
             heads,
-            config.positive("num_key_value_heads", heads),
+            config.mentions("num_key_value_heads")
+                ? config.positive("num_key_value_heads", heads)
+                : family.keyValueHeads(heads),
             config.positive("head_dim", Math.max(1, hiddenSize / heads)),
-            config.positive("max_position_embeddings", 2048),
+            maxPositions,
             (float) config.number("rms_norm_eps", 1e-6),
-            RopeScaling.from(config),
+            RopeScaling.from(config, maxPositions),
             config.flag("tie_word_embeddings"),
             family.hasQueryKeyValueBias(config),
             family.hasAttentionOutputBias(config),
@@ -144,9 +147,30 @@ public record LlamaConfig(
     return heads / keyValueHeads;
   }
 
+  /** The same with an output head of its own. */
+  LlamaConfig untied() {
+    return new LlamaConfig(
+        vocabularySize,
+        hiddenSize,
+        intermediateSize,
+        layers,
+        heads,
+        keyValueHeads,
+        headSize,
+        maxPositions,
+        normEpsilon,
+        rope,
+        false,
+        queryKeyValueBias,
+        attentionOutputBias,
+        mlpBias,
+        endTokens);
+  }
+
   private static void refuseWhatIsUnknown(JsonFile config) {
     String activation = config.string("hidden_act").orElse("silu");
-    if (!activation.equals("silu")) {
+    // swish is another name of the same function.
+    if (!activation.equals("silu") && !activation.equals("swish")) {
       throw new ModelException(
           "%s has the activation %s, and this decoder knows silu only."
               .formatted(config.name(), JsonFile.quoted(activation)));
@@ -154,6 +178,15 @@ public record LlamaConfig(
     if (config.has("quantization_config")) {
       throw new ModelException(
           config.name() + " describes quantized weights, and this decoder reads plain ones only.");
+    }
+    if (config.has("transformers_weights")) {
+      throw new ModelException(
+          config.name()
+              + " names its file of weights by transformers_weights, and this decoder reads "
+              + Checkpoint.SINGLE
+              + " or the files of "
+              + Checkpoint.INDEX
+              + ".");
     }
   }
 
@@ -169,9 +202,10 @@ public record LlamaConfig(
   }
 
   private static List<Integer> endTokens(JsonFile file) {
-    // A number past the vocabulary is never generated, so that clamping it changes nothing.
-    return file.integers("eos_token_id").stream()
-        .map(token -> (int) Math.min(token, Integer.MAX_VALUE))
+    // Some models say -1 for none. What is no token of the vocabulary is never generated.
+    return file.integers("eos_token_id", Long.MIN_VALUE).stream()
+        .filter(token -> token >= 0 && token <= Integer.MAX_VALUE)
+        .map(Long::intValue)
         .toList();
   }
 }

@@ -20,6 +20,9 @@ public final class LlamaTensors {
   static final String UP = "mlp.up_proj";
   static final String DOWN = "mlp.down_proj";
 
+  private static final List<String> PROJECTIONS =
+      List.of(QUERY, KEY, VALUE, ATTENTION_OUTPUT, GATE, UP, DOWN);
+
   private LlamaTensors() {}
 
   /** A tensor or a projection of a layer. */
@@ -38,12 +41,31 @@ public final class LlamaTensors {
   }
 
   /**
-   * Checks that a source has all tensors, of known formats and right shapes.
+   * Checks that a source has all tensors, of known formats and right shapes, and no bias that the
+   * configuration leaves out.
    *
    * @throws ModelException about the first that is not so
    */
   public static void check(TensorSource source, LlamaConfig config) {
-    shapes(config).forEach(source::require);
+    Map<String, List<Long>> shapes = shapes(config);
+    shapes.forEach(source::require);
+    for (int layer = 0; layer < config.layers(); layer++) {
+      for (String projection : PROJECTIONS) {
+        String bias = bias(inLayer(layer, projection));
+        if (!shapes.containsKey(bias) && source.has(bias)) {
+          throw new ModelException(
+              "The weights have %s, and by config.json there is no such bias.".formatted(bias));
+        }
+      }
+    }
+  }
+
+  /**
+   * The configuration as the tensors are: where a file has an output head, it is not tied to the
+   * embedding, whatever config.json says. So transformers does it, where the numbers differ.
+   */
+  static LlamaConfig withOwnHead(TensorSource source, LlamaConfig config) {
+    return config.tiedEmbeddings() && source.has(HEAD) ? config.untied() : config;
   }
 
   /** The shapes of all tensors by their names. */

@@ -27,11 +27,31 @@ enum ModelFamily {
   },
   MISTRAL("MistralForCausalLM", "mistral") {
     @Override
+    int keyValueHeads(int heads) {
+      return 8;
+    }
+
+    @Override
+    int maxPositions() {
+      return 131_072;
+    }
+
+    @Override
     Optional<Integer> slidingWindow(JsonFile config, int layers) {
       return window(config);
     }
   },
   QWEN2("Qwen2ForCausalLM", "qwen2") {
+    @Override
+    int keyValueHeads(int heads) {
+      return 32;
+    }
+
+    @Override
+    int maxPositions() {
+      return 32_768;
+    }
+
     @Override
     boolean hasQueryKeyValueBias(JsonFile config) {
       return true;
@@ -39,12 +59,24 @@ enum ModelFamily {
 
     @Override
     Optional<Integer> slidingWindow(JsonFile config, int layers) {
-      // Only the layers from max_window_layers on have it, and only if it is switched on.
-      boolean used =
-          config.flag("use_sliding_window") && config.number("max_window_layers", 28) < layers;
-      return used ? window(config) : Optional.empty();
+      Optional<Integer> window =
+          config.flag("use_sliding_window") ? window(config) : Optional.empty();
+      if (config.has(LAYER_TYPES)) {
+        if (!hasSlidingLayer(config, layers)) {
+          return Optional.empty();
+        }
+        if (window.isEmpty()) {
+          throw new ModelException(
+              config.name() + " has layers of sliding_attention, and no sliding window in use.");
+        }
+        return window;
+      }
+      // Only the layers from max_window_layers on have it.
+      return config.number("max_window_layers", 28) < layers ? window : Optional.empty();
     }
   };
+
+  private static final String LAYER_TYPES = "layer_types";
 
   // What transformers takes where the key is absent. Where it is null, there is no window.
   private static final int DEFAULT_SLIDING_WINDOW = 4096;
@@ -74,6 +106,13 @@ enum ModelFamily {
         return family;
       }
     }
+    for (ModelFamily family : values()) {
+      // transformers goes by the type: models that were renamed are loaded as what they are.
+      if (type.filter(family.type::equals).isPresent()
+          && architectures.stream().allMatch(ModelFamily::isOwnName)) {
+        return family;
+      }
+    }
     throw new ModelException(
         "%s describes %s (%s), and this decoder reads %s."
             .formatted(
@@ -85,6 +124,21 @@ enum ModelFamily {
                 Arrays.stream(values())
                     .map(family -> family.architecture)
                     .collect(Collectors.joining(", "))));
+  }
+
+  private static boolean isOwnName(String architecture) {
+    return architecture.endsWith("ForCausalLM")
+        && Arrays.stream(values()).noneMatch(known -> known.architecture.equals(architecture));
+  }
+
+  /** The key/value heads where the key is absent: what transformers takes. */
+  int keyValueHeads(int heads) {
+    return heads;
+  }
+
+  /** The longest sequence where the key is absent: what transformers takes. */
+  int maxPositions() {
+    return 2048;
   }
 
   /** Whether the q, k and v projections have biases. */
@@ -105,6 +159,23 @@ enum ModelFamily {
   /** How many positions attention looks back in some layer, if not to the first in all. */
   Optional<Integer> slidingWindow(JsonFile config, int layers) {
     return Optional.empty();
+  }
+
+  private static boolean hasSlidingLayer(JsonFile config, int layers) {
+    List<String> types = config.strings(LAYER_TYPES);
+    if (types.size() != layers) {
+      throw new ModelException(
+          "%s names %d layer_types, and has %d layers."
+              .formatted(config.name(), types.size(), layers));
+    }
+    for (String type : types) {
+      if (!type.equals("full_attention") && !type.equals("sliding_attention")) {
+        throw new ModelException(
+            "%s has a layer of the type %s, and this decoder knows full_attention only."
+                .formatted(config.name(), JsonFile.quoted(type)));
+      }
+    }
+    return types.contains("sliding_attention");
   }
 
   private static Optional<Integer> window(JsonFile config) {

@@ -33,9 +33,15 @@ public final class ModelSource implements Serializable {
     return new ModelSource(model.name(), model.configJson(), model.seed());
   }
 
-  /** What its config.json says. */
+  /** What its config.json says, and whether its files have an output head. */
   public LlamaConfig config() {
-    return configJson == null ? LlamaConfig.read(Path.of(name)) : random(configJson).config();
+    if (configJson != null) {
+      return random(configJson).config();
+    }
+    LlamaConfig config = LlamaConfig.read(Path.of(name));
+    try (TensorSource tensors = open(bytes -> {})) {
+      return LlamaTensors.withOwnHead(tensors, config);
+    }
   }
 
   /**

@@ -54,6 +54,11 @@ public final class RandomTensors implements TensorSource {
   }
 
   @Override
+  public boolean has(String name) {
+    return tensors.containsKey(name);
+  }
+
+  @Override
   public FloatFormat format(String name) {
     find(name);
     return FloatFormat.BF16;

@@ -52,14 +52,27 @@ public sealed interface RopeScaling {
     }
   }
 
-  /** Reads it from a configuration in the spelling of transformers 4 or 5. */
-  static RopeScaling from(JsonFile config) {
+  /**
+   * Reads it from a configuration in the spelling of transformers 4 or 5.
+   *
+   * @param maxPositions the longest sequence
+   */
+  static RopeScaling from(JsonFile config, int maxPositions) {
     double oldTheta = config.number("rope_theta", 10000);
+    // The old spelling wins where there are both, as a whole: so in transformers.
     JsonFile rope =
         config
-            .object("rope_parameters")
-            .or(() -> config.object("rope_scaling"))
+            .object("rope_scaling")
+            .filter(old -> !old.isEmpty())
+            .or(() -> config.object("rope_parameters"))
             .orElseGet(() -> JsonFile.parse(config.name(), "{}"));
+    for (String key : rope.keys()) {
+      if (rope.isObject(key)) {
+        throw new ModelException(
+            "%s rotates layers of the type %s by parameters of their own, and this decoder all layers alike."
+                .formatted(config.name(), JsonFile.quoted(key)));
+      }
+    }
     double theta = positive(rope, "rope_theta", oldTheta);
     if (rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1)) != 1) {
       throw new ModelException(
@@ -75,12 +88,16 @@ public sealed interface RopeScaling {
               positive(rope, "factor"),
               positive(rope, "low_freq_factor"),
               positive(rope, "high_freq_factor"),
-              positive(rope, "original_max_position_embeddings"));
+              positive(
+                  // Beside the parameters, this key wins.
+                  config.has("original_max_position_embeddings") ? config : rope,
+                  "original_max_position_embeddings",
+                  maxPositions));
       default ->
           throw new ModelException(
               config.name()
                   + " has the rope type "
-                  + type
+                  + JsonFile.quoted(type)
                   + ", and this decoder knows default, linear and llama3.");
     };
   }

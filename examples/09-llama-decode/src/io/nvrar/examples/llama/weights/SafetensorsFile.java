@@ -16,8 +16,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicReferenceArray;
-import org.jspecify.annotations.Nullable;
+import java.util.Set;
 
 /**
  * An open safetensors file whose header has been checked: eight bytes of header length, a JSON
@@ -30,12 +29,8 @@ final class SafetensorsFile implements AutoCloseable {
   // Of a Llama they are two; the product of very many would take for ever.
   private static final int MAX_DIMENSIONS = 64;
 
-  private static final long WINDOW_BYTES = 1L << 30;
-
   private final Path path;
   private final FileChannel channel;
-  private final long fileBytes;
-  private final AtomicReferenceArray<@Nullable ByteBuffer> windows;
   private final Map<String, Tensor> tensors;
 
   /**
@@ -52,10 +47,7 @@ final class SafetensorsFile implements AutoCloseable {
   private SafetensorsFile(Path path, FileChannel channel) throws IOException {
     this.path = path;
     this.channel = channel;
-    this.fileBytes = channel.size();
-    this.windows =
-        new AtomicReferenceArray<>((int) ((fileBytes + WINDOW_BYTES - 1) / WINDOW_BYTES));
-    this.tensors = readHeader(fileBytes);
+    this.tensors = readHeader(channel.size());
   }
 
   static SafetensorsFile open(Path path) {
@@ -63,6 +55,7 @@ final class SafetensorsFile implements AutoCloseable {
       throw new ModelException("There is no " + path + ".");
     }
     try {
+      LfsPointer.refuse(path, "safetensors file");
       FileChannel channel = FileChannel.open(path, StandardOpenOption.READ);
       try {
         return new SafetensorsFile(path, channel);
@@ -79,6 +72,10 @@ final class SafetensorsFile implements AutoCloseable {
     return path;
   }
 
+  Set<String> names() {
+    return tensors.keySet();
+  }
+
   Optional<Tensor> tensor(String name) {
     return Optional.ofNullable(tensors.get(name));
   }
@@ -86,36 +83,17 @@ final class SafetensorsFile implements AutoCloseable {
   /**
    * Copies bytes of the file to the position of a buffer, which moves on. Safe for use by several
    * threads with buffers of their own.
+   *
+   * <p>The file is not mapped: if it is truncated meanwhile, this says so, where a mapping would
+   * end the copy by an error without a name, at once or later.
    */
   void copy(long position, int count, ByteBuffer target) throws IOException {
-    int done = 0;
-    while (done < count) {
-      long at = position + done;
-      ByteBuffer window = window((int) (at / WINDOW_BYTES));
-      int offset = (int) (at % WINDOW_BYTES);
-      int piece = Math.min(count - done, window.capacity() - offset);
-      target.put(target.position(), window, offset, piece);
-      target.position(target.position() + piece);
-      done += piece;
-    }
-  }
-
-  // A buffer has an int for its size, and a mapping lives until the garbage collector finds that
-  // nothing needs it: so the file is mapped in large windows, each once.
-  private ByteBuffer window(int index) throws IOException {
-    ByteBuffer window = windows.get(index);
-    if (window != null) {
-      return window;
-    }
-    synchronized (windows) {
-      window = windows.get(index);
-      if (window == null) {
-        long begin = index * WINDOW_BYTES;
-        long size = Math.min(WINDOW_BYTES, fileBytes - begin);
-        window = channel.map(FileChannel.MapMode.READ_ONLY, begin, size);
-        windows.set(index, window);
-      }
-      return window;
+    int limit = target.limit();
+    target.limit(target.position() + count);
+    try {
+      read(position, target);
+    } finally {
+      target.limit(limit);
     }
   }
 

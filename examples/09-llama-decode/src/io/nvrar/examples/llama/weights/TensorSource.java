@@ -9,6 +9,9 @@ import java.util.List;
  */
 public interface TensorSource extends AutoCloseable {
 
+  /** Whether there is a tensor of this name. */
+  boolean has(String name);
+
   /**
    * How the numbers of a tensor are stored.
    *

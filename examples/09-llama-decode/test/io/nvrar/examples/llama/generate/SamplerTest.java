@@ -68,18 +68,27 @@ final class SamplerTest {
 
   @Test
   void logitsThatAreNoNumbersAreRefusedInsteadOfTokenZero() {
-    float[] broken = {Float.NaN, Float.NaN};
-    for (double temperature : new double[] {0, 1}) {
-      Sampler sampler = new Sampler(new Sampling(temperature, 0, 1, 1), 0);
-      assertThatThrownBy(() -> sampler.choose(broken))
-          .isInstanceOf(ModelException.class)
-          .hasMessageContaining("not finite numbers");
+    for (float[] broken :
+        List.of(
+            new float[] {Float.NaN, Float.NaN},
+            new float[] {1, Float.NaN, 2},
+            new float[] {1, 2, Float.NaN},
+            new float[] {1, Float.POSITIVE_INFINITY, 2},
+            new float[] {Float.NEGATIVE_INFINITY, Float.NEGATIVE_INFINITY})) {
+      for (double temperature : new double[] {0, 1}) {
+        Sampler sampler = new Sampler(new Sampling(temperature, 0, 1, 1), 0);
+        assertThatThrownBy(() -> sampler.choose(broken))
+            .isInstanceOf(ModelException.class)
+            .hasMessageContaining("not finite numbers");
+      }
     }
   }
 
   @Test
   void settingsOutOfRangeAreRefusedWithTheirValue() {
     assertThatThrownBy(() -> new Sampling(-1, 0, 1, 0)).hasMessageContaining("-1.0");
+    assertThatThrownBy(() -> new Sampling(Double.POSITIVE_INFINITY, 0, 1, 0))
+        .hasMessage("The temperature is Infinity, and must be 0 or more, and finite.");
     assertThatThrownBy(() -> new Sampling(Double.NaN, 0, 1, 0)).hasMessageContaining("NaN");
     assertThatThrownBy(() -> new Sampling(1, -2, 1, 0)).hasMessageContaining("-2");
     assertThatThrownBy(() -> new Sampling(1, 0, 0, 0)).hasMessageContaining("0.0");

@@ -6,9 +6,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -86,6 +88,66 @@ final class CheckpointTest {
         directory.resolve("model.safetensors.index.json"),
         "{\"weight_map\": {\"w\": \"model-00001-of-00002.safetensors\"}}");
     refused("There is no " + directory.resolve("model-00001-of-00002.safetensors") + ".");
+  }
+
+  @Test
+  void theWholeFileWinsOverAnIndexBesideIt() throws IOException {
+    write("{'w': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}", floats(new float[] {5}));
+    Files.writeString(
+        directory.resolve("model.safetensors.index.json"),
+        "{\"weight_map\": {\"w\": \"model-00001-of-00002.safetensors\"}}");
+    try (Checkpoint checkpoint = Checkpoint.open(directory)) {
+      checkpoint.require("w", List.of(1L));
+      assertThat(checkpoint.has("w")).isTrue();
+      assertThat(checkpoint.has("v")).isFalse();
+    }
+  }
+
+  @Test
+  void aTensorInTwoFilesIsRefusedWithBoth() throws IOException {
+    write("{'w': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}", new byte[4]);
+    Path first = directory.resolve("a.safetensors");
+    Path second = directory.resolve("b.safetensors");
+    Files.move(file(), first);
+    Files.copy(first, second);
+    Files.writeString(
+        directory.resolve("model.safetensors.index.json"),
+        "{\"weight_map\": {\"w\": \"a.safetensors\", \"v\": \"b.safetensors\"}}");
+    refused("%s and %s both hold a tensor w.".formatted(first, second));
+  }
+
+  @Test
+  void aPickledModelAndAPointerAreCalledWhatTheyAre() throws IOException {
+    Files.write(directory.resolve("pytorch_model.bin"), new byte[8]);
+    refused("It holds pytorch_model.bin, and this decoder reads safetensors files only.");
+    Files.writeString(file(), "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+    refused(file() + " is no safetensors file but a pointer of Git LFS to one");
+    Files.copy(file(), directory.resolve("config.json"));
+    assertThatThrownBy(() -> LlamaConfig.read(directory))
+        .isInstanceOf(ModelException.class)
+        .hasMessageContaining("config.json is no JSON file but a pointer of Git LFS");
+  }
+
+  @Test
+  void aFileThatIsTruncatedWhileItIsReadIsCalledSo() throws IOException {
+    int count = 1 << 20;
+    write(
+        "{'w': {'dtype': 'F32', 'shape': [1048576], 'data_offsets': [0, 4194304]}}",
+        new byte[count * Float.BYTES]);
+    TensorPart whole = TensorPart.vector("w", Range.of(count), count);
+    try (Checkpoint checkpoint = Checkpoint.open(directory)) {
+      ByteBuffer target = ByteBuffer.allocateDirect(count * Float.BYTES);
+      checkpoint.copy(whole, 0, target.duplicate());
+      try (FileChannel file = FileChannel.open(file(), StandardOpenOption.WRITE)) {
+        file.truncate(8192);
+      }
+      for (ByteBuffer buffer : List.of(target, ByteBuffer.allocate(count * Float.BYTES))) {
+        assertThatThrownBy(() -> checkpoint.copy(whole, 0, buffer.duplicate()))
+            .isInstanceOf(ModelException.class)
+            .hasMessage(
+                file() + " is truncated: byte 8192 was to be read, and the file has 8192 bytes.");
+      }
+    }
   }
 
   @Test

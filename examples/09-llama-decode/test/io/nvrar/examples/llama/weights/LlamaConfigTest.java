@@ -61,6 +61,49 @@ final class LlamaConfigTest {
   }
 
   @Test
+  void ropeInBothSpellingsIsTheOldOneAsAWholeUnlessThatIsEmpty() throws IOException {
+    String both =
+        "'rope_theta': 5e5, 'rope_parameters': {'rope_type': 'default', 'rope_theta': 7e4},"
+            + " 'rope_scaling': ";
+    assertThat(read(both + "{'type': 'linear', 'factor': 2}").rope())
+        .isEqualTo(new RopeScaling.Linear(5e5, 2));
+    assertThat(read(both + "{}").rope()).isEqualTo(new RopeScaling.Unscaled(7e4));
+    assertThat(read(both + "null").rope()).isEqualTo(new RopeScaling.Unscaled(7e4));
+    refused(both + "{'rope_type': 'yarn', 'factor': 2}", "rope type yarn");
+  }
+
+  @Test
+  void theOriginalPositionsOfLlama3AreFoundWhereTransformersLooks() throws IOException {
+    String rope =
+        "'rope_scaling': {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0,"
+            + " 'high_freq_factor': 4.0";
+    assertThat(read("'max_position_embeddings': 512, " + rope + "}").rope())
+        .isEqualTo(new RopeScaling.Llama3(10000, 8, 1, 4, 512));
+    assertThat(
+            read("'original_max_position_embeddings': 16, "
+                    + rope
+                    + ", 'original_max_position_embeddings': 32}")
+                .rope())
+        .isEqualTo(new RopeScaling.Llama3(10000, 8, 1, 4, 16));
+  }
+
+  @Test
+  void ropeOfItsOwnForATypeOfLayersIsRefused() {
+    refused(
+        "'rope_parameters': {'full_attention': {'rope_type': 'default', 'rope_theta': 7e4}}",
+        "rotates layers of the type full_attention by parameters of their own");
+  }
+
+  @Test
+  void otherNamesOfTheSameAreRead() throws IOException {
+    assertThat(read("'hidden_act': 'swish'")).isEqualTo(read(""));
+    // Some models say so that there is none.
+    assertThat(read("'eos_token_id': -1").endTokens()).isEmpty();
+    assertThat(read("'eos_token_id': [-1, 7]").endTokens()).containsExactly(7);
+    refused("'transformers_weights': 'other.safetensors'", "by transformers_weights");
+  }
+
+  @Test
   void endTokensAreANumberOrAListAndThoseOfTheGenerationConfigWin() throws IOException {
     assertThat(read("'eos_token_id': 2").endTokens()).containsExactly(2);
     assertThat(read("'eos_token_id': [2, 5]").endTokens()).containsExactly(2, 5);
@@ -86,7 +129,7 @@ final class LlamaConfigTest {
     refused("'head_dim': 'wide'", "head_dim is \"wide\", not a number");
     refused("'head_dim': -4", "head_dim is -4, not an integer from 1");
     refused("'tie_word_embeddings': 'yes'", "tie_word_embeddings is \"yes\", not true or false");
-    refused("'eos_token_id': [-1]", "eos_token_id is -1, not a non-negative integer");
+    refused("'eos_token_id': [0.5]", "eos_token_id is 0.5, not an integer");
   }
 
   @Test

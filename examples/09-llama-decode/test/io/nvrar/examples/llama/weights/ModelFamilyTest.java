@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -89,7 +90,48 @@ final class ModelFamilyTest {
             + " 'use_sliding_window': ";
     assertThat(read(qwen2 + "false")).isNotNull();
     assertThat(read(qwen2 + "true, 'max_window_layers': 2")).isNotNull();
-    refused(qwen2 + "true, 'max_window_layers': 1", "look back 32 of 2048 positions");
+    refused(qwen2 + "true, 'max_window_layers': 1", "look back 32 of 32768 positions");
+  }
+
+  @Test
+  void theTypesOfQwen2sLayersSayWhichHaveTheWindow() throws IOException {
+    String qwen2 =
+        "'model_type': 'qwen2', 'sliding_window': 32, 'max_window_layers': 0,"
+            + " 'use_sliding_window': true, 'layer_types': ";
+    assertThat(read(qwen2 + "['full_attention', 'full_attention']")).isNotNull();
+    refused(qwen2 + "['full_attention', 'sliding_attention']", "look back 32 of 32768 positions");
+    refused(qwen2 + "['full_attention']", "names 1 layer_types, and has 2 layers");
+    refused(qwen2 + "['full_attention', 'linear_attention']", "of the type linear_attention");
+    refused(
+        "'model_type': 'qwen2', 'layer_types': ['full_attention', 'sliding_attention']",
+        "has layers of sliding_attention, and no sliding window in use");
+  }
+
+  @Test
+  void whatAConfigurationLeavesOutIsTheFamilys() throws IOException {
+    assertThat(read("'model_type': 'llama'").maxPositions()).isEqualTo(2048);
+    assertThat(read("'model_type': 'qwen2'").maxPositions()).isEqualTo(32768);
+    assertThat(read("'model_type': 'mistral', 'sliding_window': null").maxPositions())
+        .isEqualTo(131072);
+    String heads =
+        "{'vocab_size': 100, 'hidden_size': 64, 'intermediate_size': 96, 'num_hidden_layers': 2,"
+            + " 'num_attention_heads': 32, 'max_position_embeddings': 64, 'model_type': '%s'}";
+    for (Map.Entry<String, Integer> family :
+        Map.of("llama", 32, "mistral", 8, "qwen2", 32).entrySet()) {
+      Files.writeString(
+          directory.resolve("config.json"), heads.formatted(family.getKey()).replace('\'', '"'));
+      assertThat(LlamaConfig.read(directory).keyValueHeads())
+          .as(family.getKey())
+          .isEqualTo(family.getValue());
+    }
+  }
+
+  @Test
+  void anOwnNameOfAKnownTypeIsThatType() throws IOException {
+    assertThat(
+            read("'architectures': ['OurOwnForCausalLM'], 'model_type': 'qwen2'")
+                .queryKeyValueBias())
+        .isTrue();
   }
 
   @Test
@@ -122,7 +164,7 @@ final class ModelFamilyTest {
   private LlamaConfig read(String more) throws IOException {
     String json =
         "{'vocab_size': 100, 'hidden_size': 64, 'intermediate_size': 96, 'num_hidden_layers': 2,"
-            + " 'num_attention_heads': 8, "
+            + " 'num_attention_heads': 8, 'num_key_value_heads': 8, "
             + more
             + "}";
     Files.writeString(directory.resolve("config.json"), json.replace('\'', '"'));

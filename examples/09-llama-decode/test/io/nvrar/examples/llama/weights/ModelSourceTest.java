@@ -7,8 +7,12 @@ import java.io.ByteArrayOutputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 final class ModelSourceTest {
   private static final Path MODEL = Path.of("09-llama-decode", "test-models", "gqa8");
@@ -36,6 +40,20 @@ final class ModelSourceTest {
         TensorSource expected = model.tensors(bytes -> {})) {
       assertThat(bytes(norm, tensors)).isEqualTo(bytes(norm, expected));
     }
+  }
+
+  @Test
+  void aHeadInTheFilesIsTheModelsWhateverItsConfigurationTies(@TempDir Path directory)
+      throws Exception {
+    Files.copy(MODEL.resolve("config.json"), directory.resolve("config.json"));
+    assertThat(LlamaConfig.read(directory).tiedEmbeddings()).isTrue();
+    byte[] header =
+        "{\"lm_head.weight\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [0, 0]}}"
+            .getBytes(StandardCharsets.UTF_8);
+    ByteBuffer file = ByteBuffer.allocate(8 + header.length).order(ByteOrder.LITTLE_ENDIAN);
+    Files.write(
+        directory.resolve("model.safetensors"), file.putLong(header.length).put(header).array());
+    assertThat(ModelSource.of(directory).config()).isEqualTo(LlamaConfig.read(directory).untied());
   }
 
   private static ByteBuffer bytes(RankTensor tensor, TensorSource source) {

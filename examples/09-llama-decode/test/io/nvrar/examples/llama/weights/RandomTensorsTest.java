@@ -112,4 +112,36 @@ final class RandomTensorsTest {
     bytes.flip().order(ByteOrder.LITTLE_ENDIAN).asShortBuffer().get(numbers);
     return numbers;
   }
+
+  @Test
+  void aBiasThatTheConfigurationLeavesOutIsRefused() {
+    LlamaConfig without = RandomModel.of("8b", 1, 0).config();
+    for (String projection : List.of("self_attn.q_proj", "self_attn.o_proj", "mlp.down_proj")) {
+      String bias = "model.layers.0." + projection + ".bias";
+      TensorSource biased =
+          new TensorSource() {
+            @Override
+            public boolean has(String name) {
+              return name.equals(bias);
+            }
+
+            @Override
+            public FloatFormat format(String name) {
+              return FloatFormat.BF16;
+            }
+
+            @Override
+            public void require(String name, List<Long> shape) {}
+
+            @Override
+            public void copy(TensorPart part, long first, ByteBuffer target) {}
+
+            @Override
+            public void close() {}
+          };
+      assertThatThrownBy(() -> LlamaTensors.check(biased, without))
+          .isInstanceOf(ModelException.class)
+          .hasMessage("The weights have " + bias + ", and by config.json there is no such bias.");
+    }
+  }
 }

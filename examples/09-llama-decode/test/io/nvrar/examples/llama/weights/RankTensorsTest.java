@@ -170,6 +170,11 @@ final class RankTensorsTest {
   /** A source that says of its embedding that it is in float16. */
   private record EmbeddingInHalf(TensorSource source) implements TensorSource {
     @Override
+    public boolean has(String name) {
+      return source.has(name);
+    }
+
+    @Override
     public FloatFormat format(String name) {
       return name.equals(LlamaTensors.EMBEDDING) ? FloatFormat.F16 : source.format(name);
     }
