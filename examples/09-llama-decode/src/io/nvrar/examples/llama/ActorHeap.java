@@ -18,8 +18,8 @@ final class ActorHeap {
   private ActorHeap() {}
 
   /**
-   * For {@code -Xmx}. Rank 0 has the largest part of everything. On GPUs weights, keys and values
-   * are not in the heap.
+   * For {@code -Xmx}, of the rank that needs most. On GPUs weights, keys and values are not in the
+   * heap.
    */
   static String size(LlamaConfig config, ActorPlaces places, DecodeRequest request) {
     long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
@@ -29,24 +29,30 @@ final class ActorHeap {
         (long) Arrays.stream(request.capacities()).max().orElse(0)
             * config.headSize()
             * Float.BYTES;
-    long ofModel = places.onGpus() ? 0 : weightsAndCache(config, places.ranks(), request);
+    long ofModel = 0;
+    for (int rank = 0; rank < places.ranks() && !places.onGpus(); rank++) {
+      ofModel =
+          Math.max(ofModel, weightsAndCache(config, rank, places.ranks(), request.capacities()));
+    }
     // A quarter more, for array headers and the garbage collector.
     long bytes = BASE_BYTES + (ofModel + angles + logits) / 4 * 5;
     return (bytes / MEBIBYTE + 1) + "m";
   }
 
-  private static long weightsAndCache(LlamaConfig config, int worldSize, DecodeRequest request) {
-    Shard shard = Shard.of(config, 0, worldSize);
+  /**
+   * The bytes of a rank's weights, and of the keys and values of the largest of some requests, in
+   * float32.
+   *
+   * @param requests the capacities of the sequences of each
+   */
+  static long weightsAndCache(LlamaConfig config, int rank, int worldSize, int[]... requests) {
+    Shard shard = Shard.of(config, rank, worldSize);
     long weights = RankTensors.of(config, shard).count() * Float.BYTES;
     long tokens = 0;
-    for (int i = 0; i < request.sequences(); i++) {
-      tokens += (long) request.prompt(i).length + request.maxTokens();
+    for (int[] capacities : requests) {
+      tokens = Math.max(tokens, Arrays.stream(capacities).asLongStream().sum());
     }
-    long keyValueHeads = 0;
-    for (int rank = 0; rank < worldSize; rank++) {
-      keyValueHeads =
-          Math.max(keyValueHeads, Shard.of(config, rank, worldSize).keyValueHeads().count());
-    }
-    return weights + 2 * tokens * config.layers() * keyValueHeads * config.headSize() * Float.BYTES;
+    long ofToken = 2L * config.layers() * shard.keyValueHeads().count() * config.headSize();
+    return weights + tokens * ofToken * Float.BYTES;
   }
 }

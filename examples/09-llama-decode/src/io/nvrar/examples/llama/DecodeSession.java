@@ -6,6 +6,7 @@ import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.generate.DecodeRequest;
+import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -56,6 +57,7 @@ final class DecodeSession implements AutoCloseable {
       DecodeSession session = new DecodeSession(places, actors, group);
       try {
         session.requireThatGpusTake(request);
+        session.requireThatHostsHold(request);
         return session;
       } catch (RuntimeException | Error e) {
         try (group) {
@@ -75,6 +77,20 @@ final class DecodeSession implements AutoCloseable {
         if (!problem.isEmpty()) {
           throw new ModelException(problem);
         }
+      }
+    }
+  }
+
+  private void requireThatHostsHold(LoadRequest request) {
+    if (!places.onGpus()) {
+      LlamaConfig config = request.model().config();
+      List<Long> needs = new ArrayList<>();
+      for (int rank = 0; rank < places.ranks(); rank++) {
+        needs.add(ActorHeap.weightsAndCache(config, rank, places.ranks(), request.capacities()));
+      }
+      String problem = HostMemory.problem(needs, getAll(actors.callAll(LlamaActor::hostMemory)));
+      if (!problem.isEmpty()) {
+        throw new ModelException(problem);
       }
     }
   }

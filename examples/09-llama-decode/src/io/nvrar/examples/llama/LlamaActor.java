@@ -24,6 +24,7 @@ import io.nvrar.tools.CudaReport;
 import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -75,6 +76,11 @@ public final class LlamaActor implements CollectiveActor {
     }
   }
 
+  /** The memory of this actor's host. */
+  public HostMemory hostMemory() {
+    return HostMemory.here();
+  }
+
   /** Starts to load this rank's weights. */
   public boolean load(LoadRequest request, String groupName) {
     if (engine != null) {
@@ -85,12 +91,17 @@ public final class LlamaActor implements CollectiveActor {
     loadedBytes.set(0);
     work.start(
         "load",
-        () -> {
-          LlamaConfig config = request.model().config();
-          try (TensorSource tensors = request.model().open(loadedBytes::addAndGet)) {
-            engine = load(tensors, config, member, request);
-          }
-        });
+        () ->
+            orAbort(
+                member,
+                () -> {
+                  LlamaConfig config = request.model().config();
+                  try (TensorSource tensors = request.model().open(loadedBytes::addAndGet)) {
+                    LlamaEngine loaded = load(tensors, config, member, request);
+                    engine = loaded;
+                    return loaded;
+                  }
+                }));
     return true;
   }
 
@@ -199,12 +210,7 @@ public final class LlamaActor implements CollectiveActor {
     if (!(engine instanceof CudaEngine loaded) || member == null) {
       throw new IllegalStateException("the weights are not loaded to a GPU");
     }
-    try {
-      return measurement.apply(loaded, member);
-    } catch (RuntimeException | Error e) {
-      abort(member, e);
-      throw e;
-    }
+    return orAbort(member, () -> measurement.apply(loaded, member));
   }
 
   /** See {@link DecodeTimes#toArray}. */
@@ -220,26 +226,36 @@ public final class LlamaActor implements CollectiveActor {
       GeneratedTokens sink) {
     times.begin();
     try {
-      DecodeLoop.run(
-          loaded,
-          request,
-          (sequence, token, logits) -> {
-            times.token();
-            if (keepTokens) {
-              sink.accept(sequence, token, logits);
-            }
+      orAbort(
+          member,
+          () -> {
+            DecodeLoop.run(
+                loaded,
+                request,
+                (sequence, token, logits) -> {
+                  times.token();
+                  if (keepTokens) {
+                    sink.accept(sequence, token, logits);
+                  }
+                });
+            return loaded;
           });
       times.end(loaded.collectiveNanos());
-    } catch (RuntimeException | Error e) {
-      abort(member, e);
-      throw e;
     } finally {
       sink.end();
     }
   }
 
-  // The other ranks would wait for this rank until their timeout.
-  private static void abort(CollectiveGroup member, Throwable cause) {
-    member.abort(String.format(Locale.ROOT, "rank %d cannot go on: %s", member.rank(), cause));
+  /**
+   * Does something, and ends the group if it fails: the other ranks would wait for this rank until
+   * their timeout, and its close for theirs.
+   */
+  static <T> T orAbort(CollectiveGroup member, Supplier<T> work) {
+    try {
+      return work.get();
+    } catch (RuntimeException | Error e) {
+      member.abort(String.format(Locale.ROOT, "rank %d cannot go on: %s", member.rank(), e));
+      throw e;
+    }
   }
 }

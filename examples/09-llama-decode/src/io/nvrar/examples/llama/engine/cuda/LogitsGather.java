@@ -45,6 +45,11 @@ final class LogitsGather implements Resources.Resource {
     return (1L + worldSize) * Shard.largestVocabulary(config, worldSize) * Float.BYTES;
   }
 
+  /** The bytes of a row, in the host's pinned memory. */
+  static long hostBytesOfRow(LlamaConfig config, int worldSize) {
+    return (long) worldSize * Shard.largestVocabulary(config, worldSize) * Float.BYTES;
+  }
+
   /** FLOAT32 [rows][this rank's vocabulary], to be filled before {@link #gather}. */
   DeviceBuffer own() {
     return own;

@@ -129,6 +129,12 @@ final class MemoryNeed {
       }
     }
     long bytes = weights() + workspace() + ofSequences(largest);
+    for (int[] request : requests) {
+      String logits = problemOfLogits(request);
+      if (!logits.isEmpty()) {
+        return logits;
+      }
+    }
     if (bytes <= free) {
       return "";
     }
@@ -150,6 +156,10 @@ final class MemoryNeed {
 
   /** Why sequences do not fit beside the weights; empty if they do. */
   String problemOfSequences(Object gpu, long free, int[] capacities) {
+    String logits = problemOfLogits(capacities);
+    if (!logits.isEmpty()) {
+      return logits;
+    }
     long bytes = ofSequences(capacities);
     return bytes <= free
         ? ""
@@ -160,6 +170,15 @@ final class MemoryNeed {
                 bytes,
                 gpu)
             + missing(bytes, free);
+  }
+
+  // They are gathered to one pinned buffer of the host, and such a buffer has at most 2 GiB.
+  private String problemOfLogits(int[] capacities) {
+    long bytes = capacities.length * LogitsGather.hostBytesOfRow(config, worldSize);
+    return bytes <= Integer.MAX_VALUE
+        ? ""
+        : "The logits of %d sequences take %d bytes of the host's pinned memory, and at most %d can be used."
+            .formatted(capacities.length, bytes, Integer.MAX_VALUE);
   }
 
   private long ofSequences(int[] capacities) {

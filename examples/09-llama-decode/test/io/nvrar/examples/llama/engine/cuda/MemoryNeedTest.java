@@ -87,6 +87,20 @@ final class MemoryNeedTest {
                 bytes - 1));
   }
 
+  @Test
+  void logitsThatNoPinnedBufferHoldsAreRefused() {
+    int[] many = new int[4096];
+    Arrays.fill(many, 1);
+    assertThat(need(1, true).problemOfSequences(GPU, Long.MAX_VALUE, many)).isEmpty();
+    int[] more = Arrays.copyOf(many, 4200);
+    assertThat(need(1, true).problemOfSequences(GPU, Long.MAX_VALUE, more))
+        .isEqualTo(
+            "The logits of 4200 sequences take 2154700800 bytes of the host's pinned memory, and at"
+                + " most 2147483647 can be used.");
+    assertThat(need(1, true).problem(GPU, Long.MAX_VALUE, new int[][] {SHORT, more}))
+        .startsWith("The logits of 4200 sequences");
+  }
+
   private static MemoryNeed need(int ranks, boolean fast) {
     Shard shard = Shard.of(CONFIG, 0, ranks);
     return new MemoryNeed(CONFIG, RankTensors.of(CONFIG, shard), shard, FloatFormat.BF16, fast, 0);
