@@ -107,6 +107,10 @@ run_ray() {
   end_error_streams
   # The query also makes the keeper keep the logs.
   if ((code != 0)) && cluster_is_lost; then
+    # The driver may have ended in the middle of a line of text.
+    if [[ /proc/self/fd/1 -ef /proc/self/fd/2 ]]; then
+      printf '\n' >&2
+    fi
     say "$lost"
     exit 1
   fi

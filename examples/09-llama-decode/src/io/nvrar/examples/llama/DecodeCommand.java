@@ -16,6 +16,7 @@ import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -52,6 +53,7 @@ public final class DecodeCommand implements NvrarCommand {
     try (LlamaTokenizer tokenizer = prompts.isEmpty() ? null : tokenizer(model)) {
       DecodeRequest request = request(tokenizer, prompts);
       request.check(config);
+      requireRoomForLogits(config);
       RayCluster cluster = RayCluster.connect(options.address());
       try (cluster) {
         ActorPlaces places =
@@ -98,6 +100,20 @@ public final class DecodeCommand implements NvrarCommand {
         bytes += RankTensors.of(config, shard).sourceBytes(tensors);
       }
       return bytes;
+    }
+  }
+
+  private void requireRoomForLogits(LlamaConfig config) throws IOException {
+    Path file = options.logits();
+    if (file != null) {
+      long bytes = NpyWriter.bytes(options.maxTokens(), config.vocabularySize());
+      Path directory = file.toAbsolutePath().getParent();
+      long free = Files.getFileStore(directory == null ? file : directory).getUsableSpace();
+      if (bytes > free) {
+        throw new ModelException(
+            "%s would have up to %d bytes, and its disk has %d free: %d bytes are missing."
+                .formatted(file, bytes, free, bytes - free));
+      }
     }
   }
 
@@ -157,7 +173,14 @@ public final class DecodeCommand implements NvrarCommand {
       double startup = secondsSinceStart();
       StreamedOutput streamed = options.json() ? null : new StreamedOutput(out(), beginnings());
       long begin = System.nanoTime();
-      session.decode(request, (sequence, token) -> onToken(streamed, sequence, token));
+      try {
+        session.decode(request, (sequence, token) -> onToken(streamed, sequence, token));
+      } catch (RuntimeException | Error e) {
+        if (streamed != null) {
+          streamed.breakOff();
+        }
+        throw e;
+      }
       writeLogits(session);
       DecodeSummary summary =
           DecodeSummary.of(

@@ -6,6 +6,8 @@ import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.RandomModel;
 import io.nvrar.standalone.Groups;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -176,7 +178,7 @@ final class DecodeOptions {
     for (String prompt : prompts) {
       // Java inserts this character for bytes that it cannot decode; the model would then continue
       // a different text.
-      if (prompt.indexOf('\uFFFD') >= 0) {
+      if (prompt.indexOf('\uFFFD') >= 0 && !isOnCommandLine(prompt)) {
         throw new ModelException("--prompt '" + prompt + "' is not text in UTF-8.");
       }
     }
@@ -188,10 +190,32 @@ final class DecodeOptions {
       if (directory == null || !Files.isDirectory(directory)) {
         throw new ModelException("There is no directory for " + logits + ".");
       }
+      if (Files.isDirectory(logits)) {
+        throw new ModelException("--logits takes a file, and " + logits + " is a directory.");
+      }
+      if (!Files.isWritable(Files.exists(logits) ? logits : directory)) {
+        throw new ModelException("--logits " + logits + " cannot be written.");
+      }
     }
     if (temperature != 0 && seed == null) {
       seed = (long) ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
     }
+  }
+
+  /** Whether this process was started with this very text, and not with bytes that are no UTF-8. */
+  private static boolean isOnCommandLine(String text) {
+    try {
+      return isOnCommandLine(text, Files.readAllBytes(Path.of("/proc/self/cmdline")));
+    } catch (IOException e) {
+      throw new ModelException("/proc/self/cmdline cannot be read: " + e + ".", e);
+    }
+  }
+
+  static boolean isOnCommandLine(String text, byte[] commandLine) {
+    // Of arguments with a 0 behind each, which one has the text is one and the same.
+    String bytes = new String(commandLine, StandardCharsets.ISO_8859_1);
+    return bytes.contains(
+        new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.ISO_8859_1));
   }
 
   ModelSource model() {

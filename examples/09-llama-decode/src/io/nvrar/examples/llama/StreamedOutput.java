@@ -13,6 +13,7 @@ final class StreamedOutput {
   private final List<StringBuilder> waiting = new ArrayList<>();
   private final List<Boolean> finished = new ArrayList<>();
   private int current;
+  private boolean isLineOpen;
 
   /**
    * Takes the beginning of each output, which is printed together with the first text after it, so
@@ -37,10 +38,22 @@ final class StreamedOutput {
     print();
   }
 
+  /** Ends a line that has begun, so that a message about a failure gets a line of its own. */
+  void breakOff() {
+    if (isLineOpen) {
+      isLineOpen = false;
+      out.println();
+      out.flush();
+    }
+  }
+
   private void print() {
     while (current < waiting.size()) {
       StringBuilder text = waiting.get(current);
       out.append(text);
+      if (text.length() > 0) {
+        isLineOpen = text.charAt(text.length() - 1) != '\n';
+      }
       text.setLength(0);
       if (!finished.get(current)) {
         break;

@@ -25,4 +25,19 @@ final class StreamedOutputTest {
     output.finish(1);
     assertThat(shown.toString().lines()).containsExactly("A: one two", "B: uno due", "C:");
   }
+
+  @Test
+  void aMessageAfterTextThatBrokeOffBeginsALine() {
+    StreamedOutput output = new StreamedOutput(new PrintWriter(shown), List.of("A:", "B:"));
+    output.breakOff();
+    assertThat(shown).hasToString("");
+    output.add(0, " one");
+    output.breakOff();
+    assertThat(shown).hasToString("A: one" + System.lineSeparator());
+    output.finish(0);
+    output.finish(1);
+    int length = shown.toString().length();
+    output.breakOff();
+    assertThat(shown.toString()).hasSize(length);
+  }
 }

@@ -32,6 +32,11 @@ public final class NpyWriter implements AutoCloseable {
     write(header(), 0);
   }
 
+  /** The size of a file of so many rows. */
+  public static long bytes(long rows, int columns) {
+    return HEADER_BYTES + rows * columns * Float.BYTES;
+  }
+
   /** Appends a row of little-endian floats. */
   public void append(byte[] row) throws IOException {
     if (row.length != (long) columns * Float.BYTES) {
