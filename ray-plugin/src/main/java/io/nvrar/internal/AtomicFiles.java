@@ -2,7 +2,11 @@ package io.nvrar.internal;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import java.io.BufferedWriter;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -50,6 +54,18 @@ public final class AtomicFiles {
     return true;
   }
 
+  /** A text that is written piece by piece. */
+  @FunctionalInterface
+  public interface Text {
+    /** Writes all of it. */
+    void writeTo(Writer out) throws IOException;
+  }
+
+  /** {@link #replace(Path, Text)} with a text that is there. */
+  public static void replace(Path file, String text) throws IOException {
+    replace(file, out -> out.write(text));
+  }
+
   /**
    * Writes a text to a file of the user's, which is replaced if it exists: by all of the text or,
    * if that fails, not at all. What is no regular file, such as a pipe, or is not in a directory
@@ -57,12 +73,11 @@ public final class AtomicFiles {
    *
    * @throws IOException if it cannot be written; the message is one sentence with its name
    */
-  public static void replace(Path file, String text) throws IOException {
-    byte[] bytes = text.getBytes(UTF_8); // unlike a writer, no half of a character makes it fail
+  public static void replace(Path file, Text text) throws IOException {
     try {
       Path place = isReplaceable(file) ? place(file) : null;
       if (place == null) {
-        Files.write(file, bytes);
+        write(text, Files.newOutputStream(file));
         return;
       }
       // Not createTempFile, which would make it private.
@@ -70,7 +85,10 @@ public final class AtomicFiles {
           place.resolveSibling(
               ".nvrar-" + ProcessHandle.current().pid() + "-" + System.nanoTime() + ".tmp");
       try {
-        Files.write(temporary, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        write(
+            text,
+            Files.newOutputStream(
+                temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE));
         Files.move(
             temporary, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
       } finally {
@@ -81,6 +99,13 @@ public final class AtomicFiles {
       throw new IOException("%s cannot be written: %s".formatted(file, why), e);
     } catch (IOException e) {
       throw new IOException("%s cannot be written: %s".formatted(file, e.getMessage()), e);
+    }
+  }
+
+  private static void write(Text text, OutputStream to) throws IOException {
+    // Unlike Files.newBufferedWriter's, it does not fail at half of a character.
+    try (Writer out = new BufferedWriter(new OutputStreamWriter(to, UTF_8))) {
+      text.writeTo(out);
     }
   }
 

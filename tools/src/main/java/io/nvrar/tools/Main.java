@@ -106,13 +106,32 @@ public final class Main implements Runnable {
   /** Runs a command and returns its exit code. */
   static int run(PrintWriter out, PrintWriter err, String... args) {
     Main main = new Main();
-    return main.commandLine
-        .setOut(out)
-        .setErr(err)
-        .setCaseInsensitiveEnumValuesAllowed(true)
-        .setParameterExceptionHandler(main::explainUsage)
-        .setExecutionExceptionHandler(main::explainFailure)
-        .execute(args);
+    CommandLine commandLine =
+        main.commandLine
+            .setOut(out)
+            .setErr(err)
+            .setCaseInsensitiveEnumValuesAllowed(true)
+            .setParameterExceptionHandler(main::explainUsage)
+            .setExecutionExceptionHandler(main::explainFailure);
+    try {
+      return commandLine.execute(args);
+    } catch (OutOfMemoryError e) { // picocli handles exceptions only
+      err.println("nvrar: " + lackOfMemory(e));
+      if (main.verbose) {
+        e.printStackTrace(err);
+      }
+      return FAILED;
+    }
+  }
+
+  /** The library throws such errors, too, for memory of devices, and says which. */
+  private static String lackOfMemory(OutOfMemoryError error) {
+    String message = String.valueOf(error.getMessage());
+    long mebibytes = Runtime.getRuntime().maxMemory() >> 20;
+    return message.equals("Java heap space") || message.startsWith("GC overhead limit")
+        ? "this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much"
+            .formatted(mebibytes, 2 * mebibytes)
+        : Sentence.of(error);
   }
 
   @Override

@@ -18,6 +18,8 @@ public final class FailingCommand implements NvrarCommand {
     NO_MESSAGE,
     SEVERAL_LINES,
     SEE_LOG,
+    NO_HEAP,
+    NO_DEVICE_MEMORY,
     CODE_7
   }
 
@@ -38,6 +40,8 @@ public final class FailingCommand implements NvrarCommand {
       case NO_MESSAGE -> throw new IllegalStateException();
       case SEVERAL_LINES -> throw new IllegalStateException("first line\n\tat stack.trace");
       case SEE_LOG -> throw new IllegalStateException("a log in Ray's session directory says why");
+      case NO_HEAP -> throw new OutOfMemoryError("Java heap space");
+      case NO_DEVICE_MEMORY -> throw new OutOfMemoryError("GPU 0 has no room for a buffer");
       case CODE_7 -> {}
     }
     return 7 + number;

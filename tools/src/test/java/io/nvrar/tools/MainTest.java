@@ -61,6 +61,18 @@ class MainTest {
   }
 
   @Test
+  void aLackOfMemoryIsASentenceWithTheRemedy() {
+    long mebibytes = Runtime.getRuntime().maxMemory() >> 20;
+    assertThat(run("fail", "NO_HEAP")).isEqualTo(1);
+    assertThat(run("fail", "NO_DEVICE_MEMORY")).isEqualTo(1);
+    assertThat(err.toString().lines())
+        .containsExactly(
+            "nvrar: this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much"
+                .formatted(mebibytes, 2 * mebibytes),
+            "nvrar: GPU 0 has no room for a buffer");
+  }
+
+  @Test
   void verboseShowsTheStackBeforeOrBehindTheCommandsName() {
     assertThat(run("fail", "MISMATCH", "--verbose")).isEqualTo(1);
     assertThat(run("--verbose", "fail", "MISMATCH")).isEqualTo(1);

@@ -27,19 +27,21 @@ public record StepProfile(BenchCell cell, double stepMillis, List<StepTrace> ran
 
   /** Writes it in the format of Chrome's and Perfetto's trace viewers. */
   public void write(Path file) throws IOException {
-    ChromeTrace trace = new ChromeTrace();
+    JsonObject about = new JsonObject();
+    about.addProperty("batch", cell.batch());
+    about.addProperty("context", cell.context());
+    about.addProperty("step_us_without_stamps", stepMillis * MICROS);
+    about.addProperty("step_us_with_stamps", length(ranks.get(0)));
+    ChromeTrace.write(file, about, this::addTo);
+  }
+
+  private void addTo(ChromeTrace trace) throws IOException {
     for (int rank = 0; rank < ranks.size(); rank++) {
       trace.process(rank, "rank " + rank);
       trace.track(rank, KERNELS, "kernels");
       trace.track(rank, LAYERS, "layers");
       add(trace, rank, ranks.get(rank));
     }
-    JsonObject about = new JsonObject();
-    about.addProperty("batch", cell.batch());
-    about.addProperty("context", cell.context());
-    about.addProperty("step_us_without_stamps", stepMillis * MICROS);
-    about.addProperty("step_us_with_stamps", length(ranks.get(0)));
-    trace.write(file, about);
   }
 
   /** What the kernels of rank 0 take together, by what they do. */
@@ -77,7 +79,7 @@ public record StepProfile(BenchCell cell, double stepMillis, List<StepTrace> ran
     return trace.end(trace.size() - 1);
   }
 
-  private static void add(ChromeTrace to, int rank, StepTrace trace) {
+  private static void add(ChromeTrace to, int rank, StepTrace trace) throws IOException {
     int layerBegin = 0;
     for (int i = 1; i < trace.size(); i++) {
       int layer = trace.layer(i);
@@ -93,7 +95,8 @@ public record StepProfile(BenchCell cell, double stepMillis, List<StepTrace> ran
   }
 
   private static void add(
-      ChromeTrace to, int rank, int track, String name, double begin, double end, int layer) {
+      ChromeTrace to, int rank, int track, String name, double begin, double end, int layer)
+      throws IOException {
     JsonObject arguments = new JsonObject();
     if (layer >= 0) {
       arguments.addProperty("layer", layer);

@@ -31,6 +31,12 @@ final class FlightJson {
   private static final int MAX_LINE_CHARS = 1 << 16;
   private static final int MAX_CALLS = 1 << 16;
 
+  /** More than any name or call has. */
+  private static final int MAX_TEXT_CHARS = 512;
+
+  /** That of a failure, with the name of the record behind it. */
+  private static final int MAX_MESSAGE_CHARS = 8192 + 3;
+
   private FlightJson() {}
 
   static void write(FlightRecord record, Writer out) throws IOException {
@@ -146,6 +152,10 @@ final class FlightJson {
     for (JsonElement rank : array) {
       missing.add(checkedRank(rank.getAsInt(), worldSize));
     }
+    if (missing.size() > worldSize) {
+      throw new IllegalArgumentException(
+          "it names %d missing ranks of a world of size %d".formatted(missing.size(), worldSize));
+    }
     int failedRank = integer(line, "failedRank");
     return new FlightRecord.Header(
         text(line, "group"),
@@ -158,7 +168,7 @@ final class FlightJson {
         text(line, "host"),
         checkedRank(integer(line, "writer"), worldSize),
         text(line, "failure"),
-        text(line, "message"),
+        text(line, "message", MAX_MESSAGE_CHARS),
         failedRank == -1 ? -1 : checkedRank(failedRank, worldSize),
         missing);
   }
@@ -220,9 +230,13 @@ final class FlightJson {
         String.format(Locale.ROOT, "line %d has no call state", number));
   }
 
-  /** The text may be printed to a terminal, so it is made printable. */
   private static String text(JsonObject line, String name) {
-    return Printable.of(value(line, name).getAsString());
+    return text(line, name, MAX_TEXT_CHARS);
+  }
+
+  /** The text may be printed to a terminal, so it is made printable and cut. */
+  private static String text(JsonObject line, String name, int maxChars) {
+    return Printable.of(value(line, name).getAsString(), maxChars);
   }
 
   private static int integer(JsonObject line, String name) {

@@ -52,6 +52,9 @@ record Presence(
   /** Those of a large group say what each of 512 ranks did. */
   private static final int MAX_FAILURE_CHARS = 4096;
 
+  /** More than any name has. */
+  private static final int MAX_TEXT_CHARS = 512;
+
   Presence failed(String why) {
     return new Presence(
         group,
@@ -120,8 +123,10 @@ record Presence(
           text(json, "machine"),
           value(json, "pid").getAsLong(),
           value(json, "started").getAsLong(),
-          Base64.getDecoder().decode(text(json, "descriptor")),
-          failure == null ? null : text(json, "failure"));
+          Base64.getDecoder().decode(value(json, "descriptor").getAsString()),
+          failure == null
+              ? null
+              : Printable.of(value(json, "failure").getAsString(), MAX_FAILURE_CHARS + 3));
     } catch (JsonParseException
         | IllegalStateException
         | UnsupportedOperationException
@@ -135,7 +140,7 @@ record Presence(
   }
 
   private static String text(JsonObject json, String name) {
-    return Printable.of(value(json, name).getAsString());
+    return Printable.of(value(json, name).getAsString(), MAX_TEXT_CHARS);
   }
 
   private static JsonElement value(JsonObject json, String name) {

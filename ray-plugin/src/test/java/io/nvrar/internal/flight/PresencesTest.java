@@ -12,6 +12,7 @@ import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Base64;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -107,6 +108,31 @@ class PresencesTest {
         .singleElement()
         .satisfies(
             read -> assertThat(read.failure()).startsWith("rank 0 ??xxx").hasSizeLessThan(5_000));
+  }
+
+  /** nvrar top prints them, in a table. */
+  @Test
+  void longTextsAreCutAndTheDescriptorIsNot() throws IOException {
+    Presences presences = new Presences(directory);
+    Presence member = member(0, ProcessHandle.current().pid());
+    presences.write(member);
+    Path file = presences.fileOf(member);
+    String wide = "x".repeat(20_000);
+    String descriptor = Base64.getEncoder().encodeToString(new byte[3_000]);
+    Files.writeString(
+        file,
+        Files.readString(file)
+            .replace("\"host\":\"host\"", "\"host\":\"" + wide + "\"")
+            .replace("\"AAAAAAAAAAA=\"", "\"" + descriptor + "\",\"failure\":\"" + wide + "\""));
+
+    assertThat(presences.all())
+        .singleElement()
+        .satisfies(
+            read -> {
+              assertThat(read.host()).hasSizeLessThan(600);
+              assertThat(read.failure()).hasSizeLessThan(5_000);
+              assertThat(read.descriptor()).hasSize(3_000);
+            });
   }
 
   @Test

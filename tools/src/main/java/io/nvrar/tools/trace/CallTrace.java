@@ -4,6 +4,8 @@ import com.google.gson.JsonObject;
 import io.nvrar.Algorithm;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.flight.FlightRecord;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -19,13 +21,12 @@ final class CallTrace {
   private static final int COLLECTIVES = 0;
 
   private final FlightRecord record;
-  private final ChromeTrace trace = new ChromeTrace();
   private final long begin;
   private final long end;
   private int slices;
   private int untimed;
 
-  private CallTrace(FlightRecord record) {
+  CallTrace(FlightRecord record) {
     this.record = record;
     long first = Long.MAX_VALUE;
     long last = record.header().nanos();
@@ -41,14 +42,16 @@ final class CallTrace {
     end = last;
   }
 
-  static CallTrace of(FlightRecord record) {
-    CallTrace calls = new CallTrace(record);
-    record.ranks().forEach(calls::add);
-    return calls;
-  }
-
-  ChromeTrace trace() {
-    return trace;
+  /** Writes it to a file. Called once; only then it is known how many calls there are. */
+  void write(Path file) throws IOException {
+    ChromeTrace.write(
+        file,
+        about(),
+        trace -> {
+          for (FlightRecord.Rank rank : record.ranks()) {
+            add(trace, rank);
+          }
+        });
   }
 
   /** How many calls it shows. */
@@ -66,7 +69,7 @@ final class CallTrace {
     return (end - begin) / 1e6;
   }
 
-  private void add(FlightRecord.Rank rank) {
+  private void add(ChromeTrace trace, FlightRecord.Rank rank) throws IOException {
     trace.process(
         rank.rank(),
         String.format(
@@ -140,7 +143,7 @@ final class CallTrace {
   }
 
   /** What is said of the trace as a whole. */
-  JsonObject about() {
+  private JsonObject about() {
     FlightRecord.Header header = record.header();
     JsonObject about = new JsonObject();
     about.addProperty("group", header.group());

@@ -49,6 +49,10 @@ public final class TraceCommand implements NvrarCommand {
   public Integer call() throws IOException {
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
     Path target = output == null ? beside(files.get(0)) : output;
+    if (output == null && Files.isSymbolicLink(target)) {
+      throw new IllegalArgumentException(
+          "%s is a link, which this command follows only if --output names it".formatted(target));
+    }
     for (Path file : files) {
       if (Files.exists(target) && Files.exists(file) && Files.isSameFile(target, file)) {
         throw new ParameterException(
@@ -75,8 +79,8 @@ public final class TraceCommand implements NvrarCommand {
       }
       record = record.with(other);
     }
-    CallTrace calls = CallTrace.of(record);
-    calls.trace().write(target, calls.about());
+    CallTrace calls = new CallTrace(record);
+    calls.write(target);
     out.printf(
         Locale.ROOT,
         "%s: %d calls of %d ranks of group '%s', %.3f ms%n",

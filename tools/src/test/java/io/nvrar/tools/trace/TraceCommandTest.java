@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import com.google.gson.JsonObject;
+import io.nvrar.support.ChildJvm;
 import io.nvrar.tools.CommandLines;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -203,5 +204,72 @@ class TraceCommandTest {
     assertThat(record).hasContent(before);
     assertThat(nvrar.run("trace", "" + record, "-o", "/dev/full")).isEqualTo(1);
     assertThat(nvrar.err()).contains("/dev/full cannot be written: No space left on device");
+  }
+
+  @Test
+  void aLinkUnderTheTracesNameIsNotFollowed() throws IOException {
+    Path record =
+        write(
+            "tp.jsonl",
+            header("0a", "node", 0, 50_000),
+            rank(0, "node", sum(0, 1, 10_000, 12_500)),
+            rank(1, "node"));
+    Path precious = Files.writeString(scratch.resolve("precious"), "kept");
+    Path link = Files.createSymbolicLink(scratch.resolve("tp.trace.json"), precious);
+    assertThat(nvrar.run("trace", record.toString())).isEqualTo(1);
+    assertThat(nvrar.err())
+        .isEqualTo(
+            "nvrar: %s is a link, which this command follows only if --output names it%n"
+                .formatted(link));
+    assertThat(precious).hasContent("kept");
+    assertThat(nvrar.run("trace", record.toString(), "-o", link.toString())).isZero();
+    assertThat(Traces.slices(precious)).hasSize(1);
+  }
+
+  @Test
+  void longTextsOfARecordAreCut() throws IOException {
+    String wide = "h".repeat(10_000);
+    Path record =
+        write(
+            "wide.jsonl",
+            header("0a", wide, 0, 50_000).replace("\"tp\"", "\"" + wide + "\""),
+            rank(0, wide, call(0, "done", wide, 1, 10_000, 12_500)),
+            rank(1, wide));
+    assertThat(nvrar.run("trace", record.toString())).isZero();
+    assertThat(nvrar.out().length()).isLessThan(1_000);
+    assertThat(Files.size(scratch.resolve("wide.trace.json"))).isLessThan(5_000);
+    assertThat(nvrar.run("post-mortem", record.toString())).isZero();
+    assertThat(nvrar.out().lines()).allMatch(line -> line.length() < 1_000);
+    String missing = "0" + ",0".repeat(5_000);
+    Path many =
+        write(
+            "many.jsonl",
+            header("0a", "node", 0, 50_000).replace("[]", "[" + missing + "]"),
+            rank(0, "node"),
+            rank(1, "node"));
+    assertThat(nvrar.run("post-mortem", many.toString())).isEqualTo(1);
+    assertThat(nvrar.err()).contains("it names 5001 missing ranks of a world of size 2");
+  }
+
+  /** A record of a large group has ten times as many calls, and four times as much memory. */
+  @Test
+  void aLargeRecordIsTracedInTheMemoryThatItTakesToReadIt() throws Exception {
+    int calls = 20_000;
+    StringBuilder text = new StringBuilder(header("0a", "node", 0, 50_000));
+    for (int rank = 0; rank < 2; rank++) {
+      String[] sums = new String[calls];
+      for (int i = 0; i < calls; i++) {
+        sums[i] = sum(rank, i + 1, 10_000L + 1_000L * i, 10_900L + 1_000L * i);
+      }
+      text.append(rank(rank, "node", sums));
+    }
+    Path record = write("large.jsonl", text.toString());
+    try (ChildJvm command =
+        ChildJvm.of("io.nvrar.tools.Main", "trace", record.toString()).options("-Xmx48m").start()) {
+      assertThat(command.end(0))
+          .isEqualTo(
+              "%s: %d calls of 2 ranks of group 'tp', 20.000 ms\n"
+                  .formatted(scratch.resolve("large.trace.json"), 2 * calls));
+    }
   }
 }
