@@ -94,6 +94,7 @@ class FaultsIT {
               seen -> {
                 assertThat(seen.lostRank()).isEqualTo(lost);
                 assertThat(seen.pid()).isEqualTo(pid);
+                assertThat(seen).hasMessageMatching(".*; flight record on .+: .+\\.jsonl");
               });
       group.close();
 

@@ -12,6 +12,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -19,6 +20,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -183,7 +185,15 @@ class GroupObserverTest {
                 assertThat(observer.failure())
                     .isExactlyInstanceOf(CollectiveException.class)
                     .hasMessageMatching(
-                        "rank 1 \\(pid .*\\) aborted group 'seen': no more; ranks 0, 1 had finished barrier #1"));
+                        "rank 1 \\(pid .*\\) aborted group 'seen': no more; ranks 0, 1 had finished barrier #1; flight record on .+: .+\\.jsonl"));
+    assertThat(placeOf(observer.failure()))
+        .isEqualTo(
+            FlightMention.file(
+                Members.failureOf(threads.submit(() -> zero.barrier())).getMessage()));
+  }
+
+  private static Path placeOf(@Nullable CollectiveException seen) {
+    return Path.of(String.valueOf(seen).replaceFirst(".*; flight record on .+?: ", ""));
   }
 
   @Test

@@ -31,7 +31,10 @@ import picocli.CommandLine.Spec;
 public final class PostMortemCommand implements NvrarCommand {
   @Spec private @Nullable CommandSpec spec;
 
-  @Parameters(arity = "1..*", paramLabel = "FILE", description = "Flight records.")
+  @Parameters(
+      arity = "0..*",
+      paramLabel = "FILE",
+      description = "Flight records; without any, the newest one of this host's groups.")
   private List<Path> files = new ArrayList<>();
 
   /** For {@link java.util.ServiceLoader}. */
@@ -42,7 +45,7 @@ public final class PostMortemCommand implements NvrarCommand {
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
     List<FlightRecord> groups = new ArrayList<>();
     List<String> names = new ArrayList<>();
-    for (Path file : files) {
+    for (Path file : files.isEmpty() ? List.of(FlightFile.newest()) : files) {
       FlightRecord record = FlightFile.read(file);
       int known = 0;
       while (known < groups.size() && !groups.get(known).isOfSameGroup(record)) {

@@ -7,6 +7,8 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -76,6 +78,28 @@ class PostMortemCommandTest {
     assertThat(run("post-mortem", scratch.resolve("none").toString())).isEqualTo(Main.FAILED);
     assertThat(err.toString().strip().lines())
         .containsExactly("nvrar: " + scratch.resolve("none") + " does not exist");
-    assertThat(run("post-mortem")).isEqualTo(Main.WRONG_USAGE);
+    assertThat(run("post-mortem", "--last")).isEqualTo(Main.WRONG_USAGE);
+  }
+
+  @Test
+  void withoutAFileTheNewestRecordOfThisHostIsPrinted() throws IOException {
+    String before = System.setProperty("nvrar.flight.dir", scratch.toString());
+    try {
+      assertThat(run("post-mortem")).isEqualTo(Main.FAILED);
+      assertThat(err.toString())
+          .startsWith("nvrar: there is no flight record in " + scratch + ", where ");
+      Path newest = Files.writeString(scratch.resolve("a.jsonl"), HEADER + RANKS);
+      Path older = Files.writeString(scratch.resolve("b.jsonl"), HEADER + RANKS);
+      Files.writeString(scratch.resolve("a.trace.json"), "{}");
+      Files.setLastModifiedTime(older, FileTime.from(Instant.now().minusSeconds(60)));
+      assertThat(run("post-mortem")).isZero();
+      assertThat(out.toString()).containsOnlyOnce("flight record  " + newest);
+    } finally {
+      if (before == null) {
+        System.clearProperty("nvrar.flight.dir");
+      } else {
+        System.setProperty("nvrar.flight.dir", before);
+      }
+    }
   }
 }

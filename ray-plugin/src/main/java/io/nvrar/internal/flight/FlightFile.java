@@ -76,6 +76,31 @@ public final class FlightFile {
     return ofProcess(DIRECTORY_PROPERTY, "nvrar-flight-");
   }
 
+  /**
+   * The newest flight record that a group has written on this host.
+   *
+   * @throws IllegalArgumentException if there is none; the message is one sentence
+   */
+  public static Path newest() {
+    Path directory = directoryOfProcess();
+    Map<Path, FileTime> records = new HashMap<>();
+    try (Stream<Path> files = Files.list(directory)) {
+      files
+          .filter(file -> file.getFileName().toString().endsWith(SUFFIX))
+          .forEach(file -> records.put(file, modified(file)));
+    } catch (IOException | UncheckedIOException e) {
+      LOG.debug("{} cannot be searched for flight records", directory, e);
+    }
+    return records.entrySet().stream()
+        .max(Map.Entry.comparingByValue())
+        .map(Map.Entry::getKey)
+        .orElseThrow(
+            () ->
+                new IllegalArgumentException(
+                    "there is no flight record in %s, where groups of this host write theirs unless %s names another directory"
+                        .formatted(directory, DIRECTORY_PROPERTY)));
+  }
+
   /** What a property names, or a directory of this user in the temporary one. */
   static Path ofProcess(String property, String prefix) {
     String set = System.getProperty(property, "");

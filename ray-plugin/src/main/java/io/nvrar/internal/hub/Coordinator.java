@@ -75,12 +75,9 @@ final class Coordinator {
   private final BitSet left = new BitSet();
   private final SplitBoard splits;
 
-  /**
-   * @param activities for {@link Observers}
-   */
-  Coordinator(Ticket ticket, Supplier<String> activities, long nowNanos) {
+  Coordinator(Ticket ticket, Supplier<RankZeroView> view, long nowNanos) {
     this.ticket = ticket;
-    observers = new Observers(ticket, activities);
+    observers = new Observers(ticket, view);
     config = ticket.config();
     members = new Peer[ticket.worldSize()];
     deadlineNanos = nowNanos + config.joinTimeout().toNanos();

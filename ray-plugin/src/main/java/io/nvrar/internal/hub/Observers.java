@@ -16,21 +16,14 @@ final class Observers {
 
   private final Ticket ticket;
 
-  /**
-   * Describes what each rank is doing, as rank 0's member sees it in shared memory, which observers
-   * cannot read.
-   */
-  private final Supplier<String> activities;
+  private final Supplier<RankZeroView> view;
 
   private final List<Peer> peers = new ArrayList<>();
   private boolean hadAny;
 
-  /**
-   * @param activities its result begins with "; ", or is "" while it is unknown; never blocks
-   */
-  Observers(Ticket ticket, Supplier<String> activities) {
+  Observers(Ticket ticket, Supplier<RankZeroView> view) {
     this.ticket = ticket;
-    this.activities = activities;
+    this.view = view;
   }
 
   /**
@@ -85,18 +78,21 @@ final class Observers {
     peers.forEach(peer -> peer.send(message));
   }
 
-  /** Adds to {@code reason} what each rank was doing. */
+  /** Adds to {@code reason} what each rank was doing, and where the flight record is. */
   Failure asSeen(Failure reason) {
-    return reason.namesCalls() ? reason : reason.withMessage(reason.message() + activities.get());
+    RankZeroView seen = view.get();
+    String doing = reason.namesCalls() ? "" : seen.activities();
+    return reason.withMessage(reason.message() + doing + seen.flightRecord(false));
   }
 
   /**
-   * Sends the observers what each rank is doing, because they can no longer ask once rank 0 is
-   * lost.
+   * Sends the observers what each rank is doing, and where the flight record will be, because they
+   * can no longer ask once rank 0 is lost.
    */
   void tellActivities() {
     if (!peers.isEmpty()) {
-      send(new Message.Activity(activities.get()));
+      RankZeroView seen = view.get();
+      send(new Message.Activity(seen.activities() + seen.flightRecord(true)));
     }
   }
 }

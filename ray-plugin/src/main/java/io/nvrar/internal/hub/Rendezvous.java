@@ -24,7 +24,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -68,7 +67,7 @@ public final class Rendezvous {
   private final CountDownLatch shut = new CountDownLatch(1);
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile @Nullable Failure discarded;
-  private volatile Supplier<String> activities = () -> "";
+  private volatile RankZeroView view = RankZeroView.NOTHING;
   private volatile boolean isDriven;
 
   private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
@@ -77,7 +76,7 @@ public final class Rendezvous {
     this.selector = selector;
     admission = new Admission(ticket, server, selector);
     heartbeats = new Heartbeats(ticket.config());
-    coordinator = new Coordinator(ticket, () -> activities.get(), System.nanoTime());
+    coordinator = new Coordinator(ticket, () -> view, System.nanoTime());
   }
 
   /**
@@ -238,13 +237,9 @@ public final class Rendezvous {
     }
   }
 
-  /**
-   * Sets how the hub describes to observers what each rank is doing.
-   *
-   * @param sentence begins with "; "; never blocks
-   */
-  public void describeActivitiesBy(Supplier<String> sentence) {
-    activities = sentence;
+  /** From now on observers are told what this view shows. */
+  public void show(RankZeroView now) {
+    view = now;
   }
 
   /** From now on the group counts as having lost its driver if no observer comes. */

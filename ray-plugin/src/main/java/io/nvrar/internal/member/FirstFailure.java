@@ -6,6 +6,7 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.events.GroupEvents;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
@@ -143,6 +144,11 @@ final class FirstFailure {
       e.initCause(ledTo);
     }
     return e;
+  }
+
+  /** A clause for those who are not on this host, with the flight record that a failure makes. */
+  String recordPlace(Hosts hosts) {
+    return flight.place(hosts);
   }
 
   /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */

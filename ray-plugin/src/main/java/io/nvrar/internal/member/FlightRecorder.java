@@ -11,6 +11,7 @@ import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -86,8 +87,7 @@ final class FlightRecorder {
     }
     try {
       Hosts hosts = Hosts.of(members);
-      FlightFile target =
-          new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
+      FlightFile target = target(hosts);
       Thread thread =
           new Thread(
               () -> write(target, comm, members, hosts, reason),
@@ -102,6 +102,21 @@ final class FlightRecorder {
       // matters more.
       started = false;
       logNotWritten(e);
+    }
+  }
+
+  private FlightFile target(Hosts hosts) {
+    return new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
+  }
+
+  /** A clause that says where the file of a failure will be; "" if none will. */
+  String place(Hosts hosts) {
+    try {
+      return disabled
+          ? ""
+          : "; flight record on %s: %s".formatted(hosts.label(rank), target(hosts).path());
+    } catch (InvalidPathException e) {
+      return ""; // start() logs it
     }
   }
 

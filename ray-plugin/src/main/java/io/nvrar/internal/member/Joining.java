@@ -146,13 +146,7 @@ public final class Joining {
     await(member, () -> member.isReady() ? member : null, deadline);
     member.announce(communicator);
     if (hub != null) {
-      hub.describeActivitiesBy(
-          () -> {
-            // On the hub's thread, which cannot wait for the answers: they are those of the time
-            // before, or come with the failure.
-            communicator.refresh(false);
-            return Activities.ofAll(communicator, ticket.worldSize());
-          });
+      hub.show(member.view(communicator));
     }
     return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
   }

@@ -8,6 +8,7 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.device.async.AsyncStream;
+import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
@@ -113,6 +114,12 @@ public final class Member implements ControlChannel.Listener {
     if (late) {
       prepared.close();
     }
+  }
+
+  /** What the hub in this process tells observers. All members must be known. */
+  RankZeroView view(NativeCommunicator communicator) {
+    Hosts hosts = Hosts.of(Objects.requireNonNull(members()));
+    return new GroupView(communicator, failure, hosts, ticket.worldSize());
   }
 
   /**

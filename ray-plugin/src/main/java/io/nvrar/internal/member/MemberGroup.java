@@ -18,6 +18,7 @@ import io.nvrar.internal.call.DeviceChecks;
 import io.nvrar.internal.call.TransferChecks;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.events.GroupEvents;
+import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Ticket;
@@ -291,7 +292,7 @@ public final class MemberGroup implements CollectiveGroup {
     stream.close();
     if (hub != null) {
       // After its end this member would only report the calls that it saw before.
-      hub.describeActivitiesBy(() -> "");
+      hub.show(RankZeroView.NOTHING);
       Joining.awaitHub(hub, closing.isAllClosed());
     }
   }

@@ -140,9 +140,22 @@ class HostileTextTest {
     return frame.toBytes();
   }
 
+  private static final RankZeroView VIEW =
+      new RankZeroView() {
+        @Override
+        public String activities() {
+          return ACTIVITIES;
+        }
+
+        @Override
+        public String flightRecord(boolean isRankZeroLost) {
+          return "";
+        }
+      };
+
   /** A hub with two members and an observer whose connections keep what is said to them. */
   private static final class Hub {
-    private final Coordinator coordinator = new Coordinator(TICKET, () -> ACTIVITIES, 0);
+    private final Coordinator coordinator = new Coordinator(TICKET, () -> VIEW, 0);
     private final List<ScriptedChannel> sockets = new ArrayList<>();
     private final List<Peer> peers = new ArrayList<>();
     private long now;

@@ -56,7 +56,7 @@ public final class HubFuzzer {
   }
 
   private static void talk(ByteBuffer in) {
-    Coordinator hub = new Coordinator(TICKET, () -> "", 0);
+    Coordinator hub = new Coordinator(TICKET, () -> RankZeroView.NOTHING, 0);
     List<Peer> peers = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       Handshake.Role role = next(in) % 4 == 3 ? Handshake.Role.OBSERVER : Handshake.Role.MEMBER;
