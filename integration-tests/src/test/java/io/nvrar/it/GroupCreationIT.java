@@ -9,6 +9,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
+import io.nvrar.it.actors.Bystander;
 import io.nvrar.it.actors.Call;
 import io.nvrar.it.actors.Calls;
 import io.nvrar.it.actors.Collective;
@@ -24,6 +25,7 @@ import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.Collections;
@@ -73,6 +75,49 @@ class GroupCreationIT {
                     "twice", List.of(actors.get(0), actors.get(1), actors.get(0))))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("ranks 0 and 2 of group 'twice' are the same actor");
+  }
+
+  @Test
+  void anActorThatIsDeadIsNamedAtOnce() {
+    try (RayActorGroup<Probe> victims = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+      ActorHandle<Probe> victim = victims.handles().get(0);
+      victim.kill();
+      org.awaitility.Awaitility.await()
+          .atMost(Duration.ofSeconds(10))
+          .untilAsserted(
+              () ->
+                  assertThatThrownBy(
+                          () -> RayCollectives.createGroup("dead", List.of(actors.get(0), victim)))
+                      .isInstanceOf(CollectiveException.class)
+                      .hasMessage(
+                          "the actor of rank 1 was dead before group 'dead' was created; put a new actor in its place"));
+    }
+    sumsWork("dead");
+  }
+
+  @Test
+  @SuppressWarnings({"unchecked", "rawtypes"})
+  void anActorOfAnotherClassIsRefusedBeforeAnyTaskRuns() {
+    ActorHandle<Bystander> bystander = Ray.actor(Bystander::new).setResource("GPU", 1.0).remote();
+    try {
+      List handles = List.of(actors.get(0), bystander);
+      assertThatThrownBy(() -> RayCollectives.createGroup("raw", handles))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage(
+              "rank 1 of group 'raw' is an actor of io.nvrar.it.actors.Bystander, which does not implement CollectiveActor");
+      assertThat(bystander.task(Bystander::isThere).remote().get()).isTrue();
+    } finally {
+      bystander.kill();
+    }
+    sumsWork("raw");
+  }
+
+  /** By which createGroup finds out that Ray.shutdown() would stop every Ray of the host. */
+  @Test
+  void rayTellsWhetherItHasStartedAHeadForThisDriver() throws ReflectiveOperationException {
+    Field started = Ray.internal().getClass().getDeclaredField("startRayHead");
+    started.setAccessible(true);
+    assertThat(started.getBoolean(Ray.internal())).isFalse();
   }
 
   @Test

@@ -85,6 +85,9 @@ final class GroupCreation {
   }
 
   RayCollectiveGroup run() {
+    DriverChecks.warn();
+    DriverChecks.requireCollective(name, actors);
+    DriverChecks.requireAlive(name, actors);
     ObjectRef<byte[]> ticket =
         MemberTasks.createTicket(actors.get(0), name, actors.size(), ConfigCodec.encode(config));
     List<ObjectRef<Object>> joins = new ArrayList<>();

@@ -1,0 +1,139 @@
+package io.nvrar.ray;
+
+import io.nvrar.CollectiveException;
+import io.ray.api.ActorHandle;
+import io.ray.api.Ray;
+import io.ray.api.id.ActorId;
+import io.ray.api.runtimecontext.ActorState;
+import io.ray.api.runtimecontext.RuntimeContext;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What is wrong with a driver although its groups work, and what Ray knows of an actor but its API
+ * does not tell. The latter is read from Ray's own classes by reflection: a version of Ray without
+ * these members is no error, the checks then find nothing.
+ */
+final class DriverChecks {
+  private static final Logger LOG = LoggerFactory.getLogger(DriverChecks.class);
+
+  private static final String OPENS = "--add-opens=java.base/";
+  private static final AtomicBoolean ARE_OPENS_CHECKED = new AtomicBoolean();
+  private static final AtomicBoolean IS_HEAD_CHECKED = new AtomicBoolean();
+
+  private DriverChecks() {}
+
+  /** Warns, once in this process, of each thing that is wrong with it. */
+  static void warn() {
+    if (!ARE_OPENS_CHECKED.getAndSet(true)) {
+      String missing = missingOpens(Ray.class.getModule());
+      if (!missing.isEmpty()) {
+        LOG.warn(
+            "This driver's JVM lacks {}: an exception of an actor arrives here as an InaccessibleObjectException, without its own message. docs/configuration.md lists the options that Ray needs.",
+            missing);
+      }
+    }
+    if (startedHead(Ray.internal()) && !IS_HEAD_CHECKED.getAndSet(true)) {
+      LOG.warn(
+          "Ray.init() had no address and has started a Ray head, so Ray.shutdown() will run `ray stop --force`, which ends every Ray of this host. Start a head by `ray start`, and set ray.address to its HOST:PORT before Ray.init().");
+    }
+  }
+
+  /** The options that open to a module what Ray's serializer needs; "" if all is open. */
+  static String missingOpens(Module to) {
+    return RayActorGroup.Options.JVM_OPTIONS.stream()
+        .filter(option -> option.startsWith(OPENS))
+        .filter(option -> !Object.class.getModule().isOpen(opened(option), to))
+        .collect(Collectors.joining(" "));
+  }
+
+  private static String opened(String option) {
+    return option.substring(OPENS.length(), option.indexOf('=', OPENS.length()));
+  }
+
+  /** Whether Ray has started a head for this driver, which it stops with all others at the end. */
+  static boolean startedHead(Object runtime) {
+    try {
+      Field started = runtime.getClass().getDeclaredField("startRayHead");
+      started.setAccessible(true);
+      return started.getBoolean(runtime);
+    } catch (ReflectiveOperationException | RuntimeException e) {
+      LOG.debug("This Ray does not tell whether it has started a head", e);
+      return false;
+    }
+  }
+
+  /**
+   * Checks that the actors' classes can be members. Ray's workers end without a reason if a method
+   * is called that the class does not have, and raw types let such a handle come here.
+   *
+   * @throws IllegalArgumentException if a class cannot
+   */
+  static void requireCollective(
+      String group, List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder) {
+    for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
+      Class<?> type = classOf(actorsInRankOrder.get(rank));
+      if (type != null && !CollectiveActor.class.isAssignableFrom(type)) {
+        throw new IllegalArgumentException(
+            "rank %d of group '%s' is an actor of %s, which does not implement CollectiveActor"
+                .formatted(rank, group, type.getName()));
+      }
+    }
+  }
+
+  /**
+   * Checks that no actor is known to be dead: its tasks would fail as those of one that dies while
+   * it joins.
+   *
+   * @throws CollectiveException if one is
+   */
+  static void requireAlive(
+      String group, List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder) {
+    RuntimeContext context = Ray.getRuntimeContext();
+    if (context.isLocalMode()) {
+      return;
+    }
+    Set<ActorId> dead =
+        actorsInRankOrder.stream()
+            .map(actor -> actor.getId().getJobId())
+            .distinct()
+            .flatMap(job -> context.getAllActorInfo(job, ActorState.DEAD).stream())
+            .map(info -> info.actorId)
+            .collect(Collectors.toSet());
+    for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
+      if (dead.contains(actorsInRankOrder.get(rank).getId())) {
+        throw new CollectiveException(
+            "the actor of rank %d was dead before group '%s' was created; put a new actor in its place"
+                .formatted(rank, group));
+      }
+    }
+  }
+
+  /** The class of an actor, if Ray tells it and this process has it. */
+  private static @Nullable Class<?> classOf(Object actor) {
+    try {
+      for (Class<?> type = actor.getClass(); type != null; type = type.getSuperclass()) {
+        if (type.getName().equals("io.ray.runtime.actor.NativeActorHandle")) {
+          Method descriptor =
+              type.getDeclaredMethod("nativeGetActorCreationTaskFunctionDescriptor", byte[].class);
+          Field id = type.getDeclaredField("actorId");
+          descriptor.setAccessible(true);
+          id.setAccessible(true);
+          List<?> names = (List<?>) descriptor.invoke(null, id.get(actor));
+          return Class.forName(
+              (String) names.get(0), false, Thread.currentThread().getContextClassLoader());
+        }
+      }
+    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+      LOG.debug("The class of an actor is not known here", e);
+    }
+    return null;
+  }
+}
