@@ -321,6 +321,16 @@ NVRAR_API nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_
  * version and its file. NVRAR_UNAVAILABLE: the message says what was tried. */
 NVRAR_API nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes);
 
+/*
+ * Sets close-on-exec on TCP sockets of this process that other code opened without it, as the JDK does: programs that
+ * the process starts then do not inherit them, and do not keep them open when the process ends. remote_port 0: every
+ * socket that listens at local_port; else every socket that connects local_port to remote_port, on any address. A
+ * program that starts between the socket's creation and this call still inherits the socket. Looks at all descriptors
+ * of the process (microseconds each) and never waits; any thread may call it at any time. NVRAR_INVALID_ARGUMENT: the
+ * process has no such socket, or a port is none. NVRAR_SYSTEM: /proc/self/fd cannot be read.
+ */
+NVRAR_API nvrar_status nvrar_close_on_exec(int32_t local_port, int32_t remote_port);
+
 /* Fills out[NVRAR_UNIQUE_ID_BYTES] with a new group's id. The calling process must stay alive until all members have
  * connected. */
 NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);

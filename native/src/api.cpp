@@ -15,6 +15,7 @@
 #include "communicator.h"
 #include "cuda/nvshmem/nvshmem.h"
 #include "link/cipher.h"
+#include "link/close_on_exec.h"
 #include "onlooker.h"
 #include "version.h"
 
@@ -97,6 +98,10 @@ nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes) {
     require(text, "text");
     std::snprintf(text, text_bytes, "%s", nvrar::link::find_libcrypto().c_str());
   });
+}
+
+nvrar_status nvrar_close_on_exec(int32_t local_port, int32_t remote_port) {
+  return guarded([&] { nvrar::link::close_on_exec(local_port, remote_port); });
 }
 
 nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out) {

@@ -1,11 +1,13 @@
 // Addresses and listeners of links, and which ranks need links.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
 
 #include "common/error.h"
+#include "common/handle.h"
 #include "control/host_key.h"
 #include "cpu/reach.h"
 #include "link/meeting.h"
@@ -236,6 +238,65 @@ TEST(ReachOf, RefusesRingsThatAreTooSmall) {
   EXPECT_EQ(with_rings(least - 4096),
             std::to_string(NVRAR_INVALID_ARGUMENT) + " ring_bytes " + std::to_string(least - 4096) +
                 " is too small for ranks on several hosts, which need " + std::to_string(least));
+}
+
+// A socket as the JDK makes it: a program that this process starts inherits it.
+FileDescriptor inherited_socket(int family, int type = SOCK_STREAM) {
+  return FileDescriptor(::socket(family, type, 0));
+}
+
+bool closes_on_exec(const FileDescriptor& fd) { return (::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0; }
+
+LinkAddress bind_to(const FileDescriptor& socket, const char* numeric) {
+  const link::SocketAddress address(LinkAddress::of(numeric, 0));
+  EXPECT_EQ(::bind(socket.get(), address.get(), address.bytes), 0);
+  return link::local_end(socket.get());
+}
+
+TEST(CloseOnExec, SocketsOfOtherCodeByTheirPorts) {
+  for (const char* const host : {"127.0.0.1", "::1"}) {
+    const link::SocketAddress any(LinkAddress::of(host, 0));
+    const FileDescriptor listener = inherited_socket(any.family());
+    const FileDescriptor other = inherited_socket(any.family());
+    const FileDescriptor client = inherited_socket(any.family());
+    const LinkAddress at = bind_to(listener, host);
+    const LinkAddress elsewhere = bind_to(other, host);
+    ASSERT_EQ(::listen(listener.get(), 1), 0);
+    ASSERT_EQ(::listen(other.get(), 1), 0);
+    const link::SocketAddress to(at);
+    ASSERT_EQ(::connect(client.get(), to.get(), to.bytes), 0);
+    const FileDescriptor accepted(::accept(listener.get(), nullptr, nullptr));
+    const uint16_t port = link::local_end(client.get()).port;
+
+    EXPECT_EQ(nvrar_close_on_exec(at.port, 0), NVRAR_OK) << nvrar_last_error();
+    EXPECT_TRUE(closes_on_exec(listener));
+    EXPECT_FALSE(closes_on_exec(accepted));
+    EXPECT_FALSE(closes_on_exec(client));
+    EXPECT_EQ(nvrar_close_on_exec(at.port, port), NVRAR_OK) << nvrar_last_error();
+    EXPECT_TRUE(closes_on_exec(accepted));
+    EXPECT_FALSE(closes_on_exec(client));
+    EXPECT_EQ(nvrar_close_on_exec(port, at.port), NVRAR_OK) << nvrar_last_error();
+    EXPECT_TRUE(closes_on_exec(client));
+    EXPECT_FALSE(closes_on_exec(other));
+    EXPECT_EQ(nvrar_close_on_exec(elsewhere.port, 0), NVRAR_OK) << nvrar_last_error();
+    EXPECT_TRUE(closes_on_exec(other));
+  }
+}
+
+TEST(CloseOnExec, SaysThatThereIsNoSuchSocket) {
+  const FileDescriptor datagrams = inherited_socket(AF_INET, SOCK_DGRAM);
+  const LinkAddress at = bind_to(datagrams, "127.0.0.1");
+  EXPECT_EQ(nvrar_close_on_exec(at.port, 0), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(nvrar_last_error(), "this process has no TCP socket that listens at port " + std::to_string(at.port));
+  EXPECT_FALSE(closes_on_exec(datagrams));
+  EXPECT_EQ(nvrar_close_on_exec(at.port, 65535), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(nvrar_last_error(),
+            "this process has no TCP socket that connects port " + std::to_string(at.port) + " to port 65535");
+  for (const auto& [local, remote] : {std::pair{0, 0}, {-1, 0}, {65536, 0}, {1, -1}, {1, 65536}}) {
+    EXPECT_EQ(nvrar_close_on_exec(local, remote), NVRAR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvrar_last_error(),
+              "there is no TCP socket from port " + std::to_string(local) + " to port " + std::to_string(remote));
+  }
 }
 
 }  // namespace
