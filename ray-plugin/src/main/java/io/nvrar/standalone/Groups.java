@@ -12,11 +12,15 @@ import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Groups of plain JVM processes or threads. One process creates a ticket, and all members join with
@@ -53,6 +57,8 @@ public final class Groups {
    */
   private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
 
+  private static final Logger LOG = LoggerFactory.getLogger(Groups.class);
+
   private Groups() {}
 
   /**
@@ -63,11 +69,12 @@ public final class Groups {
    * @param name the group's name, used in messages, 1 to 128 characters
    * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
    * @param config the configuration of all members
-   * @param host an address of this machine that all members can reach; the rendezvous listens only
-   *     on that address
+   * @param host an address of this machine that all members can reach, or a name that all members
+   *     resolve to one; the rendezvous listens only on that address. A loopback address serves
+   *     members on this machine only
    * @return the ticket, under 4 KiB
    * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
-   *     for several nodes, or the host cannot be resolved
+   *     for several nodes, or the host cannot be resolved or is a link-local IPv6 address
    * @throws BackendUnavailableException if the configured backend cannot run here
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
@@ -76,9 +83,41 @@ public final class Groups {
         Rendezvous.open(
             name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
     Ticket ticket = rendezvous.ticket();
+    warnOfLoopback(ticket);
     PENDING.put(ticket, rendezvous);
     rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
     return TicketCodec.encode(ticket);
+  }
+
+  /** A rendezvous on loopback serves a group on one host; a group that is to have more fails. */
+  private static void warnOfLoopback(Ticket ticket) {
+    InetAddress address;
+    try {
+      address = ticket.address().getAddress();
+    } catch (UnknownHostException e) {
+      return; // a moment ago it was known; who joins will say
+    }
+    GroupConfig config = ticket.config();
+    if (!address.isLoopbackAddress()) {
+      return;
+    }
+    boolean isNumber = ticket.hasNumericHost();
+    String sign =
+        !config.linkInterface().isEmpty()
+            ? "linkInterface is set, which only members on several hosts use"
+            : ticket.worldSize() > MAX_NODE_SIZE && config.gpusPerNode() == 0
+                ? "its %d members need several hosts".formatted(ticket.worldSize())
+                : isNumber || ticket.host().equals("localhost")
+                    ? null
+                    : "a name of this host is often resolved to loopback by /etc/hosts";
+    if (sign != null) {
+      LOG.warn(
+          "The rendezvous of {} is on {}{}, a loopback address, which members on other hosts cannot reach; {}",
+          ticket.label(),
+          ticket.place(),
+          isNumber ? "" : " (" + address.getHostAddress() + ")",
+          sign);
+    }
   }
 
   /**

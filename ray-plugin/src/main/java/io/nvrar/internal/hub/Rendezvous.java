@@ -12,8 +12,10 @@ import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
+import java.net.Inet6Address;
 import java.net.InetSocketAddress;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
@@ -186,10 +188,16 @@ public final class Rendezvous {
       throw new IllegalArgumentException(
           "the rendezvous host " + host + " is no address that members could connect to");
     }
+    if (address.getAddress() instanceof Inet6Address v6 && v6.isLinkLocalAddress()) {
+      // Its scope names an interface of this host.
+      throw new IllegalArgumentException(
+          "the rendezvous host %s is a link-local IPv6 address (%s): other hosts cannot use it, because its scope differs between hosts"
+              .formatted(host, v6.getHostAddress()));
+    }
     ServerSocketChannel server = null;
     Selector selector = null;
     try {
-      server = ServerSocketChannel.open();
+      server = Sockets.openServer(address.getAddress());
       server.bind(address, BACKLOG);
       server.configureBlocking(false);
       selector = Selector.open();
@@ -209,7 +217,10 @@ public final class Rendezvous {
   private static String bindProblem(String host, int port, IOException e) {
     String message = String.valueOf(e.getMessage());
     if (message.contains("in use")) {
-      return "rendezvous port " + port + " on " + host + " is in use";
+      return port == 0
+          ? "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range"
+              .formatted(host, Sockets.freePorts())
+          : "rendezvous port " + port + " on " + host + " is in use";
     }
     if (message.contains("Cannot assign")) {
       return "the rendezvous cannot be on " + host + ": this machine has no such address";

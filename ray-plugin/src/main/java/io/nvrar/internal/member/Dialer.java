@@ -5,11 +5,15 @@ import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.BindException;
 import java.net.ConnectException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketTimeoutException;
 import java.net.StandardSocketOptions;
@@ -19,6 +23,7 @@ import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Connects to the rendezvous; both sides prove that they hold the same ticket. Tries again until
@@ -34,6 +39,9 @@ public final class Dialer {
   private final Handshake handshake;
   private final Handshake.Role role;
   private final int rank;
+
+  /** What the ticket's host was last resolved to on this host; null before. */
+  private @Nullable InetAddress resolved;
 
   /** The other end answered, but is not the rendezvous of this ticket. */
   private static final class StrangerException extends IOException {
@@ -61,18 +69,29 @@ public final class Dialer {
       } catch (ConnectException e) {
         // The rendezvous was open when it created the ticket, so a closed port will not open again.
         throw new CollectiveException(
-            "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended"
-                .formatted(ticket.label(), where(), e.getMessage()),
+            "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended%s"
+                .formatted(ticket.label(), where(), e.getMessage(), whereThatLeads()),
             e);
       } catch (StrangerException e) {
         throw new CollectiveException(
-            "what answers at %s is not the rendezvous of this ticket for %s: %s"
-                .formatted(where(), ticket.label(), e.getMessage()),
+            "what answers at %s is not the rendezvous of this ticket for %s: %s%s"
+                .formatted(where(), ticket.label(), e.getMessage(), whereThatLeads()),
             e);
       } catch (UnknownHostException e) {
         throw new CollectiveException(
-            "the rendezvous host %s of %s cannot be resolved"
-                .formatted(ticket.host(), ticket.label()),
+            "the rendezvous host %s of %s cannot be resolved by %s (%s)%s"
+                .formatted(
+                    ticket.host(),
+                    ticket.label(),
+                    who(),
+                    ProcessIdentity.current(),
+                    Sockets.restriction()),
+            e);
+      } catch (Sockets.NoIpv6Exception e) {
+        throw new CollectiveException(
+            "the rendezvous of %s at %s cannot be reached by %s (%s): %s"
+                .formatted(
+                    ticket.label(), where(), who(), ProcessIdentity.current(), e.getMessage()),
             e);
       } catch (ClosedByInterruptException e) {
         throw interrupted(e);
@@ -92,11 +111,12 @@ public final class Dialer {
   }
 
   private FramedChannel attempt(long deadlineNanos) throws IOException {
-    SocketChannel channel = SocketChannel.open();
+    InetSocketAddress address = ticket.address();
+    resolved = address.getAddress();
+    SocketChannel channel = Sockets.open(address.getAddress());
     boolean done = false;
     try {
       channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-      InetSocketAddress address = ticket.address();
       channel.socket().connect(address, millisUntil(deadlineNanos));
       byte[] clientHello = handshake.clientHello(role, rank);
       channel.write(ByteBuffer.wrap(clientHello));
@@ -146,8 +166,18 @@ public final class Dialer {
   private CollectiveTimeoutException unreachable(Duration limit, IOException e) {
     CollectiveTimeoutException timeout =
         new CollectiveTimeoutException(
-            "the rendezvous of %s at %s could not be reached by %s within %s: %s"
-                .formatted(ticket.label(), where(), who(), Phrases.seconds(limit), e.getMessage()),
+            "the rendezvous of %s at %s could not be reached by %s within %s, from %s: %s%s"
+                .formatted(
+                    ticket.label(),
+                    where(),
+                    who(),
+                    Phrases.seconds(limit),
+                    ProcessIdentity.current(),
+                    e.getMessage(),
+                    // The kernel gives the port that this end of a connection has.
+                    e instanceof BindException
+                        ? "; connections from here use the ports " + Sockets.freePorts()
+                        : whereThatLeads()),
             0);
     timeout.initCause(e);
     return timeout;
@@ -161,7 +191,23 @@ public final class Dialer {
     return role == Handshake.Role.MEMBER ? "rank " + rank : "an observer";
   }
 
+  /** The rendezvous, and the address that it was resolved to if the ticket has its name. */
   private String where() {
-    return ticket.host() + ":" + ticket.port();
+    InetAddress address = resolved;
+    return ticket.place()
+        + (address == null || ticket.hasNumericHost()
+            ? ""
+            : " (" + address.getHostAddress() + " here)");
+  }
+
+  /**
+   * What an address that leads to this host says of a rank 0 on another, as the end of a sentence.
+   */
+  private String whereThatLeads() {
+    String ownership = resolved == null ? null : Sockets.ownership(resolved);
+    return ownership == null
+        ? ""
+        : "; %s, so it leads to %s itself: if rank 0 is on another host, its ticket has to be made with an address that leads there from all hosts"
+            .formatted(ownership, ProcessIdentity.current().host());
   }
 }

@@ -83,6 +83,16 @@ public record Ticket(
     return new InetSocketAddress(InetAddress.getByName(host), port);
   }
 
+  /** The rendezvous, for messages: {@code 10.0.0.2:4711}, {@code [fd00::2]:4711}. */
+  public String place() {
+    return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
+  }
+
+  /** Whether the host is an address and no name, which could lead elsewhere on another host. */
+  public boolean hasNumericHost() {
+    return host.contains(":") || host.matches("[0-9.]+");
+  }
+
   /** {@code group 'tp'}, for messages. */
   public String label() {
     return label(name);
@@ -106,13 +116,6 @@ public record Ticket(
   /** All fields except the secret. */
   @Override
   public String toString() {
-    return String.format(
-        Locale.ROOT,
-        "Ticket[name=%s, worldSize=%d, address=%s:%d, %s]",
-        name,
-        worldSize,
-        host,
-        port,
-        config);
+    return String.format(Locale.ROOT, "Ticket[name=%s, worldSize=%d, address=%s, %s]", name, worldSize, place(), config);
   }
 }
