@@ -1,5 +1,9 @@
 package io.nvrar;
 
+import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
+import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.name;
+import static com.tngtech.archunit.core.domain.properties.HasOwner.Predicates.With.owner;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
@@ -9,6 +13,10 @@ import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.util.stream.Stream;
 
 /** The rooms of docs/architecture.md: who may use whom, and where a foreign library may appear. */
@@ -124,6 +132,27 @@ class ArchitectureTest {
   @ArchTest
   static final ArchRule theLibraryHasNoCommandLine =
       noClasses().should().dependOnClassesThat().resideInAPackage("picocli..");
+
+  /** Those of a group have to be kept from programs that the process starts. */
+  @ArchTest
+  static final ArchRule socketsAreMadeInOnePlace =
+      noClasses()
+          .that()
+          .resideInAnyPackage("io.nvrar.internal..", "io.nvrar.standalone..")
+          .and()
+          .doNotHaveFullyQualifiedName("io.nvrar.internal.wire.Sockets")
+          .should()
+          .callMethodWhere(
+              target(name("open"))
+                  .and(
+                      target(
+                          owner(
+                              assignableTo(SocketChannel.class)
+                                  .or(assignableTo(ServerSocketChannel.class))))))
+          .orShould()
+          .callConstructorWhere(
+              target(
+                  owner(assignableTo(Socket.class).or(assignableTo(ServerSocket.class)))));
 
   private static ArchRule only(String foreign, String... rooms) {
     return noClasses()

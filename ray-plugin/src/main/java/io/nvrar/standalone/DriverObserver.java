@@ -10,6 +10,7 @@ import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Locale;
@@ -50,6 +51,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     DriverObserver observer = new DriverObserver(ticket, channel);
     channel.send(new Message.ObserverHello(ProcessIdentity.current()));
     channel.start("nvrar-" + ticket.name() + "-observer", observer);
+    Sockets.keepFromPrograms(framed.channel());
     return observer;
   }
 

@@ -74,6 +74,11 @@ public final class NativeLibraries {
     return problem == null ? null : new BackendUnavailableException(problem, outcome.cause());
   }
 
+  /** Whether this process has loaded the library; does not load it. */
+  static boolean isLoaded() {
+    return Loaded.library != null;
+  }
+
   /**
    * Maps another class's native methods to the library.
    *

@@ -3,6 +3,7 @@ package io.nvrar.internal.hub;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.net.StandardSocketOptions;
@@ -127,6 +128,8 @@ final class Admission {
         return null;
       }
       pending.remove(stranger);
+      // Not sooner, because it costs a look at all descriptors, and a stranger is a stranger.
+      Sockets.keepFromPrograms(stranger.channel());
       Handshake.Keys keys = stranger.keys();
       FramedChannel channel =
           new FramedChannel(stranger.channel(), keys.toClient(), keys.toServer());

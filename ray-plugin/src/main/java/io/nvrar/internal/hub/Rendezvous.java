@@ -199,6 +199,7 @@ public final class Rendezvous {
     try {
       server = Sockets.openServer(address.getAddress());
       server.bind(address, BACKLOG);
+      Sockets.keepFromPrograms(server);
       server.configureBlocking(false);
       selector = Selector.open();
       int boundPort = ((InetSocketAddress) server.getLocalAddress()).getPort();

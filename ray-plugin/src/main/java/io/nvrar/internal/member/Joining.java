@@ -19,6 +19,7 @@ import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
+import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Arrays;
@@ -103,7 +104,7 @@ public final class Joining {
       if (parent != null) {
         parent.children().add(member, parent.ranks());
       }
-      return join(member, deadline);
+      return join(member, framed, deadline);
     } catch (RuntimeException | Error e) {
       if (member != null) {
         tellOthers(member, e);
@@ -118,7 +119,7 @@ public final class Joining {
     }
   }
 
-  private MemberGroup join(Member member, long deadline) {
+  private MemberGroup join(Member member, FramedChannel framed, long deadline) {
     GroupConfig config = ticket.config();
     Backend backend = config.backend(); // AUTO was resolved when the ticket was created
     member.send(
@@ -128,6 +129,7 @@ public final class Joining {
             NativeCommunicator.buildId(),
             ticket.worldSize(),
             backend.name()));
+    Sockets.keepFromPrograms(framed.channel()); // the greeting has loaded the library
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(

@@ -2,6 +2,8 @@ package io.nvrar.internal.wire;
 
 import static java.nio.charset.StandardCharsets.US_ASCII;
 
+import io.nvrar.CollectiveException;
+import io.nvrar.internal.binding.CloseOnExec;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.Inet6Address;
@@ -14,9 +16,13 @@ import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Makes the sockets of the control channel, and says of addresses what a message needs. */
 public final class Sockets {
+  private static final Logger LOG = LoggerFactory.getLogger(Sockets.class);
+
   private static final String IPV4_ONLY = "java.net.preferIPv4Stack";
   private static final Path PORT_RANGE = Path.of("/proc/sys/net/ipv4/ip_local_port_range");
   private static final int PORT_RANGE_BYTES = 64;
@@ -59,6 +65,31 @@ public final class Sockets {
           : ServerSocketChannel.open();
     } catch (UnsupportedOperationException e) {
       throw noIpv6(address, e);
+    }
+  }
+
+  /**
+   * Keeps a connection from programs that native code of this process starts, by {@code system()}
+   * for example: with the socket a program would inherit the appearance that this process lives.
+   * (The JDK's own way to start a program closes all descriptors.) Has no effect in a process that
+   * has not loaded the native library.
+   */
+  public static void keepFromPrograms(SocketChannel channel) {
+    keepFromPrograms(channel.socket().getLocalPort(), channel.socket().getPort());
+  }
+
+  /** The same for a socket that listens, whose port would stay in use. */
+  public static void keepFromPrograms(ServerSocketChannel channel) {
+    keepFromPrograms(channel.socket().getLocalPort(), 0);
+  }
+
+  private static void keepFromPrograms(int localPort, int remotePort) {
+    try {
+      if (!CloseOnExec.set(localPort, remotePort)) {
+        LOG.debug("no socket from port {} to {} needs close-on-exec", localPort, remotePort);
+      }
+    } catch (CollectiveException e) {
+      LOG.warn("Programs that this process starts may inherit a connection: {}", e.getMessage());
     }
   }
 
