@@ -9,6 +9,9 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
 
+import com.tngtech.archunit.core.domain.JavaCall;
+import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.properties.HasOwner;
 import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
@@ -17,6 +20,10 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.stream.Stream;
 
 /** The rooms of docs/architecture.md: who may use whom, and where a foreign library may appear. */
@@ -128,6 +135,26 @@ class ArchitectureTest {
 
   @ArchTest
   static final ArchRule flightRecorderStaysInEvents = only("jdk.jfr..", "internal.events");
+
+  /** Its root catches what the work throws, for nobody else would notice the end of a thread. */
+  @ArchTest
+  static final ArchRule threadsAreMadeByDaemon =
+      noClasses()
+          .that()
+          .doNotHaveFullyQualifiedName("io.nvrar.internal.Daemon")
+          .should()
+          .callConstructorWhere(
+              JavaCall.Predicates.target(
+                  HasOwner.Predicates.With.owner(
+                      JavaClass.Predicates.assignableTo(Thread.class)
+                          .or(JavaClass.Predicates.assignableTo(java.util.Timer.class)))))
+          .orShould()
+          .dependOnClassesThat()
+          .belongToAnyOf(
+              Executors.class,
+              ThreadPoolExecutor.class,
+              ForkJoinPool.class,
+              CompletableFuture.AsynchronousCompletionTask.class);
 
   @ArchTest
   static final ArchRule theLibraryHasNoCommandLine =

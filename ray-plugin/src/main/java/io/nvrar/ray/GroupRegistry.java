@@ -2,6 +2,7 @@ package io.nvrar.ray;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.internal.Daemon;
 import io.ray.api.id.ActorId;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -43,7 +44,7 @@ final class GroupRegistry {
   private final ThreadFactory closers;
 
   GroupRegistry() {
-    this(GroupRegistry::daemon);
+    this(work -> Daemon.of("nvrar-forget", work));
   }
 
   /**
@@ -51,12 +52,6 @@ final class GroupRegistry {
    */
   GroupRegistry(ThreadFactory closers) {
     this.closers = closers;
-  }
-
-  private static Thread daemon(Runnable work) {
-    Thread thread = new Thread(work, "nvrar-forget");
-    thread.setDaemon(true);
-    return thread;
   }
 
   /**

@@ -1,5 +1,6 @@
 package io.nvrar.ray;
 
+import io.nvrar.internal.Daemon;
 import io.ray.api.Ray;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -42,8 +43,7 @@ public final class RayDriver implements AutoCloseable {
   /** Disconnects; waits at most 15 s for Ray. */
   @Override
   public void close() {
-    Thread ending = new Thread(Ray::shutdown, "ray-shutdown");
-    ending.setDaemon(true);
+    Thread ending = Daemon.of("ray-shutdown", Ray::shutdown);
     ending.start();
     try {
       ending.join(END.toMillis());

@@ -40,9 +40,20 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private long activityNanos;
   private boolean ended;
 
+  /** Made beforehand, for a channel's thread that has no memory to make it. */
+  private final Failure outOfMemory;
+
   private DriverObserver(Ticket ticket, ControlChannel channel) {
     this.ticket = ticket;
     this.channel = channel;
+    outOfMemory = endedBy(OutOfMemoryError.class.getName());
+  }
+
+  private Failure endedBy(String error) {
+    return Failure.of(
+        Failure.Kind.DRIVER,
+        "%s was aborted: the control thread of the driver (%s) was ended by %s"
+            .formatted(ticket.label(), ProcessIdentity.current(), error));
   }
 
   static DriverObserver observe(Ticket ticket, Duration limit) {
@@ -50,6 +61,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     ControlChannel channel = new ControlChannel(framed, ticket);
     DriverObserver observer = new DriverObserver(ticket, channel);
     channel.send(new Message.ObserverHello(ProcessIdentity.current()));
+    channel.prepareLast(observer.outOfMemory);
     channel.start("nvrar-" + ticket.name() + "-observer", observer);
     Sockets.keepFromPrograms(framed.channel());
     return observer;
@@ -153,6 +165,17 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
           disconnected = true;
         });
     record(loss);
+  }
+
+  @Override
+  public void broken(Throwable e) {
+    Failure reason = outOfMemory;
+    if (!(e instanceof OutOfMemoryError)) {
+      reason = endedBy(e.toString());
+      channel.prepareLast(reason);
+    }
+    channel.sendLast();
+    record(reason);
   }
 
   /** Called under the monitor. */

@@ -8,10 +8,15 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 
 /**
  * A member, or an observer, as a process of its own. Says on standard output what happens, one line
@@ -20,11 +25,14 @@ import java.util.Objects;
  * <p>Arguments: {@code create <name> <worldSize> <heartbeatMillis>}, or {@code ticket} for one in
  * Base64 on the first line of standard input; then {@code <rank> once|loop|observe}, or what the
  * member does after {@link #CALLS} calls: {@code differ}, {@code absent}, {@code abort} or {@code
- * abort-when-told}; {@code idle} to make none; {@code split} to loop in a group of two.
+ * abort-when-told}; {@code starve} to use up the heap until the group has failed; {@code idle} to
+ * make none; {@code split} to loop in a group of two.
  */
 final class MemberMain {
   /** How many calls a member makes before it does something else. */
   static final int CALLS = 3;
+
+  private static final long STARVE_NANOS = TimeUnit.SECONDS.toNanos(4);
 
   private MemberMain() {}
 
@@ -116,11 +124,53 @@ final class MemberMain {
       }
       case "absent" -> awaitInput(); // its end is that of the test
       case "abort" -> group.abort("the model is gone");
+      case "starve" -> starve(group);
       case "abort-when-told" -> {
         awaitInput();
         group.abort("the model is gone");
       }
       default -> throw new IllegalArgumentException("no mode " + mode);
+    }
+  }
+
+  /** Nothing can be allocated for a while; then everything is free again. */
+  private static void starve(CollectiveGroup group) {
+    LockSupport.parkNanos(1); // loads its class
+    say("MAPPED " + segments());
+    long end = System.nanoTime() + STARVE_NANOS;
+    Object[] kept = null;
+    while (System.nanoTime() < end) {
+      try {
+        while (true) {
+          kept = new Object[] {kept, new byte[200]};
+        }
+      } catch (OutOfMemoryError large) {
+        try {
+          while (true) {
+            kept = new Object[] {kept};
+          }
+        } catch (OutOfMemoryError small) {
+          LockSupport.parkNanos(20_000_000);
+        }
+      }
+    }
+    kept = null;
+    System.gc();
+    // If only the hub was hit, this member is told as the others are.
+    for (int i = 0; i < 500 && group.failure() == null; i++) {
+      LockSupport.parkNanos(20_000_000);
+    }
+    say("FAILURE " + group.failure());
+    long begin = System.nanoTime();
+    group.close();
+    say("LEFT " + (System.nanoTime() - begin) / 1_000_000 + " " + segments());
+  }
+
+  private static long segments() {
+    try (Stream<String> mappings = Files.lines(Path.of("/proc/self/maps"))) {
+      return mappings.filter(line -> line.contains("memfd:nvrar")).count();
+    } catch (IOException e) {
+      return -1;
     }
   }
 

@@ -1,5 +1,6 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.internal.Daemon;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntSupplier;
@@ -50,10 +51,8 @@ final class Destruction implements Runnable {
     if (status != NativeStatus.INTERNAL) {
       return;
     }
-    Thread thread = new Thread(this::tryAgain, "nvrar-free");
-    thread.setDaemon(true);
     try {
-      thread.start();
+      Daemon.of("nvrar-free", this::tryAgain).start();
     } catch (OutOfMemoryError e) { // no thread can be started
       LOG.warn("{} stays until this process ends: {}", what, e.getMessage());
     }

@@ -33,6 +33,9 @@ final class NativeMember {
   private static final int CLOSING = 2;
   private static final int CLOSED = 3;
 
+  /** An error of the process, such as a lack of memory, has kept CLOSED from freeing it. */
+  private static final int UNFREED = 4;
+
   private final long comm;
   private final String group;
   private final int rank;
@@ -230,17 +233,23 @@ final class NativeMember {
 
   /** {@link NativeCommunicator#close}. */
   void close() {
-    for (int now = state.get(); now < CLOSING; now = state.get()) {
-      if (now == IDLE && state.compareAndSet(IDLE, CLOSED)) {
-        destroy();
-        return;
-      }
-      if (now == RUNNING && state.compareAndSet(RUNNING, CLOSING)) {
-        abort();
-        break;
+    boolean again = true;
+    while (again) {
+      int now = state.get();
+      if (now == IDLE || now == UNFREED) {
+        if (state.compareAndSet(now, CLOSED)) {
+          destroy();
+          return;
+        }
+      } else if (now == RUNNING) {
+        state.compareAndSet(RUNNING, CLOSING);
+      } else {
+        if (now == CLOSING) {
+          abort();
+        }
+        again = awaitDestroyed();
       }
     }
-    awaitDestroyed();
   }
 
   @Override
@@ -330,23 +339,37 @@ final class NativeMember {
   }
 
   private void destroy() {
-    synchronized (lifecycle) {
-      for (int r = 0; r < worldSize; r++) {
-        callsAtClose[r] = readCall(r);
+    boolean isFreed = false;
+    try {
+      free();
+      isFreed = true;
+    } finally {
+      if (!isFreed) {
+        state.set(UNFREED);
       }
-      failureAtClose = readFailure();
-      statisticsAtClose = readStatistics();
-      released = true;
+      synchronized (lifecycle) {
+        destroyed = isFreed;
+        lifecycle.notifyAll();
+      }
+    }
+  }
+
+  private void free() {
+    synchronized (lifecycle) {
+      if (!released) {
+        for (int r = 0; r < worldSize; r++) {
+          callsAtClose[r] = readCall(r);
+        }
+        failureAtClose = readFailure();
+        statisticsAtClose = readStatistics();
+        released = true;
+      }
       awaitRefreshed();
     }
     transfers.free();
     fusion.free();
     // Outside the lock, because abort must not wait until memory is unmapped.
     new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
-    synchronized (lifecycle) {
-      destroyed = true;
-      lifecycle.notifyAll();
-    }
   }
 
   /** Waits for at most 100 ms; no other thread can come in. */
@@ -364,11 +387,12 @@ final class NativeMember {
     }
   }
 
-  private void awaitDestroyed() {
+  /** Returns whether {@link #close} has to try again. */
+  private boolean awaitDestroyed() {
     long deadlineNanos = System.nanoTime() + CLOSE_WAIT_NANOS;
     boolean interrupted = false;
     synchronized (lifecycle) {
-      while (!destroyed) {
+      while (!destroyed && state.get() != UNFREED) {
         long leftNanos = deadlineNanos - System.nanoTime();
         if (leftNanos <= 0) {
           LOG.warn(
@@ -385,5 +409,6 @@ final class NativeMember {
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
+    return state.get() == UNFREED;
   }
 }

@@ -442,7 +442,7 @@ final class Coordinator {
 
   /** Fails the group for all members; the first reason is kept. */
   void fail(Failure first, long nowNanos) {
-    if (phase == Phase.FAILED || phase == Phase.CLOSED) {
+    if (isOver()) {
       return;
     }
     Failure reason = splits.withWaiting(first);
@@ -457,6 +457,11 @@ final class Coordinator {
     }
     failure = observers.asSeen(reason);
     observers.send(failure);
+  }
+
+  /** Whether the group has failed, or all members have closed it. */
+  boolean isOver() {
+    return phase == Phase.FAILED || phase == Phase.CLOSED;
   }
 
   /** Called once a heartbeat. */

@@ -56,6 +56,17 @@ final class Peer {
     }
   }
 
+  /** Sends the message of {@link FramedChannel#prepareLast}; allocates nothing. */
+  void sendLast() {
+    if (broken == null && channel.channel().isOpen()) {
+      try {
+        channel.sendLast();
+      } catch (IOException e) {
+        broken = "connection closed";
+      }
+    }
+  }
+
   /** Sends a last message and expects the peer to close the connection. */
   void dismiss(Failure reason, long nowNanos) {
     send(reason);

@@ -5,6 +5,7 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
+import io.nvrar.internal.Daemon;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.Failure;
@@ -12,6 +13,7 @@ import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
+import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
@@ -20,8 +22,11 @@ import java.net.InetSocketAddress;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.ServerSocketChannel;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -72,6 +77,13 @@ public final class Rendezvous {
   private volatile RankZeroView view = RankZeroView.NOTHING;
   private volatile boolean isDriven;
 
+  /** Made beforehand, for a thread that has no memory to make it. */
+  private final Failure outOfMemory;
+
+  // Used by the thread only.
+  private final List<Peer> peers = new ArrayList<>();
+  private @Nullable Throwable thrown;
+
   private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
     this.ticket = ticket;
     this.server = server;
@@ -79,6 +91,7 @@ public final class Rendezvous {
     admission = new Admission(ticket, server, selector);
     heartbeats = new Heartbeats(ticket.config());
     coordinator = new Coordinator(ticket, () -> view, System.nanoTime());
+    outOfMemory = endedBy(OutOfMemoryError.class.getName());
   }
 
   /**
@@ -191,8 +204,7 @@ public final class Rendezvous {
     if (address.getAddress() instanceof Inet6Address v6 && v6.isLinkLocalAddress()) {
       // Its scope names an interface of this host.
       throw new IllegalArgumentException(
-          "the rendezvous host %s is a link-local IPv6 address (%s): other hosts cannot use it, because its scope differs between hosts"
-              .formatted(host, v6.getHostAddress()));
+          String.format(Locale.ROOT, "the rendezvous host %s is a link-local IPv6 address (%s): other hosts cannot use it, because its scope differs between hosts", host, v6.getHostAddress()));
     }
     ServerSocketChannel server = null;
     Selector selector = null;
@@ -219,8 +231,7 @@ public final class Rendezvous {
     String message = String.valueOf(e.getMessage());
     if (message.contains("in use")) {
       return port == 0
-          ? "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range"
-              .formatted(host, Sockets.freePorts())
+          ? String.format(Locale.ROOT, "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range", host, Sockets.freePorts())
           : "rendezvous port " + port + " on " + host + " is in use";
     }
     if (message.contains("Cannot assign")) {
@@ -239,10 +250,11 @@ public final class Rendezvous {
    * @param onEnd runs on that thread when everything is closed
    */
   public void start(Runnable onEnd) {
-    Thread thread = new Thread(() -> run(onEnd), "nvrar-" + ticket.name() + "-hub");
-    thread.setDaemon(true);
+    // Made now: at the end there may be no memory for a lambda.
+    Runnable breakOff = () -> breakOff(Objects.requireNonNull(thrown));
+    Runnable end = () -> end(onEnd);
     try {
-      thread.start();
+      Daemon.of("nvrar-" + ticket.name() + "-hub", () -> run(breakOff, end)).start();
     } catch (RuntimeException | Error e) { // for example, no thread could be started
       end(onEnd);
       throw e;
@@ -275,47 +287,75 @@ public final class Rendezvous {
     return ended.await(nanos, TimeUnit.NANOSECONDS);
   }
 
-  private void run(Runnable onEnd) {
+  private void run(Runnable breakOff, Runnable end) {
     try {
-      SelectionKey acceptKey = server.register(selector, SelectionKey.OP_ACCEPT);
-      long lastBeatNanos = System.nanoTime();
-      long lastTurnNanos = lastBeatNanos;
-      while (true) {
-        long intervalNanos = Math.min(heartbeats.intervalNanos(), TICK_MAX_NANOS);
-        selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(intervalNanos)));
-        long now = System.nanoTime();
-        handleReady(now);
-        Failure discard = discarded;
-        if (discard != null) {
-          coordinator.fail(discard, now);
-        }
-        coordinator.tick(now);
-        boolean hasPaused = heartbeats.isPause(now - lastTurnNanos);
-        if (isDriven) {
-          coordinator.seekDriver(now, hasPaused);
-        }
-        if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
-          lastBeatNanos = now;
-          beat();
-        }
-        // After a pause of this process the hub must read before it may consider a peer silent.
-        sweep(now, !hasPaused);
-        lastTurnNanos = now;
-        if (coordinator.isOpen()) {
-          admission.acceptAgain(acceptKey, now);
-        } else if (server.isOpen()) {
-          shut(); // frees the port while other members still work or leave
-        }
-        if (discard != null || coordinator.isFinished(now)) {
-          return;
-        }
-      }
-    } catch (IOException | RuntimeException e) {
-      // Without a selector no peer can be told; the members see their connections close.
-      LOG.error("the hub of {} failed", ticket.label(), e);
+      serve();
+    } catch (Throwable e) {
+      thrown = e;
+      Daemon.untilDone(breakOff);
     } finally {
-      end(onEnd);
+      Daemon.untilDone(end);
     }
+  }
+
+  private void serve() throws IOException {
+    SelectionKey acceptKey = server.register(selector, SelectionKey.OP_ACCEPT);
+    long lastBeatNanos = System.nanoTime();
+    long lastTurnNanos = lastBeatNanos;
+    while (true) {
+      long intervalNanos = Math.min(heartbeats.intervalNanos(), TICK_MAX_NANOS);
+      selector.select(Math.max(1, TimeUnit.NANOSECONDS.toMillis(intervalNanos)));
+      long now = System.nanoTime();
+      handleReady(now);
+      Failure discard = discarded;
+      if (discard != null) {
+        coordinator.fail(discard, now);
+      }
+      coordinator.tick(now);
+      boolean hasPaused = heartbeats.isPause(now - lastTurnNanos);
+      if (isDriven) {
+        coordinator.seekDriver(now, hasPaused);
+      }
+      if (now - lastBeatNanos >= heartbeats.intervalNanos()) {
+        lastBeatNanos = now;
+        beat();
+      }
+      // After a pause of this process the hub must read before it may consider a peer silent.
+      sweep(now, !hasPaused);
+      lastTurnNanos = now;
+      if (coordinator.isOpen()) {
+        admission.acceptAgain(acceptKey, now);
+      } else if (server.isOpen()) {
+        shut(); // frees the port while other members still work or leave
+      }
+      if (discard != null || coordinator.isFinished(now)) {
+        return;
+      }
+    }
+  }
+
+  private Failure endedBy(String error) {
+    ProcessIdentity self = ProcessIdentity.current();
+    return Failure.aborted(
+            0,
+            self,
+            String.format(Locale.ROOT, "the rendezvous of %s in rank 0 (%s) was ended by %s", ticket.label(), self, error))
+        .namingCalls(); // to look for the calls might end in the same error
+  }
+
+  /** Tells all peers that an error ends this thread; needs no memory if that is the error. */
+  private void breakOff(Throwable e) {
+    if (coordinator.isOver()) {
+      return;
+    }
+    if (e instanceof OutOfMemoryError) {
+      for (int i = 0; i < peers.size(); i++) { // an iterator would need memory
+        peers.get(i).sendLast();
+      }
+    } else {
+      coordinator.fail(endedBy(e.toString()), System.nanoTime());
+    }
+    LOG.error("the hub of {} failed", ticket.label(), e);
   }
 
   private void handleReady(long now) throws IOException {
@@ -346,6 +386,8 @@ public final class Rendezvous {
       remove(tooMuch, "it made room for another", now);
     }
     if (tooMuch != peer) {
+      peers.add(peer);
+      peer.channel.prepareLast(outOfMemory);
       receive(peer, now);
     }
   }
@@ -443,6 +485,7 @@ public final class Rendezvous {
   }
 
   private void remove(Peer peer, String why, long now) {
+    peers.remove(peer);
     peer.key.cancel();
     CloseHelper.closeQuietly(peer.channel);
     coordinator.gone(peer, why, now);
@@ -454,22 +497,24 @@ public final class Rendezvous {
     shut.countDown();
   }
 
+  /** Idempotent, because it is repeated if an error interrupts it. */
   private void end(Runnable onEnd) {
-    try {
-      shut(); // the port first, so that it can be used again; then the last messages
-      admission.close();
-      farewell();
-    } catch (IOException e) {
-      LOG.debug("the hub of {} could not end in order", ticket.label(), e);
-    } finally {
+    if (selector.isOpen()) {
+      try {
+        shut(); // the port first, so that it can be used again; then the last messages
+        admission.close();
+        farewell();
+      } catch (IOException | RuntimeException e) {
+        LOG.debug("the hub of {} could not end in order", ticket.label(), e);
+      }
       for (SelectionKey key : selector.keys()) {
         CloseHelper.closeQuietly(key.channel());
       }
       CloseHelper.closeQuietly(selector);
-      onEnd.run();
-      shut.countDown();
-      ended.countDown();
     }
+    onEnd.run();
+    shut.countDown();
+    ended.countDown();
   }
 
   /** Closes the connections whose data has been sent, and waits a moment for the others. */

@@ -1,6 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Daemon;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Heartbeats;
@@ -10,6 +11,7 @@ import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -42,7 +44,13 @@ public final class ControlChannel {
      */
     long tick();
 
-    /** Called once, last, when the thread ends. */
+    /**
+     * The thread ends because of an error, such as an OutOfMemoryError of the application. Called
+     * again after a pause if it throws, so it is idempotent, and begins with what needs no memory.
+     */
+    void broken(Throwable e);
+
+    /** Called last, when the thread ends; called again after a pause if it throws. */
     void ended();
   }
 
@@ -57,6 +65,7 @@ public final class ControlChannel {
   // Used by the thread only.
   private boolean connected = true;
   private long lastSentNanos;
+  private @Nullable Throwable thrown;
 
   /** Takes ownership of {@code framed}, even if this fails. */
   public ControlChannel(FramedChannel framed, Ticket ticket) {
@@ -76,14 +85,18 @@ public final class ControlChannel {
   }
 
   public void start(String threadName, Listener listener) {
-    Thread thread = new Thread(() -> run(listener), threadName);
-    thread.setDaemon(true);
+    // Made now: at the end there may be no memory for a lambda.
+    Runnable breakOff = () -> listener.broken(Objects.requireNonNull(thrown));
+    Runnable end =
+        () -> {
+          CloseHelper.closeQuietly(framed);
+          CloseHelper.closeQuietly(selector);
+          listener.ended();
+        };
     try {
-      thread.start();
+      Daemon.of(threadName, () -> run(listener, breakOff, end)).start();
     } catch (RuntimeException | Error e) { // for example, no thread could be started
-      CloseHelper.closeQuietly(framed);
-      CloseHelper.closeQuietly(selector);
-      listener.ended();
+      end.run();
       throw e;
     }
   }
@@ -114,34 +127,52 @@ public final class ControlChannel {
     selector.wakeup();
   }
 
-  private void run(Listener listener) {
+  private void run(Listener listener, Runnable breakOff, Runnable end) {
+    try {
+      serve(listener);
+    } catch (Throwable e) {
+      thrown = e;
+      Daemon.untilDone(breakOff);
+    } finally {
+      Daemon.untilDone(end);
+    }
+  }
+
+  private void serve(Listener listener) throws IOException {
     lastHeardNanos = System.nanoTime();
     // The first heartbeat is due at once, so that the hub knows that this process is alive; a
     // member needs some time until its greeting.
     lastSentNanos = System.nanoTime() - heartbeats.intervalNanos();
     long leaveNanos = 0;
-    try {
-      while (true) {
-        boolean ending = leaving;
-        turn(listener);
-        if (!ending) {
-          await(listener.tick());
-          continue;
-        }
-        long now = System.nanoTime();
-        leaveNanos = leaveNanos == 0 ? now : leaveNanos;
-        if (!connected || !framed.hasUnsent() || now - leaveNanos > FAREWELL_NANOS) {
-          return;
-        }
-        await(TimeUnit.MILLISECONDS.toNanos(5));
+    while (true) {
+      boolean ending = leaving;
+      turn(listener);
+      if (!ending) {
+        await(listener.tick());
+        continue;
       }
-    } catch (IOException | RuntimeException e) {
-      LOG.error("the control channel failed", e);
-      listener.lost("its control channel failed: " + e);
-    } finally {
-      CloseHelper.closeQuietly(framed);
-      CloseHelper.closeQuietly(selector);
-      listener.ended();
+      long now = System.nanoTime();
+      leaveNanos = leaveNanos == 0 ? now : leaveNanos;
+      if (!connected || !framed.hasUnsent() || now - leaveNanos > FAREWELL_NANOS) {
+        return;
+      }
+      await(TimeUnit.MILLISECONDS.toNanos(5));
+    }
+  }
+
+  /**
+   * Prepares the last message of a thread that runs out of memory. Called before the thread starts.
+   */
+  public void prepareLast(Message message) {
+    framed.prepareLast(message);
+  }
+
+  /** Sends the message of {@link #prepareLast}, without allocating. For {@link Listener#broken}. */
+  public void sendLast() {
+    try {
+      framed.sendLast();
+    } catch (IOException e) {
+      LOG.debug("nobody reads the last words", e);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Daemon;
 import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.List;
@@ -74,18 +75,20 @@ final class FailureListeners {
     waiting.clear();
   }
 
-  /** The group has failed. Called under the monitor. */
+  /**
+   * The group has failed. Called under the monitor. If it throws, it may be called again: then the
+   * listeners still wait.
+   */
   void failed() {
     if (waiting.isEmpty()) {
       return;
     }
     List<Consumer<CollectiveException>> told = List.copyOf(waiting);
-    waiting.clear();
     Thread thread =
-        new Thread(() -> tell(told), "nvrar-" + ticket.name() + "-" + rank + "-failure");
-    thread.setDaemon(true);
+        Daemon.of("nvrar-" + ticket.name() + "-" + rank + "-failure", new Telling(told));
     try {
       thread.start();
+      waiting.clear();
     } catch (OutOfMemoryError e) { // no thread can be started; the failure itself matters more
       LOG.error(
           "The failure listeners of {} on rank {} are not called: {}",
@@ -95,13 +98,29 @@ final class FailureListeners {
     }
   }
 
-  private void tell(List<Consumer<CollectiveException>> told) {
-    CollectiveException known = failure.get();
-    for (Consumer<CollectiveException> listener : told) {
-      try {
-        listener.accept(known);
-      } catch (RuntimeException | Error e) {
-        LOG.error("A failure listener of {} on rank {} has failed", ticket.label(), rank, e);
+  /** Calls listeners, each once, also if there is no memory for a while. */
+  private final class Telling implements Runnable {
+    private final List<Consumer<CollectiveException>> told;
+    private int next;
+
+    Telling(List<Consumer<CollectiveException>> told) {
+      this.told = told;
+    }
+
+    @Override
+    public void run() {
+      Daemon.untilDone(this::tell);
+    }
+
+    private void tell() {
+      CollectiveException known = failure.get();
+      while (next < told.size()) {
+        Consumer<CollectiveException> listener = told.get(next++);
+        try {
+          listener.accept(known);
+        } catch (RuntimeException | Error e) {
+          LOG.error("A failure listener of {} on rank {} has failed", ticket.label(), rank, e);
+        }
       }
     }
   }

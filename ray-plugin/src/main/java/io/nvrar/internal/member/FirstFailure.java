@@ -48,6 +48,11 @@ final class FirstFailure {
   // Guarded by the monitor.
   private Message.@Nullable Members formed;
   private boolean isOver;
+  private @Nullable Failure breaking;
+  private @Nullable Throwable breakingBy;
+
+  /** Made beforehand, because it has to run when there is no memory. */
+  private final Runnable breakNow = this::breakNow;
 
   /**
    * @param onFailure called once, under the monitor
@@ -76,6 +81,9 @@ final class FirstFailure {
   /** From now on nothing counts as a failure. Called under the monitor. */
   void noMoreFailures() {
     isOver = true;
+    if (failure != null) {
+      listeners.failed(); // those that an error has kept from being called
+    }
     listeners.noMoreFailures();
   }
 
@@ -240,6 +248,45 @@ final class FirstFailure {
     return e instanceof CollectiveTimeoutException || e instanceof GroupMismatchException
         ? own.namingCalls()
         : own;
+  }
+
+  /**
+   * Records that the channel's thread is ended by an error; allocates nothing. Called by that
+   * thread only; {@link #finishBreak} follows.
+   *
+   * @return whether this is the first failure
+   */
+  boolean breaks(Failure reason, Throwable by) {
+    breaking = reason;
+    breakingBy = by;
+    monitor.update(breakNow);
+    return failure == reason;
+  }
+
+  private void breakNow() {
+    if (failure == null && !isOver) {
+      cause = breakingBy;
+      failure = breaking;
+    }
+  }
+
+  /** What a failure entails, after {@link #breaks}; may be repeated if an error interrupts it. */
+  void finishBreak() {
+    NativeCommunicator comm = communicator;
+    if (comm != null) {
+      comm.abort();
+    }
+    Failure reason = Objects.requireNonNull(failure);
+    monitor.update(
+        () -> {
+          Message.Members members = formed;
+          if (comm != null && members != null && !flight.isStarted()) {
+            flight.start(comm, members, reason);
+          }
+          onFailure.run();
+          listeners.failed();
+        });
+    GroupEvents.failed(ticket.label(), rank, reason.toException());
   }
 
   private void noteAsIs(Failure reason, @Nullable Failure toOthers, @Nullable Throwable ledTo) {

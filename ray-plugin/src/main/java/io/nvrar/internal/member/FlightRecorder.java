@@ -1,5 +1,6 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.internal.Daemon;
 import io.nvrar.internal.binding.CallRecord;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.flight.Announcement;
@@ -52,6 +53,9 @@ final class FlightRecorder {
   /** Its own, because the flight record must not wait for the group's. */
   private final Monitor writing = new Monitor();
 
+  /** Made beforehand, for a thread that has run out of memory. */
+  private final Runnable isDone = () -> writing.update(this::setDone);
+
   private volatile boolean done;
   private volatile boolean disabled;
   private volatile boolean started;
@@ -89,10 +93,9 @@ final class FlightRecorder {
       Hosts hosts = Hosts.of(members);
       FlightFile target = target(hosts);
       Thread thread =
-          new Thread(
-              () -> write(target, comm, members, hosts, reason),
-              "nvrar-" + ticket.name() + "-" + rank + "-flight");
-      thread.setDaemon(true);
+          Daemon.of(
+              "nvrar-" + ticket.name() + "-" + rank + "-flight",
+              () -> write(target, comm, members, hosts, reason));
       file = target;
       startNanos = System.nanoTime();
       started = true;
@@ -166,8 +169,17 @@ final class FlightRecorder {
     } catch (IOException | RuntimeException | Error e) {
       logNotWritten(e);
     } finally {
-      writing.update(() -> done = true);
+      Daemon.untilDone(isDone);
     }
+  }
+
+  private void setDone() {
+    done = true;
+  }
+
+  /** Whether {@link #start} has started the writing. */
+  boolean isStarted() {
+    return started;
   }
 
   private void logNotWritten(Throwable e) {

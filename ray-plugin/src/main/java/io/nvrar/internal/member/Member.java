@@ -58,6 +58,12 @@ public final class Member implements ControlChannel.Listener {
   private final MemberDriver driver = new MemberDriver();
   private final MemberClose close;
 
+  /** Made beforehand, for a channel's thread that has no memory to make it. */
+  private final Failure outOfMemory;
+
+  /** Why the channel's thread ends, if an error ends it. Used by that thread only. */
+  private @Nullable Failure end;
+
   /** Guarded by the monitor. */
   private Message.@Nullable Members members;
 
@@ -88,9 +94,17 @@ public final class Member implements ControlChannel.Listener {
     errors =
         new CallErrors(ticket, rank, monitor, life, driver, failure, running, calls, this::members);
     close = new MemberClose(ticket, rank, monitor, channel, life, driver, failure, running);
+    outOfMemory = endedBy(OutOfMemoryError.class.getName());
+  }
+
+  private Failure endedBy(String error) {
+    return Failure.abortedHere(
+        rank,
+        "left %s because its control thread was ended by %s".formatted(ticket.label(), error));
   }
 
   void start() {
+    channel.prepareLast(outOfMemory);
     channel.start("nvrar-" + ticket.name() + "-" + rank, this);
   }
 
@@ -197,6 +211,33 @@ public final class Member implements ControlChannel.Listener {
       fail(reason, true);
     }
     children.end(reason);
+  }
+
+  @Override
+  public void broken(Throwable e) {
+    if (close.isAnnounced()) {
+      return; // the others need this member no more
+    }
+    Failure reason = end;
+    if (reason == null) {
+      reason = e instanceof OutOfMemoryError ? outOfMemory : endedBy(e.toString());
+      if (reason != outOfMemory) {
+        channel.prepareLast(reason);
+      }
+      end = reason;
+    }
+    if (!failure.breaks(reason, e)) {
+      return;
+    }
+    channel.sendLast();
+    failure.finishBreak();
+    // Nobody can reach this process's members of groups split from this one through it any more.
+    if (driver.isDriven()) {
+      children.end(reason);
+    } else {
+      children.parentFailed(reason);
+      children.unheard();
+    }
   }
 
   /** All members; null until they are known. */

@@ -144,6 +144,11 @@ final class MemberClose {
     return false;
   }
 
+  /** Whether the other members know this member's last call. */
+  boolean isAnnounced() {
+    return saidClosing;
+  }
+
   /** The hub reports that all members have closed. */
   void allHaveClosed() {
     monitor.update(() -> allClosed = true);

@@ -239,6 +239,11 @@ public final class MemberGroup implements CollectiveGroup {
     member.removeFailureListener(listener);
   }
 
+  /** For tests: rank 0's rendezvous. */
+  @Nullable Rendezvous hub() {
+    return hub;
+  }
+
   /** For tests: the calls that its streams check. */
   CallGate gate() {
     return gate;

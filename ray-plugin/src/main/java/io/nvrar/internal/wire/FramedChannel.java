@@ -10,6 +10,7 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.function.Consumer;
 import javax.crypto.Mac;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Messages over an authenticated socket that never blocks: {@code length(4) body(length) mac(16)},
@@ -42,6 +43,12 @@ public final class FramedChannel implements Closeable {
   private int unsentBytes;
   private long sent;
   private long received;
+
+  /** The frame of {@link #prepareLast}, complete but for its MAC; null if there is none. */
+  private @Nullable ByteBuffer last;
+
+  /** The number for which the last frame has its MAC. */
+  private long lastNumber = -1;
 
   /** Takes over {@code channel} and makes it non-blocking. */
   public FramedChannel(SocketChannel channel, byte[] sendKey, byte[] receiveKey)
@@ -83,15 +90,59 @@ public final class FramedChannel implements Closeable {
     } catch (IllegalArgumentException e) {
       throw new IOException("what it was to be told does not fit: " + e.getMessage(), e);
     }
-    ByteBuffer frame = ByteBuffer.allocate(body.length + FRAME_OVERHEAD);
-    frame.putInt(body.length).put(body);
-    frame.put(mac(sendMac, sent++, frame.array(), 4 + body.length), 0, FRAME_MAC_BYTES).flip();
-    unsentBytes += frame.remaining();
-    if (unsentBytes > MAX_UNSENT_BYTES) {
+    ByteBuffer frame = frame(body);
+    authenticate(frame, sent);
+    if (unsentBytes + frame.remaining() > MAX_UNSENT_BYTES) {
       throw new IOException("it reads nothing");
     }
+    // The number is used up only now: if there is no memory for the frame, the next one has it.
     unsent.add(frame);
+    unsentBytes += frame.remaining();
+    sent++;
+    ByteBuffer prepared = last;
+    if (prepared != null) {
+      authenticate(prepared, sent);
+      lastNumber = sent;
+    }
     flush();
+  }
+
+  /** Prepares a message that {@link #sendLast} sends without allocating memory. */
+  public void prepareLast(Message message) {
+    ByteBuffer frame = frame(wire.write(message));
+    authenticate(frame, sent);
+    last = frame;
+    lastNumber = sent;
+  }
+
+  /**
+   * Sends the message of {@link #prepareLast} as the last one, as far as the socket takes it; does
+   * nothing if that has been done. Allocates nothing, unless an error has interrupted {@link
+   * #send}.
+   */
+  public void sendLast() throws IOException {
+    ByteBuffer frame = last;
+    if (frame == null) {
+      return;
+    }
+    if (lastNumber != sent) {
+      authenticate(frame, sent);
+      lastNumber = sent;
+    }
+    if (flush()) {
+      channel.write(frame);
+      last = null;
+    }
+  }
+
+  /** A frame without its MAC. */
+  private static ByteBuffer frame(byte[] body) {
+    return ByteBuffer.allocate(body.length + FRAME_OVERHEAD).putInt(body.length).put(body).clear();
+  }
+
+  private void authenticate(ByteBuffer frame, long number) {
+    int bytes = frame.capacity() - FRAME_MAC_BYTES;
+    frame.put(bytes, mac(sendMac, number, frame.array(), bytes), 0, FRAME_MAC_BYTES);
   }
 
   /**
@@ -174,7 +225,7 @@ public final class FramedChannel implements Closeable {
     }
   }
 
-  private @org.jspecify.annotations.Nullable Message next() throws IOException {
+  private @Nullable Message next() throws IOException {
     if (in.remaining() < 4) {
       return null;
     }
@@ -201,6 +252,7 @@ public final class FramedChannel implements Closeable {
   }
 
   private static byte[] mac(Mac mac, long number, byte[] frame, int length) {
+    mac.reset(); // an error may have left the beginning of another frame in it
     for (int shift = 56; shift >= 0; shift -= 8) {
       mac.update((byte) (number >> shift));
     }

@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.cuda;
 
+import io.nvrar.internal.Daemon;
 import io.nvrar.internal.device.async.EnqueuedCalls;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,18 +32,12 @@ final class EventWatch {
   private @Nullable Thread thread;
 
   EventWatch(GpuContext context) {
-    this(context, work -> daemon(work, "nvrar-events-" + context.ordinal()));
+    this(context, work -> Daemon.of("nvrar-events-" + context.ordinal(), work));
   }
 
   EventWatch(GpuContext context, ThreadFactory threads) {
     this.context = context;
     this.threads = threads;
-  }
-
-  private static Thread daemon(Runnable work, String name) {
-    Thread thread = new Thread(work, name);
-    thread.setDaemon(true);
-    return thread;
   }
 
   /**
@@ -82,6 +77,9 @@ final class EventWatch {
 
   private void run() {
     List<Watched> all = new ArrayList<>();
+    Throwable[] thrown = {null};
+    // Made now: where it is needed, there may be no memory for it.
+    Runnable abandon = () -> abandon(all, thrown[0]);
     try {
       // Without relaxed mode, querying an event would break captures of other threads in global
       // mode.
@@ -100,7 +98,8 @@ final class EventWatch {
         }
       }
     } catch (Throwable e) {
-      abandon(all, e); // completes the stages exceptionally
+      thrown[0] = e;
+      Daemon.untilDone(abandon); // completes the stages exceptionally
     }
   }
 

@@ -1,0 +1,74 @@
+package io.nvrar.internal;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The library's threads. An error can hit any of them at any allocation: the heap, the native
+ * memory and the limit of threads belong to the whole process, and the application may have used
+ * them up. Therefore the root of every thread catches everything, and work that must not be left
+ * undone goes through {@link #untilDone}.
+ */
+public final class Daemon {
+  private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
+
+  private static final long FIRST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+  private static final long LONGEST_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long LIMIT_NANOS = TimeUnit.MINUTES.toNanos(10);
+
+  private Daemon() {}
+
+  /** Creates a daemon thread, which the caller starts. What {@code work} throws is logged. */
+  public static Thread of(String name, Runnable work) {
+    Thread thread = new Thread(() -> run(work), name);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private static void run(Runnable work) {
+    try {
+      pause(1); // loads the class that makes pauses, which needs memory
+      work.run();
+    } catch (Throwable e) {
+      log("A thread was ended by an error", e);
+    }
+  }
+
+  /**
+   * Repeats {@code work}, which must be idempotent, until it returns, for at most 10 minutes. It
+   * makes pauses of up to a second, in which the application may free memory. Allocates nothing
+   * itself. The thread's interrupt flag is cleared, because it would cut the pauses short.
+   */
+  public static void untilDone(Runnable work) {
+    long end = System.nanoTime() + LIMIT_NANOS;
+    long pause = FIRST_PAUSE_NANOS;
+    while (true) {
+      try {
+        work.run();
+        return;
+      } catch (Throwable e) {
+        if (System.nanoTime() - end > 0) {
+          log("What a thread had to do at its end could not be done within 10 minutes", e);
+          return;
+        }
+      }
+      pause(pause);
+      pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS);
+    }
+  }
+
+  private static void pause(long nanos) {
+    Thread.interrupted();
+    LockSupport.parkNanos(nanos);
+  }
+
+  private static void log(String what, Throwable e) {
+    try {
+      LOG.error(what, e);
+    } catch (Throwable again) {
+      e.addSuppressed(again); // the log itself needs memory; nothing more can be said
+    }
+  }
+}

@@ -1,0 +1,113 @@
+package io.nvrar.internal.member;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.CollectiveGroup;
+import io.nvrar.GroupConfig;
+import io.nvrar.OwnThreads;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.Groups;
+import io.nvrar.standalone.Members;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** An error ends a thread that a group depends on. */
+class BrokenThreadTest {
+  private static final GroupConfig CONFIG = Members.config().build();
+
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+
+  @AfterEach
+  void nothingStaysBehind() {
+    threads.shutdownNow();
+    await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
+  }
+
+  @Test
+  void theControlThreadTellsItsListenerAndEndsWhateverIsThrown() throws Exception {
+    byte[] bytes = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    FramedChannel framed =
+        new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(Duration.ofSeconds(5));
+    List<Throwable> broken = new CopyOnWriteArrayList<>();
+    AtomicInteger ends = new AtomicInteger();
+    Error thrown = new StackOverflowError("as by a deep recursion");
+    new ControlChannel(framed, ticket)
+        .start(
+            "nvrar-broken",
+            new ControlChannel.Listener() {
+              @Override
+              public void received(Message message) {}
+
+              @Override
+              public void lost(String why) {}
+
+              @Override
+              public long tick() {
+                throw thrown;
+              }
+
+              @Override
+              public void broken(Throwable e) {
+                broken.add(e);
+                if (broken.size() < 3) {
+                  throw new OutOfMemoryError("still");
+                }
+              }
+
+              @Override
+              public void ended() {
+                if (ends.incrementAndGet() < 3) {
+                  throw new OutOfMemoryError("still");
+                }
+              }
+            });
+    await().until(() -> ends.get() == 3);
+    assertThat(broken).containsExactly(thrown, thrown, thrown);
+    assertThat(framed.channel().isOpen()).isFalse();
+    Groups.discardTicket(bytes);
+  }
+
+  @Test
+  void aHubThatAnErrorEndsTellsAllPeersWhy() throws Exception {
+    byte[] ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
+    Future<CollectiveGroup> other = threads.submit(() -> Members.join(ticket, 1));
+    try (GroupObserver observer = Groups.observe(ticket);
+        CollectiveGroup zero = Members.join(ticket, 0);
+        CollectiveGroup one = other.get()) {
+      ((MemberGroup) zero)
+          .hub()
+          .describeActivitiesBy(
+              () -> {
+                throw new NoClassDefFoundError("of an update that replaced the jar");
+              });
+      await()
+          .untilAsserted(
+              () ->
+                  assertThat(List.of(zero, one))
+                      .allSatisfy(group -> assertReason(group.failure())));
+      await().untilAsserted(() -> assertReason(observer.failure()));
+    }
+  }
+
+  private static void assertReason(CollectiveException failure) {
+    assertThat(failure)
+        .hasMessageMatching(
+            "the rendezvous of group 'broken' in rank 0 \\(pid %d on host .*\\) was ended by java.lang.NoClassDefFoundError: of an update.*"
+                .formatted(ProcessHandle.current().pid()));
+  }
+}
