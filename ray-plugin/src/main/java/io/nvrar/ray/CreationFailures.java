@@ -69,11 +69,17 @@ final class CreationFailures {
     return first;
   }
 
-  private RuntimeException unwrap(int rank, RuntimeException thrown) {
+  /** What Ray's exceptions carry, which may be one of Ray's own. */
+  static Throwable cause(RuntimeException thrown) {
     Throwable cause = thrown;
     while (cause instanceof RayException && cause.getCause() != null) {
       cause = cause.getCause();
     }
+    return cause;
+  }
+
+  private RuntimeException unwrap(int rank, RuntimeException thrown) {
+    Throwable cause = cause(thrown);
     if (cause instanceof RayActorException) {
       return new CollectiveException(
           String.format(

@@ -91,10 +91,10 @@ final class GroupCreation {
     ObjectRef<byte[]> ticket =
         MemberTasks.createTicket(actors.get(0), name, actors.size(), ConfigCodec.encode(config));
     List<ObjectRef<Object>> joins = new ArrayList<>();
-    for (int rank = 0; rank < actors.size(); rank++) {
-      joins.add(untyped(MemberTasks.join(actors.get(rank), name, ticket, rank)));
-    }
     try {
+      for (int rank = 0; rank < actors.size(); rank++) {
+        joins.add(untyped(MemberTasks.join(actors.get(rank), name, ticket, rank)));
+      }
       await(ticket, joins);
       GroupObserver observing = observer;
       if (failures.isEmpty() && observing != null) {

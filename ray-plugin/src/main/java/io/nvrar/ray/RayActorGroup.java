@@ -25,6 +25,7 @@ import java.util.Objects;
 import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.function.IntFunction;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -263,15 +264,21 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
               within(left, timeout)),
           e);
     } catch (RayException e) {
-      if (e.getCause() instanceof RuntimeException fromConstructor) {
-        throw fromConstructor;
-      }
-      throw new CollectiveException(
-          e instanceof RayActorException && e.getCause() == null
-              ? "an actor died as it started; the log of its worker in Ray's session directory says why (is the class in ray.job.code-search-path?)"
-              : "an actor's constructor failed: " + e.getMessage(),
-          e);
+      throw startFailure(e);
     }
+  }
+
+  /** What the actor's constructor has thrown, or a sentence of our own. */
+  static RuntimeException startFailure(RayException thrown) {
+    Throwable cause = CreationFailures.cause(thrown);
+    if (cause instanceof RuntimeException fromConstructor && !(cause instanceof RayException)) {
+      return fromConstructor;
+    }
+    return new CollectiveException(
+        cause instanceof RayActorException
+            ? "an actor died as it started; the log of its worker in Ray's session directory says why (is the class in ray.job.code-search-path?)"
+            : "an actor's constructor failed: " + cause.getMessage(),
+        thrown);
   }
 
   /** How long the start may take, and why if that is less than the timeout. */
@@ -339,6 +346,10 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
     /** Default of {@link #timeout(Duration)}. */
     public static final Duration TIMEOUT_DEFAULT = Duration.ofSeconds(60);
 
+    private static final String COLLECTOR = "-XX:+UseSerialGC";
+
+    private static final Pattern COLLECTORS = Pattern.compile("-XX:\\+Use[A-Za-z0-9]+GC");
+
     /**
      * Ray's serializer reflects on six JDK packages; unless they are opened, an exception ends the
      * actor's process.
@@ -356,7 +367,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
             "-Dkryo.unsafe=false",
             // Several JVMs share the node's cores; the serial collector has the fewest threads and
             // starts fastest.
-            "-XX:+UseSerialGC");
+            COLLECTOR);
 
     private final Map<String, Double> resources;
     private final List<String> jvmOptions;
@@ -426,9 +437,15 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
       return jvmOption("-Xmx" + size);
     }
 
-    /** Adds an option for each actor's JVM, after those that this library needs. */
+    /**
+     * Adds an option for each actor's JVM, after those that this library needs. The JVMs have the
+     * serial collector unless an option chooses another one, such as {@code -XX:+UseZGC}.
+     */
     public Options jvmOption(String option) {
       List<String> more = new ArrayList<>(jvmOptions);
+      if (COLLECTORS.matcher(option).matches()) {
+        more.remove(COLLECTOR); // a JVM with two collectors does not start
+      }
       more.add(Objects.requireNonNull(option, "option"));
       return new Options(resources, List.copyOf(more), timeout, name, detached, nodes, placement);
     }

@@ -4,9 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.CollectiveException;
 import io.nvrar.ray.RayActorGroup.Options;
 import io.ray.api.ActorHandle;
 import io.ray.api.call.ActorCreator;
+import io.ray.api.exception.RayException;
 import io.ray.api.function.RayFunc0;
 import io.ray.api.id.ActorId;
 import io.ray.api.placementgroup.PlacementGroup;
@@ -101,6 +103,28 @@ class RayActorGroupTest {
     assertThat(jvmOptions(options.pinned()))
         .containsAll(Options.JVM_OPTIONS)
         .contains("-Xmx2g", "-Dnvrar.pin=true");
+  }
+
+  @Test
+  void aCollectorThatTheUserChoosesIsTheOnlyOne() {
+    Options options = Options.gpus(1);
+    assertThat(jvmOptions(options)).contains("-XX:+UseSerialGC");
+    assertThat(jvmOptions(options.jvmOption("-XX:+UseZGC").heap("1g")))
+        .filteredOn(option -> option.matches("-XX:.*GC"))
+        .containsExactly("-XX:+UseZGC");
+    assertThat(jvmOptions(options.jvmOption("-XX:+UseSerialGC")))
+        .containsOnlyOnce("-XX:+UseSerialGC");
+  }
+
+  @Test
+  void noExceptionOfRaysComesOutOfAConstructor() {
+    assertThat(RayActorGroup.startFailure(new RayException("task", new RayException("lost"))))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("an actor's constructor failed: lost");
+    RuntimeException own = new IllegalStateException("no model");
+    assertThat(
+            RayActorGroup.startFailure(new RayException("outer", new RayException("inner", own))))
+        .isSameAs(own);
   }
 
   private static List<String> jvmOptions(Options options) {
