@@ -15,7 +15,7 @@ public interface Device {
    * @param dataType the type of the elements
    * @param count the number of elements, 0 or more
    * @throws IllegalArgumentException if {@code count} is negative
-   * @throws OutOfMemoryError if the device does not have that much free memory
+   * @throws DeviceMemoryException if the device does not have that much free memory
    */
   DeviceBuffer allocate(DataType dataType, long count);
 
@@ -27,7 +27,7 @@ public interface Device {
    * @param dataType the type of the elements
    * @param count the number of elements, 0 or more
    * @throws IllegalArgumentException if {@code count} is negative or the buffer is too large
-   * @throws OutOfMemoryError if the host does not have that much free memory
+   * @throws DeviceMemoryException if the host does not have that much free memory
    */
   DeviceBuffer allocatePinned(DataType dataType, long count);
 

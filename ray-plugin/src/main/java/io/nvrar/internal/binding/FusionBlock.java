@@ -2,6 +2,7 @@ package io.nvrar.internal.binding;
 
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceMemoryException;
 import java.nio.ByteBuffer;
 import java.util.Locale;
 
@@ -18,7 +19,7 @@ final class FusionBlock {
     if (address == 0) {
       long made = NativeMemory.allocate(NativeStructs.FUSION_BYTES);
       if (made == 0) {
-        throw new OutOfMemoryError(
+        throw new DeviceMemoryException(
             String.format(
                 Locale.ROOT,
                 "the machine has no room for a fused all-reduce, %d bytes",

@@ -1,5 +1,6 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.DeviceMemoryException;
 import java.nio.ByteBuffer;
 import java.util.Locale;
 
@@ -22,7 +23,7 @@ final class TransferBlock {
       int bytes = Math.multiplyExact(wanted, NativeStructs.TRANSFER_BYTES);
       long grown = NativeMemory.allocate(bytes);
       if (grown == 0) {
-        throw new OutOfMemoryError(
+        throw new DeviceMemoryException(
             String.format(
                 Locale.ROOT,
                 "the machine has no room for a batch of %d transfers, %d bytes",

@@ -3,6 +3,7 @@ package io.nvrar.internal.device.cuda;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceMemoryException;
 import io.nvrar.DeviceStream;
 import io.nvrar.internal.device.memory.ElementBuffer;
 import io.nvrar.internal.device.memory.LeakReport;
@@ -56,7 +57,7 @@ public final class CudaBuffer extends ElementBuffer {
     int status =
         device.context().status(() -> JCudaDriver.cuMemAlloc(pointer, Math.max(1, sizeBytes)));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
-      throw new OutOfMemoryError(
+      throw new DeviceMemoryException(
           String.format(
               Locale.ROOT,
               "%s has no room for a buffer of %s, %d bytes; %s",

@@ -90,7 +90,7 @@ public final class CudaDevice implements Device {
   /**
    * {@inheritDoc}
    *
-   * @throws OutOfMemoryError if the GPU does not have that much memory
+   * @throws io.nvrar.DeviceMemoryException if the GPU does not have that much memory
    */
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {

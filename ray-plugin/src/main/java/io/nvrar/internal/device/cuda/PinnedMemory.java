@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.cuda;
 
+import io.nvrar.DeviceMemoryException;
 import jcuda.driver.CUresult;
 import jcuda.driver.JCudaDriver;
 
@@ -21,7 +22,7 @@ final class PinnedMemory {
                 JCudaDriver.cuMemHostAlloc(
                     pointer, Math.max(1, sizeBytes), JCudaDriver.CU_MEMHOSTALLOC_PORTABLE));
     if (status == CUresult.CUDA_ERROR_OUT_OF_MEMORY) {
-      throw new OutOfMemoryError(
+      throw new DeviceMemoryException(
           "the machine has no room for a pinned buffer of " + what + ", " + sizeBytes + " bytes");
     }
     if (status != CUresult.CUDA_SUCCESS) {

@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.host;
 
+import io.nvrar.DeviceMemoryException;
 import io.nvrar.internal.binding.NativeMemory;
 import io.nvrar.internal.device.memory.HostView;
 import io.nvrar.internal.device.memory.Lease;
@@ -43,7 +44,7 @@ final class HostAllocation {
     long start =
         sizeBytes > Long.MAX_VALUE - ALIGNMENT ? 0 : NativeMemory.allocate(sizeBytes + ALIGNMENT);
     if (start == 0) {
-      throw new OutOfMemoryError(
+      throw new DeviceMemoryException(
           "the machine has no room for a buffer of " + what + ", " + sizeBytes + " bytes");
     }
     long aligned = (start + ALIGNMENT - 1) & -ALIGNMENT;

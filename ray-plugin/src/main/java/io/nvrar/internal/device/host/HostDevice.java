@@ -36,7 +36,7 @@ public final class HostDevice implements Device {
   /**
    * {@inheritDoc}
    *
-   * @throws OutOfMemoryError if the machine does not have that much free memory
+   * @throws io.nvrar.DeviceMemoryException if the machine does not have that much free memory
    */
   @Override
   public DeviceBuffer allocate(DataType dataType, long count) {

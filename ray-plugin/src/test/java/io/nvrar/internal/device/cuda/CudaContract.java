@@ -12,6 +12,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
+import io.nvrar.DeviceMemoryException;
 import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaInterop;
 import io.nvrar.device.DeviceContract;
@@ -756,7 +757,7 @@ abstract class CudaContract extends DeviceContract {
       assertThatThrownBy(() -> CudaInterop.wrap(device(), 8, DataType.INT32, 1))
           .isInstanceOf(IllegalArgumentException.class);
       assertThatThrownBy(() -> device().allocate(DataType.INT8, 1L << 48))
-          .isInstanceOf(OutOfMemoryError.class)
+          .isInstanceOf(DeviceMemoryException.class)
           .hasMessageMatching(
               "GPU 0 has no room for a buffer of int8\\[\\d+], \\d+ bytes; \\d+ of its \\d+ bytes are free");
     }

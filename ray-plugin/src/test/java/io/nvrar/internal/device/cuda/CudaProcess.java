@@ -20,7 +20,7 @@ final class CudaProcess {
       for (int i = 1; i < args.length; i++) {
         use(CudaDevices.open(Integer.parseInt(args[i])));
       }
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (RuntimeException e) {
       System.out.println(e.getClass().getSimpleName() + ": " + e.getMessage());
       System.exit(FAILED);
     }

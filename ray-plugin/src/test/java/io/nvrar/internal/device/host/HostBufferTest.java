@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.DeviceMemoryException;
 import io.nvrar.HalfPrecision;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -274,7 +275,7 @@ class HostBufferTest {
   @Test
   void moreThanTheMachineHasIsOneSentence() {
     assertThatThrownBy(() -> HOST.allocate(DataType.FLOAT32, 1L << 50))
-        .isInstanceOf(OutOfMemoryError.class)
+        .isInstanceOf(DeviceMemoryException.class)
         .hasMessageContaining("float32[1125899906842624]");
     assertThatThrownBy(() -> HOST.allocate(DataType.FLOAT32, -1))
         .isInstanceOf(IllegalArgumentException.class);

@@ -50,7 +50,7 @@ final class BetweenKernels implements AutoCloseable {
     swept = sweeps ? filled(device, SWEEPS_OF_L2 * l2Bytes) : null;
     try {
       sink = device.allocate(DataType.UINT8, 1);
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (RuntimeException e) {
       closeIfAny(swept);
       throw e;
     }
@@ -113,7 +113,7 @@ final class BetweenKernels implements AutoCloseable {
         int length = (int) Math.min(FILLED_AT_ONCE, bytes - at);
         buffer.slice(at, length).copyFrom(ByteBuffer.wrap(ones, 0, length));
       }
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (RuntimeException e) {
       buffer.close();
       throw e;
     }
