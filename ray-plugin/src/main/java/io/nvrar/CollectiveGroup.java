@@ -387,8 +387,9 @@ public interface CollectiveGroup extends AutoCloseable {
    * is enough. The calls go on meanwhile: one that begins or ends during this may be missing or
    * seem to run. A group that fails writes such a file by itself ({@code nvrar.flight.dir}).
    *
-   * @param file replaced if it exists; it appears complete or not at all
-   * @throws IOException if the directory of {@code file} does not exist or cannot be written
+   * @param file replaced if it exists, with its permissions kept; it appears complete or not at
+   *     all. If it is a link, the file that it leads to is replaced
+   * @throws IOException if {@code file} cannot be written, or is no regular file
    * @throws IllegalStateException if this group is closed
    */
   void writeFlightRecord(Path file) throws IOException;

@@ -16,10 +16,15 @@ import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
+import io.nvrar.internal.AtomicFiles;
+import io.nvrar.internal.loading.NativeFiles;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.nio.file.CopyOption;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
@@ -180,6 +185,15 @@ class ArchitectureTest {
           .callConstructorWhere(
               target(
                   owner(assignableTo(Socket.class).or(assignableTo(ServerSocket.class)))));
+
+  /** A second writer by temporary file and rename would forget links or permissions again. */
+  @ArchTest
+  static final ArchRule filesAreReplacedInOnePlace =
+      noClasses()
+          .that()
+          .doNotBelongToAnyOf(AtomicFiles.class, NativeFiles.class)
+          .should()
+          .callMethod(Files.class, "move", Path.class, Path.class, CopyOption[].class);
 
   private static ArchRule only(String foreign, String... rooms) {
     return noClasses()

@@ -2,15 +2,16 @@ package io.nvrar.internal;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import java.util.Locale;
 import java.io.BufferedWriter;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.io.OutputStreamWriter;
 import java.io.Writer;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -19,6 +20,9 @@ import org.slf4j.LoggerFactory;
 
 /** Publishes files atomically: a file appears under its name complete or not at all. */
 public final class AtomicFiles {
+  /** How the names of files end that {@link #replace} has not finished. */
+  public static final String TEMP_SUFFIX = ".tmp";
+
   private static final Logger LOG = LoggerFactory.getLogger(AtomicFiles.class);
 
   private AtomicFiles() {}
@@ -54,41 +58,41 @@ public final class AtomicFiles {
     return true;
   }
 
-  /** A text that is written piece by piece. */
-  @FunctionalInterface
-  public interface Text {
-    /** Writes all of it. */
+  /** Writes the content of a file. */
+  public interface Content {
+    /** Writes all of it. Does not close the writer. */
     void writeTo(Writer out) throws IOException;
   }
 
-  /** {@link #replace(Path, Text)} with a text that is there. */
+  /** {@link #replace(Path, Content)} with a text. */
   public static void replace(Path file, String text) throws IOException {
     replace(file, out -> out.write(text));
   }
 
   /**
-   * Writes a text to a file of the user's, which is replaced if it exists: by all of the text or,
-   * if that fails, not at all. What is no regular file, such as a pipe, or is not in a directory
-   * that can be written, is written where it is.
+   * Writes a file of the user's, which is replaced if it exists: by all of the content or, if that
+   * fails, not at all. A link stays, and the file that it leads to is replaced; a file that exists
+   * keeps its permissions. What is no regular file, such as a pipe, or is not in a directory that
+   * can be written, is written where it is.
    *
    * @throws IOException if it cannot be written; the message is one sentence with its name
    */
-  public static void replace(Path file, Text text) throws IOException {
+  public static void replace(Path file, Content content) throws IOException {
     try {
       Path place = isReplaceable(file) ? place(file) : null;
       if (place == null) {
-        write(text, Files.newOutputStream(file));
+        write(file, content);
         return;
       }
       // Not createTempFile, which would make it private.
       Path temporary =
           place.resolveSibling(
-              ".nvrar-" + ProcessHandle.current().pid() + "-" + System.nanoTime() + ".tmp");
+              ".nvrar-" + ProcessHandle.current().pid() + "-" + System.nanoTime() + TEMP_SUFFIX);
       try {
-        write(
-            text,
-            Files.newOutputStream(
-                temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE));
+        write(temporary, content, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        if (Files.exists(place)) {
+          Files.setPosixFilePermissions(temporary, Files.getPosixFilePermissions(place));
+        }
         Files.move(
             temporary, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
       } finally {
@@ -96,16 +100,17 @@ public final class AtomicFiles {
       }
     } catch (FileSystemException e) {
       String why = e.getReason() == null ? e.getClass().getSimpleName() : e.getReason();
-      throw new IOException("%s cannot be written: %s".formatted(file, why), e);
+      throw new IOException(String.format(Locale.ROOT, "%s cannot be written: %s", file, why), e);
     } catch (IOException e) {
-      throw new IOException("%s cannot be written: %s".formatted(file, e.getMessage()), e);
+      throw new IOException(String.format(Locale.ROOT, "%s cannot be written: %s", file, e.getMessage()), e);
     }
   }
 
-  private static void write(Text text, OutputStream to) throws IOException {
-    // Unlike Files.newBufferedWriter's, it does not fail at half of a character.
-    try (Writer out = new BufferedWriter(new OutputStreamWriter(to, UTF_8))) {
-      text.writeTo(out);
+  private static void write(Path file, Content content, OpenOption... options) throws IOException {
+    // Unlike Files.newBufferedWriter, this does not fail on half of a character.
+    try (Writer out =
+        new BufferedWriter(new OutputStreamWriter(Files.newOutputStream(file, options), UTF_8))) {
+      content.writeTo(out);
     }
   }
 
@@ -114,7 +119,7 @@ public final class AtomicFiles {
     Path absolute = file.toAbsolutePath().normalize();
     Path directory = absolute.getParent();
     return (!Files.exists(file) || Files.isRegularFile(file))
-        && !absolute.startsWith("/dev")
+        && (!absolute.startsWith("/dev") || absolute.startsWith("/dev/shm"))
         && !absolute.startsWith("/proc")
         && directory != null
         && Files.isWritable(directory);

@@ -5,6 +5,7 @@ import com.google.gson.stream.JsonToken;
 import com.google.gson.stream.JsonWriter;
 import com.google.gson.stream.MalformedJsonException;
 import io.nvrar.TuningTable;
+import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.Printable;
 import java.io.EOFException;
 import java.io.IOException;
@@ -18,8 +19,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -84,19 +83,10 @@ public final class TuningFile {
    * @throws UncheckedIOException if the file cannot be written; then nothing has changed
    */
   public static void write(Path file, TuningTable table, String madeBy) {
-    Path place = file.toAbsolutePath();
     try {
-      Path written = Files.createTempFile(place.getParent(), place.getFileName() + ".", ".tmp");
-      try {
-        Files.writeString(written, json(table, madeBy));
-        Files.setPosixFilePermissions(written, PosixFilePermissions.fromString("rw-r--r--"));
-        Files.move(written, place, StandardCopyOption.ATOMIC_MOVE);
-      } finally {
-        Files.deleteIfExists(written);
-      }
+      AtomicFiles.replace(file, json(table, madeBy));
     } catch (IOException e) {
-      throw new UncheckedIOException(
-          "the tuning file %s cannot be written: %s".formatted(file, e.getMessage()), e);
+      throw new UncheckedIOException("the tuning file " + e.getMessage(), e);
     }
   }
 

@@ -9,6 +9,7 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -62,6 +63,37 @@ class AtomicFilesTest {
     try (Stream<Path> files = Files.list(directory)) {
       assertThat(files.map(one -> "" + one.getFileName()))
           .containsExactlyInAnyOrder("file", "link", "new");
+    }
+  }
+
+  @Test
+  void aFileKeepsItsPermissionsAndANewOneHasThoseOfAnyFile() throws IOException {
+    Path file = Files.writeString(directory.resolve("file"), "before");
+    Object ofAnyFile = Files.getPosixFilePermissions(file);
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-rw----"));
+    AtomicFiles.replace(file, "after");
+    assertThat(Files.getPosixFilePermissions(file))
+        .isEqualTo(PosixFilePermissions.fromString("rw-rw----"));
+    Path fresh = directory.resolve("fresh");
+    AtomicFiles.replace(fresh, "text");
+    assertThat(Files.getPosixFilePermissions(fresh)).isEqualTo(ofAnyFile);
+  }
+
+  @Test
+  void aContentThatFailsLeavesTheFileAsItWas() throws IOException {
+    Path file = Files.writeString(directory.resolve("file"), "before");
+    assertThatThrownBy(
+            () ->
+                AtomicFiles.replace(
+                    file,
+                    out -> {
+                      out.write("half");
+                      throw new IOException("no more of it");
+                    }))
+        .hasMessage(file + " cannot be written: no more of it");
+    assertThat(file).hasContent("before");
+    try (Stream<Path> files = Files.list(directory)) {
+      assertThat(files).containsExactly(file);
     }
   }
 

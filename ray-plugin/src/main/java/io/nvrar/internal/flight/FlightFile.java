@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.PrivateDirectory;
+import io.nvrar.internal.TempDirectory;
 import java.io.IOException;
 import java.io.Reader;
 import java.io.UncheckedIOException;
@@ -14,14 +15,12 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
@@ -105,10 +104,7 @@ public final class FlightFile {
   static Path ofProcess(String property, String prefix) {
     String set = System.getProperty(property, "");
     return set.isEmpty()
-        ? Path.of(
-                System.getProperty("java.io.tmpdir", "/tmp"),
-                prefix + safe(System.getProperty("user.name", "unknown")))
-            .toAbsolutePath()
+        ? TempDirectory.get().resolve(prefix + safe(System.getProperty("user.name", "unknown")))
         : Path.of(set).toAbsolutePath();
   }
 
@@ -163,28 +159,15 @@ public final class FlightFile {
   }
 
   /**
-   * Writes a record to a file of any name, which appears atomically and replaces an existing one.
+   * Writes a record to a file of the user's as {@link AtomicFiles#replace} does.
    *
-   * @throws IOException if the file's directory does not exist or cannot be written
+   * @throws IOException if it cannot be written, or is no regular file
    */
   public static void write(FlightRecord record, Path file) throws IOException {
-    Path target = file.toAbsolutePath();
-    if (Files.exists(target) && !Files.isRegularFile(target)) { // it would replace a device, too
+    if (Files.exists(file) && !Files.isRegularFile(file)) {
       throw new IOException(file + " is no regular file");
     }
-    Path temp =
-        Files.createTempFile(
-            Objects.requireNonNull(target.getParent(), file + " is no file"),
-            "." + target.getFileName(),
-            TEMP_SUFFIX);
-    try {
-      try (Writer out = Files.newBufferedWriter(temp, UTF_8)) {
-        FlightJson.write(record, out);
-      }
-      Files.move(temp, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-    } finally {
-      Files.deleteIfExists(temp);
-    }
+    AtomicFiles.replace(file, out -> FlightJson.write(record, out));
   }
 
   private boolean claim(Path claim) throws IOException {

@@ -1,14 +1,12 @@
 package io.nvrar.internal.flight;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
+import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.PrivateDirectory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,7 +24,6 @@ import org.slf4j.LoggerFactory;
 final class Presences {
   private static final Logger LOG = LoggerFactory.getLogger(Presences.class);
   private static final String SUFFIX = ".member";
-  private static final String TEMP_SUFFIX = ".tmp";
   private static final int MAX_NAME_CHARS = 64;
 
   /** How long the file of an ended process stays; then the next member to come deletes it. */
@@ -53,14 +50,7 @@ final class Presences {
   /** Writes or replaces a member's file, which appears atomically. */
   void write(Presence member) throws IOException {
     PrivateDirectory.ensure(directory);
-    Path file = fileOf(member);
-    Path temp = Files.createTempFile(directory, "." + member.rank(), TEMP_SUFFIX);
-    try {
-      Files.writeString(temp, member.toJson(), UTF_8);
-      Files.move(temp, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-    } finally {
-      Files.deleteIfExists(temp);
-    }
+    AtomicFiles.replace(fileOf(member), member.toJson());
   }
 
   void delete(Presence member) throws IOException {
@@ -109,7 +99,8 @@ final class Presences {
         LOG.debug("{} is passed over", file, e);
       }
     }
-    for (Path file : files(TEMP_SUFFIX)) { // left by a process that was killed while writing
+    for (Path file :
+        files(AtomicFiles.TEMP_SUFFIX)) { // left by a process that was killed while writing
       try {
         if (isBefore(leftover, file)) {
           Files.deleteIfExists(file);

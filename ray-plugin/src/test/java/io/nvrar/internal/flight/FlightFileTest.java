@@ -52,6 +52,19 @@ class FlightFileTest {
   }
 
   @Test
+  void aLinkOfTheUsersStaysAndItsFileIsReplaced() throws IOException {
+    Path user = Files.createDirectory(scratch.resolve("user"));
+    Path file = Files.writeString(user.resolve("file.jsonl"), "before");
+    Path link = Files.createSymbolicLink(user.resolve("link.jsonl"), file);
+    FlightFile.write(RECORD, link);
+    assertThat(link).isSymbolicLink();
+    assertThat(FlightFile.read(file).ranks()).hasSameSizeAs(RECORD.ranks());
+    assertThatThrownBy(() -> FlightFile.write(RECORD, user))
+        .isInstanceOf(IOException.class)
+        .hasMessage(user + " is no regular file");
+  }
+
+  @Test
   void whatIsWrittenIsRead() throws IOException {
     FlightFile file = file("tp/0");
     file.write(() -> RECORD);
