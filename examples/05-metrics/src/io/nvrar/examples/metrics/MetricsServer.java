@@ -10,23 +10,32 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
  * Serves the metrics of this process's member of a group to Prometheus, at {@code /metrics}. It
  * listens on the loopback address unless it is given another one: there is no authentication, and
- * the names of groups are to be seen. Close it with the group.
+ * the names of groups are to be seen. A request that has not come after 5 s is dropped. Close it
+ * with the group.
  */
 public final class MetricsServer implements AutoCloseable {
+  /** The JDK's server reads each request in a thread of this pool, as slowly as it comes. */
+  private static final int THREADS = 4;
+
+  /** So a client that sends half a request gives its thread back. */
+  private static final String LONGEST_REQUEST_SECONDS = "5";
+
   private static final String CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
   private final PrometheusMeterRegistry registry =
       new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
   private final GroupMetrics metrics;
   private final HttpServer server;
-  private final ExecutorService thread =
-      Executors.newSingleThreadExecutor(
+  private final ExecutorService threads =
+      Executors.newFixedThreadPool(
+          THREADS,
           work -> {
             Thread daemon = new Thread(work, "metrics");
             daemon.setDaemon(true);
@@ -45,6 +54,7 @@ public final class MetricsServer implements AutoCloseable {
   /** Serves on an address of this host. */
   public static MetricsServer start(CollectiveGroup group, InetSocketAddress address)
       throws IOException {
+    limitRequests();
     return new MetricsServer(group, HttpServer.create(address, 0));
   }
 
@@ -53,8 +63,18 @@ public final class MetricsServer implements AutoCloseable {
     metrics = new GroupMetrics(group);
     metrics.bindTo(registry);
     server.createContext("/metrics", this::answer);
-    server.setExecutor(thread);
+    server.setExecutor(threads);
     server.start();
+  }
+
+  // The JDK's server has no limit by default, and reads these when the first one is created.
+  private static void limitRequests() {
+    for (String limit : List.of("maxReqTime", "maxRspTime")) {
+      String property = "sun.net.httpserver." + limit;
+      if (System.getProperty(property) == null) {
+        System.setProperty(property, LONGEST_REQUEST_SECONDS);
+      }
+    }
   }
 
   /** The port at which it listens. */
@@ -74,7 +94,7 @@ public final class MetricsServer implements AutoCloseable {
   @Override
   public void close() {
     server.stop(0);
-    thread.shutdown();
+    threads.shutdownNow();
     metrics.close();
     registry.close();
   }

@@ -14,12 +14,15 @@ import io.nvrar.GroupConfig;
 import io.nvrar.standalone.Groups;
 import java.io.IOException;
 import java.net.ConnectException;
+import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -120,6 +123,33 @@ class MetricsServerTest {
       closing.get();
     } finally {
       threads.shutdownNow();
+    }
+  }
+
+  @Test
+  void clientsThatSendHalfARequestDoNotStopTheOthers() throws Exception {
+    GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+    byte[] ticket = Groups.createTicket("held", 1, config, "127.0.0.1");
+    List<Socket> strangers = new ArrayList<>();
+    try (CollectiveGroup group = Groups.join(ticket, 0);
+        MetricsServer server = MetricsServer.start(group, 0)) {
+      for (int i = 0; i < 8; i++) {
+        Socket stranger = new Socket("127.0.0.1", server.port());
+        strangers.add(stranger);
+        stranger.getOutputStream().write("GET /met".getBytes(StandardCharsets.US_ASCII));
+      }
+      URI page = URI.create("http://127.0.0.1:" + server.port() + "/metrics");
+      assertThat(
+              HttpClient.newHttpClient()
+                  .send(
+                      HttpRequest.newBuilder(page).timeout(Duration.ofSeconds(60)).build(),
+                      BodyHandlers.ofString())
+                  .body())
+          .contains("nvrar_group_failed{");
+    } finally {
+      for (Socket stranger : strangers) {
+        stranger.close();
+      }
     }
   }
 
