@@ -47,6 +47,10 @@ __device__ __forceinline__ float gumbel_noise(uint32_t bits) {
   return -logf(-log1pf(-drawn));
 }
 
+// Below this temperature logits divided by it could be infinite, and equal. At it they differ by so much that the noise
+// no longer counts, as at 0.
+constexpr float kLeastTemperature = 0x1p-96f;
+
 // What row's tokens are chosen by.
 struct RowChoice {
   float temperature;
@@ -60,6 +64,7 @@ struct RowChoice {
         sequence(0),
         position(0) {
     if (temperature > 0) {
+      temperature = fmaxf(temperature, kLeastTemperature);
       seed = load_written(sampling.seed);
       sequence = static_cast<uint32_t>(load_written(sampling.sequences + row));
       position = static_cast<uint32_t>(load_written(sampling.positions + row));
