@@ -244,7 +244,7 @@ class CpuPort {
     const MappedRank to = ranks_[peer];
     note_sent(peer);
     if (kLinks && to.link != nullptr) [[unlikely]] {
-      to.link->put_run(slot, epoch, from, bytes);
+      to.link->put_run(slot, epoch, from, bytes, Packets::kRunBytes);
       return;
     }
     const uint32_t whole = bytes / kBytes;

@@ -51,12 +51,12 @@ void Link::put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payloa
   if (out_.size() > kFullBytes && !is_behind()) flush_locked();
 }
 
-void Link::put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept {
+void Link::put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes, uint32_t whole_bytes) noexcept {
   const std::lock_guard lock(send_mutex_);
   if (open_frame_ != kNoFrame) {
     FrameHead head;
     std::memcpy(&head, out_.at(open_frame_), sizeof head);
-    const bool is_second = head.kind == FrameKind::kPackets && head.stride == 0;
+    const bool is_second = head.kind == FrameKind::kPackets && head.stride == 0 && run_bytes_ != 0;
     if (is_second && slot > head.slot && slot - head.slot <= kMostStride) {
       next_slot_ = slot;
       head.stride = static_cast<uint16_t>(slot - head.slot);
@@ -71,7 +71,7 @@ void Link::put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t 
   }
   if (out_.size() > kFullBytes && !is_behind()) flush_locked();
   open_frame(FrameKind::kPackets, slot, epoch, payload, bytes);
-  run_bytes_ = bytes;
+  run_bytes_ = bytes == whole_bytes ? bytes : 0;
 }
 
 void Link::lend(const Message& message) noexcept {

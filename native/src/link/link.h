@@ -42,9 +42,10 @@ class Link {
 
   // Queues a frame; flush() sends it. After the link has broken they do nothing.
   void put(FrameKind kind, uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
-  // Queues a run of packets of one epoch. Runs of one size whose slots are equally far apart share a frame; only the
-  // last run of a message may be shorter than a whole one.
-  void put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes) noexcept;
+  // Queues a run of packets of one epoch; whole_bytes: of a whole run of this kind of packets. Runs whose slots are
+  // equally far apart share a frame. Only the last of them may be shorter than a whole one: the receiver takes a frame
+  // apart at every whole_bytes.
+  void put_run(uint64_t slot, uint64_t epoch, const void* payload, uint32_t bytes, uint32_t whole_bytes) noexcept;
   // Queues a message. Its memory is read until settle() is called or does_need() is false of all of it. By one thread
   // at a time, which also calls does_need().
   void lend(const Message& message) noexcept;
@@ -156,7 +157,7 @@ class Link {
   size_t open_frame_ = kNoFrame;  // where the frame that may grow begins in out_
   uint64_t next_slot_ = 0;
   uint64_t next_epoch_ = 0;  // of a numbered frame
-  uint32_t run_bytes_ = 0;   // of a frame of runs; 0 once it had a shorter one
+  uint32_t run_bytes_ = 0;   // of a frame of whole runs; 0 once it had a shorter one
   uint32_t frames_sent_ = 0;
   bool dead_ = false;
   const uint8_t* lent_end_ = nullptr;

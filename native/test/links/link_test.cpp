@@ -85,7 +85,7 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
     sends([&](Link& link) {
       for (size_t at = 0; at < data.size(); at += kRunBytes, slot += kStride) {
         link.put_run(slot, kEpoch, data.data() + at,
-                     static_cast<uint32_t>(std::min<size_t>(kRunBytes, data.size() - at)));
+                     static_cast<uint32_t>(std::min<size_t>(kRunBytes, data.size() - at)), kRunBytes);
       }
     });
   }
@@ -146,6 +146,19 @@ TEST_P(TakenRuns, AreThoseOfAllFramesInTheirOrder) {
   EXPECT_TRUE(sink_.frames.empty());
   EXPECT_EQ(sink_.checked.size(), 3u) << "each frame once, before its first run";
   EXPECT_EQ(nexts_, 67u - 3u) << "all whole ones but the first of each frame";
+}
+
+// A receiver takes a frame apart at every whole run: what follows a shorter one in it would be a part of that.
+TEST_P(TakenRuns, ShorterThanWholeOnesEndTheirFrame) {
+  const Bytes first = payload(100);
+  const Bytes second(100, 0x22);
+  sends([&](Link& link) {
+    link.put_run(kSlot, kEpoch, first.data(), 100, kRunBytes);
+    link.put_run(kSlot + kStride, kEpoch, second.data(), 100, kRunBytes);
+  });
+  all_arrives();
+  EXPECT_EQ(take(kSlot, 100), first);
+  EXPECT_EQ(take(kSlot + kStride, 100), second);
 }
 
 TEST_P(TakenRuns, AreTheNextOnlyIfTheyAreWanted) {
