@@ -37,6 +37,15 @@ bool GroupSegments::gone(uint32_t rank) const noexcept {
   return closed(rank) || (pids_[rank] != 0 && ::kill(pids_[rank], 0) != 0 && errno == ESRCH);
 }
 
+bool GroupSegments::all_gone(bool elsewhere) const noexcept {
+  if (!peers_mapped()) return true;
+  for (uint32_t peer = 0; peer < world_; ++peer) {
+    if (peer == rank_ || (elsewhere && pids_[peer] == pids_[rank_])) continue;
+    if (!gone(peer)) return false;
+  }
+  return true;
+}
+
 void GroupSegments::poison(const Poison& poison) noexcept {
   const Poison first = own().poison.set(poison) ? poison : own().poison.get();
   wake(own());

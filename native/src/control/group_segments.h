@@ -36,10 +36,13 @@ class GroupSegments {
   void poison(const Poison& poison) noexcept;
   Poison poisoned() const noexcept { return own().poison.get(); }
 
-  bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped_.load(std::memory_order_acquire); }
+  bool mapped(uint32_t rank) const noexcept { return rank == rank_ || peers_mapped(); }
   bool closed(uint32_t rank) const noexcept { return control(rank).closed.load() != 0; }
+  bool peers_mapped() const noexcept { return peers_mapped_.load(std::memory_order_acquire); }
   // Whether a mapped rank has ended for good: it has closed, or its process is dead.
   bool gone(uint32_t rank) const noexcept;
+  // Whether all mapped peers have; those of other processes only, if elsewhere.
+  bool all_gone(bool elsewhere) const noexcept;
   nvrar_call call_of(uint32_t rank) const noexcept { return control(rank).flight.last(clock_); }
   uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {
     return control(rank).flight.read(clock_, out, capacity);

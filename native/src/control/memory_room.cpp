@@ -1,10 +1,13 @@
 #include "control/memory_room.h"
 
 #include <algorithm>
-#include <fstream>
+#include <array>
 #include <limits>
+#include <sstream>
 
 #include "common/error.h"
+#include "common/read_file.h"
+#include "control/cgroup.h"
 
 namespace nvrar::control {
 namespace {
@@ -13,13 +16,13 @@ constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
 // A missing file, or the value "max", means that there is no limit.
 uint64_t read_number(const std::string& path) {
-  std::ifstream file(path);
+  std::istringstream file(read_file(path));
   uint64_t value = 0;
   return file >> value ? value : kUnlimited;
 }
 
 uint64_t mem_available_bytes(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
+  std::istringstream file(read_file(root + "/proc/meminfo"));
   std::string key;
   uint64_t kib = 0;
   std::string rest;
@@ -30,47 +33,45 @@ uint64_t mem_available_bytes(const std::string& root) {
   return kUnlimited;
 }
 
-// Page cache and kernel caches count as used memory, but are reclaimed before the limit is enforced.
-uint64_t reclaimable_bytes(const std::string& path) {
-  std::ifstream file(path);
+// The files of a hierarchy. Page cache and kernel caches count as used memory, but are reclaimed before the limit is
+// enforced.
+struct Hierarchy {
+  const char* controller;
+  const char* limit;
+  const char* used;
+  std::array<const char*, 3> reclaimable;  // keys of memory.stat
+};
+constexpr Hierarchy kHierarchies[] = {
+    {"", "memory.max", "memory.current", {"active_file", "inactive_file", "slab_reclaimable"}},
+    {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_active_file", "total_inactive_file", ""}}};
+
+uint64_t reclaimable_bytes(const std::string& path, const Hierarchy& of) {
+  std::istringstream file(read_file(path));
   std::string key;
   uint64_t bytes = 0;
   uint64_t sum = 0;
   while (file >> key >> bytes) {
-    if (key == "active_file" || key == "inactive_file" || key == "slab_reclaimable") sum += bytes;
+    if (std::find(of.reclaimable.begin(), of.reclaimable.end(), key) != of.reclaimable.end()) sum += bytes;
   }
   return sum;
-}
-
-// This process's path in the cgroup v2 tree: "0::/a/b" -> "/a/b".
-std::string cgroup_path(const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.rfind("0::/", 0) == 0) return line.substr(3);
-  }
-  return "/";
 }
 
 }  // namespace
 
 MemoryRoom memory_room(const std::string& root) {
   MemoryRoom room{mem_available_bytes(root), "MemAvailable in /proc/meminfo"};
-  std::string path = cgroup_path(root);
-  // The limits of all ancestors apply.
-  for (;;) {
-    const std::string shown = "/sys/fs/cgroup" + (path == "/" ? "" : path);
-    const uint64_t limit = read_number(root + shown + "/memory.max");
-    const uint64_t used = read_number(root + shown + "/memory.current");
-    if (limit != kUnlimited && used != kUnlimited) {
-      const uint64_t kept = used - std::min(used, reclaimable_bytes(root + shown + "/memory.stat"));
+  for (const Hierarchy& of : kHierarchies) {
+    for (const std::string& group : cgroup_directories(of.controller, root)) {
+      const std::string file = group + "/" + of.limit;
+      const uint64_t limit = read_number(root + file);
+      const uint64_t used = read_number(root + group + "/" + of.used);
+      if (limit == kUnlimited || used == kUnlimited) continue;
+      const uint64_t kept = used - std::min(used, reclaimable_bytes(root + group + "/memory.stat", of));
       const uint64_t free_bytes = limit > kept ? limit - kept : 0;
-      if (free_bytes < room.free_bytes) room = {free_bytes, shown + "/memory.max"};
+      if (free_bytes < room.free_bytes) room = {free_bytes, file};
     }
-    if (path.empty() || path == "/") return room;
-    path.resize(path.rfind('/'));
-    if (path.empty()) path = "/";
   }
+  return room;
 }
 
 void reserve_in_steps(uint64_t bytes, uint32_t world, const std::function<MemoryRoom()>& room,

@@ -116,7 +116,9 @@ SharedSegment SharedSegment::map(const SegmentAddress& address, uint32_t rank, u
   if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw unreachable(path + ": " + reason(errno));
   if (std::strncmp(target, "/memfd:nvrar", 12) != 0) throw unreachable(path + " is no segment of a group");
 
-  const FileDescriptor file(::open(path.c_str(), (to_look ? O_RDONLY : O_RDWR) | O_CLOEXEC));
+  // The name may lie, or the descriptor have been reused since: not even a pipe without a writer keeps this waiting.
+  const int access = to_look ? O_RDONLY : O_RDWR;
+  const FileDescriptor file(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) throw unreachable(path + ": " + reason(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/cgroup.h"
 #include "control/doorbell.h"
 #include "cpu/remote_ranks.h"
 
@@ -29,23 +30,28 @@ constexpr uint64_t kSleepsWhileFresh = 8;
 
 }  // namespace
 
-uint32_t usable_cores() noexcept {
+uint32_t usable_cores() {
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
-  return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const uint32_t cores = ::sched_getaffinity(0, sizeof set, &set) == 0
+                             ? static_cast<uint32_t>(CPU_COUNT(&set))
+                             : static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  return std::min(cores, control::quota_cores());
 }
 
-Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote,
-               WaitCounter* waits) noexcept
+Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote, WaitCounter* waits)
     : own_(own),
       timeout_ns_(timeout_ns),
       yield_ns_(kYieldNs),
-      spins_(ranks > usable_cores() ? kSpinsCrowded : kSpinsAlone),
-      looks_(ranks > usable_cores() ? kLooksCrowded : kLooksAlone),
+      spins_(kSpinsAlone),
+      looks_(kLooksAlone),
       first_ask_ns_(std::min(kAskNs, fresh_ns(timeout_ns) / kSleepsWhileFresh)),
       remote_(remote),
       links_(remote == nullptr ? nullptr : &remote->links()),
-      waits_(waits) {}
+      waits_(waits) {
+  if (ranks <= usable_cores()) return;
+  spins_ = kSpinsCrowded;
+  looks_ = kLooksCrowded;
+}
 
 void Waiter::ask(uint64_t waited_ns, uint64_t gone_ns) noexcept {
   next_ask_ns_ = 2 * waited_ns;

@@ -16,7 +16,9 @@
 
 namespace nvrar::cpu {
 
-uint32_t usable_cores() noexcept;
+// How many threads can run at once: by this thread's affinity, and by the CPU quota of the process's control groups. A
+// process that spins longer than its quota is stopped for up to a tenth of a second.
+uint32_t usable_cores();
 
 enum class WaitResult { kArrived, kPoisoned, kExpired };
 
@@ -44,7 +46,7 @@ class Waiter {
   // ranks: of the group on this host. remote: those of other hosts; null if there are none. waits: one for each rank of
   // the group, or null.
   Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote,
-         WaitCounter* waits = nullptr) noexcept;
+         WaitCounter* waits = nullptr);
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
   void restart() noexcept { __atomic_store_n(&first_miss_ns_, uint64_t{0}, __ATOMIC_RELAXED); }

@@ -33,6 +33,11 @@ LinkAddress LinkAddress::of(const std::string& numeric, uint16_t port) {
     throw Error(NVRAR_INVALID_ARGUMENT,
                 "link_address " + numeric + " stands for all addresses of a host: other hosts need one of them");
   }
+  if (address.version == kVersion6 && address.bytes[0] == 0xFE && (address.bytes[1] & 0xC0) == 0x80) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "link_address " + numeric +
+                                            " is link-local: it leads to this host only by an interface's name, which "
+                                            "differs from host to host");
+  }
   return address;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -133,6 +134,19 @@ TEST_F(LookedAt, MissingPlacesForTheAnswerAreRefused) {
   EXPECT_EQ(nvrar_look_at(descriptor, calls, 0, nullptr, &begun, &failure), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(nvrar_look_at(descriptor, calls, 0, &count, nullptr, &failure), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(nvrar_look_at(descriptor, calls, 0, &count, &begun, nullptr), NVRAR_INVALID_ARGUMENT);
+}
+
+// The name of a descriptor's file may lie. A pipe without a writer would keep whoever opens it waiting for ever.
+TEST_F(LookedAt, APipeWithASegmentsNameKeepsNobodyWaiting) {
+  const std::string path = "/memfd:nvrar" + std::to_string(::getpid());
+  if (::mkfifo(path.c_str(), 0600) != 0) GTEST_SKIP() << "this process may not make files in /";
+  file_ = ::open(path.c_str(), O_PATH | O_CLOEXEC);
+  EXPECT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_GE(file_, 0);
+  descriptor_.segment = {::getpid(), file_, descriptor_.segment.bytes, {}};
+  ::alarm(20);
+  expect_refused(NVRAR_SYSTEM, "has another size");
+  ::alarm(0);
 }
 
 }  // namespace

@@ -107,6 +107,12 @@ static CUresult attribute_of(const Allocation* allocation, int attribute, void* 
     case 9:  // device ordinal
       *(int*)value = allocation == NULL ? -2 : allocation->object.context->device;
       return kSuccess;
+    case 11:  // start of the range
+      *(CUdeviceptr*)value = allocation == NULL ? 0 : (uintptr_t)allocation->base;
+      return kSuccess;
+    case 12:  // its size
+      *(size_t*)value = allocation == NULL ? 0 : allocation->bytes;
+      return kSuccess;
     default:
       return kNotSupported;
   }

@@ -16,6 +16,7 @@
 #include "call/call.h"
 #include "common/abi_struct.h"
 #include "common/error.h"
+#include "control/cgroup.h"
 #include "control/flight_record.h"
 #include "control/memory_room.h"
 #include "cpu/waiter.h"
@@ -153,6 +154,51 @@ TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
   write("/sys/fs/cgroup/outer/memory.current", "100000\n");
   write("/sys/fs/cgroup/outer/memory.stat", "inactive_file 150000\n");  // read later than memory.current
   EXPECT_EQ(control::memory_room(root_).free_bytes, 500000u);
+}
+
+TEST_F(FakeSystem, ALimitOfCgroupV1Limits) {
+  write("/proc/self/cgroup", "12:pids:/old\n4:memory:/old/inner\n1:name=systemd:/x\n0::/\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "800000\n");
+  write("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "500000\n");
+  write("/sys/fs/cgroup/memory/old/memory.usage_in_bytes", "499000\n");
+  write("/sys/fs/cgroup/memory/old/memory.stat",
+        "cache 1\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 99000\ntotal_shmem 30000\n");
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 300000u);
+  EXPECT_EQ(control::memory_room(root_).limited_by, "/sys/fs/cgroup/memory/old/memory.limit_in_bytes");
+  write("/sys/fs/cgroup/memory/old/inner/memory.limit_in_bytes", "1000\n");
+  write("/sys/fs/cgroup/memory/old/inner/memory.usage_in_bytes", "900\n");
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 100u);
+}
+
+// A container without a namespace of control groups reads a path that it does not have, and its own limit at the top.
+TEST_F(FakeSystem, ALimitAtTheTopLimitsAPathThatIsNotThere) {
+  write("/proc/self/cgroup", "4:memory:/docker/0123\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n");
+  write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
+  EXPECT_EQ(control::memory_room(root_).free_bytes, 4000u);
+}
+
+TEST_F(FakeSystem, TheSmallestQuotaOnTheWayUpCountsInWholeCores) {
+  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  write("/sys/fs/cgroup/outer/cpu.max", "350000 100000\n");
+  EXPECT_EQ(control::quota_cores(root_), 3u);
+  write("/sys/fs/cgroup/outer/inner/cpu.max", "40000 50000\n");
+  EXPECT_EQ(control::quota_cores(root_), 0u) << "less than one core";
+}
+
+TEST_F(FakeSystem, AQuotaOfCgroupV1Counts) {
+  write("/proc/self/cgroup", "5:cpuset:/other\n3:cpu,cpuacct:/pods/pod\n0::/\n");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  write("/sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us", "-1\n");
+  write("/sys/fs/cgroup/cpu/pods/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_quota_us", "200000\n");
+  write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(control::quota_cores(root_), 2u);
 }
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;

@@ -50,6 +50,15 @@ TEST(LinkAddress, IsWhatSocketsTake) {
   EXPECT_EQ(ntohs(in6->sin6_port), 443);
 }
 
+TEST(LinkAddress, RefusesAddressesThatLeadNowhereFromOtherHosts) {
+  for (const std::string local : {"fe80::1", "febf::ff:1"}) {
+    EXPECT_EQ(error_of([&] { (void)LinkAddress::of(local, 1); }),
+              std::to_string(NVRAR_INVALID_ARGUMENT) + " link_address " + local +
+                  " is link-local: it leads to this host only by an interface's name, which differs from host to host");
+  }
+  EXPECT_EQ(LinkAddress::of("fec0::1", 1).text(), "[fec0::1]:1");
+}
+
 TEST(LinkAddress, RefusesWhatIsNotNumericOrStandsForAll) {
   for (const std::string any : {"0.0.0.0", "::"}) {
     EXPECT_EQ(error_of([&] { (void)LinkAddress::of(any, 1); }),

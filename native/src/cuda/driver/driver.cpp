@@ -51,11 +51,15 @@ Driver open_driver() {
   std::string missing;
   const auto find = [&](auto* member, const char* name) {
     void* const symbol = ::dlsym(library, name);
-    if (symbol == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
     *member = reinterpret_cast<std::remove_reference_t<decltype(*member)>>(symbol);
+    return symbol != nullptr;
   };
-#define NVRAR_CUDA_FIND(name, arguments) find(&driver.name, #name);
+#define NVRAR_CUDA_FIND(name, arguments) \
+  if (!find(&driver.name, #name)) missing += (missing.empty() ? "" : ", ") + std::string(#name);
   NVRAR_CUDA_FUNCTIONS(NVRAR_CUDA_FIND)
+#undef NVRAR_CUDA_FIND
+#define NVRAR_CUDA_FIND(name, arguments) (void)find(&driver.name, #name);
+  NVRAR_CUDA_TEST_FUNCTIONS(NVRAR_CUDA_FIND)
 #undef NVRAR_CUDA_FIND
   int version = 0;
   if (driver.cuDriverGetVersion != nullptr && driver.cuDriverGetVersion(&version) == kSuccess &&

@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/read_file.h"
 
 namespace nvrar::cuda {
 namespace {
@@ -17,12 +17,9 @@ constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kHexDigits[] = "0123456789abcdef";
 
 void read_boot_id(uint8_t (&out)[16]) {
-  std::ifstream file(kBootIdFile);
-  std::string text;
-  std::getline(file, text);
   std::string digits;
-  for (const char character : text) {
-    if (character != '-') digits += character;
+  for (const char character : read_file(kBootIdFile)) {
+    if (character != '-' && character != '\n') digits += character;
   }
   const bool whole = digits.size() == 2 * sizeof out && digits.find_first_not_of(kHexDigits) == std::string::npos;
   if (!whole) throw Error(NVRAR_SYSTEM, std::string("this host has no identity: ") + kBootIdFile + " is not readable");

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "common/read_file.h"
 #include "cuda/nvshmem/nvshmem.h"
 
 namespace nvrar::cuda {
@@ -61,11 +60,6 @@ std::optional<fs::path> prefix_of_path_python() {
   return std::nullopt;
 }
 
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 }  // namespace
 
 std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config) {
@@ -85,7 +79,8 @@ std::vector<std::string> nvshmem_candidates(const NvshmemConfig& config) {
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string prefix = environment(variable); !prefix.empty()) candidates.add_python_prefix(prefix);
   }
-  for (const std::string& packages : site_packages_in(command_line())) candidates.add_site_packages(packages);
+  for (const std::string& packages : site_packages_in(read_file("/proc/self/cmdline")))
+    candidates.add_site_packages(packages);
   std::istringstream python_path(environment("PYTHONPATH"));
   for (std::string directory; std::getline(python_path, directory, ':');) {
     if (fs::is_directory(fs::path(directory) / "nvidia/nvshmem", ignored)) candidates.add_site_packages(directory);
