@@ -196,7 +196,8 @@ void try_batch(FuzzedDataProvider& input) {
         i == 0 || input.ConsumeBool() ? number(input) : transfers[i - 1].address + input.ConsumeIntegral<uint16_t>();
   }
   try {
-    check_batch(transfers.data(), static_cast<uint32_t>(transfers.size()), rank, world);
+    BatchRoom room;
+    check_batch(transfers.data(), static_cast<uint32_t>(transfers.size()), rank, world, &room);
   } catch (const Error& error) {
     require(error.status() == NVRAR_INVALID_ARGUMENT, "a bad batch is the caller's mistake");
     require_sentence(error.what());

@@ -4,8 +4,7 @@
  * Conventions. Every function returns a nvrar_status unless it says otherwise; NVRAR_OK is 0. After any other status
  * nvrar_last_error() holds one sentence for the calling thread. Counts are in elements, sizes in bytes, times in
  * nanoseconds; the stream is the last argument. Addresses and stream handles are passed as uint64_t. Structs begin with
- * their own size, so they can grow, except for those that are passed in arrays. No function prints, exits the process,
- * installs a signal handler or throws.
+ * their own size, so they can grow. No function prints, exits the process, installs a signal handler or throws.
  *
  * Life of a communicator (one member of a group):
  *   one member calls nvrar_unique_id; every member calls nvrar_prepare, which creates its own descriptor; the caller
@@ -336,10 +335,11 @@ NVRAR_API nvrar_status nvrar_close_on_exec(int32_t local_port, int32_t remote_po
 NVRAR_API nvrar_status nvrar_unique_id(int32_t backend, uint8_t* out);
 
 /*
- * Reserves this member's memory, fills its rings, and writes descriptor[NVRAR_DESCRIPTOR_BYTES] for the other members.
- * rules[rule_count] is the tuning table, NULL if rule_count is 0; it is copied. unique_id[NVRAR_UNIQUE_ID_BYTES], the
- * table and ranks_per_node must be the same on all members: a difference is NVRAR_MISMATCH in nvrar_connect. On success
- * *out is the new communicator; otherwise nothing was allocated.
+ * Reserves this member's memory, fills its rings (on GPUs nvrar_connect does), and writes
+ * descriptor[NVRAR_DESCRIPTOR_BYTES] for the other members. rules[rule_count] is the tuning table, NULL if rule_count
+ * is 0; it is copied. unique_id[NVRAR_UNIQUE_ID_BYTES], the table and ranks_per_node must be the same on all members: a
+ * difference is NVRAR_MISMATCH in nvrar_connect. On success *out is the new communicator; otherwise nothing was
+ * allocated.
  */
 NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tuning_rule* rules, uint32_t rule_count,
                                      const uint8_t* unique_id, uint8_t* descriptor, nvrar_comm** out);
@@ -350,7 +350,12 @@ NVRAR_API nvrar_status nvrar_prepare(const nvrar_config* config, const nvrar_tun
  */
 NVRAR_API nvrar_status nvrar_set_tuning(nvrar_comm* comm, const nvrar_tuning_rule* rules, uint32_t rule_count);
 
-/* Maps the peers' memory. descriptors: world_size x NVRAR_DESCRIPTOR_BYTES in rank order. Called once. */
+/*
+ * Maps the peers' memory, and links this rank to those on other hosts. descriptors: world_size x
+ * NVRAR_DESCRIPTOR_BYTES in rank order. Called once: NVRAR_INVALID_USAGE after a success, and after a failure that came
+ * once the peers' memory was mapped, such as a link that did not come about. The communicator can then only be
+ * destroyed. A failure before, such as a descriptor that is refused, leaves it as it was.
+ */
 NVRAR_API nvrar_status nvrar_connect(nvrar_comm* comm, const uint8_t* descriptors);
 
 /*
@@ -470,7 +475,8 @@ NVRAR_API nvrar_status nvrar_batch(nvrar_comm* comm, const nvrar_transfer* trans
 
 /* Ends the running call and all later calls of this member, and of every peer that shares memory with it or is linked
  * to it, with NVRAR_ABORTED. An abort before or during nvrar_connect reaches the peers by nvrar_connect, which then
- * takes up to a second longer to link and tell those on other hosts. Never blocks. */
+ * takes up to a second longer to link and tell those on other hosts. Waits for no rank and no GPU, but for another
+ * thread that is just sending on a link, whose sends do not block. */
 NVRAR_API nvrar_status nvrar_abort(nvrar_comm* comm);
 
 /* Returns NVRAR_OK, or the status that poisoned this communicator; then nvrar_last_error() says why. On the CUDA
@@ -534,6 +540,10 @@ NVRAR_API nvrar_status nvrar_look_at(const uint8_t* descriptor, nvrar_call* out,
  *
  * A rank that has links first waits until the hosts of its peers have all that it has sent, at most timeout_ns and one
  * second, and not once the group has failed: a peer may still need it to complete the last call.
+ *
+ * A rank on a GPU, unless its group has failed, waits at most one second until the ranks in other processes have left,
+ * too: they may write to its memory until then. If they have not, that memory is freed when this process next creates
+ * or destroys a group on GPUs and they have left.
  *
  * Graphs that contain calls of this communicator: nvrar does not see their launches. Before nvrar_destroy the caller
  * must wait for launches already made, after nvrar_abort if they may hang, and must make none afterwards: such a launch

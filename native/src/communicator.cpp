@@ -289,6 +289,11 @@ void Communicator::connect(const uint8_t* blobs) {
   if (connected_.load(std::memory_order_acquire)) {
     throw Error(NVRAR_INVALID_USAGE, "nvrar_connect was called before on this communicator");
   }
+  // Other threads may be reading the segments that are mapped: they stay until the communicator is destroyed.
+  if (member_->segments().peers_mapped()) {
+    throw Error(NVRAR_INVALID_USAGE,
+                "nvrar_connect has failed on this communicator: destroy it, and prepare another for another attempt");
+  }
   std::array<uint8_t, NVRAR_DESCRIPTOR_BYTES> blob;
   fill_descriptor(blob.data());
   Descriptor own;
@@ -414,7 +419,7 @@ void Communicator::run(const Call& call, uint64_t stream) {
 void Communicator::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
-  check_batch(transfers, count, member_->rank(), member_->world());
+  check_batch(transfers, count, member_->rank(), member_->world(), &batch_room_);
   BatchResult result;
   bool good = false;
   try {
@@ -461,7 +466,7 @@ void Communicator::throw_poisoned(const control::Poison& poison, const std::stri
     const nvrar_call own = member_->segments().call_of(member_->rank());
     const bool was_in = own.state == NVRAR_CALL_RUNNING || own.state == NVRAR_CALL_FAILED;
     poison_sentence_ = describe_failure(poison, member_->rank(), running.empty() && was_in ? describe(own) : running,
-                                        member_->waited_ns(), activities());
+                                        waited_ns(), activities());
     for (uint32_t rank = 0; poison.status == NVRAR_PEER_LOST && rank < member_->world(); ++rank) {
       if (const char* const what = member_->refused(rank)) {
         poison_sentence_ += "; rank " + std::to_string(rank) + " had sent " + what;
@@ -469,6 +474,11 @@ void Communicator::throw_poisoned(const control::Poison& poison, const std::stri
     }
   }
   throw Error(poison.status, poison_sentence_);
+}
+
+// Before the end of nvrar_connect, whatever this member waits with is being made.
+uint64_t Communicator::waited_ns() const noexcept {
+  return connected_.load(std::memory_order_acquire) ? member_->waited_ns() : 0;
 }
 
 std::vector<RankActivity> Communicator::activities() const {

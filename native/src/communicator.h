@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/member.h"
+#include "call/batch.h"
 #include "call/call.h"
 #include "call/tuning.h"
 #include "common/error.h"
@@ -57,6 +58,7 @@ class Communicator {
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const control::Poison& poison, const std::string& running);
   [[noreturn]] void throw_half_enqueued(const nvrar_call& call, const std::exception& error);
+  uint64_t waited_ns() const noexcept;
   std::vector<RankActivity> activities() const;
 
   const int32_t backend_;
@@ -67,6 +69,7 @@ class Communicator {
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> running_{0};  // number of the running call, 0 if none
   uint64_t sequence_ = 0;             // guarded by busy_
+  BatchRoom batch_room_;              // guarded by busy_
   std::mutex sentence_mutex_;
   std::string poison_sentence_;  // the message of the first call that found the poison
 };

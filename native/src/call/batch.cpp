@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <vector>
 
-#include "call/call.h"
 #include "common/error.h"
 
 namespace nvrar {
@@ -25,34 +23,30 @@ Range check_transfer(const nvrar_transfer& transfer, uint32_t index, uint32_t co
     invalid("transfer " + std::to_string(index) + " of the batch is of kind " + std::to_string(transfer.kind) +
             ", which is neither send nor recv");
   }
-  const std::string name = name_of(transfer, index, count);
+  const auto name = [&] { return name_of(transfer, index, count); };  // only for messages: it allocates
   if (transfer.peer < 0 || static_cast<uint32_t>(transfer.peer) >= world) {
-    invalid(name + ": that is not a rank of a group of " + std::to_string(world));
+    invalid(name() + ": that is not a rank of a group of " + std::to_string(world));
   }
   const uint32_t size = element_bytes(transfer.data_type);
-  if (size == 0) invalid(name + ": there is no data type " + std::to_string(transfer.data_type));
+  if (size == 0) invalid(name() + ": there is no data type " + std::to_string(transfer.data_type));
   if (transfer.count == 0) return {0, 0};
   if (transfer.count > std::numeric_limits<uint64_t>::max() / size) {
-    invalid(name + ": a count of " + std::to_string(transfer.count) + " elements does not fit into the address space");
+    invalid(name() + ": a count of " + std::to_string(transfer.count) +
+            " elements does not fit into the address space");
   }
-  return check_range(name + ": its address", transfer.address, transfer.count * size, size);
+  return check_range([&] { return name() + ": its address"; }, transfer.address, transfer.count * size, size);
 }
 
-struct Buffer {
-  Range range;
-  uint32_t index;
-};
-
 // A buffer that is received into may not overlap any other buffer.
-void check_overlaps(std::vector<Buffer>& buffers, const nvrar_transfer* transfers, uint32_t count) {
+void check_overlaps(BatchRoom& buffers, const nvrar_transfer* transfers, uint32_t count) {
   std::sort(buffers.begin(), buffers.end(),
-            [](const Buffer& a, const Buffer& b) { return a.range.begin < b.range.begin; });
-  const Buffer* last_recv = nullptr;  // the recv so far that ends last; `last`: likewise among all buffers
-  const Buffer* last = nullptr;
-  const auto end = [](const Buffer* buffer) { return buffer->range.begin + buffer->range.bytes; };
-  for (const Buffer& buffer : buffers) {
+            [](const BatchBuffer& a, const BatchBuffer& b) { return a.range.begin < b.range.begin; });
+  const BatchBuffer* last_recv = nullptr;  // the recv so far that ends last; `last`: likewise among all buffers
+  const BatchBuffer* last = nullptr;
+  const auto end = [](const BatchBuffer* buffer) { return buffer->range.begin + buffer->range.bytes; };
+  for (const BatchBuffer& buffer : buffers) {
     const bool recv = transfers[buffer.index].kind == NVRAR_RECV;
-    const Buffer* const before = recv ? last : last_recv;
+    const BatchBuffer* const before = recv ? last : last_recv;
     if (before != nullptr && buffer.range.begin < end(before)) {
       invalid(name_of(transfers[before->index], before->index, count) + " and " +
               name_of(transfers[buffer.index], buffer.index, count) + " overlap");
@@ -88,9 +82,10 @@ void check_own(const nvrar_transfer* transfers, uint32_t count, uint32_t rank) {
 
 }  // namespace
 
-void check_batch(const nvrar_transfer* transfers, uint32_t count, uint32_t rank, uint32_t world) {
+void check_batch(const nvrar_transfer* transfers, uint32_t count, uint32_t rank, uint32_t world, BatchRoom* room) {
   bool own = false;
-  std::vector<Buffer> buffers;
+  BatchRoom& buffers = *room;
+  buffers.clear();
   if (count > 1) buffers.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     const Range range = check_transfer(transfers[i], i, count, world);

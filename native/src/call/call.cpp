@@ -143,15 +143,19 @@ void check_codes(const Call& call, const protocol::Topology& topology) {
 
 bool overlap(Range a, Range b) noexcept { return a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes; }
 
-Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uint32_t align) {
-  if (address == 0) invalid(name + " is null");
-  if (address % align != 0) {
-    invalid(name + " is not aligned to the element's " + std::to_string(align) + " bytes");
-  }
+std::string range_fault(uint64_t address, uint64_t bytes, uint32_t align) {
+  if (address == 0) return " is null";
+  if (address % align != 0) return " is not aligned to the element's " + std::to_string(align) + " bytes";
   if (address > std::numeric_limits<uint64_t>::max() - bytes) {
-    invalid(name + " and the count reach past the end of the address space");
+    return " and the count reach past the end of the address space";
   }
-  return {address, bytes};
+  return "";
+}
+
+BufferBytes buffer_bytes(const Call& call, uint32_t rank, uint32_t world) noexcept {
+  const uint64_t part = call.count * element_bytes(call.data_type);
+  const Shape shape = shape_of(call, rank, world);
+  return {part * shape.send_parts, part * shape.recv_parts};
 }
 
 void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology) {
@@ -166,10 +170,11 @@ void check_call(const Call& call, uint32_t rank, const protocol::Topology& topol
     invalid("a count of " + std::to_string(call.count) + " elements does not fit into the address space");
   }
   const uint64_t bytes = call.count * size;
+  const auto name = [](const char* of) { return [of] { return std::string(of); }; };
   Range send{};
   Range recv{};
-  if (shape.recv_parts != 0) recv = check_range("recv", call.recv, bytes * shape.recv_parts, size);
-  if (shape.send_parts != 0) send = check_range("send", call.send, bytes * shape.send_parts, size);
+  if (shape.recv_parts != 0) recv = check_range(name("recv"), call.recv, bytes * shape.recv_parts, size);
+  if (shape.send_parts != 0) send = check_range(name("send"), call.send, bytes * shape.send_parts, size);
   if (shape.recv_parts == 0 || shape.send_parts == 0 || !overlap(send, recv)) return;
 
   const uint64_t send_part = shape.send_parts > shape.recv_parts ? rank * bytes : 0;

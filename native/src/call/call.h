@@ -7,6 +7,7 @@
 #include <string>
 
 #include "call/element_type.h"
+#include "common/error.h"
 #include "protocol/topology.h"
 
 namespace nvrar {
@@ -38,8 +39,23 @@ struct Range {
   uint64_t bytes;
 };
 bool overlap(Range a, Range b) noexcept;
-// Throws NVRAR_INVALID_ARGUMENT; the message starts with the name and states the reason.
-Range check_range(const std::string& name, uint64_t address, uint64_t bytes, uint32_t align);
+// Why no elements of this alignment can lie there, as the end of a sentence; "" if they can.
+std::string range_fault(uint64_t address, uint64_t bytes, uint32_t align);
+// Throws NVRAR_INVALID_ARGUMENT; the message starts with name() and states the reason.
+template <class Name>
+Range check_range(Name name, uint64_t address, uint64_t bytes, uint32_t align) {
+  if (const std::string fault = range_fault(address, bytes, align); !fault.empty()) [[unlikely]]
+    throw Error(NVRAR_INVALID_ARGUMENT, name() + fault);
+  return {address, bytes};
+}
+
+// How much this rank's part of a call that has passed check_call reads at send, and writes at recv. A buffer of 0 bytes
+// is not looked at, whatever it is: it is refused on no rank.
+struct BufferBytes {
+  uint64_t send;
+  uint64_t recv;
+};
+BufferBytes buffer_bytes(const Call& call, uint32_t rank, uint32_t world) noexcept;
 
 // Throws NVRAR_INVALID_ARGUMENT with the reason. A call that passes accesses only memory that the caller named.
 void check_call(const Call& call, uint32_t rank, const protocol::Topology& topology);

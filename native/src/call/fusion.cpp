@@ -65,7 +65,7 @@ Buffer check_buffer(bool used, const char* name, uint64_t address, uint64_t byte
   if (!used) return {name, {0, 0}};
   if (address % kAlignment != 0)
     invalid(std::string(name) + " is not aligned to " + std::to_string(kAlignment) + " bytes");
-  return {name, check_range(name, address, bytes, kAlignment)};
+  return {name, check_range([name] { return std::string(name); }, address, bytes, kAlignment)};
 }
 
 void check_apart(const Buffer& a, const Buffer& b) {

@@ -209,6 +209,31 @@ TEST_F(Connecting, ConnectingTwiceIsRefused) {
   expect_connect(NVRAR_INVALID_USAGE, "was called before");
 }
 
+// Functions that may be called at any time read the peers' segments from the first attempt on.
+TEST_F(Connecting, ConnectingAgainAfterALinkThatDidNotComeAboutIsRefused) {
+  for (int rank = 0; rank < 2; ++rank) {
+    nvrar_config config = make_config(rank, 2, {.ranks_per_node = 1, .linked = true});
+    config.join_timeout_ns = 5 * kMs;
+    prepare(rank, config);
+  }
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    nvrar_call call{};
+    while (!ends) {
+      call.size = sizeof call;
+      (void)nvrar_call_of(comms_[0], 1, &call);
+    }
+  });
+  EXPECT_NE(nvrar_connect(comms_[0], descriptors_), NVRAR_OK);
+  for (int i = 0; i < 100; ++i) {
+    expect_connect(
+        NVRAR_INVALID_USAGE,
+        "nvrar_connect has failed on this communicator: destroy it, and prepare another for another attempt");
+  }
+  ends = true;
+  other.join();
+}
+
 // The same sources under another build id, loaded beside the first: two actors with different jars.
 TEST_F(Connecting, AnotherBuildIsAMismatch) {
   void* library = ::dlopen(NVRAR_OTHER_BUILD_LIBRARY, RTLD_NOW | RTLD_LOCAL);

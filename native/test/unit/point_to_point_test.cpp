@@ -192,7 +192,8 @@ constexpr uint64_t kAt = 4096;
 
 std::string refusal(const std::vector<nvrar_transfer>& transfers) {
   try {
-    check_batch(transfers.data(), static_cast<uint32_t>(transfers.size()), 1, 4);
+    BatchRoom room;
+    check_batch(transfers.data(), static_cast<uint32_t>(transfers.size()), 1, 4, &room);
     return "";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), NVRAR_INVALID_ARGUMENT);
