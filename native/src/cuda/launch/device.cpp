@@ -68,10 +68,13 @@ std::string capability_text(uint32_t compute_capability) {
 }
 
 std::shared_ptr<Device> Device::open(int32_t ordinal) {
-  static std::mutex mutex;
-  static std::map<int32_t, std::weak_ptr<Device>> opened;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Device>& known = opened[ordinal];
+  struct Opened {
+    std::mutex mutex;
+    std::map<int32_t, std::weak_ptr<Device>> devices;  // guarded by mutex
+  };
+  static auto* const opened = new Opened;  // never destroyed: other threads may create groups while the process exits
+  const std::lock_guard lock(opened->mutex);
+  std::weak_ptr<Device>& known = opened->devices[ordinal];
   std::shared_ptr<Device> device = known.lock();
   if (device == nullptr) {
     device.reset(new Device(ordinal));

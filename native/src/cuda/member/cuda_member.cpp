@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "call/launches.h"
 #include "common/error.h"
 #include "common/watched.h"
+#include "control/tick_clock.h"
+#include "cuda/memory/leftovers.h"
 #include "protocol/fusion.h"
 #include "protocol/slices.h"
 
@@ -20,6 +24,10 @@ using protocol::RingLayout;
 
 constexpr uint32_t kDefaultConcurrentGroups = 2;
 constexpr uint32_t kBytesPerWord = 4;
+// Ranks that close together leave within milliseconds of each other. One that leaves alone keeps its memory until
+// later.
+constexpr uint64_t kLeavingNs = control::kNsPerSecond;
+constexpr auto kLeavingPoll = std::chrono::milliseconds(1);
 // The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
 
@@ -100,19 +108,27 @@ CudaMember::~CudaMember() {
   lines_.reset();
   places_.reset();
   state_.reset();
-  const auto all_left = [segments = segments_] {
-    for (uint32_t peer = 0; peer < segments->world(); ++peer) {
-      if (peer != segments->rank() && segments->mapped(peer) && !segments->gone(peer)) return false;
-    }
-    return true;
-  };
+  // Nothing of this member reaches the peers' memory any more. That is said before the same is asked of them: of ranks
+  // that leave together, each would find the others still there.
+  memory_->leave();
+  segments_->close();
+  const auto all_left = [segments = segments_] { return segments->all_gone(false); };
   if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
   // An abort may have been made because a member was lost; which member cannot be told here.
   const Poison poison = segments_->poisoned();
+  if (connected_ && poison.status == NVRAR_OK) await_leaving();
   memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
                  : all_left()                                              ? GroupEnd::kOrderly
                                                                            : GroupEnd::kUncertain,
                  all_left);
+  memory_.reset();
+  sweep_leftovers();  // of ranks of this process that have left before the last one of another process
+}
+
+// A rank of this process may be destroyed after this one, by the same thread.
+void CudaMember::await_leaving() const noexcept {
+  const uint64_t until_ns = control::monotonic_ns() + kLeavingNs;
+  while (!segments_->all_gone(true) && control::monotonic_ns() < until_ns) std::this_thread::sleep_for(kLeavingPoll);
 }
 
 void CudaMember::fill_state() const {
@@ -225,16 +241,32 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   connected_ = true;
 }
 
-void CudaMember::require_device_memory(const char* name, uint64_t address) const {
-  if (address == 0) return;
+void CudaMember::require_device_memory(const char* name, uint64_t address, uint64_t bytes) const {
+  if (address == 0 || bytes == 0) return;
   unsigned type = 0;
   int ordinal = -1;
-  PointerAttribute attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
-  void* values[] = {&type, &ordinal};
-  if (driver().cuPointerGetAttributes(2, attributes, values, address) != kSuccess || type != kMemoryTypeDevice) {
+  uint64_t begin = 0;
+  size_t size = 0;
+  PointerAttribute attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal, kPointerRangeStart, kPointerRangeSize};
+  void* values[] = {&type, &ordinal, &begin, &size};
+  const auto look_at = [&](uint64_t byte) {
+    return driver().cuPointerGetAttributes(std::size(attributes), attributes, values, byte) == kSuccess &&
+           type == kMemoryTypeDevice;
+  };
+  if (!look_at(address)) {
     throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is not memory of a GPU, and this group is on GPU " +
                                             std::to_string(device_->ordinal()));
   }
+  // Memory that was mapped piece by piece is several ranges to the driver.
+  const int of_first = ordinal;
+  const uint64_t end = address + bytes;
+  const uint64_t range_bytes = begin + size - address;
+  if (range_bytes < bytes && (!look_at(end - 1) || ordinal != of_first)) {
+    throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " has " + std::to_string(bytes) +
+                                            " bytes, and the memory of the GPU that it is in ends after " +
+                                            std::to_string(range_bytes));
+  }
+  ordinal = of_first;
   if (ordinal != device_->ordinal()) {
     throw Error(NVRAR_INVALID_ARGUMENT, std::string(name) + " is memory of GPU " + std::to_string(ordinal) +
                                             ", this group is on GPU " + std::to_string(device_->ordinal()));
@@ -356,13 +388,18 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
   const Fusion* const fusion = call.fusion;
-  require_device_memory(fusion == nullptr ? "send" : "input", call.send);
-  if (call.recv != call.send) require_device_memory(fusion == nullptr ? "recv" : "output", call.recv);
+  const BufferBytes bytes = buffer_bytes(call, rank(), world());
+  require_device_memory(fusion == nullptr ? "send" : "input", call.send, bytes.send);
+  if (call.recv != call.send || bytes.recv > bytes.send) {
+    require_device_memory(fusion == nullptr ? "recv" : "output", call.recv, bytes.recv);
+  }
   if (fusion != nullptr) {
-    require_device_memory("residual", fusion->residual);
-    require_device_memory("weight", fusion->weight);
-    require_device_memory("residual_out", fusion->residual_out);
-    require_device_memory("squares", fusion->squares);
+    const uint32_t row_bytes = fusion->hidden * element_bytes(call.data_type);
+    require_device_memory("residual", fusion->residual, bytes.send);
+    require_device_memory("weight", fusion->weight, row_bytes);
+    require_device_memory("residual_out", fusion->residual_out, bytes.send);
+    require_device_memory("squares", fusion->squares,
+                          uint64_t{fusion->rows} * protocol::parts_of(row_bytes) * sizeof(float));
   }
   // It is unknown how often a captured call will run, so only the capture is recorded.
   const bool captured = captures(stream);
@@ -422,7 +459,10 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
   require_room(transfers, count);
   const CurrentContext current(device_->context());
   const auto stream = stream_of(stream_handle);
-  for (uint32_t i = 0; i < count; ++i) require_device_memory("a transfer's buffer", transfers[i].address);
+  for (uint32_t i = 0; i < count; ++i) {
+    const nvrar_transfer& transfer = transfers[i];
+    require_device_memory("a transfer's buffer", transfer.address, transfer.count * element_bytes(transfer.data_type));
+  }
   const bool captured = captures(stream);
 
   TransferArgs args{};
@@ -433,9 +473,12 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
   std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
   std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
-  std::array<std::vector<const nvrar_transfer*>, 2> own;  // the sends to this rank itself, and their recvs
-  for (auto& of_kind : own) of_kind.reserve(count);
-  std::vector<QueuedTransfer> queued;
+  auto& [own, queued] = batch_room_;
+  for (auto& of_kind : own) {
+    of_kind.clear();
+    of_kind.reserve(count);
+  }
+  queued.clear();
   queued.reserve(count);
   const auto transfers_before = transfers_;
   for (uint32_t i = 0; i < count; ++i) {

@@ -76,7 +76,8 @@ class CudaMember final : public Member {
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
   void fill_rings() const;
-  void require_device_memory(const char* name, uint64_t address) const;
+  void require_device_memory(const char* name, uint64_t address, uint64_t bytes) const;
+  void await_leaving() const noexcept;
   void require_room(const nvrar_transfer* transfers, uint32_t count) const;
   // cluster: how many blocks meet; 1: none.
   void launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
@@ -120,6 +121,11 @@ class CudaMember final : public Member {
   std::optional<OwnedMemory> pairs_;   // PairState of sends, then of receives
   // The number of sends to and receives from each rank that have been enqueued.
   std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
+  // Of a batch, kept from one to the next, because a call allocates nothing once it has had one like it.
+  struct {
+    std::array<std::vector<const nvrar_transfer*>, 2> own;  // the sends to this rank itself, and their recvs
+    std::vector<QueuedTransfer> queued;
+  } batch_room_;
   std::unique_ptr<SymmetricMemory> memory_;
   KernelArgs args_{};  // the arguments that are the same for every launch
   LaunchLog log_;

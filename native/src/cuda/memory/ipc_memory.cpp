@@ -58,11 +58,9 @@ IpcMemory::IpcMemory(std::shared_ptr<const PrimaryContext> context, std::shared_
     : rank_(rank), world_(world), context_(std::move(context)), block_(std::move(block)), blob_(blob) {}
 
 IpcMemory::~IpcMemory() {
-  const bool others_map_it =
-      std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.opened != nullptr; });
   // A peer that was stopped and continues later may still write here, so the driver must not allocate this memory
   // again.
-  if (others_map_it && end_ != GroupEnd::kOrderly) leave_behind(std::move(all_left_), std::move(block_));
+  if (others_map_it_ && end_ != GroupEnd::kOrderly) leave_behind(std::move(all_left_), std::move(block_));
 }
 
 IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t peer) const {
@@ -90,6 +88,7 @@ void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   std::vector<Peer> peers;
   for (uint32_t peer = 0; peer < world_; ++peer) peers.push_back(reach(blobs, peer));
   peers_ = std::move(peers);
+  others_map_it_ = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.opened != nullptr; });
 }
 
 }  // namespace nvrar::cuda

@@ -37,6 +37,7 @@ class IpcMemory final : public SymmetricMemory {
   MemoryAddress address() const override { return address_of(blob_); }
   void map(const std::vector<MemoryAddress>& of_ranks) override;
   uint64_t of(uint32_t rank) const noexcept override { return peers_[rank].address; }
+  void leave() noexcept override { peers_.clear(); }
   void ended(GroupEnd how, AllLeft all_left) noexcept override {
     end_ = how;
     all_left_ = std::move(all_left);
@@ -58,7 +59,8 @@ class IpcMemory final : public SymmetricMemory {
   std::shared_ptr<const PrimaryContext> context_;
   std::shared_ptr<DeviceMemory> block_;
   MemoryBlob blob_;
-  std::vector<Peer> peers_;  // after map(), by rank
+  std::vector<Peer> peers_;  // from map() to leave(), by rank
+  bool others_map_it_ = false;
 };
 
 }  // namespace nvrar::cuda

@@ -1,11 +1,11 @@
 #include "cuda/memory/leftovers.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <exception>
-#include <iterator>
+#include <list>
 #include <mutex>
+#include <new>
 #include <utility>
-#include <vector>
 
 namespace nvrar::cuda {
 namespace {
@@ -17,7 +17,7 @@ struct Leftover {
 
 struct Leftovers {
   std::mutex mutex;
-  std::vector<Leftover> entries;  // guarded by mutex
+  std::list<Leftover> entries;  // guarded by mutex
 };
 
 Leftovers& leftovers() {
@@ -35,23 +35,31 @@ bool still_in_reach(const Leftover& leftover) {
 
 }  // namespace
 
-void leave_behind(std::function<bool()> all_left, std::shared_ptr<void> memory) {
-  Leftovers& kept = leftovers();
-  const std::lock_guard guard(kept.mutex);
-  kept.entries.push_back({std::move(all_left), std::move(memory)});
+void leave_behind(std::function<bool()> all_left, std::shared_ptr<void> memory) noexcept {
+  try {
+    Leftovers& kept = leftovers();
+    std::list<Leftover> entry;
+    entry.push_back({std::move(all_left), memory});
+    const std::lock_guard guard(kept.mutex);
+    kept.entries.splice(kept.entries.end(), entry);
+  } catch (const std::exception&) {
+    // Destructors call this. An owner that is never destroyed keeps the memory from being freed under a peer.
+    alignas(std::shared_ptr<void>) std::byte owner[sizeof memory];
+    new (owner) std::shared_ptr<void>(std::move(memory));
+  }
 }
 
-void sweep_leftovers() {
+void sweep_leftovers() noexcept {
   Leftovers& kept = leftovers();
-  std::vector<Leftover> entries;
+  std::list<Leftover> entries;
   {
     const std::lock_guard guard(kept.mutex);
     entries.swap(kept.entries);
   }
-  // The checks and the freeing run without the lock.
-  entries.erase(std::partition(entries.begin(), entries.end(), still_in_reach), entries.end());
+  // The checks and the freeing run without the lock, and nothing here needs memory.
+  entries.remove_if([](const Leftover& leftover) { return !still_in_reach(leftover); });
   const std::lock_guard guard(kept.mutex);
-  std::move(entries.begin(), entries.end(), std::back_inserter(kept.entries));
+  kept.entries.splice(kept.entries.end(), entries);
 }
 
 }  // namespace nvrar::cuda

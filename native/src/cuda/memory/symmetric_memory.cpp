@@ -60,6 +60,9 @@ class AutomaticMemory final : public SymmetricMemory {
   }
 
   uint64_t of(uint32_t rank) const noexcept override { return chosen_->of(rank); }
+  void leave() noexcept override {
+    if (chosen_ != nullptr) chosen_->leave();
+  }
   void ended(GroupEnd how, AllLeft all_left) noexcept override {
     if (chosen_ != nullptr) chosen_->ended(how, std::move(all_left));
   }

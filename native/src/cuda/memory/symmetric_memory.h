@@ -62,6 +62,9 @@ class SymmetricMemory {
   virtual void map(const std::vector<MemoryAddress>& of_ranks) = 0;
   // After map(): the address of that rank's memory for this rank's kernels.
   virtual uint64_t of(uint32_t rank) const noexcept = 0;
+  // After the last call: this rank's access to the peers' memory ends. They may free that once they are told that this
+  // rank has left, so before that.
+  virtual void leave() noexcept {}
   // Reports how the group ended. Without this call the end counts as kUncertain; without `all_left` memory of such an
   // end is never reused.
   virtual void ended(GroupEnd how, AllLeft all_left = nullptr) noexcept = 0;
