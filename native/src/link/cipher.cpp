@@ -14,6 +14,7 @@ constexpr const char* kNames[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcryp
 // EVP_CTRL_AEAD_GET_TAG and EVP_CTRL_AEAD_SET_TAG of openssl/evp.h.
 constexpr int kGetTag = 0x10;
 constexpr int kSetTag = 0x11;
+constexpr uint64_t kNoAtExit = 0x00080000;  // OPENSSL_INIT_NO_ATEXIT of openssl/crypto.h
 constexpr size_t kNonceBytes = 12;
 
 // The functions of OpenSSL that are used here; they are the same in OpenSSL 1.1 and 3.
@@ -25,6 +26,7 @@ struct Libcrypto {
   int (*EVP_CipherInit_ex)(void*, const void*, void*, const uint8_t*, const uint8_t*, int);
   int (*EVP_CipherUpdate)(void*, uint8_t*, int*, const uint8_t*, int);
   int (*EVP_CipherFinal_ex)(void*, uint8_t*, int*);
+  int (*OPENSSL_init_crypto)(uint64_t options, const void* settings);
   const char* (*OpenSSL_version)(int);
   std::string missing;  // why there is none; "" if there is
 
@@ -48,17 +50,20 @@ struct Libcrypto {
     find(&EVP_CipherInit_ex, "EVP_CipherInit_ex");
     find(&EVP_CipherUpdate, "EVP_CipherUpdate");
     find(&EVP_CipherFinal_ex, "EVP_CipherFinal_ex");
+    find(&OPENSSL_init_crypto, "OPENSSL_init_crypto");
     find(&OpenSSL_version, "OpenSSL_version");
+    // Links go on while the process exits. OpenSSL would free what their threads still use.
+    if (missing.empty()) (void)OPENSSL_init_crypto(kNoAtExit, nullptr);
   }
 };
 
 const Libcrypto& libcrypto() {
-  static const Libcrypto opened;
-  if (!opened.missing.empty()) {
+  static const auto* const opened = new Libcrypto;  // never destroyed: threads use it while the process exits
+  if (!opened->missing.empty()) {
     throw Error(NVRAR_UNAVAILABLE,
-                "encrypted links need OpenSSL's libcrypto, and it cannot be opened: " + opened.missing);
+                "encrypted links need OpenSSL's libcrypto, and it cannot be opened: " + opened->missing);
   }
-  return opened;
+  return *opened;
 }
 
 }  // namespace
