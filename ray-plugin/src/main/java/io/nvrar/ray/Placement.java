@@ -1,5 +1,6 @@
 package io.nvrar.ray;
 
+import io.nvrar.CollectiveException;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
 import io.ray.api.options.PlacementGroupCreationOptions;
@@ -13,6 +14,10 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -44,6 +49,9 @@ final class Placement {
    * that has become free.
    */
   private static final Duration PATIENCE = Duration.ofSeconds(3);
+
+  /** A healthy GCS takes some milliseconds. */
+  private static final Duration REMOVAL_LIMIT = Duration.ofSeconds(5);
 
   private Placement() {}
 
@@ -127,7 +135,7 @@ final class Placement {
       placed = group.wait((int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds()));
     } finally {
       if (!placed) {
-        PlacementGroups.removePlacementGroup(group.getId());
+        remove(group);
       }
     }
     return placed ? group : null;
@@ -161,13 +169,49 @@ final class Placement {
               if (group == null) {
                 return null;
               }
-              PlacementGroups.removePlacementGroup(group.getId());
+              remove(group);
               return there;
             });
     if (found != null) {
       return found;
     }
     throw taken(actors, each, NodeCount.ONE, timeout);
+  }
+
+  /**
+   * Removes a placement group.
+   *
+   * @throws CollectiveException if Ray has not done it within 5 s; Ray removes the group with this
+   *     driver in any case
+   */
+  static void remove(PlacementGroup group) {
+    remove(() -> PlacementGroups.removePlacementGroup(group.getId()), REMOVAL_LIMIT);
+  }
+
+  /** Ray itself waits more than a minute for a GCS that does not answer. */
+  static void remove(Runnable removal, Duration limit) {
+    FutureTask<Void> task = new FutureTask<>(removal, null);
+    Thread thread = new Thread(task, "nvrar-placement-removal");
+    thread.setDaemon(true);
+    thread.start();
+    try {
+      task.get(limit.toMillis(), TimeUnit.MILLISECONDS);
+    } catch (TimeoutException e) {
+      throw new CollectiveException(
+          "the placement group of the actors was not removed within %d ms: the GCS of the Ray cluster is stopped or stuck"
+              .formatted(limit.toMillis()),
+          e);
+    } catch (ExecutionException e) {
+      if (e.getCause() instanceof RuntimeException unchecked) {
+        throw unchecked;
+      }
+      throw new CollectiveException(
+          "the placement group of the actors was not removed: " + e.getCause(), e.getCause());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new CollectiveException(
+          "interrupted while the placement group of the actors was removed", e);
+    }
   }
 
   private static Duration shorter(Duration a, Duration b) {

@@ -4,7 +4,6 @@ import io.nvrar.CollectiveException;
 import io.nvrar.internal.device.cuda.NearCores;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
-import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
 import io.ray.api.call.ActorCreator;
 import io.ray.api.exception.RayActorException;
@@ -313,7 +312,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
                   }));
     }
     if (placement != null) {
-      steps.add(() -> PlacementGroups.removePlacementGroup(placement.getId()));
+      steps.add(() -> Placement.remove(placement));
     }
     runAll(steps);
   }

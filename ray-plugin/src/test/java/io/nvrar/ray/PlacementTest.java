@@ -3,12 +3,46 @@ package io.nvrar.ray;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.CollectiveException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 
 class PlacementTest {
+  @Test
+  void aRemovalThatRayDoesNotDoEndsWithASentence() {
+    CountDownLatch never = new CountDownLatch(1);
+    assertThatThrownBy(
+            () ->
+                Placement.remove(
+                    () -> {
+                      try {
+                        never.await();
+                      } catch (InterruptedException e) {
+                        throw new AssertionError(e);
+                      }
+                    },
+                    Duration.ofMillis(100)))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage(
+            "the placement group of the actors was not removed within 100 ms: the GCS of the Ray cluster is stopped or stuck");
+    never.countDown();
+  }
+
+  @Test
+  void aRemovalThatFailsGivesRaysReason() {
+    RuntimeException reason = new IllegalStateException("of Ray");
+    assertThatThrownBy(
+            () ->
+                Placement.remove(
+                    () -> {
+                      throw reason;
+                    },
+                    Duration.ofSeconds(20)))
+        .isSameAs(reason);
+  }
 
   @Test
   void roomThatOthersHoldIsNotAwaitedLongerThanTheTimeoutHoweverManyDivisionsThereAre() {
