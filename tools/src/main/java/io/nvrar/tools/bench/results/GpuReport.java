@@ -122,7 +122,7 @@ final class GpuReport {
         beyond,
         "C++ against the study's kernels, "
             + OptionNames.of(mode)
-            + ": %.2f to %.2f us behind, beyond 0.40 us and 10 %% %s.");
+            + ": %.2f to %.2f us behind; the target, at most 0.40 us or 10 %%, is %s.");
   }
 
   private static Optional<String> againstApart(Part part) {
@@ -138,7 +138,7 @@ final class GpuReport {
     return sentence(
         saved,
         lost,
-        "A fused all-reduce in a graph saves %.2f to %.2f us of one with a kernel behind it, below 0.00 us %s.");
+        "A fused all-reduce in a graph saves %.2f to %.2f us of one with a kernel behind it; the target, at least 0.00 us, is %s.");
   }
 
   private static Optional<String> javaInAGraph(Part part) {
@@ -148,7 +148,7 @@ final class GpuReport {
     return sentence(
         percents,
         above(percents, JAVA_GRAPH_PERCENT),
-        "From Java a call in a graph takes %.1f to %.1f %% more than from C++, above 3 %% %s.");
+        "From Java a call in a graph takes %.1f to %.1f %% more than from C++; the target, at most 3 %%, is %s.");
   }
 
   private static Optional<String> javaEager(Part part) {
@@ -158,7 +158,7 @@ final class GpuReport {
     return sentence(
         more,
         above(more, JAVA_EAGER_US),
-        "From Java an eager call takes %.2f to %.2f us more than from C++, above 2.50 us %s.");
+        "From Java an eager call takes %.2f to %.2f us more than from C++; the target, at most 2.50 us, is %s.");
   }
 
   private static Optional<String> againstNccl(Part part) {
@@ -167,7 +167,7 @@ final class GpuReport {
     return sentence(
         ratios,
         above(ratios, 1),
-        "C++ against NCCL in a graph: %.2f to %.2f times its time, above 1.00 %s.");
+        "C++ against NCCL in a graph: %.2f to %.2f times its time; the target, at most 1.00, is %s.");
   }
 
   /**
@@ -215,10 +215,10 @@ final class GpuReport {
     }
     String where =
         beyond.isEmpty()
-            ? "nowhere"
+            ? "met at every size"
             : beyond.entrySet().stream()
                 .map(GpuReport::place)
-                .collect(Collectors.joining(", ", "at ", ""));
+                .collect(Collectors.joining(", ", "missed at ", ""));
     return Optional.of(
         format(format, Collections.min(values.values()), Collections.max(values.values()), where));
   }

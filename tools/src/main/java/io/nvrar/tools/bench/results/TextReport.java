@@ -131,7 +131,7 @@ public final class TextReport {
       sentences.add(
           String.format(
               Locale.ROOT,
-              "From Java a call takes %.2f us more than from C++ (median of the sizes up to 1 KiB), above %.2f us %s.",
+              "From Java a call takes %.2f us more than from C++ (median of the sizes up to 1 KiB); the target, at most %.2f us, is %s.",
               Medians.of(List.copyOf(more.values())),
               JAVA_MORE_US,
               beyond(more, JAVA_MORE_US)));
@@ -148,7 +148,7 @@ public final class TextReport {
     return Optional.of(
         String.format(
             Locale.ROOT,
-            "C++ against Open MPI, %s: %.2f to %.2f times its time, above %.2f %s.",
+            "C++ against Open MPI, %s: %.2f to %.2f times its time; the target, at most %.2f, is %s.",
             range,
             Collections.min(ratios.values()),
             Collections.max(ratios.values()),
@@ -156,7 +156,10 @@ public final class TextReport {
             beyond(ratios, limit)));
   }
 
-  /** The sizes at which the value is above a limit, rounded to two decimals. */
+  /**
+   * Whether the values, rounded to two decimals, are within a limit, and at which sizes they are
+   * not.
+   */
   private static String beyond(SortedMap<Long, Double> values, double limit) {
     String sizes =
         values.entrySet().stream()
@@ -165,6 +168,6 @@ public final class TextReport {
                 entry ->
                     String.format(Locale.ROOT, "%d B (%.2f)", entry.getKey(), entry.getValue()))
             .collect(Collectors.joining(", "));
-    return sizes.isEmpty() ? "nowhere" : "at " + sizes;
+    return sizes.isEmpty() ? "met at every size" : "missed at " + sizes;
   }
 }

@@ -110,7 +110,7 @@ class GpuReportTest {
     assertThat(table.rows().get(0)).startsWith("16384", "2.50", "3.75");
     assertThat(GpuReport.summary(both, part))
         .contains(
-            "A fused all-reduce in a graph saves -0.10 to 1.25 us of one with a kernel behind it, below 0.00 us at 32768 B (-0.10).");
+            "A fused all-reduce in a graph saves -0.10 to 1.25 us of one with a kernel behind it; the target, at least 0.00 us, is missed at 32768 B (-0.10).");
     assertThat(both.parts().get(0).rows()).hasSize(results().rows().size() - 1);
   }
 
@@ -119,10 +119,10 @@ class GpuReportTest {
     Part part = results().parts().get(0);
     assertThat(GpuReport.summary(results(), part))
         .containsExactly(
-            "C++ against the study's kernels, graph: 0.40 to 0.50 us behind, beyond 0.40 us and 10 % at 4096 B (0.50).",
-            "From Java a call in a graph takes 1.0 to 5.0 % more than from C++, above 3 % at 4096 B (5.00).",
-            "From Java an eager call takes 2.75 to 2.75 us more than from C++, above 2.50 us at 1024 B (2.75).",
-            "C++ against NCCL in a graph: 0.10 to 0.50 times its time, above 1.00 nowhere.",
+            "C++ against the study's kernels, graph: 0.40 to 0.50 us behind; the target, at most 0.40 us or 10 %, is missed at 4096 B (0.50).",
+            "From Java a call in a graph takes 1.0 to 5.0 % more than from C++; the target, at most 3 %, is missed at 4096 B (5.00).",
+            "From Java an eager call takes 2.75 to 2.75 us more than from C++; the target, at most 2.50 us, is missed at 1024 B (2.75).",
+            "C++ against NCCL in a graph: 0.10 to 0.50 times its time; the target, at most 1.00, is met at every size.",
             "A group of 4 from c++ is made in 0.50 s and takes 104.0 MiB of a GPU's memory.");
   }
 
@@ -141,8 +141,8 @@ class GpuReportTest {
                 row(Implementation.NCCL, 8192, Mode.GRAPH, 8)));
     assertThat(GpuReport.summary(results, results.parts().get(0)))
         .containsExactly(
-            "From Java a call in a graph takes 1.0 to 1.0 % more than from C++, above 3 % nowhere.",
-            "C++ against NCCL in a graph: 0.50 to 0.50 times its time, above 1.00 nowhere.");
+            "From Java a call in a graph takes 1.0 to 1.0 % more than from C++; the target, at most 3 %, is met at every size.",
+            "C++ against NCCL in a graph: 0.50 to 0.50 times its time; the target, at most 1.00, is met at every size.");
   }
 
   @Test

@@ -100,9 +100,9 @@ class ResultsTest {
     Part part = results().parts().get(0);
     assertThat(TextReport.summary(part))
         .contains(
-            "C++ against Open MPI, 1 KiB to 1 MiB: 0.75 to 1.25 times its time, above 1.00 at 1024 B (1.25).",
-            "C++ against Open MPI, all sizes: 0.75 to 1.25 times its time, above 1.50 nowhere.",
-            "From Java a call takes 0.40 us more than from C++ (median of the sizes up to 1 KiB), above 1.00 us nowhere.");
+            "C++ against Open MPI, 1 KiB to 1 MiB: 0.75 to 1.25 times its time; the target, at most 1.00, is missed at 1024 B (1.25).",
+            "C++ against Open MPI, all sizes: 0.75 to 1.25 times its time; the target, at most 1.50, is met at every size.",
+            "From Java a call takes 0.40 us more than from C++ (median of the sizes up to 1 KiB); the target, at most 1.00 us, is met at every size.");
   }
 
   @Test
@@ -133,7 +133,7 @@ class ResultsTest {
                 row(Implementation.JAVA, 4096, 50, 0)));
     assertThat(TextReport.summary(results.parts().get(0)))
         .containsExactly(
-            "From Java a call takes 1.63 us more than from C++ (median of the sizes up to 1 KiB), above 1.00 us at 1024 B (2.25).");
+            "From Java a call takes 1.63 us more than from C++ (median of the sizes up to 1 KiB); the target, at most 1.00 us, is missed at 1024 B (2.25).");
   }
 
   @Test
