@@ -50,6 +50,12 @@ need_open_files() {
   (($(open_files) >= $1)) || die "a process may open $(open_files) files here, and this command needs $1: raise the limit (ulimit -n)"
 }
 
+# The collector of our JVMs, unless the user has chosen one for all JVMs: two are an error.
+COLLECTOR=(-XX:+UseSerialGC)
+if [[ " ${JAVA_TOOL_OPTIONS:-} ${JDK_JAVA_OPTIONS:-} ${_JAVA_OPTIONS:-}" =~ [[:space:]]-XX:\+Use[A-Za-z0-9]+GC ]]; then
+  COLLECTOR=()
+fi
+
 # java_major JDK_DIR: prints the feature version of a JDK, or nothing if there is none.
 java_major() {
   [[ -x "$1/bin/javac" && -r "$1/release" ]] || return 0

@@ -6,6 +6,9 @@ the launcher's Java process; `ended` reports that this process has failed, and a
 output: `ready HOST:PORT` or `failed <one sentence>`, once; `lost <one sentence>` if the cluster has ended by itself,
 which also ends the driver; `up` is the answer to `ended` if the cluster still runs.
 
+With --on-demand the cluster starts only when the driver writes the line `start`, the first line on standard output is
+`here`, and what became of the start is in the file `answer` in the directory.
+
 Ray's processes change their names and sessions, so they are found by descent, not by name: this process is the reaper
 of all its orphaned descendants (prctl), and all its descendants are the cluster.
 """
@@ -253,48 +256,75 @@ def say(line):
         pass  # The launcher is gone; this process will also read the end of standard input.
 
 
-def keep(options, cluster, holder):
-    """Runs until the launcher closes standard input. Appends the driver to `holder`."""
-    told = cluster is None
+def answer(options, line):
+    """Says what became of the start to whoever has asked for it."""
+    if not options.on_demand:
+        say(line)
+        return
+    file = os.path.join(options.directory, "answer")
+    with open(f"{file}.new", "w", encoding="utf-8") as output:
+        output.write(f"{line}\n")
+    os.rename(f"{file}.new", file)
+
+
+def keep(options, clusters, holder):
+    """Runs until the launcher closes standard input. Appends the cluster to `clusters`, the driver to `holder`."""
+    cluster = None
+    told = failed = False
     lost = None
-    deadline = time.monotonic() + options.deadline
-    if told:
+    deadline = None
+
+    def start():
+        nonlocal cluster, deadline
+        cluster = Cluster(options)
+        clusters.append(cluster)
+        deadline = time.monotonic() + options.deadline
+
+    if options.on_demand:
+        say("here")
+    elif options.ray:
+        start()
+    else:
         say("ready -")
     pending = b""
     while True:
         watched = list(cluster.vital) if cluster and not lost else []
-        if 0 in select.select([0, *watched], [], [], 0.05 if not told else 0.3)[0]:
+        if 0 in select.select([0, *watched], [], [], 0.05 if cluster and not told else 0.3)[0]:
             data = os.read(0, 4096)
             if not data:
                 return
             pending += data
             *lines, pending = pending.split(b"\n")
             for line in lines:
-                if line == b"ended":
+                if line == b"start":
+                    if cluster is None and options.ray:
+                        start()
+                elif line == b"ended":
                     options.only_failures = False
-                    lost = lost or (cluster and cluster.lost())
+                    if not failed:
+                        lost = lost or (cluster and cluster.lost())
                     say(f"lost {LOST}: {lost}" if lost else "up")
-                    continue
-                holder.append(Driver(int(line.split()[1])))
+                else:
+                    holder.append(Driver(int(line.split()[1])))
         for driver in holder:
             driver.look()
-        if cluster is None:
+        if cluster is None or failed:
             continue
         if not told:
             ended = cluster.process.poll()
             address = cluster.address()
             if address:
                 cluster.watch()
-                say(f"ready {address}")
+                answer(options, f"ready {address}")
                 told = True
-            elif ended is not None:
+            elif ended is not None or time.monotonic() > deadline:
                 sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
-                say(f"failed the Ray cluster did not start: 'ray start' ended with exit code {ended}")
-                return
-            elif time.monotonic() > deadline:
-                sys.stderr.write(f"nvrar: the log of 'ray start' ends with:{cluster.tail()}\n")
-                say(f"failed the Ray cluster did not start within {options.deadline:.0f} s")
-                return
+                how = f" within {options.deadline:.0f} s" if ended is None else f": 'ray start' ended with exit code {ended}"
+                answer(options, f"failed the Ray cluster did not start{how}")
+                if not options.on_demand:
+                    return
+                # The directory stays until the driver has read the answer.
+                told = failed = True
             continue
         if not lost and (lost := cluster.lost()):
             if not options.only_failures:
@@ -321,6 +351,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", required=True, help="temporary directory; removed at the end")
     parser.add_argument("--ray", help="the ray command; without it no cluster is started, only the driver's leavings are removed")
+    parser.add_argument("--on-demand", action="store_true", help="start the cluster only when the driver asks for it")
     parser.add_argument("--cpus", type=int, default=16)
     parser.add_argument(
         "--pretended-gpus", type=int,
@@ -339,10 +370,9 @@ def main():
 
     signal.signal(signal.SIGTERM, leave)
     drivers = []
-    cluster = None
+    clusters = []
     try:
-        cluster = Cluster(options) if options.ray else None
-        keep(options, cluster, drivers)
+        keep(options, clusters, drivers)
     except KeyboardInterrupt:
         pass
     finally:
@@ -350,7 +380,7 @@ def main():
         for driver in drivers:
             driver.look()
             driver.stop()
-        if cluster is not None:
+        for cluster in clusters:
             cluster.stop()
         if options.keep_logs and not options.only_failures:
             keep_logs(options)

@@ -13,11 +13,20 @@ JVM_OPTIONS=(
   --enable-native-access=ALL-UNNAMED
   -Dkryo.unsafe=false
 )
+# Options of env by which what the user has set for other clusters, such as their address, certificates and tokens, does
+# not reach a private one. Ray's settings of its inner workings have small letters and stay.
+FOREIGN_RAY=()
+for variable in "${!RAY_@}"; do
+  if [[ "$variable" =~ ^RAY_([A-Z0-9_]+|gcs_storage)$ ]]; then
+    FOREIGN_RAY+=(-u "$variable")
+  fi
+done
+
 # The driver computes little and should start fast. It writes no performance file: a killed JVM leaves it behind.
 # Text is UTF-8 in every locale (stdout.encoding on JDK 19 and newer, sun.stdout.encoding before).
-DRIVER_OPTIONS=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
+DRIVER_OPTIONS=("${COLLECTOR[@]}" -XX:TieredStopAtLevel=1 -XX:-UsePerfData
   -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Dsun.stdout.encoding=UTF-8)
-WORKER_OPTIONS=("${JVM_OPTIONS[@]}" -XX:+UseSerialGC -XX:-UsePerfData)
+WORKER_OPTIONS=("${JVM_OPTIONS[@]}" "${COLLECTOR[@]}" -XX:-UsePerfData)
 
 # Open files: 40 jars and JDK modules, and in rank 0 a few for each of the other ranks; Ray's processes also have their
 # connections.
@@ -25,13 +34,13 @@ PLAIN_FILES=256
 RAY_FILES=1024
 
 STARTUP_S=90
+KEEPER_START_S=30
 DRIVER_STOP_S=5
 KEEPER_STOP_S=20
 
 driver_pid=''
 keeper_pid=''
 cluster_dir=''
-cluster_address=''
 readers=()
 messages=''
 lost=''
@@ -63,7 +72,7 @@ run_plain() {
 # run_ray COMMAND ARGS...: runs the command on the cluster that --address names, or else on a new one. A new one offers
 # the machine's GPUs; with --backend cpu, or if there are none, pretended ones.
 run_ray() {
-  local command="$1" argument before='' address='' backend='' jars jdk ray_dist options=() i code=0
+  local command="$1" argument before='' address='' backend='' jars jdk ray_dist options=() environment=() i code=0
   shift
   need_open_files "$RAY_FILES"
   for argument in "$@"; do
@@ -81,11 +90,10 @@ run_ray() {
   trap 'exit 130' INT
   trap 'exit 143' TERM
   start_keeper "$address" "$jdk" "$backend"
-  await_cluster
   if [[ -z "$address" ]]; then
-    set -- --address "$cluster_address" "$@"
-    # Otherwise the driver would look for the node at an address that others can reach, where nothing listens.
-    options+=("-Dray.node-ip=${cluster_address%:*}")
+    # The driver asks the keeper for a cluster when it has found nothing wrong with its options.
+    options+=("-Dnvrar.cli.keeper=$cluster_dir")
+    environment+=("${FOREIGN_RAY[@]}")
     if [[ -w "$NVRAR_STATE" ]]; then
       options+=("-Dnvrar.cli.ray.logs=$NVRAR_STATE/ray-logs")
     fi
@@ -97,7 +105,7 @@ run_ray() {
   done
   options+=("-Dray.job.code-search-path=$jars" -Dray.logging.level=WARN "-Dlog4j2.configurationFile=$NVRAR_HOME/bin/lib/log4j2.xml"
     "-Dnvrar.cli.stderr=$messages")
-  RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
+  env "${environment[@]}" RAY_BACKEND_LOG_LEVEL=warning "$jdk/bin/java" "${DRIVER_OPTIONS[@]}" "${JVM_OPTIONS[@]}" "-Dnvrar.home=$NVRAR_HOME" "${options[@]}" \
     -cp "$ray_dist:$jars" io.nvrar.tools.Main "$command" "$@" <&0 2> "$cluster_dir/err" 6>&- 7>&- 8>&- 9<&- &
   driver_pid=$!
   printf 'driver %s\n' "$driver_pid" >&8
@@ -158,7 +166,7 @@ end_error_streams() {
 # start_keeper ADDRESS JDK BACKEND: starts the process that owns the cluster, and that outlives this shell only until it
 # has cleaned up; see keeper.py.
 start_keeper() {
-  local options=() environment directory nvshmem="${NVSHMEM_HOME:-}" path
+  local options=(--on-demand) environment directory variable without=() nvshmem="${NVSHMEM_HOME:-}" path
   # Not below TMPDIR: the path must be short, because the names of the unix sockets below it are limited to 107
   # characters.
   cluster_dir="$(mktemp -d /tmp/nvrar.XXXXXX)"
@@ -166,6 +174,13 @@ start_keeper() {
   environment="$(ray_environment "$NVRAR_RAY_VERSION")"
   if [[ -z "$1" ]]; then
     options+=(--ray "$environment/bin/ray")
+    without=("${FOREIGN_RAY[@]}")
+    # Actors' collector is RayActorGroup's.
+    for variable in JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS; do
+      if [[ -n "${!variable:-}" ]]; then
+        without+=("$variable=$(sed -E 's/(^|[[:space:]])-XX:\+Use[A-Za-z0-9]+GC//g' <<< "${!variable}")")
+      fi
+    done
   fi
   if [[ "$3" == cpu ]]; then
     options+=(--pretended-gpus 8)
@@ -184,20 +199,14 @@ start_keeper() {
     fi
   done
   # The raylet starts its Java workers with the first java on the PATH.
-  "${OWN_PYTHON[@]}" -u RAY_ADDRESS -u RAY_NAMESPACE RAY_USAGE_STATS_ENABLED=0 PATH="$2/bin:$environment/bin:$PATH" \
+  "${OWN_PYTHON[@]}" "${without[@]}" RAY_USAGE_STATS_ENABLED=0 PATH="$2/bin:$environment/bin:$PATH" \
     ${nvshmem:+"NVSHMEM_HOME=$nvshmem"} "$environment/bin/python" -I "$NVRAR_HOME/bin/lib/keeper.py" --directory "$cluster_dir" --deadline "$STARTUP_S" "${options[@]}" \
     < "$cluster_dir/in" > "$cluster_dir/out" &
   keeper_pid=$!
   # 8 and 9 are the ends of the pipes to and from the keeper. The driver must not inherit them, or it would keep the
   # cluster alive after this shell has died.
   exec 8> "$cluster_dir/in" 9< "$cluster_dir/out"
-}
-
-# Waits for the keeper's answer; sets cluster_address.
-await_cluster() {
-  local word
-  read -r -t $((STARTUP_S + 10)) word cluster_address <&9 || die "the process that keeps the Ray cluster has ended without a message"
-  [[ "$word" == ready ]] || die "$cluster_address"
+  read -r -t "$KEEPER_START_S" _ <&9 || die "the process that keeps the Ray cluster has ended without a message"
 }
 
 # Whether the cluster has ended by itself, which ends the driver in one way or another; if so, sets lost.

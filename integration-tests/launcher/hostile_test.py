@@ -60,7 +60,8 @@ class HostileTest(LauncherTestCase):
                     file.write("raise SystemExit('foreign')\n")
             environment = {
                 "PYTHONPATH": foreign, "PYTHONHOME": foreign, "PYTHONSTARTUP": os.path.join(foreign, "ray.py"), "HOME": None,
-                "JAVA_TOOL_OPTIONS": "-Xlog:gc"}
+                "JAVA_TOOL_OPTIONS": "-Xlog:gc", "JDK_JAVA_OPTIONS": "-XX:+UseParallelGC", "RAY_USE_TLS": "1", "RAY_AUTH_MODE": "token",
+                "RAY_ADDRESS": "127.0.0.1:1", "RAY_gcs_storage": "redis", "RAY_REDIS_ADDRESS": "127.0.0.1:1"}
             for arguments in (
                     ("hello", "--ranks", "2", "--backend", "cpu"), ("hello-processes", "--ranks", "2"),
                     ("bench", "--compare", "java", "--processes", "2", "--rounds", "1", "--repeats", "1", "--iters", "1", "--warmup", "0", "--max", "8")):
@@ -70,6 +71,19 @@ class HostileTest(LauncherTestCase):
             with Launcher("doctor", "--help", environment=environment) as launcher:
                 self.assert_ends(launcher, 0)
                 self.assertEqual(launcher.text(launcher.err), "")
+
+    def test_32_a_collector_for_all_jvms_is_that_of_ours(self):
+        environment = {"JAVA_TOOL_OPTIONS": "-XX:+UseParallelGC"}
+        for arguments in (("hello", "--ranks", "2"), ("hello-processes", "--ranks", "2")):
+            with self.subTest(arguments), Launcher(*arguments, environment=environment) as launcher:
+                self.assert_ends(launcher, 0)
+                self.assertNotIn("Multiple garbage collectors", launcher.text(launcher.err))
+
+    def test_32_a_version_of_ray_that_is_none_is_one_sentence(self):
+        for version in ("../../x", "2.60.0 --pre", "newest"):
+            with self.subTest(version), Launcher("hello", environment={"NVRAR_RAY_VERSION": version}) as launcher:
+                self.assert_ends(launcher, 1)
+                self.assertEqual(launcher.text(launcher.err), f"nvrar: NVRAR_RAY_VERSION is '{version}', must be a version such as 2.60.0\n")
 
     def test_33_too_few_open_files_are_called_that(self):
         for files, arguments in ((64, ("hello-processes",)), (256, ("hello",))):
@@ -103,6 +117,16 @@ class HostileTest(LauncherTestCase):
             launcher.await_nothing_left()
             self.assertIn("100 tokens, ", launcher.text(launcher.err))
             self.assertIn("the raylet of this node is stopped or stuck", launcher.messages()[-1])
+
+    def test_35_a_gcs_that_is_stuck_does_not_hold_a_decode_for_ever(self):
+        with Launcher("decode", "--max-tokens", "100", "--ignore-eos") as launcher:
+            launcher.await_output()
+            launcher.note_paths()
+            os.kill(wait_until(lambda: ray_process("gcs_server"), 1, "a GCS"), signal.SIGSTOP)
+            self.assertEqual(launcher.exit_code(GIVEN_UP_S), 1, launcher.text(launcher.err))
+            launcher.await_nothing_left()
+            self.assertIn("100 tokens, ", launcher.text(launcher.err))
+            self.assertIn("the GCS of the Ray cluster is stopped or stuck", launcher.messages()[-1])
 
     def test_36_a_member_that_is_started_by_hand_harms_no_file(self):
         with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as precious:

@@ -72,6 +72,7 @@ class LauncherTest(LauncherTestCase):
         with Launcher("doctor") as launcher:
             self.assert_ends(launcher, 0)
             self.assertNotIn("missing ", launcher.text(launcher.out))
+            self.assertRegex(launcher.text(launcher.out), r"\nsummary  fit for groups on CPUs; GPUs: [^\n]+\n\Z")
 
     def test_05_processes_say_hello_without_ray(self):
         with Launcher("hello-processes") as launcher:
@@ -120,6 +121,34 @@ class LauncherTest(LauncherTestCase):
             self.assert_ends(launcher, 1)
             self.assertEqual(len(launcher.messages()), 1, launcher.text(launcher.err))
             self.assertEqual(launcher.text(launcher.out), "")
+
+    def test_08_wrong_options_are_refused_before_a_cluster_starts(self):
+        wrong = {
+            ("decode", "--tokens", "5"): "--tokens", ("decode", "--ranks", "9"): "9 ranks", ("decode", "--model", "/nonexistent"): "/nonexistent",
+            ("hello", "--tokens", "5"): "--tokens", ("hello", "--ranks", "9"): "--ranks is 9, must be 1 to 8",
+            ("graph", "--hidden", "7"): "--hidden is 7", ("hosts", "--backend", "cuda"): "--backend is cuda",
+            ("decode-bench", "--tokens", "5"): "--tokens"}
+        for arguments, told in wrong.items():
+            with self.subTest(arguments), Launcher(*arguments) as launcher:
+                self.assertIn(launcher.exit_code(), (1, 2))
+                launcher.await_nothing_left()
+                self.assertIn(told, launcher.messages()[0])
+                self.assertNotIn("starting a Ray cluster", launcher.text(launcher.err))
+                self.assertEqual(launcher.text(launcher.out), "")
+
+    def test_08_an_address_that_nothing_answers_at_is_one_sentence_within_seconds(self):
+        for command in ("hello", "decode"):
+            with self.subTest(command), Launcher(command, "--address", "127.0.0.1:1") as launcher:
+                self.assert_ends(launcher, 1)
+                self.assertEqual(
+                    launcher.text(launcher.err),
+                    "nvrar: nothing answers at 127.0.0.1:1, where a Ray cluster was to be: Connection refused\n")
+
+    def test_08_a_start_of_a_cluster_is_said_on_standard_error(self):
+        with Launcher("hello", "--ranks", "1") as launcher:
+            self.assert_ends(launcher, 0)
+            self.assertIn("nvrar: starting a Ray cluster ...\n", launcher.text(launcher.err))
+            self.assertRegex(launcher.text(launcher.out), r"\Arank 0 of 1 ")
 
     def end_while_decoding(self, victim, number, code):
         with Launcher(*LONG_DECODE) as launcher:

@@ -2,6 +2,8 @@ package io.nvrar.examples.hello;
 
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
+import io.nvrar.ray.RayActorGroup;
+import io.nvrar.standalone.Groups;
 import io.ray.api.Ray;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
@@ -42,13 +44,18 @@ public final class ClusterOptions {
   @SuppressWarnings("NullAway.Init")
   private CommandSpec spec;
 
-  /** Makes this process a driver of the cluster, until the result is closed. */
+  /**
+   * Makes this process a driver of the cluster, until the result is closed.
+   *
+   * @throws ParameterException if the options are wrong; then no cluster is started
+   */
   public Disconnection connect() {
-    if (address != null) {
-      System.setProperty("ray.address", address);
+    if (ranks != null && (ranks < 1 || ranks > Groups.MAX_NODE_SIZE)) {
+      throw new ParameterException(
+          spec.commandLine(),
+          "--ranks is %d, must be 1 to %d".formatted(ranks, Groups.MAX_NODE_SIZE));
     }
-    // Without an address Ray would start a cluster, and at the end stop every cluster on this host.
-    if (System.getProperty("ray.address", "").isEmpty()) {
+    if (!ClusterAddress.use(address)) {
       throw new ParameterException(
           spec.commandLine(),
           "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
@@ -59,7 +66,21 @@ public final class ClusterOptions {
 
   /** The number of actors. The driver must be connected. */
   public int ranks() {
-    return ranks != null ? ranks : Math.max(1, Math.min(RANKS_DEFAULT, Nodes.mostGpus()));
+    if (ranks != null) {
+      return ranks;
+    }
+    int gpus = Nodes.mostGpus();
+    return gpus == 0 ? RANKS_DEFAULT : Math.min(RANKS_DEFAULT, gpus);
+  }
+
+  /**
+   * What each actor gets: a GPU, or a CPU where no node of the cluster has a GPU and the backend
+   * may be that of the CPU. The driver must be connected.
+   */
+  public RayActorGroup.Options placement() {
+    return backend != Backend.CUDA && Nodes.mostGpus() == 0
+        ? RayActorGroup.Options.cpus(1)
+        : RayActorGroup.Options.gpus(1);
   }
 
   /** The configuration of the group. */

@@ -10,8 +10,11 @@ import java.io.IOException;
 import java.lang.ref.Reference;
 import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
@@ -25,7 +28,7 @@ import picocli.CommandLine;
 
 /** How a command ends whose cluster does not let it go. */
 class DisconnectionTest {
-  private static final String CLUSTER = "127.0.0.1:1";
+  private static final List<ServerSocket> LISTENERS = new ArrayList<>();
   private static final int LIMIT_SECONDS = 30;
 
   @AfterEach
@@ -56,7 +59,7 @@ class DisconnectionTest {
                   thrown.set(exception);
                   return 1;
                 })
-            .execute("--address", CLUSTER);
+            .execute("--address", listening());
     assertThat(code).isEqualTo(1);
     Exception exception = Objects.requireNonNull(thrown.get());
     assertThat(exception).hasMessage("what happened");
@@ -108,6 +111,14 @@ class DisconnectionTest {
     }
   }
 
+  /** An address at which something listens as long as this process lives. */
+  private static String listening() throws IOException {
+    InetAddress loopback = InetAddress.getLoopbackAddress();
+    ServerSocket socket = new ServerSocket(0, 1, loopback);
+    LISTENERS.add(socket);
+    return loopback.getHostAddress() + ":" + socket.getLocalPort();
+  }
+
   /** The command hello on a cluster that never answers a goodbye. */
   static final class StuckDriver {
     private StuckDriver() {}
@@ -122,7 +133,7 @@ class DisconnectionTest {
             }
             hang();
           };
-      Main.main(new String[] {"hello", "--address", CLUSTER});
+      Main.main(new String[] {"hello", "--address", listening()});
     }
 
     private static void hang() {

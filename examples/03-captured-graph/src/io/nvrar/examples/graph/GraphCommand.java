@@ -96,7 +96,7 @@ public final class GraphCommand implements NvrarCommand {
 
   private void replay(int ranks) {
     try (RayActorGroup<Replayer> actors =
-            RayActorGroup.create(Replayer::new, ranks, RayActorGroup.Options.gpus(1));
+            RayActorGroup.create(Replayer::new, ranks, cluster.placement());
         RayCollectiveGroup group =
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
       List<ObjectRef<String>> runs = new ArrayList<>();

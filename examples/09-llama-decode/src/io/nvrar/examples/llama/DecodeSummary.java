@@ -57,6 +57,8 @@ record DecodeSummary(
         ? speed + "."
         : speed
             + String.format(
-                Locale.ROOT, ", %.0f %% of the time in collectives.", 100 * collectiveShare);
+                Locale.ROOT,
+                ", %.0f %% of the time in collectives, waits for other ranks included.",
+                100 * collectiveShare);
   }
 }
