@@ -106,8 +106,24 @@ doctor_kernels() {
   if [[ -e "$NVRAR_BUILD/kernels" ]]; then
     found kernels "libnvrar.so holds the GPU kernels"
   else
-    optional kernels "libnvrar.so was built without nvcc and runs on the CPU only; bin/nvrar setup --cuda builds it with the GPU kernels"
+    optional kernels "libnvrar.so was built without the GPU kernels and runs on the CPU only; bin/nvrar setup --cuda builds it with them"
   fi
+}
+
+# The last line: what this machine and this build are fit for.
+doctor_verdict() {
+  local cpus='fit for groups on CPUs' gpus
+  [[ -z "$doctor_failed" ]] || cpus='not fit yet: see what is missing above'
+  if [[ ! -e /proc/driver/nvidia/version ]]; then
+    gpus='no driver'
+  elif ! has_gpu; then
+    gpus='the driver lists none'
+  elif [[ -z "$NVRAR_BUILD" || ! -e "$NVRAR_BUILD/kernels" ]]; then
+    gpus='the library has no kernels (bin/nvrar setup --cuda)'
+  else
+    gpus='driver and kernels are there'
+  fi
+  printf 'summary  %s; GPUs: %s\n' "$cpus" "$gpus"
 }
 
 doctor() {
@@ -129,5 +145,6 @@ END
       (run_plain doctor "$@") || doctor_failed=yes
     fi
   fi
+  doctor_verdict
   [[ -z "$doctor_failed" ]]
 }

@@ -101,6 +101,12 @@ ensure_packages() {
   ((${#missing[@]} == 0)) || die "after apt-get this machine still lacks $lacking_what (see $log)"
 }
 
+# NVRAR_RAY_VERSION becomes part of paths, and of what pip installs.
+check_ray_version() {
+  [[ "$NVRAR_RAY_VERSION" =~ ^[0-9]+(\.[0-9]+)+([a-z]+[0-9]+)?$ ]] ||
+    die "NVRAR_RAY_VERSION is '$NVRAR_RAY_VERSION', must be a version such as 2.60.0"
+}
+
 # ray_environment VERSION: the directory of the Python environment with that Ray.
 ray_environment() {
   printf '%s/ray-%s\n' "$NVRAR_CACHE" "$1"
