@@ -68,28 +68,39 @@ has_bench() {
 }
 
 build_bench() {
-  local log="$NVRAR_STATE/bench.log"
+  local log="$NVRAR_STATE/bench.log" preset
   has_bench && return 0
+  preset="$(cat "$NVRAR_BUILD/preset")"
+  say "building the benchmark's programs (log: $log)"
   # Joined by &&, because set -e does nothing to the left of ||.
   {
-    cd "$NVRAR_HOME/native" && with_compiler cmake --preset release && with_compiler cmake --build --preset release --target "${programs[@]}"
+    cd "$NVRAR_HOME/native" && configure_as_built "$preset" && with_compiler cmake --build --preset "$preset" --target "${programs[@]}"
   } > "$log" 2>&1 < /dev/null || {
     tail -n 25 "$log" >&2
     die "the benchmark's programs could not be built; the last lines are above, all of them in $log"
   }
   [[ "$(source_fingerprint)" == "$(cat "$NVRAR_BUILD/fingerprint")" ]] || die "the sources have changed since this build; start the command again"
-  add_to_build libnvrar.so
+  add_to_build "$preset" libnvrar.so
   local program
   for program in "${programs[@]}"; do
-    add_to_build "bench/$program"
+    add_to_build "$preset" "bench/$program"
   done
 }
 
-# add_to_build FILE: adds a file of native/build/release, unless the build has it already; then it may be in use.
+# configure_as_built PRESET: with the kernels that the build has.
+configure_as_built() {
+  if [[ "$1" == run ]]; then
+    NVRAR_CMAKE_OPTIONS="$(kernel_options)" configure "$1"
+  else
+    configure "$1"
+  fi
+}
+
+# add_to_build PRESET FILE: adds a file of native/build/PRESET, unless the build has it already; then it may be in use.
 add_to_build() {
-  local file="$NVRAR_BUILD/$1"
+  local file="$NVRAR_BUILD/$2"
   [[ ! -e "$file" ]] || return 0
   mkdir -p "$(dirname "$file")"
-  cp "$NVRAR_HOME/native/build/release/$1" "$file.new"
+  cp "$NVRAR_HOME/native/build/$1/$2" "$file.new"
   mv "$file.new" "$file"
 }

@@ -8,13 +8,16 @@
 #   target/nvrar/builds/NAME/lib           our jars and their libraries
 #                            fingerprint   that of the sources that were built
 #                            kernels       the nvcc that compiled the GPU kernels; exists only if the library has any
+#                            preset        that of the native build
 #                            bench         the programs of bin/nvrar bench, once they were needed; their libnvrar.so is
 #                                          one level up
 #                            users         locked by each command that runs this build
 #   target/nvrar/current                   a link to the newest build
+#   target/nvrar/kernels-wanted            exists once bin/nvrar setup --cuda has asked for the GPU kernels
 
 BUILDS="$NVRAR_STATE/builds"
 CURRENT="$NVRAR_STATE/current"
+KERNELS_WANTED="$NVRAR_STATE/kernels-wanted"
 
 # The build that hold_build has locked.
 NVRAR_BUILD=''
@@ -48,6 +51,28 @@ ensure_built_with_kernels() {
 
 has_what_setup_wants() {
   is_built && { [[ -e "$CURRENT/kernels" ]] || ! find_nvcc > /dev/null; }
+}
+
+# ensure_ready VERSION: Ray and the newest build, side by side: installing Ray mostly waits for the network.
+ensure_ready() {
+  local installing=''
+  if [[ ! -e "$(ray_environment "$1")/.complete" ]]; then
+    # A process group of its own, which the trap can end.
+    set -m
+    ensure_ray "$1" 2> >(cat >&2) &
+    installing=$!
+    set +m
+    # shellcheck disable=SC2064 # That process.
+    trap "kill -- -$installing 2> /dev/null || true" EXIT
+  fi
+  ensure_built
+  if [[ -n "$installing" ]]; then
+    if kill -0 "$installing" 2> /dev/null; then
+      say "waiting for the installation of Ray"
+    fi
+    wait "$installing" || exit 1
+    trap - EXIT
+  fi
 }
 
 # build_unless CONDITION: checks again after waiting, because another process may have built meanwhile.
@@ -86,21 +111,23 @@ hold_build() {
   die "there is no build in $BUILDS that can be run; bin/nvrar setup makes one"
 }
 
-# publish FINGERPRINT: makes what Maven has packaged the newest build. FINGERPRINT is that of its sources before the
-# build.
+# publish FINGERPRINT PRESET: makes what Maven has packaged the newest build. FINGERPRINT is that of its sources before
+# the build, PRESET that of the native build.
 publish() {
-  local new name
+  local new name target="$NVRAR_HOME/examples/target"
+  [[ "$2" != run ]] || target+=/run
   name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
   new="$BUILDS/.$name"
   # No other process publishes while this one has the lock, so a directory with such a name is left from an interrupted
   # run.
   rm -rf --one-file-system "$BUILDS"/.[0-9]*
   mkdir -p "$new/lib" &&
-    cp "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$new/lib/" &&
+    cp "$(examples_jar "$target")" "$target"/lib/*.jar "$new/lib/" &&
     printf '%s\n' "$1" > "$new/fingerprint" &&
+    printf '%s\n' "$2" > "$new/preset" &&
     : > "$new/users" || return 1
   # The kernels are in a section of this name.
-  if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/release/libnvrar.so"; then
+  if grep -qsF .nv_fatbin "$NVRAR_HOME/native/build/$2/libnvrar.so"; then
     kernel_compiler > "$new/kernels" || true
   fi
   mv "$new" "$BUILDS/$name" &&
@@ -119,10 +146,10 @@ remove_old_builds() {
   done
 }
 
-# Prints the jar of the examples that Maven has packaged; the newest one if there are several versions.
+# examples_jar TARGET: prints the jar of the examples that Maven has packaged; the newest one if there are several versions.
 examples_jar() {
   local jar newest=''
-  for jar in "$NVRAR_HOME"/examples/target/ray-nvrar-examples-*.jar; do
+  for jar in "$1"/ray-nvrar-examples-*.jar; do
     case "$jar" in
       *-sources.jar | *-javadoc.jar | *-tests.jar) continue ;;
     esac
@@ -135,26 +162,87 @@ examples_jar() {
 
 # Otherwise libraries that an earlier build copied, and that are no longer dependencies, would be published, too.
 forget_libraries() {
-  rm -rf "$NVRAR_HOME/examples/target/lib"
+  rm -rf "$NVRAR_HOME"/examples/target/{,run/}lib
 }
 
 # Maven options that skip everything that is not needed at run time.
 LIBRARY_ONLY=(-DskipNativeTests -Dnvrar.cmake.target=nvrar -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip -Dflatten.skip -Dcyclonedx.skip)
 
+has_gpu() {
+  command -v nvidia-smi > /dev/null && timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU'
+}
+
+# Prints the options by which the native build of a command compiles kernels: none without a GPU, because they take
+# longer than all else; those of this machine's GPUs; or all if setup --cuda asks for them, or if the compiler does not
+# know these GPUs, which then make their own from PTX.
+kernel_options() {
+  local nvcc capability known architectures=''
+  if has_gpu && nvcc="$(kernel_compiler)"; then
+    known="$("$nvcc" --list-gpu-code 2> /dev/null || true)"
+    while read -r capability; do
+      capability="${capability//./}"
+      if ! grep -qx "sm_$capability" <<< "$known"; then
+        architectures=''
+        break
+      fi
+      architectures+=";$capability-real"
+    done < <(timeout 60 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | sort -u)
+    printf -- '-DNVRAR_KERNELS=AUTO %s\n' "${architectures:+-DNVRAR_CUDA_ARCHITECTURES=${architectures#;}}"
+  elif [[ -e "$KERNELS_WANTED" ]]; then
+    printf -- '-DNVRAR_KERNELS=AUTO\n'
+  else
+    printf -- '-DNVRAR_KERNELS=OFF\n'
+  fi
+}
+
 build() {
-  local log="$NVRAR_STATE/build.log" fingerprint
+  local log="$NVRAR_STATE/build.log" fingerprint progress code=0
   fingerprint="$(source_fingerprint)"
   say "building (the first time takes minutes; log: $log)"
   SECONDS=0
   forget_libraries
-  if ! maven -pl examples -am package -Dmaven.test.skip "${LIBRARY_ONLY[@]}" > "$log" 2>&1 < /dev/null; then
+  : > "$log"
+  build_progress "$log" &
+  progress=$!
+  # The native library and the Java modules are built side by side.
+  # Maven's JVM lives too short for its best compiler.
+  MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
+    maven_run -T 2 -pl examples -am package -Dnvrar.run -Dmaven.test.skip "${LIBRARY_ONLY[@]}" -Dspotless.check.skip >> "$log" 2>&1 < /dev/null || code=$?
+  end_progress "$progress"
+  if ((code != 0)); then
     # Without Maven's own stack traces and advice.
-    grep -Ev '^ +at |^\[ERROR\] *$|\[Help 1\]|re-run Maven|mvn <args>|Re-run Maven|read the following articles|resume the build' "$log" |
+    grep -Ev '^ +at |^\[INFO\]|^\[ERROR\] *$|\[Help 1\]|re-run Maven|mvn <args>|Re-run Maven|read the following articles|resume the build' "$log" |
       tail -n 25 >&2
     die "the build failed; its last lines are above, all of them in $log"
   fi
-  publish "$fingerprint" || die "what was built could not be copied to $BUILDS"
+  publish "$fingerprint" run || die "what was built could not be copied to $BUILDS"
   say "built in $SECONDS s"
+}
+
+# build_progress LOG: says how far the build is, until it is ended: on a terminal in one line, elsewhere for each module of Java.
+build_progress() {
+  local shown='' now native java
+  # Ends with the shell that builds, however that ends.
+  while kill -0 "$$" 2> /dev/null; do
+    native="$(sed -n 's/^\[\([0-9]*\/[0-9]*\)\] .*/\1/p' "$1" | tail -n 1)"
+    java="$(sed -n 's/^\[INFO\] Building \(ray-nvrar.*[^ ]\) [0-9][^ ]* *\[\([0-9]*\/[0-9]*\)\].*/\2 (\1)/p' "$1" | tail -n 1)"
+    now="native ${native:-...}, modules ${java:-...}"
+    if [[ -t 2 ]]; then
+      printf '\r\033[Knvrar: building: %s' "$now" >&2
+    elif [[ "${now#*, }" != "${shown#*, }" && -n "$java" ]]; then
+      say "building: $now"
+    fi
+    shown="$now"
+    sleep 0.5
+  done
+}
+
+# end_progress PID
+end_progress() {
+  { kill "$1" && wait "$1" || true; } 2> /dev/null
+  if [[ -t 2 ]]; then
+    printf '\r\033[K' >&2
+  fi
 }
 
 # The compiler of the kernels. A user without one gets that of the last build; otherwise two users who differ in this
@@ -174,7 +262,17 @@ with_compiler() {
   fi
 }
 
-# maven ARGS...: runs Maven on the JDK that find_jdk prints.
+# maven ARGS...: runs Maven on the JDK that find_jdk prints, and says what fails.
 maven() {
-  JAVA_HOME="$(find_jdk)" with_compiler mvn -q -B -ntp -f "$NVRAR_HOME/pom.xml" "$@"
+  maven_run -q "$@"
+}
+
+# maven_run ARGS...: the same, and says what it does.
+maven_run() {
+  JAVA_HOME="$(find_jdk)" with_compiler mvn -B -ntp -f "$NVRAR_HOME/pom.xml" "$@"
+}
+
+# configure PRESET OPTIONS...: configures the native build.
+configure() {
+  with_compiler "$NVRAR_HOME/native/cmake/configure" "$@"
 }

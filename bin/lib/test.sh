@@ -102,18 +102,14 @@ saves_kernels() {
 
 # The sanitizers do not change the kernels, so those of the release build are used.
 native_build_alone() {
-  local options=(-DNVRAR_KERNELS=AUTO)
-  [[ "${CI:-}" != true ]] || options=(-DNVRAR_KERNELS=ON)
+  local options=()
   if [[ "$1" != release ]]; then
+    options=(-DNVRAR_KERNELS=AUTO)
+    [[ "${CI:-}" != true ]] || options=(-DNVRAR_KERNELS=ON)
     options+=("-DNVRAR_KERNELS_BUILT=$NVRAR_HOME/native/build/release/kernels")
-  elif saves_kernels; then
-    options+=(-DNVRAR_TEST_KERNELS=OFF -DNVRAR_CUDA_ARCHITECTURES=90)
-  else
-    # Not what a run in CI has left in CMake's cache.
-    options+=(-UNVRAR_TEST_KERNELS -UNVRAR_CUDA_ARCHITECTURES)
   fi
   cd "$NVRAR_HOME/native" &&
-    with_compiler cmake --preset "$1" "${options[@]}" &&
+    configure "$1" "${options[@]}" &&
     with_compiler cmake --build --preset "$@"
 }
 
@@ -178,7 +174,7 @@ java_tests_alone() {
   forget_libraries
   rm -rf "$REPOSITORY"
   maven_tests_alone "$1" surefire deploy -pl native,ray-plugin,tools,examples,artifacts/bom,artifacts/native -DskipNativeTests \
-    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint"
+    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint" release
 }
 
 # rebuild_tests DIRECTORY: another build must give the same bytes.
@@ -282,10 +278,6 @@ second_jdk() {
       return 0
     fi
   done
-}
-
-has_gpu() {
-  command -v nvidia-smi > /dev/null && timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU'
 }
 
 # The native programs whose ranks can compute on GPUs.
@@ -433,7 +425,11 @@ run_tests() {
       leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
     fi
   fi
+  # For all builds of the preset release, also Maven's.
+  export NVRAR_CMAKE_OPTIONS=''
+  [[ "${CI:-}" != true ]] || NVRAR_CMAKE_OPTIONS='-DNVRAR_KERNELS=ON'
   if saves_kernels; then
+    NVRAR_CMAKE_OPTIONS+=' -DNVRAR_TEST_KERNELS=OFF -DNVRAR_CUDA_ARCHITECTURES=90'
     leave_out 'the compilation of the kernels for compute capability 8.0 and 10.0, and of those that only tests on GPUs run (there is no GPU, and CI has no time for them; they are compiled elsewhere)'
   fi
   step native-build check native_build release

@@ -16,16 +16,30 @@ MAVEN = r"""#!/bin/sh
 cd "$NVRAR_TEST_CHECKOUT" || exit 1
 nvcc="$(native/cmake/find-nvcc 2> /dev/null)"
 echo "$nvcc" >> calls
-mkdir -p examples/target/lib native/build/release
+echo "$NVRAR_CMAKE_OPTIONS" >> options
+mkdir -p examples/target/run/lib native/build/run
 if [ -e broken ]; then
   echo '[ERROR] Source.java:[1,1] class, interface, enum, or record expected'
   rm -rf examples/target
   exit 1
 fi
-cp "$NVRAR_TEST_JARS"/*.jar examples/target/lib && mv examples/target/lib/ray-nvrar-examples-*.jar examples/target || exit 1
-if [ -n "$nvcc" ]; then echo .nv_fatbin; fi > native/build/release/libnvrar.so
+echo '[INFO] Building ray-nvrar examples 0.1.0-SNAPSHOT                          [4/4]'
+cp "$NVRAR_TEST_JARS"/*.jar examples/target/run/lib && mv examples/target/run/lib/ray-nvrar-examples-*.jar examples/target/run || exit 1
+case "$NVRAR_CMAKE_OPTIONS" in
+  *OFF*) : ;;
+  *) if [ -n "$nvcc" ]; then echo .nv_fatbin; fi ;;
+esac > native/build/run/libnvrar.so
 """
-NVCC = "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.1'\n"
+NVCC = """#!/bin/sh
+[ "$1" != --list-gpu-code ] || { printf '%s\\n' sm_80 sm_90 sm_100; exit 0; }
+echo 'Cuda compilation tools, release 13.0, V13.0.1'
+"""
+NVIDIA_SMI = """#!/bin/sh
+case "$1" in
+  -L) echo 'GPU 0: One and only (UUID: GPU-0)' ;;
+  *) echo "$NVRAR_TEST_CAPABILITY" ;;
+esac
+"""
 FUZZ = """#!/bin/sh
 for lock in build fuzz; do
   flock -n "$NVRAR_TEST_CHECKOUT/target/nvrar/$lock.lock" true || echo "$lock is locked"
@@ -99,6 +113,10 @@ class Checkout:
     def compilers(self):
         """The compiler of the kernels of each call of Maven."""
         return read(os.path.join(self.home, "calls")).splitlines()
+
+    def options(self):
+        """The options of CMake of each call of Maven, without those that forget an earlier choice."""
+        return [" ".join(word for word in line.split() if not word.startswith("-U")) for line in read(os.path.join(self.home, "options")).splitlines()]
 
     def builds(self):
         return len(self.compilers())
@@ -219,6 +237,61 @@ class BuildsTest(LauncherTestCase):
             done = checkout.run("setup")
             self.assertEqual((done.returncode, checkout.builds()), (0, 3), done.stderr)
             self.assertIn(cuda["XDG_CACHE_HOME"], checkout.compilers()[-1], "who has no compiler takes the kernels from nobody")
+
+    def test_23_kernels_are_compiled_only_for_a_gpu_or_where_setup_was_asked_for_them(self):
+        with Checkout() as checkout:
+            compiler = {"XDG_CACHE_HOME": checkout.cache_with_compiler("cuda")}
+            gpu = os.path.join(checkout.parent, "gpu")
+            checkout.write(os.path.join(gpu, "nvidia-smi"), NVIDIA_SMI, 0o755)
+            on_gpu = {**compiler, "PATH": f"{gpu}:{checkout.environment['PATH']}"}
+            cases = (
+                (("post-mortem", "--help"), compiler, "-DNVRAR_KERNELS=OFF"),
+                (("setup",), compiler, "-DNVRAR_KERNELS=OFF"),
+                (("post-mortem", "--help"), {**on_gpu, "NVRAR_TEST_CAPABILITY": "9.0"}, "-DNVRAR_KERNELS=AUTO -DNVRAR_CUDA_ARCHITECTURES=90-real"),
+                (("post-mortem", "--help"), {**on_gpu, "NVRAR_TEST_CAPABILITY": "99.0"}, "-DNVRAR_KERNELS=AUTO"),
+                (("setup", "--cuda"), compiler, "-DNVRAR_KERNELS=AUTO"),
+                (("post-mortem", "--help"), compiler, "-DNVRAR_KERNELS=AUTO"))
+            for arguments, environment, options in cases:
+                with self.subTest(arguments=arguments, options=options):
+                    checkout.edit()
+                    done = checkout.run(*arguments, **environment)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(checkout.options()[-1], options)
+
+    def test_23_a_build_says_how_far_it_is_and_only_on_standard_error(self):
+        with Checkout() as checkout:
+            done = checkout.run("setup")
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            self.assertIn("nvrar: building ", done.stderr)
+            self.assertIn("nvrar: built in ", done.stderr)
+
+    def test_23_a_build_folder_of_another_checkout_is_made_anew(self):
+        with tempfile.TemporaryDirectory() as parent:
+            native = os.path.join(parent, "native")
+            os.makedirs(os.path.join(native, "cmake"))
+            shutil.copy2(os.path.join(HOME, "native/cmake/configure"), os.path.join(native, "cmake/configure"))
+            with open(os.path.join(native, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+                file.write("cmake_minimum_required(VERSION 3.25)\nproject(moved LANGUAGES NONE)\n")
+            with open(os.path.join(native, "CMakePresets.json"), "w", encoding="utf-8") as file:
+                file.write('{"version": 6, "configurePresets": [{"name": "run", "generator": "Ninja", "binaryDir": "${sourceDir}/build/run"}]}')
+
+            def configure(folder):
+                return subprocess.run(
+                    [os.path.join(folder, "cmake/configure"), "run"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S,
+                    check=False)
+
+            first = configure(native)
+            self.assertEqual(first.returncode, 0, first.stderr)
+            kept = os.path.join(native, "build/run/kept")
+            Checkout.write(kept, "")
+            self.assertEqual(configure(native).returncode, 0)
+            self.assertTrue(os.path.exists(kept), "a build folder of this checkout stays")
+            moved = os.path.join(parent, "moved")
+            os.rename(native, moved)
+            done = configure(moved)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertFalse(os.path.exists(os.path.join(moved, "build/run/kept")))
+            self.assertIn(f"CMAKE_HOME_DIRECTORY:INTERNAL={moved}\n", read(os.path.join(moved, "build/run/CMakeCache.txt")))
 
     def test_24_fuzzing_builds_alone_as_every_other_test_does_and_then_lets_others_build(self):
         script = 'set -euo pipefail; for part in common build test; do . "$NVRAR_HOME/bin/lib/$part.sh"; done; "$@"'

@@ -14,11 +14,11 @@ set_target_properties(nvrar_cpu PROPERTIES
   OUTPUT_NAME nvrar LIBRARY_OUTPUT_DIRECTORY ${artifacts_folder}/linux-x86_64-cpu/${artifacts_path})
 
 if(nvrar_nvcc)
-  add_custom_target(artifacts
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${artifacts_folder}/linux-x86_64/${artifacts_path}
-    COMMAND ${CMAKE_COMMAND} -E copy_if_different $<TARGET_FILE:nvrar> ${artifacts_folder}/linux-x86_64/${artifacts_path}
-    VERBATIM)
-  add_dependencies(artifacts nvrar)
+  # Not the target nvrar, with which the example's kernels and the stub of the driver are made.
+  nvrar_library(nvrar_cuda ${build_id})
+  set_target_properties(nvrar_cuda PROPERTIES
+    EXCLUDE_FROM_ALL ON OUTPUT_NAME nvrar LIBRARY_OUTPUT_DIRECTORY ${artifacts_folder}/linux-x86_64/${artifacts_path})
+  add_custom_target(artifacts DEPENDS nvrar_cuda)
 else()
   # None of an earlier build may be packed.
   add_custom_target(artifacts
