@@ -5,12 +5,13 @@
 #
 #   ray.txz    Ray's wheel for that host's Python, without the parts that no Java actor uses
 #   jre.txz    a Java runtime made of this machine's JDK
-#   nvrar.txz  this checkout as built here: jars with what they depend on, the tests and JUnit's console, libnvrar.so with its kernels,
-#              the native test programs and nvrar_bench, the small models; natives for linux-x86_64 only
+#   nvrar.txz  this checkout as built here: jars with what they depend on, the tests and JUnit's console, libnvrar.so with its kernels
+#              (for compute capability 9.0, and as PTX for later ones), the native test programs and nvrar_bench, the small models;
+#              natives for linux-x86_64 only
 #   host.sh    unpacks them over there and sets the environment
 #
 # DIRECTORY is target/nvrar/gpu-host if it is not named. The first two are made once for their versions (minutes, kept in ~/.cache/nvrar),
-# the third each time. Default: Ray of bin/nvrar, Python 3.12, and 62 MiB for everything, more of which is a failure.
+# the third each time. Default: Ray of bin/nvrar, Python 3.12, and 58 MiB for everything, more of which is a failure.
 # Needs a JDK with jlink, Maven, pip and network here; nvcc by `bin/nvrar setup --cuda`.
 set -euo pipefail
 
@@ -35,9 +36,10 @@ compress() {
   xz --threads=1 --x86 --lzma2=preset=9e,dict=192MiB > "$1"
 }
 
-# kept NAME FUNCTION: where the archive that FUNCTION fills is kept; another one once the function is another.
+# kept NAME FUNCTION: where the archive that FUNCTION fills is kept; another one once the function, or what repacks
+# jars, is another.
 kept() {
-  printf '%s/gpu-host/%s-%s.txz\n' "$NVRAR_CACHE" "$1" "$(declare -f "$2" | sha256sum | head -c 8)"
+  printf '%s/gpu-host/%s-%s.txz\n' "$NVRAR_CACHE" "$1" "$({ declare -f "$2" && cat "$HERE/repack.py"; } | sha256sum | head -c 8)"
 }
 
 # once_archived FILE FUNCTION ARGS...: FUNCTION DIRECTORY ARGS fills a directory, of which FILE is made unless it is there.
@@ -66,7 +68,7 @@ fill_ray() {
   for wheel in "$work"/wheels/*.whl; do
     python3 -m zipfile -e "$wheel" "$site"
   done
-  (cd "$site/ray" && rm -rf rllib data serve train tune llm dashboard/client)
+  (cd "$site/ray" && rm -rf rllib data serve train tune llm dashboard/client core/libjemalloc.so)
   chmod +x "$site"/ray/core/src/ray/{gcs/gcs_server,raylet/raylet}
   find "$site" \( -name '*.so' -o -name gcs_server -o -name raylet \) -type f -exec strip --strip-unneeded {} +
   python3 -m zipfile -e "$site/ray/jars/ray_dist.jar" "$jar"
@@ -109,6 +111,7 @@ gpu_programs() {
 # fill_nvrar DIRECTORY RAY_VERSION: a checkout that has been built, as far as bin/nvrar, the examples and the tests need one.
 fill_nvrar() {
   local root="$1" build="$1/target/nvrar/builds/packed" junit program file
+  local -x NVRAR_CMAKE_OPTIONS=-DNVRAR_CUDA_ARCHITECTURES=90
   local package=(package -DskipTests -DskipNativeTests -Dnvrar.cmake.target=all -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
     -Dspotless.check.skip)
   junit="$(sed -n 's:.*<junit.version>5\(.*\)</junit.version>.*:1\1:p' "$NVRAR_HOME/pom.xml")"
@@ -120,7 +123,7 @@ fill_nvrar() {
   maven dependency:copy "-Dartifact=org.junit.platform:junit-platform-console-standalone:$junit" "-DoutputDirectory=$work/junit" \
     -pl integration-tests
   mkdir -p "$build/lib" "$root"/{examples,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
-  for file in "$(examples_jar)" "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
+  for file in "$(examples_jar "$NVRAR_HOME/examples/target")" "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
     # What draws pictures needs the parts of java.desktop that the runtime lacks.
     [[ "${file##*/}" != @(xchart|batik)-* ]] || continue
     python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"
@@ -151,7 +154,7 @@ fill_nvrar() {
   printf '%s\n' "$2" > "$root/ray-version"
 }
 
-limit=62
+limit=58
 ray="$NVRAR_RAY_VERSION"
 python=3.12
 out="$NVRAR_STATE/gpu-host"
