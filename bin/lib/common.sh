@@ -92,7 +92,8 @@ CMAKE_OLDEST=3.25
 tool_version() {
   local jdk
   jdk="$(find_jdk)" || jdk=''
-  JAVA_HOME="$jdk" "$1" --version 2> /dev/null | sed -n '1{s/\x1b\[[0-9;]*m//g;s/^[^0-9]*\([0-9][0-9.]*\).*/\1/p}'
+  # Options for all JVMs may print lines before the version.
+  env -u JAVA_TOOL_OPTIONS -u JDK_JAVA_OPTIONS -u _JAVA_OPTIONS JAVA_HOME="$jdk" "$1" --version 2> /dev/null | sed -n '1{s/\x1b\[[0-9;]*m//g;s/^[^0-9]*\([0-9][0-9.]*\).*/\1/p}'
 }
 
 # too_old COMMAND OLDEST: prints the command's version if it is older than OLDEST; nothing if it is not, or is unknown.

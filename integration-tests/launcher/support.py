@@ -129,7 +129,7 @@ class Launcher:
     def messages(self):
         """What it said itself, without the lines of installing and building."""
         lines = [line for line in self.text(self.err).splitlines() if line.startswith("nvrar:")]
-        return [line for line in lines if not re.match(r"nvrar: (installing|building|built|starting) ", line)]
+        return [line for line in lines if not re.match(r"nvrar: (installing|building:?|built|starting) ", line)]
 
     def driver(self):
         return next(pid for pid in descendants() if "io.nvrar.tools.Main" in command_line(pid))
