@@ -119,13 +119,13 @@ class HostileTest(LauncherTestCase):
             self.assertIn("the raylet of this node is stopped or stuck", launcher.messages()[-1])
 
     def test_35_a_gcs_that_is_stuck_does_not_hold_a_decode_for_ever(self):
-        with Launcher("decode", "--max-tokens", "100", "--ignore-eos") as launcher:
+        with Launcher("decode", "--max-tokens", "400", "--ignore-eos") as launcher:
             launcher.await_output()
             launcher.note_paths()
             os.kill(wait_until(lambda: ray_process("gcs_server"), 1, "a GCS"), signal.SIGSTOP)
             self.assertEqual(launcher.exit_code(GIVEN_UP_S), 1, launcher.text(launcher.err))
             launcher.await_nothing_left()
-            self.assertIn("100 tokens, ", launcher.text(launcher.err))
+            self.assertIn("400 tokens, ", launcher.text(launcher.err))
             self.assertIn("the GCS of the Ray cluster is stopped or stuck", launcher.messages()[-1])
 
     def test_36_a_member_that_is_started_by_hand_harms_no_file(self):
