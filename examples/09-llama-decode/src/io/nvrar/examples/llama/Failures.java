@@ -30,7 +30,7 @@ final class Failures {
       return null;
     }
     StringBuilder number = new StringBuilder();
-    for (String digit : matcher.group(1).split(", ")) {
+    for (String digit : matcher.group(1).split(", ", -1)) {
       number.append((char) Integer.parseInt(digit));
     }
     return new ModelException(

@@ -108,8 +108,8 @@ public final class HostMemory implements Serializable {
   /** The numbers of a file with a name and a number in each line. */
   private static Map<String, Long> numbers(Path file) throws IOException {
     Map<String, Long> numbers = new LinkedHashMap<>();
-    for (String line : content(file).split("\n")) {
-      String[] words = line.strip().split("\\s+");
+    for (String line : content(file).lines().toList()) {
+      String[] words = line.strip().split("\\s+", -1);
       if (words.length > 1) {
         numbers.put(words[0], Long.parseLong(words[1]));
       }
