@@ -54,7 +54,7 @@ struct Descriptor {
   link::LinkAddress link;
   int32_t links;           // NVRAR_LINKS_*
   uint32_t link_security;  // NVRAR_LINK_*
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 436];
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 444];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -11,9 +11,15 @@ namespace {
 
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kPidNamespace[] = "/proc/self/ns/pid";
+constexpr char kUserNamespace[] = "/proc/self/ns/user";
 
 unsigned digit_of(char c) noexcept {
   return static_cast<unsigned>(c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16);
+}
+
+uint64_t inode_of(const char* path) noexcept {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
 }  // namespace
@@ -31,8 +37,8 @@ HostKey HostKey::of_this_process() noexcept {
       ++digits;
     }
   }
-  struct stat status {};
-  if (::stat(kPidNamespace, &status) == 0) key.pid_namespace = status.st_ino;
+  key.pid_namespace = inode_of(kPidNamespace);
+  key.user_namespace = inode_of(kUserNamespace);
   return key;
 }
 

@@ -1,5 +1,6 @@
-// Identifies the part of a machine in which processes can map each other's segments: the kernel that runs it, and the
-// namespace in which a pid means the same process.
+// Identifies the part of a machine in which processes can map each other's segments: the kernel that runs it, the
+// namespace in which a pid means the same process, and the namespace of users, because a process has no permission to
+// open the memory of processes outside of its own.
 #ifndef NVRAR_CONTROL_HOST_KEY_H
 #define NVRAR_CONTROL_HOST_KEY_H
 
@@ -10,6 +11,7 @@ namespace nvrar::control {
 struct HostKey {
   uint8_t boot_id[16];
   uint64_t pid_namespace;
+  uint64_t user_namespace;
 
   // Zeros stand for what cannot be read.
   static HostKey of_this_process() noexcept;

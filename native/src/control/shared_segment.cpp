@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -19,6 +21,21 @@ constexpr char kSegmentName[] = "nvrar";  // visible only in /proc/<pid>/fd
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason(int error) { return std::string(::strerrordesc_np(error)); }
+
+// Why this process may not open the files of another, as a clause.
+std::string lack_of_permission(const std::string& process) {
+  const FileDescriptor file(::open(("/proc/" + process + "/status").c_str(), O_RDONLY | O_CLOEXEC));
+  char text[4096] = {};
+  const bool read = file && ::read(file.get(), text, sizeof text - 1) > 0;
+  const char* const line = read ? std::strstr(text, "\nUid:") : nullptr;
+  unsigned user = ::geteuid();
+  if (line != nullptr) (void)std::sscanf(line, "\nUid: %u", &user);
+  if (user != ::geteuid()) {
+    return "it runs as user " + std::to_string(user) + " and this process as user " + std::to_string(::geteuid());
+  }
+  return "it has capabilities that this process lacks, or the kernel protects it as it does programs with file "
+         "capabilities or a change of user (CAP_SYS_PTRACE)";
+}
 
 Mapping map_shared(const FileDescriptor& file, uint64_t bytes, bool populated,
                    int protection = PROT_READ | PROT_WRITE) {
@@ -111,15 +128,21 @@ SharedSegment SharedSegment::map(const SegmentAddress& address, uint32_t rank, u
   };
   const std::string process = address.pid == ::getpid() ? "self" : std::to_string(address.pid);
   const std::string path = "/proc/" + process + "/fd/" + std::to_string(address.fd);
+  const auto closed = [&](int error) {
+    if (error != EACCES && error != EPERM) return unreachable(path + ": " + reason(error));
+    return Error(NVRAR_SYSTEM, "rank " + std::to_string(rank) + " (pid " + std::to_string(address.pid) +
+                                   ") is on this host, and this process may not open its memory (" + path + ": " +
+                                   reason(error) + "): " + lack_of_permission(process));
+  };
   // The link is read before the file is opened: opening an arbitrary device or pipe could block or have side effects.
   char target[64] = {};
-  if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw unreachable(path + ": " + reason(errno));
+  if (::readlink(path.c_str(), target, sizeof target - 1) < 0) throw closed(errno);
   if (std::strncmp(target, "/memfd:nvrar", 12) != 0) throw unreachable(path + " is no segment of a group");
 
   // The name may lie, or the descriptor have been reused since: not even a pipe without a writer keeps this waiting.
   const int access = to_look ? O_RDONLY : O_RDWR;
   const FileDescriptor file(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file) throw unreachable(path + ": " + reason(errno));
+  if (!file) throw closed(errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw unreachable(path + ": " + reason(errno));
   if (static_cast<uint64_t>(status.st_size) != address.bytes || address.bytes < kControlBytes)

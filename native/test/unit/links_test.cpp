@@ -128,6 +128,10 @@ TEST(HostKey, IsThatOfThisMachine) {
   other = key;
   ++other.pid_namespace;
   EXPECT_FALSE(key == other);
+  EXPECT_NE(key.user_namespace, 0u);
+  other = key;
+  ++other.user_namespace;
+  EXPECT_FALSE(key == other);
 }
 
 // A rank for each letter: which host it is on.

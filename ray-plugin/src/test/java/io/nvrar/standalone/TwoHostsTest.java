@@ -119,6 +119,21 @@ class TwoHostsTest {
     assertThat(other.expect("SUM")).isEqualTo("SUM 3.0");
   }
 
+  /** It may not open the memory of processes outside of its namespace. */
+  @Test
+  void aMemberInAnotherNamespaceOfUsersIsLinkedByTcp() throws Exception {
+    List<String> there = List.of("unshare", "--map-root-user");
+    OtherHost.require("unshare", "--map-root-user", "true");
+    byte[] ticket = ticket(Members.config().build());
+    Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 0));
+    ForkedMember one = rankOne(ticket, "once", there);
+    try (CollectiveGroup group = joining.get()) {
+      assertThat(group.health().ranks().get(1).link()).isNotNull();
+      sum(group);
+    }
+    assertThat(one.expect("SUM")).isEqualTo("SUM 3.0");
+  }
+
   @Test
   void anotherVersionOnOneIsNamedWithBothRanks() throws Exception {
     Path resource = scratch.resolve("io/nvrar/internal/library-version");

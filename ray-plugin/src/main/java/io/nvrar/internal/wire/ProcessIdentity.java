@@ -12,9 +12,10 @@ import org.jspecify.annotations.Nullable;
  *
  * @param host the machine's host name
  * @param pid the process id there; 0 if unknown
- * @param machine the kernel's boot id and the process's pid namespace, in which processes can map
- *     each other's memory. It differs between machines, and between containers that do not share
- *     their processes, even if their host names are equal; "" if unknown
+ * @param machine the kernel's boot id and the process's namespaces of pids and users, within which
+ *     processes can map each other's memory ({@code HostKey} of the native library). It differs
+ *     between machines, and between containers that do not share their processes and users, even if
+ *     their host names are equal; "" if unknown
  */
 public record ProcessIdentity(String host, long pid, String machine) {
 
@@ -56,7 +57,9 @@ public record ProcessIdentity(String host, long pid, String machine) {
     try {
       return read("/proc/sys/kernel/random/boot_id", "")
           + " "
-          + Files.readSymbolicLink(Path.of("/proc/self/ns/pid"));
+          + Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))
+          + " "
+          + Files.readSymbolicLink(Path.of("/proc/self/ns/user"));
     } catch (IOException e) {
       return "";
     }

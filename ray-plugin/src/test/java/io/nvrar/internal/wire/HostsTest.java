@@ -74,7 +74,7 @@ class HostsTest {
   void thisProcessIsOnItsOwnHost() {
     ProcessIdentity here = ProcessIdentity.current();
     assertThat(here.sameHost(ProcessIdentity.current())).isTrue();
-    assertThat(here.machine()).contains("pid:[");
+    assertThat(here.machine()).contains("pid:[", "user:[");
   }
 
   @Test

@@ -1,0 +1,85 @@
+// A peer on this host whose memory this process may not open.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "common/error.h"
+#include "control/shared_segment.h"
+
+namespace nvrar::control {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+constexpr uint64_t kGroup = 7;
+constexpr int kUnable = 77;
+
+struct Said {
+  char text[1024];
+};
+
+// What a child process is told that maps `segment`; it runs as another user if `user` is not 0.
+std::string refusal(const SharedSegment& segment, uid_t user, Said* said) {
+  const SegmentAddress address = segment.address();  // has the pid of who asks
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (user != 0 && ::setresuid(user, user, user) != 0) ::_exit(kUnable);
+    try {
+      (void)SharedSegment::map_peer(address, 1, kGroup, false);
+    } catch (const Error& error) {
+      std::strncpy(said->text, error.what(), sizeof said->text - 1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status) == 0 ? said->text : "the child could not become another user";
+}
+
+class PermissionTest : public testing::Test {
+ protected:
+  PermissionTest()
+      : said_(static_cast<Said*>(
+            ::mmap(nullptr, sizeof(Said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~PermissionTest() override { ::munmap(said_, sizeof *said_); }
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  }
+  static std::string beginning(pid_t pid) {
+    return "rank 1 (pid " + std::to_string(pid) +
+           ") is on this host, and this process may not open its memory (/proc/" + std::to_string(pid) + "/fd/";
+  }
+  Said* said_;
+};
+
+TEST_F(PermissionTest, OfAProcessOfAnotherUserItsUserIsNamed) {
+  const SharedSegment segment = SharedSegment::create(nullptr, 1, 1, kGroup);
+  const std::string text = refusal(segment, kNobody, said_);
+  EXPECT_EQ(text.substr(0, beginning(::getpid()).size()), beginning(::getpid())) << text;
+  EXPECT_NE(text.find(": Permission denied): it runs as user 0 and this process as user 65534"), std::string::npos)
+      << text;
+}
+
+TEST_F(PermissionTest, OfAProcessThatTheKernelProtectsThatIsSaid) {
+  const pid_t member = ::fork();  // a change of user protects it as file capabilities do
+  if (member == 0) {
+    if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(kUnable);
+    const SharedSegment segment = SharedSegment::create(nullptr, 1, 1, kGroup);
+    (void)refusal(segment, 0, said_);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(member, &status, 0), member);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  const std::string text = said_->text;
+  EXPECT_EQ(text.substr(0, beginning(member).size()), beginning(member)) << text;
+  EXPECT_NE(text.find(": Permission denied): it has capabilities that this process lacks, or the kernel protects it"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace nvrar::control
