@@ -49,6 +49,7 @@ Candidate Candidate::dialed(const Identity& self, const Remote& remote) {
   const bool begun = socket && (::connect(socket.get(), address.get(), address.bytes) == 0 || errno == EINPROGRESS);
   const int error = errno;
   Candidate made = dialing(self, remote.rank, std::move(socket));
+  made.was_refused_ = !begun && error == ECONNREFUSED;
   return begun ? std::move(made) : made.fail(reason(error));
 }
 
@@ -85,6 +86,7 @@ Candidate::State Candidate::go_on(const Identity& self, const std::function<bool
         int error = 0;
         socklen_t size = sizeof error;
         (void)::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+        was_refused_ = error == ECONNREFUSED;
         if (error != 0) return fail(reason(error)).state();
         if (!send(bytes_of(hello_))) return State::kFailed;
         step_ = Step::kAwaitsReply;

@@ -78,6 +78,8 @@ class Candidate {
   bool awaits_hello() const noexcept { return step_ == Step::kAwaitsHello; }
   bool is_over(uint64_t now_ns) const noexcept { return until_ns_ != 0 && now_ns > until_ns_; }
   const std::string& why() const noexcept { return why_; }
+  // Whether nothing listens at the address that was dialed.
+  bool was_refused() const noexcept { return was_refused_; }
   // Once it is linked.
   Connection take(const Identity& self) noexcept;
 
@@ -105,6 +107,7 @@ class Candidate {
   uint8_t room_[sizeof(Reply)];
   size_t filled_ = 0;
   std::string why_;
+  bool was_refused_ = false;
 };
 
 }  // namespace nvrar::link

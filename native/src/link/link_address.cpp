@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "common/error.h"
+#include "common/handle.h"
 
 namespace nvrar::link {
 namespace {
@@ -57,9 +58,30 @@ LinkAddress LinkAddress::of(const sockaddr_storage& socket) noexcept {
   return address;
 }
 
+bool LinkAddress::is_loopback() const noexcept {
+  constexpr uint8_t kLoopback6[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return version == kVersion4 ? bytes[0] == 127
+                              : version == kVersion6 && std::memcmp(bytes, kLoopback6, sizeof bytes) == 0;
+}
+
+// To an address of its own a host sends from that address. Nothing is sent: UDP only looks the route up.
+bool LinkAddress::leads_here() const noexcept {
+  if (is_loopback()) return true;
+  const SocketAddress address(*this);
+  const FileDescriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || ::connect(socket.get(), address.get(), address.bytes) != 0) return false;
+  return std::memcmp(local_end(socket.get()).bytes, bytes, sizeof bytes) == 0;
+}
+
 std::string LinkAddress::text() const {
   char text[kTextBytes];
   write(text, sizeof text);
+  return text;
+}
+
+std::string LinkAddress::host() const {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (exists()) ::inet_ntop(version == kVersion4 ? AF_INET : AF_INET6, bytes, text, sizeof text);
   return text;
 }
 

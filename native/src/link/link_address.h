@@ -19,9 +19,14 @@ struct LinkAddress {
   static LinkAddress of(const std::string& numeric, uint16_t port);
   static LinkAddress of(const sockaddr_storage& socket) noexcept;
   bool exists() const noexcept { return version != 0; }
+  bool is_loopback() const noexcept;
+  // Whether it is one of this host's own, which may be loopback.
+  bool leads_here() const noexcept;
   // "10.0.0.2:4711", "[fd00::2]:4711"
   std::string text() const;
-  // The same, cut where the room ends; always with a 0 at its end.
+  // "10.0.0.2", "fd00::2"
+  std::string host() const;
+  // text(), cut where the room ends; always with a 0 at its end.
   void write(char* room, size_t bytes) const noexcept;
 };
 

@@ -53,7 +53,7 @@ class Meeting {
     while (!awaited_.empty()) {
       const uint64_t now_ns = monotonic_ns();
       if (ended()) throw Error(NVRAR_ABORTED, "the group was ended while its hosts were being linked");
-      if (now_ns >= deadline_ns) throw Error(NVRAR_SYSTEM, unreachable());
+      if (now_ns >= deadline_ns) throw Error(NVRAR_SYSTEM, unreachable(awaited_.begin()->second));
       dial(now_ns);
       wait();
       accept(monotonic_ns());
@@ -120,6 +120,9 @@ class Meeting {
         awaited.dials = false;
         awaited.redial_ns = now_ns + kRedialNs;
         awaited.why = at->why();
+        // A rank listens before its address is known, so nothing will. A peer that has ended is not at such an address
+        // either: it is on another host.
+        if (at->was_refused() && awaited.remote.address.leads_here()) throw Error(NVRAR_SYSTEM, unreachable(awaited));
       } else if (state == Candidate::State::kWaits && !at->is_over(now_ns)) {
         ++at;
         continue;
@@ -127,8 +130,7 @@ class Meeting {
       at = candidates_.erase(at);
     }
   }
-  std::string unreachable() const {
-    const Awaited& first = awaited_.begin()->second;
+  std::string unreachable(const Awaited& first) const {
     const std::string them = "rank " + std::to_string(first.remote.rank);
     const std::string us = "rank " + std::to_string(self_.rank);
     std::string text = first.is_dialed ? us + " could not reach " + them + " at " + first.remote.address.text() +
@@ -139,6 +141,13 @@ class Meeting {
       text += more == 1 ? ", and 1 more rank is not linked" : ", and " + std::to_string(more) + " more are not linked";
     }
     if (!lacks_.empty()) return text + "; on rank " + std::to_string(self_.rank) + ", " + lacks_;
+    // The address that has to lead to this rank's host, or from it to the other one.
+    const LinkAddress& address = first.is_dialed ? first.remote.address : listener_.address();
+    if (address.is_loopback())
+      return text + "; " + address.host() + " is a loopback address, which leads every host to itself";
+    if (first.is_dialed && address.leads_here()) {
+      return text + "; " + address.host() + " is an address of the host of " + us + ", too, and leads to itself there";
+    }
     return text + "; a firewall between the hosts or an address of another network are the usual causes";
   }
 
@@ -166,6 +175,10 @@ Listener Listener::open(const std::string& numeric_address, uint16_t first, uint
     }
     const int error = errno;
     if (error == EADDRINUSE && port < last) continue;
+    if (error == EADDRINUSE && first == 0) {
+      throw Error(NVRAR_SYSTEM, "cannot listen for ranks on other hosts at " + numeric_address +
+                                    ": no port of net.ipv4.ip_local_port_range is free");
+    }
     const std::string ports = first == 0 ? "" : ", ports " + std::to_string(first) + " to " + std::to_string(last);
     throw Error(NVRAR_SYSTEM, "cannot listen for ranks on other hosts at " + numeric_address + ports + ": " +
                                   std::string(::strerrordesc_np(error)));

@@ -111,6 +111,17 @@ TEST(Listener, TakesAnyPortWithoutARange) {
   EXPECT_EQ(a.address().text(), "127.0.0.1:" + std::to_string(a.address().port));
 }
 
+TEST(LinkAddress, KnowsWhichAddressesAreOfThisHost) {
+  for (const char* here : {"127.0.0.1", "127.0.1.1", "::1"}) {
+    EXPECT_TRUE(LinkAddress::of(here, 1).is_loopback()) << here;
+    EXPECT_TRUE(LinkAddress::of(here, 1).leads_here()) << here;
+  }
+  for (const char* elsewhere : {"192.0.2.1", "2001:db8::1", "::2"}) {
+    EXPECT_FALSE(LinkAddress::of(elsewhere, 1).is_loopback()) << elsewhere;
+    EXPECT_FALSE(LinkAddress::of(elsewhere, 1).leads_here()) << elsewhere;
+  }
+}
+
 TEST(Listener, RefusesAnAddressOfAnotherHost) {
   EXPECT_EQ(error_of([] { (void)Listener::open("192.0.2.1", 0, 0); }),
             std::to_string(NVRAR_SYSTEM) +

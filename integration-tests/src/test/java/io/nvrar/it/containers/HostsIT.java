@@ -147,7 +147,7 @@ class HostsIT {
     assertThat(facts).isEmpty();
   }
 
-  /** As behind a firewall, the ranks of the worker find nobody at the addresses of the head's. */
+  /** The ranks of the worker find nobody at the addresses of the head's, which are loopback. */
   @Test
   void whatCannotBeAGroupOverHostsIsRefusedInASentenceWithinItsLimit(ContainerCluster cluster)
       throws Exception {
@@ -159,7 +159,7 @@ class HostsIT {
         .as("whichever end tells")
         .containsPattern(
             "rank [23].* (could not reach|has not reached) rank [01] at 127.0.0.1:[0-9]+")
-        .contains("a firewall between the hosts or an address of another network");
+        .contains("127.0.0.1 is a loopback address, which leads every host to itself");
     assertThat(facts.remove("absent"))
         .singleElement()
         .asString()
