@@ -73,6 +73,10 @@ final class Coordinator {
   private long seekingNanos;
   private boolean isDriverMissed;
   private final BitSet left = new BitSet();
+
+  /** The last member that came as a rank that was taken, as a clause; "" if there was none. */
+  private String refused = "";
+
   private final SplitBoard splits;
 
   Coordinator(Ticket ticket, Supplier<RankZeroView> view, long nowNanos) {
@@ -167,16 +171,12 @@ final class Coordinator {
     }
     Peer first = members[rank];
     if (first != null) {
+      ProcessIdentity holder = Objects.requireNonNull(first.greeting).process();
+      refused = String.format(Locale.ROOT, "; %s came as rank %d, too, which is %s", hello.process(), rank, holder);
       peer.dismiss(
           Failure.of(
               Failure.Kind.MISMATCH,
-              String.format(
-                  Locale.ROOT,
-                  "rank %d of %s is taken by %s, so %s cannot join as the same rank",
-                  rank,
-                  ticket.label(),
-                  Objects.requireNonNull(first.greeting).process(),
-                  hello.process())),
+              String.format(Locale.ROOT, "rank %d of %s is taken by %s, so %s cannot join as the same rank", rank, ticket.label(), holder, hello.process())),
           nowNanos);
       return;
     }
@@ -273,8 +273,7 @@ final class Coordinator {
       fail(
           Failure.of(
               Failure.Kind.DRIVER,
-              "%s was destroyed by the driver (%s) while it was being created"
-                  .formatted(ticket.label(), describe(observer))),
+              String.format(Locale.ROOT, "%s was destroyed by the driver (%s) while it was being created", ticket.label(), describe(observer))),
           nowNanos);
     }
   }
@@ -292,8 +291,7 @@ final class Coordinator {
       failFromDriver(
           Failure.of(
               Failure.Kind.DRIVER,
-              "%s was aborted: the driver (%s) was lost: %s"
-                  .formatted(ticket.label(), describe(peer), why)),
+              String.format(Locale.ROOT, "%s was aborted: the driver (%s) was lost: %s", ticket.label(), describe(peer), why)),
           nowNanos);
     }
     if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
@@ -353,8 +351,7 @@ final class Coordinator {
       failFromDriver(
           Failure.of(
               Failure.Kind.DRIVER,
-              "%s was aborted: no driver came to observe it within %s"
-                  .formatted(ticket.label(), Phrases.seconds(limit))),
+              String.format(Locale.ROOT, "%s was aborted: no driver came to observe it within %s", ticket.label(), Phrases.seconds(limit))),
           nowNanos);
     }
   }
@@ -380,13 +377,13 @@ final class Coordinator {
             .toArray();
     fail(
         Failure.timeout(
-            "%s of %s did not %s within %s%s"
-                .formatted(
+            String.format(Locale.ROOT, "%s of %s did not %s within %s%s%s", 
                     Phrases.ranks(missing),
                     ticket.label(),
                     phase == Phase.GATHERING ? "join" : "connect to the others",
                     Phrases.seconds(config.joinTimeout()),
-                    whoHasCome(missing)),
+                    whoHasCome(missing),
+                    refused),
             missing),
         nowNanos);
   }

@@ -296,6 +296,25 @@ class JoinTest {
     closeAll(join(ticket, 0), one, two);
   }
 
+  @Test
+  void whoWaitsForARankIsToldThatItsProcessCameAsAnother() throws Exception {
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(2)).build();
+    byte[] bytes = Groups.createTicket("join", 3, config, Members.HOST);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    Message.Hello own = RawClient.hello(ticket);
+    try (FramedChannel one = RawClient.admitted(ticket, 1, own);
+        FramedChannel again = RawClient.admitted(ticket, 1, faraway(ticket))) {
+      assertThat(RawClient.firstMessage(again)).isInstanceOf(Failure.class);
+      assertThat(one.channel().isOpen()).isTrue();
+      assertThat(Members.failureOf(zero))
+          .isInstanceOf(CollectiveTimeoutException.class)
+          .hasMessageStartingWith("ranks 1, 2 of group 'join' did not join within 2 s; of these, ")
+          .hasMessageContaining(
+              "; pid 99 on host faraway came as rank 1, too, which is " + own.process());
+    }
+  }
+
   private void closeAll(Future<?>... members) throws Exception {
     List<Future<?>> closing = new ArrayList<>();
     for (Future<?> member : members) {
