@@ -183,8 +183,7 @@ class ArchitectureTest {
                                   .or(assignableTo(ServerSocketChannel.class))))))
           .orShould()
           .callConstructorWhere(
-              target(
-                  owner(assignableTo(Socket.class).or(assignableTo(ServerSocket.class)))));
+              target(owner(assignableTo(Socket.class).or(assignableTo(ServerSocket.class)))));
 
   /** A second writer by temporary file and rename would forget links or permissions again. */
   @ArchTest

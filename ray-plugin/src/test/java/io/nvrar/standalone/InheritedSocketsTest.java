@@ -47,8 +47,7 @@ class InheritedSocketsTest {
     Path pid = scratch.resolve("pid");
     long program;
     try (ChildJvm zero =
-        ChildJvm.of(
-                Starter.class.getName(), "" + port, descriptors.toString(), pid.toString())
+        ChildJvm.of(Starter.class.getName(), "" + port, descriptors.toString(), pid.toString())
             .options("-XX:TieredStopAtLevel=1", "-Xmx64m", "-Dkryo.unsafe=false")
             .options("-Dnvrar.flight.dir=" + System.getProperty("nvrar.flight.dir"))
             .start()) {

@@ -49,7 +49,9 @@ class TicketAddressTest {
     return Groups.createTicket("far", 2, Members.config().joinTimeout(LONG).build(), host);
   }
 
-  /** What another host reads: the same ticket, with this address of a rendezvous that is not there. */
+  /**
+   * What another host reads: the same ticket, with this address of a rendezvous that is not there.
+   */
   private static byte[] endedTicket(String host) {
     byte[] bytes = ticket(Members.HOST);
     Ticket made = TicketCodec.decode(bytes);
@@ -94,8 +96,7 @@ class TicketAddressTest {
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageEndingWith(
-            leadsHere(
-                "%s is an address of this host (%s)".formatted(address, all.get(0).nic())));
+            leadsHere("%s is an address of this host (%s)".formatted(address, all.get(0).nic())));
   }
 
   @Test

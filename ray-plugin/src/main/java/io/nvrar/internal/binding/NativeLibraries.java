@@ -115,7 +115,8 @@ public final class NativeLibraries {
               + ": it is built for "
               + SUPPORTED_PLATFORM
               + " and this JVM runs on "
-              + settings.platform());
+              + settings.platform()
+              + "; there is none for it");
     }
     JnaStart.Problem jna = JnaStart.problem();
     if (jna != null) {

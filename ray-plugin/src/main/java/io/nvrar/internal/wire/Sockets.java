@@ -106,7 +106,9 @@ public final class Sockets {
 
   /** What this JVM resolves names to, as the end of a sentence; "" if there is no restriction. */
   public static String restriction() {
-    return allowsIpv6() ? "" : " to an IPv4 address, and this JVM runs with -D" + IPV4_ONLY + "=true";
+    return allowsIpv6()
+        ? ""
+        : " to an IPv4 address, and this JVM runs with -D" + IPV4_ONLY + "=true";
   }
 
   private static boolean allowsIpv6() {
@@ -140,8 +142,7 @@ public final class Sockets {
     try (InputStream file = Files.newInputStream(PORT_RANGE)) {
       // In one read, because the kernel gives nothing to a second one.
       String range = new String(file.readNBytes(PORT_RANGE_BYTES), US_ASCII);
-      return range.strip().replaceAll("\\s+", " to ")
-          + " (net.ipv4.ip_local_port_range)";
+      return range.strip().replaceAll("\\s+", " to ") + " (net.ipv4.ip_local_port_range)";
     } catch (IOException e) {
       return "those of net.ipv4.ip_local_port_range";
     }

@@ -301,7 +301,9 @@ class NativeLibrariesTest {
             LoaderJvm.start(List.of(), classPath, List.of("-Dos.arch=aarch64"))
                 .end(LoaderProcess.UNAVAILABLE)
                 .strip())
-        .isEqualTo(SENTENCE + "it is built for linux-x86_64 and this JVM runs on linux-aarch64");
+        .isEqualTo(
+            SENTENCE
+                + "it is built for linux-x86_64 and this JVM runs on linux-aarch64; there is none for it");
   }
 
   @Test
@@ -309,7 +311,8 @@ class NativeLibrariesTest {
     assertThatThrownBy(() -> open(settings(null, scratch, scratch, "mac-os-x-aarch64"), scratch))
         .isInstanceOf(BackendUnavailableException.class)
         .hasMessageStartingWith(
-            SENTENCE + "it is built for linux-x86_64 and this JVM runs on mac-os-x-aarch64");
+            SENTENCE
+                + "it is built for linux-x86_64 and this JVM runs on mac-os-x-aarch64; there is none for it");
   }
 
   private static void open(LoaderSettings settings, Path classPath) throws IOException {
