@@ -475,7 +475,9 @@ public interface CollectiveGroup extends AutoCloseable {
    * Leaves the group in order: waits until all members close, at most the join timeout, and frees
    * this member's resources. Work that has not ended by then is aborted, which takes at most
    * another 12 s, or 18 s on rank 0, which also ends the rendezvous. If the group has failed, its
-   * resources are freed without waiting. Idempotent. Does not throw the group's failure.
+   * resources are freed without waiting. Idempotent. Does not throw the group's failure. An
+   * interrupt does not shorten it, because that would end calls of the other members; the thread's
+   * interrupt flag is kept.
    *
    * <p>The peers see an orderly close even if an exception leaves a try-with-resources statement:
    * their next call fails because this rank "closed the group", without the reason. To report the

@@ -44,6 +44,7 @@ public final class Daemon {
   public static void untilDone(Runnable work) {
     long end = System.nanoTime() + LIMIT_NANOS;
     long pause = FIRST_PAUSE_NANOS;
+    boolean logged = false;
     while (true) {
       try {
         work.run();
@@ -52,6 +53,10 @@ public final class Daemon {
         if (System.nanoTime() - end > 0) {
           log("What a thread had to do at its end could not be done within 10 minutes", e);
           return;
+        }
+        if (!logged) {
+          logged = true;
+          log("What a thread has to do at its end is tried again", e);
         }
       }
       pause(pause);

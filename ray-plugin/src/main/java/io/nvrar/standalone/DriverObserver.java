@@ -112,14 +112,9 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     await(() -> ended, END_NANOS);
   }
 
-  /** Waits on the monitor. Returns false on a timeout or if the thread was interrupted. */
+  /** Waits on the monitor; returns false on a timeout. An interrupt would abort the group. */
   private boolean await(BooleanSupplier condition, long nanos) {
-    try {
-      return monitor.await(condition, System.nanoTime() + nanos);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return false;
-    }
+    return monitor.awaitUninterruptibly(condition, System.nanoTime() + nanos);
   }
 
   private boolean record(Failure reason) {

@@ -39,11 +39,15 @@ public interface GroupObserver extends AutoCloseable {
    * Asks all members to close in order and waits until they have, at most the join timeout. A call
    * that all members have entered still completes. A group that does not close in that time is
    * aborted. Closing the connection takes at most another 4 s. Idempotent. Members may still call
-   * {@code close()}, which then does nothing.
+   * {@code close()}, which then does nothing. An interrupt does not shorten it; the thread's
+   * interrupt flag is kept.
    */
   void destroy();
 
-  /** Stops observing, within 2 s. The group is not affected. Idempotent. */
+  /**
+   * Stops observing, within 2 s. The group is not affected. Idempotent. An interrupt does not
+   * shorten it; the thread's interrupt flag is kept.
+   */
   @Override
   void close();
 }

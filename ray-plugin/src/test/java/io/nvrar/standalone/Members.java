@@ -49,7 +49,10 @@ public final class Members implements AutoCloseable {
   }
 
   public static Members join(String name, int worldSize, GroupConfig config) {
-    byte[] ticket = Groups.createTicket(name, worldSize, config, HOST);
+    return joinAll(Groups.createTicket(name, worldSize, config, HOST), worldSize);
+  }
+
+  static Members joinAll(byte[] ticket, int worldSize) {
     ExecutorService threads = Executors.newCachedThreadPool();
     List<Callable<CollectiveGroup>> joins = new ArrayList<>();
     for (int r = 0; r < worldSize; r++) {

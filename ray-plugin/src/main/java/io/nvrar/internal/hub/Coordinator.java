@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
@@ -450,6 +451,14 @@ final class Coordinator {
       if (member != null) {
         told.set(r);
         member.send(reason);
+      }
+    }
+    // Those that have not greeted need not wait until they have: rank 0's process may end before.
+    for (Peer peer : List.copyOf(coming)) {
+      if (peer.claim.role() == Handshake.Role.MEMBER && !wasFormed) {
+        coming.remove(peer);
+        told.set(clamp(peer.claim.rank()));
+        peer.dismiss(reason, nowNanos);
       }
     }
     failure = observers.asSeen(reason);

@@ -17,8 +17,12 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
+import java.net.BindException;
 import java.net.Inet6Address;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.NetworkInterface;
+import java.net.SocketException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.ServerSocketChannel;
@@ -43,6 +47,9 @@ import org.slf4j.LoggerFactory;
 public final class Rendezvous {
   private static final Logger LOG = LoggerFactory.getLogger(Rendezvous.class);
   private static final int BACKLOG = 256;
+
+  /** The lowest port that needs no privilege. */
+  private static final int FIRST_OPEN_PORT = 1024;
 
   /**
    * The minimum of {@code ringBytes} with several nodes, {@code kMinRingBytesOfNodes} of the native
@@ -219,7 +226,7 @@ public final class Rendezvous {
     } catch (IOException e) {
       CloseHelper.closeQuietly(server);
       CloseHelper.closeQuietly(selector);
-      throw new CollectiveException(bindProblem(host, port, e), e);
+      throw new CollectiveException(bindProblem(host, address.getAddress(), port, e), e);
     } catch (RuntimeException e) {
       CloseHelper.closeQuietly(server);
       CloseHelper.closeQuietly(selector);
@@ -227,17 +234,27 @@ public final class Rendezvous {
     }
   }
 
-  private static String bindProblem(String host, int port, IOException e) {
-    String message = String.valueOf(e.getMessage());
-    if (message.contains("in use")) {
-      return port == 0
-          ? String.format(Locale.ROOT, "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range", host, Sockets.freePorts())
-          : "rendezvous port " + port + " on " + host + " is in use";
-    }
-    if (message.contains("Cannot assign")) {
+  // Not by the text of the exception, which is in the language of the process.
+  private static String bindProblem(String host, InetAddress address, int port, IOException e) {
+    if (e instanceof BindException && !isOfThisMachine(address)) {
       return "the rendezvous cannot be on " + host + ": this machine has no such address";
     }
-    return "the rendezvous cannot be opened on " + host + " port " + port + ": " + message;
+    if (e instanceof BindException && port == 0) {
+      return String.format(Locale.ROOT, "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range", host, Sockets.freePorts());
+    }
+    // The same type is thrown where a low port is not permitted.
+    if (e instanceof BindException && port >= FIRST_OPEN_PORT) {
+      return "rendezvous port " + port + " on " + host + " is in use";
+    }
+    return "the rendezvous cannot be opened on " + host + " port " + port + ": " + e.getMessage();
+  }
+
+  private static boolean isOfThisMachine(InetAddress address) {
+    try {
+      return address.isLoopbackAddress() || NetworkInterface.getByInetAddress(address) != null;
+    } catch (SocketException e) {
+      return false;
+    }
   }
 
   public Ticket ticket() {
@@ -277,14 +294,38 @@ public final class Rendezvous {
     selector.wakeup();
   }
 
-  /** Waits until no connection is accepted any more and the port is free. */
-  public boolean awaitShut(long nanos) throws InterruptedException {
-    return shut.await(nanos, TimeUnit.NANOSECONDS);
+  /**
+   * Waits until no connection is accepted any more and the port is free. An interrupt does not
+   * shorten it.
+   */
+  public boolean awaitShut(long nanos) {
+    return await(shut, nanos);
   }
 
-  /** Waits until all sockets are closed and the thread is about to end. */
-  public boolean awaitEnd(long nanos) throws InterruptedException {
-    return ended.await(nanos, TimeUnit.NANOSECONDS);
+  /**
+   * Waits until all sockets are closed and the thread is about to end. An interrupt does not
+   * shorten it.
+   */
+  public boolean awaitEnd(long nanos) {
+    return await(ended, nanos);
+  }
+
+  private static boolean await(CountDownLatch latch, long nanos) {
+    long deadline = System.nanoTime() + nanos;
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try {
+          return latch.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
   }
 
   private void run(Runnable breakOff, Runnable end) {

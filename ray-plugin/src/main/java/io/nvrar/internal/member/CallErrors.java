@@ -242,12 +242,9 @@ final class CallErrors {
   }
 
   private void awaitReason(long nanos, BooleanSupplier orElse) {
-    try {
-      monitor.await(
-          () -> hasFailed() || life.isEnded() || orElse.getAsBoolean(), System.nanoTime() + nanos);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    // An interrupt does not shorten it, because the wrong reason would be recorded.
+    monitor.awaitUninterruptibly(
+        () -> hasFailed() || life.isEnded() || orElse.getAsBoolean(), System.nanoTime() + nanos);
   }
 
   private boolean isEndedWithoutFailure() {

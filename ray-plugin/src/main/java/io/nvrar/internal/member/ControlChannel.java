@@ -118,11 +118,10 @@ public final class ControlChannel {
   }
 
   /**
-   * Makes the thread send the queued messages, say goodbye and end. Does not wait. Any thread may
-   * call.
+   * Makes the thread send the queued messages, say goodbye and end, after a last {@link
+   * Listener#tick}, which may send more. Does not wait. Any thread may call.
    */
   public void leave() {
-    outbox.add(new Message.Goodbye());
     leaving = true;
     selector.wakeup();
   }
@@ -146,14 +145,17 @@ public final class ControlChannel {
     long leaveNanos = 0;
     while (true) {
       boolean ending = leaving;
+      if (ending && leaveNanos == 0) {
+        leaveNanos = System.nanoTime();
+        listener.tick();
+        outbox.add(new Message.Goodbye());
+      }
       turn(listener);
       if (!ending) {
         await(listener.tick());
         continue;
       }
-      long now = System.nanoTime();
-      leaveNanos = leaveNanos == 0 ? now : leaveNanos;
-      if (!connected || !framed.hasUnsent() || now - leaveNanos > FAREWELL_NANOS) {
+      if (!connected || !framed.hasUnsent() || System.nanoTime() - leaveNanos > FAREWELL_NANOS) {
         return;
       }
       await(TimeUnit.MILLISECONDS.toNanos(5));

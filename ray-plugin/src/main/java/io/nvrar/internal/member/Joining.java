@@ -89,7 +89,6 @@ public final class Joining {
   public MemberGroup join() {
     GroupConfig config = ticket.config();
     Duration limit = config.joinTimeout().plusNanos(GRACE_NANOS);
-    long deadline = System.nanoTime() + limit.toNanos();
     Member member = null;
     try {
       FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(limit);
@@ -104,22 +103,20 @@ public final class Joining {
       if (parent != null) {
         parent.children().add(member, parent.ranks());
       }
-      return join(member, framed, deadline);
+      return join(member, framed);
     } catch (RuntimeException | Error e) {
       if (member != null) {
         tellOthers(member, e);
         member.leave();
         member.awaitFreed(0);
       }
-      // With any other port the hub ends by itself, after it has waited a moment for late members.
-      if (member == null || config.rendezvousPort() != 0) {
-        endHub(hub, ticket);
-      }
+      // With the exception the process may end, and the hub's last messages with it.
+      endHub(hub, ticket);
       throw e;
     }
   }
 
-  private MemberGroup join(Member member, FramedChannel framed, long deadline) {
+  private MemberGroup join(Member member, FramedChannel framed) {
     GroupConfig config = ticket.config();
     Backend backend = config.backend(); // AUTO was resolved when the ticket was created
     member.send(
@@ -130,6 +127,14 @@ public final class Joining {
             ticket.worldSize(),
             backend.name()));
     Sockets.keepFromPrograms(framed.channel()); // the greeting has loaded the library
+    // From here on, because the hub counts from the first greeting: what a slow process needs
+    // before would end the wait before the hub can say who is missing.
+    long deadline =
+        System.nanoTime()
+            + config
+                .joinTimeout()
+                .plusNanos(Math.max(GRACE_NANOS, config.heartbeatLimit().toNanos()))
+                .toNanos();
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
@@ -158,11 +163,7 @@ public final class Joining {
    * arrives soon, says more.
    */
   private static void awaitLoss(Member member) {
-    try {
-      member.<Object>await(() -> null, System.nanoTime() + LOSS_NANOS);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    member.awaitEnd(System.nanoTime() + LOSS_NANOS);
     member.throwIfFailed();
     if (member.isClosing()) {
       throw member.closed(); // destroyed, as the peer was
@@ -184,7 +185,7 @@ public final class Joining {
     }
     if (given == null) {
       throw new CollectiveTimeoutException(
-          String.format(Locale.ROOT, "rank %d heard nothing from the rendezvous of %s at %s within %s", 
+          String.format(Locale.ROOT, "rank %d heard from the rendezvous of %s at %s, but not within %s that all had joined",
                   rank,
                   ticket.label(),
                   ticket.place(),
@@ -306,13 +307,9 @@ public final class Joining {
    * until they have left, too. Otherwise the hub keeps running for the others.
    */
   static void awaitHub(Rendezvous hub, boolean allClosed) {
-    try {
-      hub.awaitShut(HUB_END_NANOS);
-      if (allClosed) {
-        hub.awaitEnd(OTHERS_END_NANOS);
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt(); // an interrupt ends the wait
+    hub.awaitShut(HUB_END_NANOS);
+    if (allClosed) {
+      hub.awaitEnd(OTHERS_END_NANOS);
     }
   }
 
@@ -321,21 +318,9 @@ public final class Joining {
    * it.
    */
   public static void endHub(@Nullable Rendezvous hub, Ticket ticket) {
-    if (hub == null) {
-      return;
-    }
-    boolean interrupted = false;
-    try {
-      if (!hub.awaitEnd(HUB_END_NANOS)) {
-        hub.discard("rank 0 has left " + ticket.label());
-        hub.awaitEnd(HUB_END_NANOS);
-      }
-    } catch (InterruptedException e) {
-      interrupted = true;
+    if (hub != null && !hub.awaitEnd(HUB_END_NANOS)) {
       hub.discard("rank 0 has left " + ticket.label());
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
+      hub.awaitEnd(HUB_END_NANOS);
     }
   }
 }

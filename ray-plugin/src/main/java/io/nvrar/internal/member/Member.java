@@ -148,6 +148,11 @@ public final class Member implements ControlChannel.Listener {
     return monitor.locked(answer);
   }
 
+  /** Waits until the group fails or closes; an interrupt does not shorten it. */
+  void awaitEnd(long deadlineNanos) {
+    monitor.awaitUninterruptibly(() -> hasFailed() || life.isClosing(), deadlineNanos);
+  }
+
   /** Runs {@code work} under the lock that guards the state received by the channel's thread. */
   <T extends @Nullable Object> T locked(Supplier<T> work) {
     return monitor.locked(work);
@@ -157,7 +162,8 @@ public final class Member implements ControlChannel.Listener {
 
   @Override
   public void received(Message message) {
-    if (message instanceof Failure reason) {
+    if (message instanceof Failure told) {
+      Failure reason = ofSelf(told);
       fail(reason, false);
       if (reason.kind() == Failure.Kind.DRIVER) {
         driver.ended();
@@ -186,6 +192,15 @@ public final class Member implements ControlChannel.Listener {
     }
   }
 
+  /** The failure as this member tells it: of itself it cannot say that it was lost. */
+  private Failure ofSelf(Failure reason) {
+    return reason.kind() == Failure.Kind.PEER_LOST && reason.rank() == rank
+        ? reason.withMessage(
+            "this process, rank %d of %s, was taken for lost, as if it was stopped or had no CPU for a while: %s"
+                .formatted(rank, ticket.label(), reason.message()))
+        : reason;
+  }
+
   @Override
   public void lost(String why) {
     boolean orderly = calls.hasClosed(0);
@@ -199,14 +214,15 @@ public final class Member implements ControlChannel.Listener {
     }
     ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
     Failure reason =
-        Failure.lost(
-            0,
-            hub,
-            "rank 0 (%s) was lost%s: %s"
-                .formatted(
-                    hub,
-                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
-                    why));
+        ofSelf(
+            Failure.lost(
+                0,
+                hub,
+                "rank 0 (%s) was lost%s: %s"
+                    .formatted(
+                        hub,
+                        life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                        why)));
     if (!hadFailed) {
       fail(reason, true);
     }

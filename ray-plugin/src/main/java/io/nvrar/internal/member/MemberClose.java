@@ -271,12 +271,9 @@ final class MemberClose {
 
   /** Waits until everything is freed: for this long in order, then by leaving. */
   void awaitFreed(long orderlyNanos) {
-    try {
-      if (monitor.await(life::isFreed, System.nanoTime() + orderlyNanos)) {
-        return;
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt(); // an interrupt ends the wait; freeing continues
+    // An interrupt does not shorten it, because that would end calls of the other members.
+    if (monitor.awaitUninterruptibly(life::isFreed, System.nanoTime() + orderlyNanos)) {
+      return;
     }
     if (running.areAny() && !hasFailed()) {
       // The call is about to be aborted, and with it those of the peers, which need a reason. For

@@ -286,13 +286,18 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void close() {
+    close(ticket.config().joinTimeout().toNanos());
+  }
+
+  /** {@link #close()} that waits for this long for the other members. */
+  void close(long orderlyNanos) {
     MemberClose closing = member.closing();
     if (isLeft.compareAndSet(false, true)) {
       GroupEvents.closed(ticket.label(), rank, worldSize(), backend);
     }
     closing.disownStream();
     closing.begin();
-    closing.awaitFreed(ticket.config().joinTimeout().toNanos());
+    closing.awaitFreed(orderlyNanos);
     member.withdraw(); // it may have left a failed group by itself
     stream.close();
     if (hub != null) {

@@ -47,18 +47,20 @@ public final class Monitor {
   }
 
   /** {@link #await} without being interruptible; the thread's interrupt flag is kept. */
-  void awaitUninterruptibly(BooleanSupplier condition, long deadlineNanos) {
+  public boolean awaitUninterruptibly(BooleanSupplier condition, long deadlineNanos) {
     boolean interrupted = false;
-    while (true) {
-      try {
-        await(condition, deadlineNanos);
-        break;
-      } catch (InterruptedException e) {
-        interrupted = true;
+    try {
+      while (true) {
+        try {
+          return await(condition, deadlineNanos);
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
       }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 }

@@ -27,6 +27,7 @@ import io.nvrar.standalone.RawClient;
 import io.nvrar.standalone.TestBackend;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -590,5 +591,91 @@ class JoinTest {
     assertThat(Members.failureOf(zero))
         .isInstanceOf(CollectiveException.class)
         .hasMessageContaining("could not join group 'join': rank 1 was interrupted");
+  }
+
+  /** Rank 0 names the rank that was lost, and so does a member that has not greeted yet. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aMemberThatHasNotGreetedIsToldWhoWasLost(boolean hasGreeted) throws Exception {
+    byte[] bytes = ticket(3);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    try (FramedChannel coming = dial(ticket, 1)) {
+      FramedChannel victim = dial(ticket, 2);
+      if (hasGreeted) {
+        victim.send(RawClient.hello(ticket));
+      }
+      Thread.sleep(300); // until the hub has read it
+      victim.close();
+      assertThat(RawClient.firstMessage(coming))
+          .isInstanceOfSatisfying(
+              Failure.class,
+              reason -> {
+                assertThat(reason.kind()).isEqualTo(Failure.Kind.PEER_LOST);
+                assertThat(reason.rank()).isEqualTo(2);
+                assertThat(reason.message()).startsWith("rank 2 ").contains("was lost while");
+              });
+      assertThat(Members.failureOf(zero))
+          .isInstanceOfSatisfying(
+              PeerLostException.class, lost -> assertThat(lost.lostRank()).isEqualTo(2));
+    }
+    // The process may end with the exception, so there is nothing that the hub still has to say.
+    assertThat(Thread.getAllStackTraces().keySet())
+        .extracting(Thread::getName)
+        .doesNotContain("nvrar-join-hub");
+  }
+
+  private static FramedChannel dial(Ticket ticket, int rank) throws Exception {
+    FramedChannel channel =
+        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(Duration.ofSeconds(5));
+    channel.send(new Message.Heartbeat());
+    return channel;
+  }
+
+  /** What comes before its greeting does not count, as a slow start of its process. */
+  @Test
+  void aSlowFirstMemberIsToldWhoIsMissing() throws Exception {
+    GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(4)).build();
+    Ticket ticket =
+        TicketCodec.decode(Groups.createTicket("slow", 2, config, Members.HOST));
+    try (ServerSocket front = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      threads.submit(
+          () -> {
+            Socket from = front.accept();
+            Thread.sleep(3500);
+            Socket to = new Socket(ticket.host(), ticket.port());
+            threads.submit(() -> from.getInputStream().transferTo(to.getOutputStream()));
+            return to.getInputStream().transferTo(from.getOutputStream());
+          });
+      Ticket slow =
+          new Ticket(
+              ticket.name(),
+              ticket.worldSize(),
+              ticket.uniqueId(),
+              ticket.host(),
+              front.getLocalPort(),
+              ticket.secret(),
+              ticket.config());
+      assertThatThrownBy(() -> Members.join(TicketCodec.encode(slow), 1))
+          .isInstanceOfSatisfying(
+              CollectiveTimeoutException.class,
+              timeout -> assertThat(timeout.missingRanks()).containsExactly(0))
+          .hasMessageContaining("rank 0 of group 'slow' did not join within 4 s");
+    }
+  }
+
+  @Test
+  void aMemberThatWasTakenForLostSaysSoOfItself() throws Exception {
+    byte[] bytes = ticket(2);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
+    one.send(
+        Failure.lost(
+            0, ProcessIdentity.current(), "rank 0 (x) was lost: silent for more than 5 s"));
+    assertThat(Members.failureOf(zero))
+        .isInstanceOf(PeerLostException.class)
+        .hasMessageStartingWith("this process, rank 0 of group 'join', was taken for lost");
+    one.close();
   }
 }
