@@ -110,7 +110,9 @@ public final class CommonCalls {
   public Obstacle obstacle() {
     return new Obstacle(
         lastRank,
-        String.format(Locale.ROOT, "rank %d closed the group after its call #%d", lastRank, last));
+        last == 0
+            ? String.format(Locale.ROOT, "rank %d closed the group before its first call; if an exception made it close, abort(e) before the close gives the reason", lastRank)
+            : String.format(Locale.ROOT, "rank %d closed the group after its call #%d", lastRank, last));
   }
 
   /**

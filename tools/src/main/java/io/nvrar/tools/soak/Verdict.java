@@ -221,7 +221,7 @@ final class Verdict {
    * group's own channel has detected the loss.
    */
   private boolean hearsOfAClose(Outcome outcome) {
-    return fault.phase() == Phase.SPLIT && ends(outcome, " closed the group after its call #");
+    return fault.phase() == Phase.SPLIT && ends(outcome, " closed the group ");
   }
 
   private static boolean namesMissing(Outcome outcome, List<Integer> victims) {
