@@ -182,7 +182,7 @@ public final class AllReduceFusion {
     int hidden = checkHidden(output, "weight", weight);
     if (!(eps >= 0 && eps <= Float.MAX_VALUE)) {
       throw new IllegalArgumentException(
-          "eps is %s, RMSNorm needs a finite number of 0 or more".formatted(eps));
+          String.format(Locale.ROOT, "eps is %s, RMSNorm needs a finite number of 0 or more", eps));
     }
     checkWritten(residualOut, weight, output);
     // Ranks whose eps are the two zeros do not differ.
@@ -236,7 +236,8 @@ public final class AllReduceFusion {
    */
   public static long squaresCount(DataType type, long rows, int hidden) {
     if (type == null || !isSupported(type)) {
-      throw new IllegalArgumentException("type is %s, %s".formatted(type, SUPPORTED));
+      throw new IllegalArgumentException(
+          String.format(Locale.ROOT, "type is %s, %s", type, SUPPORTED));
     }
     if (rows < 0 || rows > MAX_ROWS || !isHidden(hidden)) {
       throw new IllegalArgumentException(
@@ -256,7 +257,8 @@ public final class AllReduceFusion {
   private static void checkRows(@Nullable DeviceBuffer output) {
     DataType type = checkGiven("output", output).dataType();
     if (!isSupported(type)) {
-      throw new IllegalArgumentException("output holds %s, %s".formatted(type, SUPPORTED));
+      throw new IllegalArgumentException(
+          String.format(Locale.ROOT, "output holds %s, %s", type, SUPPORTED));
     }
   }
 
@@ -327,7 +329,8 @@ public final class AllReduceFusion {
     DeviceBuffer given = checkGiven("squares", squares);
     if (given.dataType() != DataType.FLOAT32) {
       throw new IllegalArgumentException(
-          "squares holds %s, sums of squares are FLOAT32".formatted(given.dataType()));
+          String.format(
+              Locale.ROOT, "squares holds %s, sums of squares are FLOAT32", given.dataType()));
     }
     long rows = output.count() / hidden;
     long need = squaresCount(output.dataType(), rows, hidden);
@@ -355,14 +358,23 @@ public final class AllReduceFusion {
   private static void checkTwo(String nameA, DeviceBuffer a, String nameB, DeviceBuffer b) {
     if (a == b && a.count() > 0) {
       throw new IllegalArgumentException(
-          "%s and %s are the same buffer, a fused all-reduce needs two".formatted(nameA, nameB));
+          String.format(
+              Locale.ROOT,
+              "%s and %s are the same buffer, a fused all-reduce needs two",
+              nameA,
+              nameB));
     }
   }
 
   private static void checkType(DeviceBuffer output, String name, DeviceBuffer buffer) {
     if (buffer.dataType() != output.dataType()) {
       throw new IllegalArgumentException(
-          "%s holds %s, output holds %s".formatted(name, buffer.dataType(), output.dataType()));
+          String.format(
+              Locale.ROOT,
+              "%s holds %s, output holds %s",
+              name,
+              buffer.dataType(),
+              output.dataType()));
     }
   }
 

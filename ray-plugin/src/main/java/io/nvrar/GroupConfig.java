@@ -457,8 +457,10 @@ public final class GroupConfig {
       boolean isName = INTERFACE_NAME.matcher(value).matches() && !DOTTED.matcher(value).matches();
       if (!isName && AddressRange.parse(value) == null) {
         throw new IllegalArgumentException(
-            "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16"
-                .formatted(value));
+            String.format(
+                Locale.ROOT,
+                "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
+                value));
       }
       linkInterface = value;
       return this;

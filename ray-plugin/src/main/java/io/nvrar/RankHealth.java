@@ -104,7 +104,9 @@ public final class RankHealth implements Serializable {
         pid,
         closed ? ", closed" : "",
         lastCall,
-        silentMillis < 0 ? "" : ", last heard of %d ms ago".formatted(silentMillis),
+        silentMillis < 0
+            ? ""
+            : String.format(Locale.ROOT, ", last heard of %d ms ago", silentMillis),
         link == null ? "" : "; link " + link);
   }
 }

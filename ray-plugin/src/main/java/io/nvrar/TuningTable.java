@@ -200,15 +200,20 @@ public final class TuningTable {
       }
       if (collective != Collective.ALL_REDUCE && algorithm != Algorithm.AUTO) {
         throw new IllegalArgumentException(
-            "a rule for %s has the algorithm %s, and only ALL_REDUCE has a choice"
-                .formatted(collective, algorithm));
+            String.format(
+                Locale.ROOT,
+                "a rule for %s has the algorithm %s, and only ALL_REDUCE has a choice",
+                collective,
+                algorithm));
       }
       if (!architecture.isEmpty()
           && !architecture.equals(X86_64)
           && !GPU.matcher(architecture).matches()) {
         throw new IllegalArgumentException(
-            "a rule's architecture is '%s', must be x86_64, or sm_ with a compute capability such as sm_90"
-                .formatted(architecture));
+            String.format(
+                Locale.ROOT,
+                "a rule's architecture is '%s', must be x86_64, or sm_ with a compute capability such as sm_90",
+                architecture));
       }
     }
 

@@ -128,8 +128,10 @@ class GroupConfigTest {
             "eth0:1")) {
       refused(
           builder -> builder.linkInterface(one),
-          "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16"
-              .formatted(one));
+          String.format(
+              Locale.ROOT,
+              "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
+              one));
     }
   }
 

@@ -11,6 +11,7 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -68,8 +69,11 @@ public final class ClusterAddress {
           new InetSocketAddress(address.substring(0, Math.max(0, colon)), port), CONNECT_MILLIS);
     } catch (IOException | IllegalArgumentException e) {
       throw new CollectiveException(
-          "nothing answers at %s, where a Ray cluster was to be: %s"
-              .formatted(address, e.getMessage()),
+          String.format(
+              Locale.ROOT,
+              "nothing answers at %s, where a Ray cluster was to be: %s",
+              address,
+              e.getMessage()),
           e);
     }
   }

@@ -5,6 +5,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.standalone.Groups;
 import io.ray.api.Ray;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -53,7 +54,8 @@ public final class ClusterOptions {
     if (ranks != null && (ranks < 1 || ranks > Groups.MAX_NODE_SIZE)) {
       throw new ParameterException(
           spec.commandLine(),
-          "--ranks is %d, must be 1 to %d".formatted(ranks, Groups.MAX_NODE_SIZE));
+          String.format(
+              Locale.ROOT, "--ranks is %d, must be 1 to %d", ranks, Groups.MAX_NODE_SIZE));
     }
     if (!ClusterAddress.use(address)) {
       throw new ParameterException(

@@ -69,8 +69,10 @@ class BarrierGroupIT {
                 // What failed calls and killed members leave must not go to /tmp.
                 .set(
                     "spark.executor.extraJavaOptions",
-                    "-Dnvrar.flight.dir=%1$s/flight -Dnvrar.top.dir=%1$s/top"
-                        .formatted(Path.of("target").toAbsolutePath()))
+                    String.format(
+                        Locale.ROOT,
+                        "-Dnvrar.flight.dir=%1$s/flight -Dnvrar.top.dir=%1$s/top",
+                        Path.of("target").toAbsolutePath()))
                 .set("spark.ui.enabled", "false")
                 .setJars(jars.toArray(new String[0])));
     spark

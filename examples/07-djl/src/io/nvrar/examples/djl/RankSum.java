@@ -9,6 +9,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Locale;
 
 /**
  * Sums arrays of one shape over the ranks of a group on the CPU. Every rank gets the same bits.
@@ -49,8 +50,13 @@ final class RankSum implements AutoCloseable {
   void of(NDArray array) {
     if (!array.getShape().equals(shape) || array.getDataType() != dataType) {
       throw new IllegalArgumentException(
-          "the sum is of %s%s, the array is %s%s"
-              .formatted(dataType, shape, array.getDataType(), array.getShape()));
+          String.format(
+              Locale.ROOT,
+              "the sum is of %s%s, the array is %s%s",
+              dataType,
+              shape,
+              array.getDataType(),
+              array.getShape()));
     }
     if (array.getDevice().isGpu()) {
       throw new IllegalArgumentException(

@@ -194,7 +194,8 @@ final class DecodeBenchOptions {
     }
     if (shape != null && ModelShape.labelled(shape).isEmpty()) {
       throw new ModelException(
-          "--shape is %s, and the shapes are %s.".formatted(shape, ModelShape.labels()));
+          String.format(
+              Locale.ROOT, "--shape is %s, and the shapes are %s.", shape, ModelShape.labels()));
     }
     require("--layers", layers == null ? 1 : layers, 1, Integer.MAX_VALUE);
     require("--ranks", ranks == null ? 1 : ranks, 1, Groups.MAX_NODE_SIZE);
@@ -208,8 +209,12 @@ final class DecodeBenchOptions {
     for (String whose : allReduces) {
       if (!whose.equals(BenchRow.NVRAR) && !whose.equals(BenchRow.NCCL)) {
         throw new ModelException(
-            "--all-reduce is %s, and must be %s or %s."
-                .formatted(whose, BenchRow.NVRAR, BenchRow.NCCL));
+            String.format(
+                Locale.ROOT,
+                "--all-reduce is %s, and must be %s or %s.",
+                whose,
+                BenchRow.NVRAR,
+                BenchRow.NCCL));
       }
     }
     if (nccl != null && !allReduces.contains(BenchRow.NCCL)) {

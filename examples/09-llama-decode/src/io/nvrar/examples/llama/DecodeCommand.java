@@ -111,8 +111,13 @@ public final class DecodeCommand implements NvrarCommand {
       long free = Files.getFileStore(directory == null ? file : directory).getUsableSpace();
       if (bytes > free) {
         throw new ModelException(
-            "%s would have up to %d bytes, and its disk has %d free: %d bytes are missing."
-                .formatted(file, bytes, free, bytes - free));
+            String.format(
+                Locale.ROOT,
+                "%s would have up to %d bytes, and its disk has %d free: %d bytes are missing.",
+                file,
+                bytes,
+                free,
+                bytes - free));
       }
     }
   }

@@ -4,6 +4,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.ray.api.exception.RayException;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -38,8 +39,10 @@ final class Failures {
             ? "Ray has ended a rank because the memory of its node was nearly used up, by"
                 + " RAY_memory_usage_threshold: a smaller model, fewer or shorter sequences, or"
                 + " more nodes take less."
-            : "A rank has ended by Ray's error %s, for which Ray's Java has no exception."
-                .formatted(number),
+            : String.format(
+                Locale.ROOT,
+                "A rank has ended by Ray's error %s, for which Ray's Java has no exception.",
+                number),
         seen);
   }
 

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -81,17 +82,18 @@ public final class HostMemory implements Serializable {
       long need = ranks.stream().mapToLong(needs::get).sum();
       long free = Math.max(0, (long) (memory.threshold * memory.total) - memory.used);
       if (need > free) {
-        return ("The weights, keys and values of %d rank%s take %d bytes on %s, where Ray lets %s of"
-                + " %d bytes be used and %d are in use: %d bytes are missing.")
-            .formatted(
-                ranks.size(),
-                ranks.size() == 1 ? "" : "s",
-                need,
-                memory.host,
-                percent(memory.threshold),
-                memory.total,
-                memory.used,
-                need - free);
+        return String.format(
+            Locale.ROOT,
+            "The weights, keys and values of %d rank%s take %d bytes on %s, where Ray lets %s of"
+                + " %d bytes be used and %d are in use: %d bytes are missing.",
+            ranks.size(),
+            ranks.size() == 1 ? "" : "s",
+            need,
+            memory.host,
+            percent(memory.threshold),
+            memory.total,
+            memory.used,
+            need - free);
       }
     }
     return "";

@@ -2,7 +2,6 @@ package io.nvrar.internal;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.util.Locale;
 import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
@@ -15,6 +14,7 @@ import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.Locale;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -102,7 +102,8 @@ public final class AtomicFiles {
       String why = e.getReason() == null ? e.getClass().getSimpleName() : e.getReason();
       throw new IOException(String.format(Locale.ROOT, "%s cannot be written: %s", file, why), e);
     } catch (IOException e) {
-      throw new IOException(String.format(Locale.ROOT, "%s cannot be written: %s", file, e.getMessage()), e);
+      throw new IOException(
+          String.format(Locale.ROOT, "%s cannot be written: %s", file, e.getMessage()), e);
     }
   }
 

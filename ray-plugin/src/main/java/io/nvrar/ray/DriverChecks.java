@@ -9,6 +9,7 @@ import io.ray.api.runtimecontext.RuntimeContext;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
@@ -82,8 +83,12 @@ final class DriverChecks {
       Class<?> type = classOf(actorsInRankOrder.get(rank));
       if (type != null && !CollectiveActor.class.isAssignableFrom(type)) {
         throw new IllegalArgumentException(
-            "rank %d of group '%s' is an actor of %s, which does not implement CollectiveActor"
-                .formatted(rank, group, type.getName()));
+            String.format(
+                Locale.ROOT,
+                "rank %d of group '%s' is an actor of %s, which does not implement CollectiveActor",
+                rank,
+                group,
+                type.getName()));
       }
     }
   }
@@ -110,8 +115,11 @@ final class DriverChecks {
     for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
       if (dead.contains(actorsInRankOrder.get(rank).getId())) {
         throw new CollectiveException(
-            "the actor of rank %d was dead before group '%s' was created; put a new actor in its place"
-                .formatted(rank, group));
+            String.format(
+                Locale.ROOT,
+                "the actor of rank %d was dead before group '%s' was created; put a new actor in its place",
+                rank,
+                group));
       }
     }
   }

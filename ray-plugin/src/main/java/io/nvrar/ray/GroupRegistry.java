@@ -10,6 +10,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -113,8 +114,10 @@ final class GroupRegistry {
       // Not under the lock: makesRoom may block until the group knows why its last call has failed.
       if (!present.makesRoom()) {
         throw new IllegalStateException(
-            "this actor is already a member of a group named '%s': destroy that one first or take another name"
-                .formatted(key.name));
+            String.format(
+                Locale.ROOT,
+                "this actor is already a member of a group named '%s': destroy that one first or take another name",
+                key.name));
       }
       synchronized (this) {
         if (memberships.remove(key, present)) {
@@ -181,8 +184,11 @@ final class GroupRegistry {
     CollectiveGroup group = find(actor, name);
     if (group == null) {
       throw new IllegalArgumentException(
-          "this actor is not a member of a group named '%s'; its groups are: %s"
-              .formatted(name, names(actor)));
+          String.format(
+              Locale.ROOT,
+              "this actor is not a member of a group named '%s'; its groups are: %s",
+              name,
+              names(actor)));
     }
     return group;
   }
@@ -233,7 +239,8 @@ final class GroupRegistry {
 
   private static CollectiveException gaveUp(String name) {
     return new CollectiveException(
-        "the driver gave up group '%s' before this actor had joined it".formatted(name));
+        String.format(
+            Locale.ROOT, "the driver gave up group '%s' before this actor had joined it", name));
   }
 
   private synchronized String names(ActorId actor) {

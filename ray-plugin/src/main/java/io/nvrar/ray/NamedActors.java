@@ -6,6 +6,7 @@ import io.ray.api.BaseActorHandle;
 import io.ray.api.Ray;
 import io.ray.api.runtimecontext.ActorState;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -92,20 +93,28 @@ final class NamedActors {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new CollectiveException(
-          "interrupted while it waited for the name '%s'".formatted(group), e);
+          String.format(Locale.ROOT, "interrupted while it waited for the name '%s'", group), e);
     }
   }
 
   private static IllegalStateException held(String group, int rank) {
     return new IllegalStateException(
-        "Ray still holds the name '%s' in %s for an actor that is dead: try again later, or take another name than '%s'"
-            .formatted(name(group, rank), namespace(), group));
+        String.format(
+            Locale.ROOT,
+            "Ray still holds the name '%s' in %s for an actor that is dead: try again later, or take another name than '%s'",
+            name(group, rank),
+            namespace(),
+            group));
   }
 
   static IllegalStateException taken(String group, int rank, @Nullable Throwable cause) {
     return new IllegalStateException(
-        "there is already an actor named '%s' in %s: find these actors, kill them, or take another name than '%s'"
-            .formatted(name(group, rank), namespace(), group),
+        String.format(
+            Locale.ROOT,
+            "there is already an actor named '%s' in %s: find these actors, kill them, or take another name than '%s'",
+            name(group, rank),
+            namespace(),
+            group),
         cause);
   }
 
@@ -117,8 +126,11 @@ final class NamedActors {
               return handle.orElseThrow(
                   () ->
                       new IllegalStateException(
-                          "there is no actor named '%s' in %s: drivers find each other's actors under one ray.job.namespace"
-                              .formatted(name(group, rank), namespace())));
+                          String.format(
+                              Locale.ROOT,
+                              "there is no actor named '%s' in %s: drivers find each other's actors under one ray.job.namespace",
+                              name(group, rank),
+                              namespace())));
             })
         .toList();
   }

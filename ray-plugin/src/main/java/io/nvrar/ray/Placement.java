@@ -198,8 +198,10 @@ final class Placement {
       task.get(limit.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException e) {
       throw new CollectiveException(
-          "the placement group of the actors was not removed within %d ms: the GCS of the Ray cluster is stopped or stuck"
-              .formatted(limit.toMillis()),
+          String.format(
+              Locale.ROOT,
+              "the placement group of the actors was not removed within %d ms: the GCS of the Ray cluster is stopped or stuck",
+              limit.toMillis()),
           e);
     } catch (ExecutionException e) {
       if (e.getCause() instanceof RuntimeException unchecked) {
@@ -280,11 +282,12 @@ final class Placement {
   private static IllegalStateException tooSmall(
       int actors, Map<String, Double> each, NodeCount nodes) {
     return new IllegalStateException(
-        "%s for %s: the cluster has %s"
-            .formatted(
-                nodes.equals(NodeCount.ONE) ? "no node has room" : "there is no room on " + nodes,
-                wanted(actors, each),
-                available(each)));
+        String.format(
+            Locale.ROOT,
+            "%s for %s: the cluster has %s",
+            nodes.equals(NodeCount.ONE) ? "no node has room" : "there is no room on " + nodes,
+            wanted(actors, each),
+            available(each)));
   }
 
   private static IllegalStateException taken(

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.time.Duration;
+import java.util.Locale;
 
 /** This process as a driver of a running cluster, for commands that only look. */
 public final class RayDriver implements AutoCloseable {
@@ -28,7 +29,8 @@ public final class RayDriver implements AutoCloseable {
           new InetSocketAddress(address.substring(0, Math.max(0, colon)), port), CONNECT_MILLIS);
     } catch (IOException | IllegalArgumentException e) {
       throw new IllegalArgumentException(
-          "no Ray cluster answers at %s: %s".formatted(address, e.getMessage()), e);
+          String.format(Locale.ROOT, "no Ray cluster answers at %s: %s", address, e.getMessage()),
+          e);
     }
     System.setProperty("ray.address", address);
     Ray.init();

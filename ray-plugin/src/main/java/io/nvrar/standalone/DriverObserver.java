@@ -52,8 +52,12 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private Failure endedBy(String error) {
     return Failure.of(
         Failure.Kind.DRIVER,
-        "%s was aborted: the control thread of the driver (%s) was ended by %s"
-            .formatted(ticket.label(), ProcessIdentity.current(), error));
+        String.format(
+            Locale.ROOT,
+            "%s was aborted: the control thread of the driver (%s) was ended by %s",
+            ticket.label(),
+            ProcessIdentity.current(),
+            error));
   }
 
   static DriverObserver observe(Ticket ticket, Duration limit) {
@@ -87,8 +91,12 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     Failure aborted =
         Failure.of(
             Failure.Kind.DRIVER,
-            "the driver (%s) aborted %s: %s"
-                .formatted(ProcessIdentity.current(), ticket.label(), reason));
+            String.format(
+                Locale.ROOT,
+                "the driver (%s) aborted %s: %s",
+                ProcessIdentity.current(),
+                ticket.label(),
+                reason));
     if (record(aborted)) {
       channel.send(aborted);
     }
@@ -187,7 +195,13 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
     return Failure.lost(
         0,
         rankZero,
-        "rank 0 (%s) of %s was lost: %s%s".formatted(rankZero, ticket.label(), why, lastSeen));
+        String.format(
+            Locale.ROOT,
+            "rank 0 (%s) of %s was lost: %s%s",
+            rankZero,
+            ticket.label(),
+            why,
+            lastSeen));
   }
 
   @Override

@@ -106,7 +106,8 @@ public final class Groups {
         !config.linkInterface().isEmpty()
             ? "linkInterface is set, which only members on several hosts use"
             : ticket.worldSize() > MAX_NODE_SIZE && config.gpusPerNode() == 0
-                ? "its %d members need several hosts".formatted(ticket.worldSize())
+                ? String.format(
+                    Locale.ROOT, "its %d members need several hosts", ticket.worldSize())
                 : isNumber || ticket.host().equals("localhost")
                     ? null
                     : "a name of this host is often resolved to loopback by /etc/hosts";
@@ -191,8 +192,11 @@ public final class Groups {
     Rendezvous hub = PENDING.remove(ticket);
     if (hub == null) {
       throw new GroupMismatchException(
-          "rank 0 of %s joins once and in the process that made the ticket, but %s has no unused rendezvous for it (taken, expired, discarded, or made elsewhere)"
-              .formatted(ticket.label(), ProcessIdentity.current()));
+          String.format(
+              Locale.ROOT,
+              "rank 0 of %s joins once and in the process that made the ticket, but %s has no unused rendezvous for it (taken, expired, discarded, or made elsewhere)",
+              ticket.label(),
+              ProcessIdentity.current()));
     }
     return hub;
   }

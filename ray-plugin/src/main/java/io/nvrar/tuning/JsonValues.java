@@ -17,7 +17,7 @@ final class JsonValues {
     JsonToken found = json.peek();
     if (found != wanted) {
       throw new IllegalArgumentException(
-          "found %s where %s is required".formatted(name(found), name(wanted)));
+          String.format(Locale.ROOT, "found %s where %s is required", name(found), name(wanted)));
     }
   }
 
@@ -50,7 +50,9 @@ final class JsonValues {
       return Long.parseLong(digits);
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException(
-          "%s is not a 64-bit integer".formatted(Printable.of(digits, MAX_QUOTED_CHARS)), e);
+          String.format(
+              Locale.ROOT, "%s is not a 64-bit integer", Printable.of(digits, MAX_QUOTED_CHARS)),
+          e);
     }
   }
 
@@ -67,20 +69,26 @@ final class JsonValues {
       }
     }
     throw new IllegalArgumentException(
-        "'%s' is not one of %s"
-            .formatted(
-                Printable.of(name, MAX_QUOTED_CHARS), Arrays.toString(type.getEnumConstants())));
+        String.format(
+            Locale.ROOT,
+            "'%s' is not one of %s",
+            Printable.of(name, MAX_QUOTED_CHARS),
+            Arrays.toString(type.getEnumConstants())));
   }
 
   static void requireFirst(String name, boolean again) {
     if (again) {
       throw new IllegalArgumentException(
-          "'%s' appears twice".formatted(Printable.of(name, MAX_QUOTED_CHARS)));
+          String.format(Locale.ROOT, "'%s' appears twice", Printable.of(name, MAX_QUOTED_CHARS)));
     }
   }
 
   static IllegalArgumentException unknown(String name, String known) {
     return new IllegalArgumentException(
-        "unknown field '%s', known are %s".formatted(Printable.of(name, MAX_QUOTED_CHARS), known));
+        String.format(
+            Locale.ROOT,
+            "unknown field '%s', known are %s",
+            Printable.of(name, MAX_QUOTED_CHARS),
+            known));
   }
 }

@@ -123,8 +123,11 @@ final class NvrarTableJson {
   private static void requireRecursive(String algorithm) {
     if (!algorithm.equals(RECURSIVE)) {
       throw new IllegalArgumentException(
-          "'%s' is not NVRAR's algorithm, %s"
-              .formatted(Printable.of(algorithm, MAX_QUOTED_CHARS), RECURSIVE));
+          String.format(
+              Locale.ROOT,
+              "'%s' is not NVRAR's algorithm, %s",
+              Printable.of(algorithm, MAX_QUOTED_CHARS),
+              RECURSIVE));
     }
   }
 
@@ -137,7 +140,7 @@ final class NvrarTableJson {
     DataType type = TuningCache.typeOf(name);
     if (type == null) {
       throw new IllegalArgumentException(
-          "'%s' is no data type".formatted(Printable.of(name, MAX_QUOTED_CHARS)));
+          String.format(Locale.ROOT, "'%s' is no data type", Printable.of(name, MAX_QUOTED_CHARS)));
     }
     return type;
   }

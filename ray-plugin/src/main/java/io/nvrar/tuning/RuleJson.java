@@ -20,6 +20,7 @@ import io.nvrar.internal.Printable;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.Locale;
 import java.util.Set;
 
 /** A rule of a tuning table as a JSON object. */
@@ -109,7 +110,7 @@ final class RuleJson {
 
   private static IllegalArgumentException missing(Field field) {
     return new IllegalArgumentException(
-        "a rule has no %s, every rule needs one".formatted(field.key));
+        String.format(Locale.ROOT, "a rule has no %s, every rule needs one", field.key));
   }
 
   static void write(JsonWriter json, Rule rule) throws IOException {

@@ -130,7 +130,8 @@ public final class TuningFile {
       throw new UncheckedIOException("the tuning file " + file + " does not exist", e);
     } catch (IOException e) {
       throw new UncheckedIOException(
-          "the tuning file %s cannot be read: %s".formatted(file, e.getMessage()), e);
+          String.format(Locale.ROOT, "the tuning file %s cannot be read: %s", file, e.getMessage()),
+          e);
     }
   }
 
@@ -139,8 +140,12 @@ public final class TuningFile {
     // "JsonReader at line 3 column 7 path $.rules[0].algorithm"
     String at = json.toString().replaceFirst("^\\w+ at ", "").replace(" path ", " at ");
     return new IllegalArgumentException(
-        "the tuning file %s cannot be used: %s (%s)"
-            .formatted(file, why, Printable.of(at, MAX_QUOTED_CHARS)),
+        String.format(
+            Locale.ROOT,
+            "the tuning file %s cannot be used: %s (%s)",
+            file,
+            why,
+            Printable.of(at, MAX_QUOTED_CHARS)),
         cause);
   }
 

@@ -172,11 +172,13 @@ class ClosedPeerTest {
       Thread.sleep(200);
       Future<?> closing = close(members, 2);
       assertThat(Members.failureOf(collective))
-          .hasMessageContaining("rank 2 closed the group before its first call; if an exception made it close, abort(e)");
+          .hasMessageContaining(
+              "rank 2 closed the group before its first call; if an exception made it close, abort(e)");
       Future<?> running = members.start(() -> recv(members.rank(1), 0));
       long start = System.nanoTime();
       assertThat(Members.failureOf(running))
-          .hasMessageContaining("rank 2 closed the group before its first call; if an exception made it close, abort(e)");
+          .hasMessageContaining(
+              "rank 2 closed the group before its first call; if an exception made it close, abort(e)");
       assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
       members.rank(0).close();
       members.rank(1).close();

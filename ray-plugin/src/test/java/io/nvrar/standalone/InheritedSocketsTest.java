@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Base64;
+import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -102,8 +103,11 @@ class InheritedSocketsTest {
             .getFunction("system")
             .invokeInt(
                 new Object[] {
-                  "ls -l /proc/self/fd > '%s'; sleep 300 > /dev/null 2>&1 & echo $! > '%s'"
-                      .formatted(args[1], args[2])
+                  String.format(
+                      Locale.ROOT,
+                      "ls -l /proc/self/fd > '%s'; sleep 300 > /dev/null 2>&1 & echo $! > '%s'",
+                      args[1],
+                      args[2])
                 });
         System.out.println("STARTED");
         System.in.read();

@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -80,8 +81,10 @@ class TicketAddressTest {
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageStartingWith(
-            "group 'far' has no rendezvous at 127.0.0.1:%d any more ("
-                .formatted(TicketCodec.decode(ticket).port()))
+            String.format(
+                Locale.ROOT,
+                "group 'far' has no rendezvous at 127.0.0.1:%d any more (",
+                TicketCodec.decode(ticket).port()))
         .hasMessageEndingWith(
             "the ticket expired or was discarded, or the group has ended; "
                 + leadsHere("127.0.0.1 is a loopback address"));
@@ -96,7 +99,9 @@ class TicketAddressTest {
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageEndingWith(
-            leadsHere("%s is an address of this host (%s)".formatted(address, all.get(0).nic())));
+            leadsHere(
+                String.format(
+                    Locale.ROOT, "%s is an address of this host (%s)", address, all.get(0).nic())));
   }
 
   @Test
@@ -107,8 +112,10 @@ class TicketAddressTest {
         forks.add(ForkedMember.join(ticket, 1, "once", "-Djdk.net.hosts.file=" + hosts));
     assertThat(one.expect("FAILED"))
         .contains(
-            " has no rendezvous at rank-zero-host:%d (127.0.1.1 here) any more ("
-                .formatted(TicketCodec.decode(ticket).port()))
+            String.format(
+                Locale.ROOT,
+                " has no rendezvous at rank-zero-host:%d (127.0.1.1 here) any more (",
+                TicketCodec.decode(ticket).port()))
         .endsWith(leadsHere("127.0.1.1 is a loopback address"));
   }
 
@@ -120,8 +127,11 @@ class TicketAddressTest {
         forks.add(ForkedMember.join(ticket, 1, "once", "-Djdk.net.hosts.file=" + hosts));
     assertThat(one.expect("FAILED"))
         .endsWith(
-            "the rendezvous host rank-zero-host of group 'far' cannot be resolved by rank 1 (pid %d on host %s)"
-                .formatted(one.pid(), ProcessIdentity.current().host()));
+            String.format(
+                Locale.ROOT,
+                "the rendezvous host rank-zero-host of group 'far' cannot be resolved by rank 1 (pid %d on host %s)",
+                one.pid(),
+                ProcessIdentity.current().host()));
   }
 
   @ParameterizedTest
@@ -147,8 +157,11 @@ class TicketAddressTest {
     assertThat(log.text())
         .contains(
             "WARN",
-            "The rendezvous of group 'far' is on 127.0.0.1:%d, a loopback address, which members on other hosts cannot reach; %s"
-                .formatted(TicketCodec.decode(ticket).port(), sign));
+            String.format(
+                Locale.ROOT,
+                "The rendezvous of group 'far' is on 127.0.0.1:%d, a loopback address, which members on other hosts cannot reach; %s",
+                TicketCodec.decode(ticket).port(),
+                sign));
   }
 
   @Test
@@ -179,12 +192,13 @@ class TicketAddressTest {
     ForkedMember one = forks.add(ForkedMember.join(ticket, 1, "once", IPV4_ONLY));
     assertThat(one.expect("FAILED"))
         .endsWith(
-            "the rendezvous of group 'far' at [::1]:%d cannot be reached by rank 1 (pid %d on host %s): 0:0:0:0:0:0:0:1 is an IPv6 address, and this JVM runs with %s"
-                .formatted(
-                    TicketCodec.decode(ticket).port(),
-                    one.pid(),
-                    ProcessIdentity.current().host(),
-                    IPV4_ONLY));
+            String.format(
+                Locale.ROOT,
+                "the rendezvous of group 'far' at [::1]:%d cannot be reached by rank 1 (pid %d on host %s): 0:0:0:0:0:0:0:1 is an IPv6 address, and this JVM runs with %s",
+                TicketCodec.decode(ticket).port(),
+                one.pid(),
+                ProcessIdentity.current().host(),
+                IPV4_ONLY));
     Groups.discardTicket(ticket);
   }
 

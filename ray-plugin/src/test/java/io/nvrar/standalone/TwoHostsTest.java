@@ -93,8 +93,10 @@ class TwoHostsTest {
   @Test
   void withoutLibcryptoOnOneBothSayWhoLacksItAndAGroupThatNeedsNoneIsMade() throws Exception {
     String without =
-        "V=%s && mount -t tmpfs none $V && mkdir $V/u $V/w && D=/usr/lib/x86_64-linux-gnu && "
-                .formatted(scratch)
+        String.format(
+                Locale.ROOT,
+                "V=%s && mount -t tmpfs none $V && mkdir $V/u $V/w && D=/usr/lib/x86_64-linux-gnu && ",
+                scratch)
             + "mount -t overlay -o lowerdir=$D,upperdir=$V/u,workdir=$V/w none $D && rm -f $D/libcrypto.so*";
     List<String> there = OtherHost.command(List.of(), without);
     byte[] encrypted = ticket(Members.config().linkSecurity(LinkSecurity.ENCRYPTED).build());

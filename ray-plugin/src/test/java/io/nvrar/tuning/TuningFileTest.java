@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -93,7 +94,8 @@ class TuningFileTest {
     Path file = file(json);
     assertThatThrownBy(() -> TuningFile.read(file))
         .isExactlyInstanceOf(IllegalArgumentException.class)
-        .hasMessage("the tuning file %s cannot be used: %s".formatted(file, sentence));
+        .hasMessage(
+            String.format(Locale.ROOT, "the tuning file %s cannot be used: %s", file, sentence));
   }
 
   @Test

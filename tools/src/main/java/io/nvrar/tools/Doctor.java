@@ -9,6 +9,7 @@ import io.nvrar.internal.device.cuda.CudaDevices;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -106,7 +107,8 @@ public final class Doctor implements NvrarCommand {
     } catch (NumberFormatException e) {
       throw new ParameterException(
           Objects.requireNonNull(spec).commandLine(),
-          "--link-ports is '%s', must be a range such as 4000-4015".formatted(linkPorts),
+          String.format(
+              Locale.ROOT, "--link-ports is '%s', must be a range such as 4000-4015", linkPorts),
           e);
     } catch (IllegalArgumentException e) {
       throw new ParameterException(

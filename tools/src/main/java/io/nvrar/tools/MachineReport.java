@@ -166,8 +166,12 @@ final class MachineReport {
   private void add(int node, String what, String detail) {
     rows.computeIfAbsent(node, none -> new ArrayList<>())
         .add(
-            "%-8s %-16s %s"
-                    .formatted(node == NO_NODE ? "no node" : "node " + node, what, detail)
+            String.format(
+                        Locale.ROOT,
+                        "%-8s %-16s %s",
+                        node == NO_NODE ? "no node" : "node " + node,
+                        what,
+                        detail)
                     .stripTrailing()
                 + "\n");
   }
@@ -190,7 +194,7 @@ final class MachineReport {
 
   /** The first cell is as wide as the states that {@code doctor} begins its lines with. */
   private static String line(List<String> cells, int width) {
-    StringBuilder line = new StringBuilder("%-8s ".formatted(cells.get(0)));
+    StringBuilder line = new StringBuilder(String.format(Locale.ROOT, "%-8s ", cells.get(0)));
     for (String cell : cells.subList(1, cells.size())) {
       line.append(cell).append(" ".repeat(width - cell.length()));
     }

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Locale;
 import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
 import picocli.CommandLine;
@@ -129,8 +130,11 @@ public final class Main implements Runnable {
     String message = String.valueOf(error.getMessage());
     long mebibytes = Runtime.getRuntime().maxMemory() >> 20;
     return message.equals("Java heap space") || message.startsWith("GC overhead limit")
-        ? "this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much"
-            .formatted(mebibytes, 2 * mebibytes)
+        ? String.format(
+            Locale.ROOT,
+            "this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much",
+            mebibytes,
+            2 * mebibytes)
         : Sentence.of(error);
   }
 

@@ -75,20 +75,29 @@ class DoctorTest {
     String noKernels = "this build of libnvrar holds no GPU kernels, it was made without nvcc";
     assertThat(doctor(scratch, Map.of("STUB_CUDA_DEVICES", "0")))
         .containsPattern(
-            "none +%s(%s|NVIDIA's driver is installed, but this process sees no GPU)"
-                .formatted(reason, noKernels))
+            String.format(
+                Locale.ROOT,
+                "none +%s(%s|NVIDIA's driver is installed, but this process sees no GPU)",
+                reason,
+                noKernels))
         .doesNotContain("peer access");
     assertThat(doctor(scratch, Map.of("STUB_CUDA_DRIVER_VERSION", "11080")))
         .containsPattern(
-            "none +%s(%s|NVIDIA's driver is too old, it supports CUDA 11\\.8 and 12\\.0 is needed; update the driver\n)"
-                .formatted(reason, noKernels));
+            String.format(
+                Locale.ROOT,
+                "none +%s(%s|NVIDIA's driver is too old, it supports CUDA 11\\.8 and 12\\.0 is needed; update the driver\n)",
+                reason,
+                noKernels));
     // Whatever this machine has installed: a library of that name that is none.
     Path broken = Files.createDirectory(scratch.resolve("broken"));
     Files.writeString(broken.resolve("libcuda.so.1"), "no library");
     assertThat(doctor(scratch, Map.of("LD_LIBRARY_PATH", broken.toString())))
         .containsPattern(
-            "none +%s(%s|the library of NVIDIA's driver cannot be loaded \\(.*libcuda\\.so\\.1.*\\); install the driver, or start the container with its GPUs \\(docker run --gpus\\)\n)"
-                .formatted(reason, noKernels));
+            String.format(
+                Locale.ROOT,
+                "none +%s(%s|the library of NVIDIA's driver cannot be loaded \\(.*libcuda\\.so\\.1.*\\); install the driver, or start the container with its GPUs \\(docker run --gpus\\)\n)",
+                reason,
+                noKernels));
   }
 
   @Test
@@ -108,8 +117,10 @@ class DoctorTest {
                     "STUB_NVSHMEM_VERSION",
                     "3.2.5")))
         .containsPattern(
-            "none +NVSHMEM +NVSHMEM 3\\.3\\.20 or newer is not here .* Tried: %s/lib/libnvshmem_host\\.so\\.3: is NVSHMEM 3\\.2\\.5; without it GPU groups use CUDA IPC\n"
-                .formatted(home));
+            String.format(
+                Locale.ROOT,
+                "none +NVSHMEM +NVSHMEM 3\\.3\\.20 or newer is not here .* Tried: %s/lib/libnvshmem_host\\.so\\.3: is NVSHMEM 3\\.2\\.5; without it GPU groups use CUDA IPC\n",
+                home));
   }
 
   @Test

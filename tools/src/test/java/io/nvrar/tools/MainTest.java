@@ -9,6 +9,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -67,8 +68,11 @@ class MainTest {
     assertThat(run("fail", "NO_DEVICE_MEMORY")).isEqualTo(1);
     assertThat(err.toString().lines())
         .containsExactly(
-            "nvrar: this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much"
-                .formatted(mebibytes, 2 * mebibytes),
+            String.format(
+                Locale.ROOT,
+                "nvrar: this command needs more memory than the %d MiB of its JVM; JAVA_TOOL_OPTIONS=-Xmx%dm gives it twice as much",
+                mebibytes,
+                2 * mebibytes),
             "nvrar: GPU 0 has no room for a buffer");
   }
 

@@ -161,7 +161,9 @@ public record BenchReport(
       for (int column = 0; column < line.size(); column++) {
         int at = column;
         int width = lines.stream().mapToInt(each -> each.get(at).length()).max().orElse(0);
-        text.append("%s%s  ".formatted(" ".repeat(width - line.get(at).length()), line.get(at)));
+        text.append(
+            String.format(
+                Locale.ROOT, "%s%s  ", " ".repeat(width - line.get(at).length()), line.get(at)));
       }
       out.println(text.toString().stripTrailing());
     }
@@ -227,7 +229,7 @@ public record BenchReport(
       }
       return report;
     } catch (IOException e) {
-      throw new ModelException("%s cannot be read: %s".formatted(file, e));
+      throw new ModelException(String.format(Locale.ROOT, "%s cannot be read: %s", file, e));
     } catch (JsonParseException e) {
       throw new ModelException(file + " is not what decode-bench --json writes.");
     }

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
@@ -74,7 +75,8 @@ public final class Checkpoint implements TensorSource {
               .map(" It holds %s, and this decoder reads safetensors files only."::formatted)
               .orElse("");
       throw new ModelException(
-          "%s holds neither %s nor %s.%s".formatted(directory, SINGLE, INDEX, pickled));
+          String.format(
+              Locale.ROOT, "%s holds neither %s nor %s.%s", directory, SINGLE, INDEX, pickled));
     }
     JsonFile map =
         JsonFile.read(index, MAX_INDEX_BYTES)
@@ -89,7 +91,11 @@ public final class Checkpoint implements TensorSource {
       Path path = directory.resolve(name);
       if (name.isEmpty() || !directory.equals(path.getParent())) {
         throw new ModelException(
-            "%s names %s, which is no file beside it.".formatted(index, JsonFile.quoted(name)));
+            String.format(
+                Locale.ROOT,
+                "%s names %s, which is no file beside it.",
+                index,
+                JsonFile.quoted(name)));
       }
       paths.add(path);
     }
@@ -104,8 +110,12 @@ public final class Checkpoint implements TensorSource {
         Path other = found.put(name, file.path());
         if (other != null) {
           throw new ModelException(
-              "%s and %s both hold a tensor %s."
-                  .formatted(other, file.path(), JsonFile.quoted(name)));
+              String.format(
+                  Locale.ROOT,
+                  "%s and %s both hold a tensor %s.",
+                  other,
+                  file.path(),
+                  JsonFile.quoted(name)));
         }
       }
     }
@@ -126,8 +136,13 @@ public final class Checkpoint implements TensorSource {
     Located located = find(name);
     if (!located.tensor().shape().equals(shape)) {
       throw new ModelException(
-          "%s: %s has the shape %s, and config.json asks for %s."
-              .formatted(located.file().path(), name, located.tensor().shape(), shape));
+          String.format(
+              Locale.ROOT,
+              "%s: %s has the shape %s, and config.json asks for %s.",
+              located.file().path(),
+              name,
+              located.tensor().shape(),
+              shape));
     }
   }
 
@@ -175,8 +190,12 @@ public final class Checkpoint implements TensorSource {
                 .orElseThrow(
                     () ->
                         new ModelException(
-                            "%s: %s has the unknown dtype %s, and this decoder reads F32, F16 and BF16."
-                                .formatted(file.path(), name, format))));
+                            String.format(
+                                Locale.ROOT,
+                                "%s: %s has the unknown dtype %s, and this decoder reads F32, F16 and BF16.",
+                                file.path(),
+                                name,
+                                format))));
       }
     }
     throw new ModelException("The safetensors files of " + directory + " lack " + name + ".");
@@ -184,7 +203,12 @@ public final class Checkpoint implements TensorSource {
 
   private static ModelException unreadable(Located located, IOException e) {
     return new ModelException(
-        "%s of %s cannot be read: %s.".formatted(located.tensor().name(), located.file().path(), e),
+        String.format(
+            Locale.ROOT,
+            "%s of %s cannot be read: %s.",
+            located.tensor().name(),
+            located.file().path(),
+            e),
         e);
   }
 

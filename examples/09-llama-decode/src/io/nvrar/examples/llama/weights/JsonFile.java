@@ -275,6 +275,12 @@ final class JsonFile {
 
   private ModelException wrong(String key, String expected, JsonElement found) {
     return new ModelException(
-        "%s: %s is %s, not %s.".formatted(name, quoted(key), quoted(found.toString()), expected));
+        String.format(
+            Locale.ROOT,
+            "%s: %s is %s, not %s.",
+            name,
+            quoted(key),
+            quoted(found.toString()),
+            expected));
   }
 }

@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /** Tells a pointer of Git LFS, which a clone without LFS leaves in the place of a large file. */
 public final class LfsPointer {
@@ -24,8 +25,11 @@ public final class LfsPointer {
       byte[] first = input.readNBytes(BEGINNING.length());
       if (new String(first, StandardCharsets.US_ASCII).equals(BEGINNING)) {
         throw new ModelException(
-            "%s is no %s but a pointer of Git LFS to one: git lfs pull fetches the file itself."
-                .formatted(file, kind));
+            String.format(
+                Locale.ROOT,
+                "%s is no %s but a pointer of Git LFS to one: git lfs pull fetches the file itself.",
+                file,
+                kind));
       }
     }
   }

@@ -172,8 +172,11 @@ public record LlamaConfig(
     // swish is another name of the same function.
     if (!activation.equals("silu") && !activation.equals("swish")) {
       throw new ModelException(
-          "%s has the activation %s, and this decoder knows silu only."
-              .formatted(config.name(), JsonFile.quoted(activation)));
+          String.format(
+              Locale.ROOT,
+              "%s has the activation %s, and this decoder knows silu only.",
+              config.name(),
+              JsonFile.quoted(activation)));
     }
     if (config.has("quantization_config")) {
       throw new ModelException(

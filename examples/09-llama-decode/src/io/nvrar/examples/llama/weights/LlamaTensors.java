@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.weights;
 
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /** The names and shapes of a Llama's tensors in a checkpoint. */
@@ -54,7 +55,10 @@ public final class LlamaTensors {
         String bias = bias(inLayer(layer, projection));
         if (!shapes.containsKey(bias) && source.has(bias)) {
           throw new ModelException(
-              "The weights have %s, and by config.json there is no such bias.".formatted(bias));
+              String.format(
+                  Locale.ROOT,
+                  "The weights have %s, and by config.json there is no such bias.",
+                  bias));
         }
       }
     }

@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.weights;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.stream.Collectors;
 
@@ -114,16 +115,15 @@ enum ModelFamily {
       }
     }
     throw new ModelException(
-        "%s describes %s (%s), and this decoder reads %s."
-            .formatted(
-                config.name(),
-                architectures.isEmpty()
-                    ? "a model"
-                    : JsonFile.quoted(String.join(", ", architectures)),
-                JsonFile.quoted(type.orElse("of no type")),
-                Arrays.stream(values())
-                    .map(family -> family.architecture)
-                    .collect(Collectors.joining(", "))));
+        String.format(
+            Locale.ROOT,
+            "%s describes %s (%s), and this decoder reads %s.",
+            config.name(),
+            architectures.isEmpty() ? "a model" : JsonFile.quoted(String.join(", ", architectures)),
+            JsonFile.quoted(type.orElse("of no type")),
+            Arrays.stream(values())
+                .map(family -> family.architecture)
+                .collect(Collectors.joining(", "))));
   }
 
   private static boolean isOwnName(String architecture) {
@@ -165,14 +165,21 @@ enum ModelFamily {
     List<String> types = config.strings(LAYER_TYPES);
     if (types.size() != layers) {
       throw new ModelException(
-          "%s names %d layer_types, and has %d layers."
-              .formatted(config.name(), types.size(), layers));
+          String.format(
+              Locale.ROOT,
+              "%s names %d layer_types, and has %d layers.",
+              config.name(),
+              types.size(),
+              layers));
     }
     for (String type : types) {
       if (!type.equals("full_attention") && !type.equals("sliding_attention")) {
         throw new ModelException(
-            "%s has a layer of the type %s, and this decoder knows full_attention only."
-                .formatted(config.name(), JsonFile.quoted(type)));
+            String.format(
+                Locale.ROOT,
+                "%s has a layer of the type %s, and this decoder knows full_attention only.",
+                config.name(),
+                JsonFile.quoted(type)));
       }
     }
     return types.contains("sliding_attention");

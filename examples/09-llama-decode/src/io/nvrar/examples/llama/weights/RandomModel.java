@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.weights;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
@@ -51,8 +52,11 @@ public record RandomModel(String name, String configJson, LlamaConfig config, lo
     Path file = Path.of(fileOrShape);
     if (!Files.isRegularFile(file)) {
       throw new ModelException(
-          "There is no file %s, and the shapes without one are %s."
-              .formatted(fileOrShape, ModelShape.labels()));
+          String.format(
+              Locale.ROOT,
+              "There is no file %s, and the shapes without one are %s.",
+              fileOrShape,
+              ModelShape.labels()));
     }
     return JsonFile.read(file, LlamaConfig.MAX_BYTES);
   }

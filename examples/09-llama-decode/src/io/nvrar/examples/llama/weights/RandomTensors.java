@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.function.LongConsumer;
 
@@ -68,7 +69,8 @@ public final class RandomTensors implements TensorSource {
   public void require(String name, List<Long> shape) {
     if (!find(name).shape.equals(shape)) {
       throw new ModelException(
-          "%s has the shape %s, not %s.".formatted(name, find(name).shape, shape));
+          String.format(
+              Locale.ROOT, "%s has the shape %s, not %s.", name, find(name).shape, shape));
     }
   }
 

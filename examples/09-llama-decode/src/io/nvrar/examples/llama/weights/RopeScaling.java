@@ -1,5 +1,7 @@
 package io.nvrar.examples.llama.weights;
 
+import java.util.Locale;
+
 /** How rotary position embeddings turn: the angle per position of each pair of a head's numbers. */
 public sealed interface RopeScaling {
 
@@ -69,8 +71,11 @@ public sealed interface RopeScaling {
     for (String key : rope.keys()) {
       if (rope.isObject(key)) {
         throw new ModelException(
-            "%s rotates layers of the type %s by parameters of their own, and this decoder all layers alike."
-                .formatted(config.name(), JsonFile.quoted(key)));
+            String.format(
+                Locale.ROOT,
+                "%s rotates layers of the type %s by parameters of their own, and this decoder all layers alike.",
+                config.name(),
+                JsonFile.quoted(key)));
       }
     }
     double theta = positive(rope, "rope_theta", oldTheta);

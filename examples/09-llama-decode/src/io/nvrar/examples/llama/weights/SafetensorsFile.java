@@ -197,11 +197,12 @@ final class SafetensorsFile implements AutoCloseable {
     for (int i = 1; i < byPlace.size(); i++) {
       if (byPlace.get(i).begin() < byPlace.get(i - 1).end()) {
         throw new ModelException(
-            "%s: the bytes of %s and %s overlap."
-                .formatted(
-                    path,
-                    JsonFile.quoted(byPlace.get(i - 1).name()),
-                    JsonFile.quoted(byPlace.get(i).name())));
+            String.format(
+                Locale.ROOT,
+                "%s: the bytes of %s and %s overlap.",
+                path,
+                JsonFile.quoted(byPlace.get(i - 1).name()),
+                JsonFile.quoted(byPlace.get(i).name())));
       }
     }
   }
@@ -221,7 +222,11 @@ final class SafetensorsFile implements AutoCloseable {
 
   private ModelException malformed(String name) {
     return new ModelException(
-        "The header of %s has a malformed entry %s.".formatted(path, JsonFile.quoted(name)));
+        String.format(
+            Locale.ROOT,
+            "The header of %s has a malformed entry %s.",
+            path,
+            JsonFile.quoted(name)));
   }
 
   private ModelException truncated(String wanted, long size) {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -13,7 +14,8 @@ final class NcclLibraryTest {
     Path lib = Files.createDirectories(directory.resolve("nvidia/nccl/lib"));
     Path python = directory.resolve("python");
     Files.writeString(
-        python, "#!/bin/sh\nPYTHONPATH='%s' exec python3 \"$@\"\n".formatted(directory));
+        python,
+        String.format(Locale.ROOT, "#!/bin/sh\nPYTHONPATH='%s' exec python3 \"$@\"\n", directory));
     assertThat(python.toFile().setExecutable(true)).isTrue();
 
     assertThat(NcclLibrary.find(python.toString())).isEqualTo(NcclLibrary.INSTALLED);

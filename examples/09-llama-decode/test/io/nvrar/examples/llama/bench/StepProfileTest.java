@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -57,12 +58,13 @@ final class StepProfileTest {
       JsonObject event = element.getAsJsonObject();
       if (event.get("ph").getAsString().equals("X") && event.get("pid").getAsInt() == rank) {
         spans.add(
-            "%s %s %s %s"
-                .formatted(
-                    event.get("tid").getAsString(),
-                    event.get("name").getAsString(),
-                    event.get("ts").getAsString(),
-                    event.get("dur").getAsString()));
+            String.format(
+                Locale.ROOT,
+                "%s %s %s %s",
+                event.get("tid").getAsString(),
+                event.get("name").getAsString(),
+                event.get("ts").getAsString(),
+                event.get("dur").getAsString()));
       }
     }
     return spans;

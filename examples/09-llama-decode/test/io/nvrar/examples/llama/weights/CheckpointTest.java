@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -113,7 +114,7 @@ final class CheckpointTest {
     Files.writeString(
         directory.resolve("model.safetensors.index.json"),
         "{\"weight_map\": {\"w\": \"a.safetensors\", \"v\": \"b.safetensors\"}}");
-    refused("%s and %s both hold a tensor w.".formatted(first, second));
+    refused(String.format(Locale.ROOT, "%s and %s both hold a tensor w.", first, second));
   }
 
   @Test

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -139,10 +140,13 @@ final class ModelFamilyTest {
     for (String other : List.of("Qwen3", "Mixtral", "Gemma2", "Phi3", "GPT2LMHead")) {
       String architecture = other + "ForCausalLM";
       refused(
-          "'architectures': ['%s'], 'model_type': '%s'".formatted(architecture, "other"),
-          "config.json describes %s (other), and this decoder reads LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM."
-              .formatted(architecture));
-      refused("'architectures': ['%s']".formatted(architecture), architecture);
+          String.format(
+              Locale.ROOT, "'architectures': ['%s'], 'model_type': '%s'", architecture, "other"),
+          String.format(
+              Locale.ROOT,
+              "config.json describes %s (other), and this decoder reads LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM.",
+              architecture));
+      refused(String.format(Locale.ROOT, "'architectures': ['%s']", architecture), architecture);
     }
     refused("'model_type': 'mixtral'", "describes a model (mixtral)");
     refused(

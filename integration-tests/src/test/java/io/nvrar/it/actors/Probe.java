@@ -88,7 +88,7 @@ public class Probe implements CollectiveActor {
   /** The device of this member and the backend of the group. */
   public String device(String name) {
     CollectiveGroup group = RayCollectives.group(name);
-    return "%s (%s)".formatted(group.device(), group.backend());
+    return String.format(Locale.ROOT, "%s (%s)", group.device(), group.backend());
   }
 
   /**

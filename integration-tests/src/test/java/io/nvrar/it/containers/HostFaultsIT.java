@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Predicate;
@@ -367,7 +368,8 @@ class HostFaultsIT {
           start(
               cluster,
               HostFaultsProgram.AGAIN,
-              "jvm=-Dnvrar.native.cache=%s,-Djava.io.tmpdir=%s".formatted(SMALL, SMALL));
+              String.format(
+                  Locale.ROOT, "jvm=-Dnvrar.native.cache=%s,-Djava.io.tmpdir=%s", SMALL, SMALL));
       long begin = Long.parseLong(driver.fact("running"));
       Sight seen = Sight.parse(driver.fact("driver"));
       log(List.of(seen), Moment.at(begin));
@@ -386,8 +388,10 @@ class HostFaultsIT {
               other ->
                   assertThat(Sight.parse(other).message())
                       .containsPattern(
-                          "rank [23] \\(pid \\d+ on host %s\\) could not join group 'fault': .*No space left"
-                              .formatted(SECOND)));
+                          String.format(
+                              Locale.ROOT,
+                              "rank [23] \\(pid \\d+ on host %s\\) could not join group 'fault': .*No space left",
+                              SECOND)));
       assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(4, "false"));
       assertThat(facts.get("healed")).isEqualTo(Collections.nCopies(4, ""));
       cluster.sh(HEAD, "rm " + HostFaultsProgram.GO);

@@ -11,6 +11,7 @@ import io.nvrar.tools.Main;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import org.junit.jupiter.api.Tag;
@@ -94,8 +95,11 @@ class HostsIT {
     assertThat(facts.get("refused"))
         .hasSize(HostsProgram.REFUSALS)
         .containsOnly(
-            "group 'span' has ranks of one host apart: ranks 0, 2 on %s, ranks 1, 3 on %s; the ranks of a host must be consecutive, so list the members in the order 0, 2, 1, 3"
-                .formatted(first, second));
+            String.format(
+                Locale.ROOT,
+                "group 'span' has ranks of one host apart: ranks 0, 2 on %s, ranks 1, 3 on %s; the ranks of a host must be consecutive, so list the members in the order 0, 2, 1, 3",
+                first,
+                second));
     assertThat(facts.get("initialized")).isEqualTo(Collections.nCopies(4, "false"));
     assertThat(facts.get("held")).containsExactly("");
     assertThat(facts.get("sum"))
@@ -116,14 +120,18 @@ class HostsIT {
         .as("by the other actors, and to the driver: %s", facts)
         .isEqualTo(Collections.nCopies(4, PeerLostException.class.getName()));
     assertThat(facts.remove("lost"))
-        .isEqualTo(Collections.nCopies(4, "rank 3, %s, %s".formatted(second, pid)));
+        .isEqualTo(
+            Collections.nCopies(4, String.format(Locale.ROOT, "rank 3, %s, %s", second, pid)));
     assertThat(facts.remove("message"))
         .allSatisfy(
             message ->
                 assertThat(message)
                     .startsWith(
-                        "rank 3 (pid %s on host %s) was lost: connection closed"
-                            .formatted(pid, second)));
+                        String.format(
+                            Locale.ROOT,
+                            "rank 3 (pid %s on host %s) was lost: connection closed",
+                            pid,
+                            second)));
     assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("millis")).get(0)))
         .isLessThan(1_000);
     assertThat(facts.remove("sum")).isEqualTo(Collections.nCopies(3, ""));
@@ -204,8 +212,10 @@ class HostsIT {
         .asString()
         .as("whichever end tells")
         .containsPattern(
-            "rank [23] could not reach rank [01] at [0-9.]+:700[0-3]: %s[;,] |rank [23] \\([0-9.:]+\\) has not reached rank [01] at [0-9.]+:700[0-3]"
-                .formatted(why))
+            String.format(
+                Locale.ROOT,
+                "rank [23] could not reach rank [01] at [0-9.]+:700[0-3]: %s[;,] |rank [23] \\([0-9.:]+\\) has not reached rank [01] at [0-9.]+:700[0-3]",
+                why))
         .contains("a firewall between the hosts or an address of another network");
     assertThat(Integer.parseInt(Objects.requireNonNull(facts.remove("millis")).get(0)))
         .isBetween(2_000, 6_000);

@@ -143,7 +143,8 @@ public final class CallChecks {
     DeviceBuffer target = device.checkBuffer("recv", recv);
     if (source.dataType() != target.dataType()) {
       throw new IllegalArgumentException(
-          "send holds %s, recv holds %s".formatted(source.dataType(), target.dataType()));
+          String.format(
+              Locale.ROOT, "send holds %s, recv holds %s", source.dataType(), target.dataType()));
     }
     return target;
   }
@@ -154,7 +155,7 @@ public final class CallChecks {
     }
     if (op == ReduceOp.AVG && !type.isFloat()) {
       throw new IllegalArgumentException(
-          "op is AVG, which is for floats, and send holds %s".formatted(type));
+          String.format(Locale.ROOT, "op is AVG, which is for floats, and send holds %s", type));
     }
   }
 

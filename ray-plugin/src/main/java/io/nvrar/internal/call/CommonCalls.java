@@ -111,8 +111,12 @@ public final class CommonCalls {
     return new Obstacle(
         lastRank,
         last == 0
-            ? String.format(Locale.ROOT, "rank %d closed the group before its first call; if an exception made it close, abort(e) before the close gives the reason", lastRank)
-            : String.format(Locale.ROOT, "rank %d closed the group after its call #%d", lastRank, last));
+            ? String.format(
+                Locale.ROOT,
+                "rank %d closed the group before its first call; if an exception made it close, abort(e) before the close gives the reason",
+                lastRank)
+            : String.format(
+                Locale.ROOT, "rank %d closed the group after its call #%d", lastRank, last));
   }
 
   /**

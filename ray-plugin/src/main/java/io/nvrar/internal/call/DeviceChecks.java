@@ -25,7 +25,11 @@ public final class DeviceChecks {
     }
     if (!isOurs(stream.device())) {
       throw new IllegalArgumentException(
-          "the stream belongs to %s, the group computes on %s".formatted(stream.device(), device));
+          String.format(
+              Locale.ROOT,
+              "the stream belongs to %s, the group computes on %s",
+              stream.device(),
+              device));
     }
     if (isClosed(stream)) {
       throw new IllegalStateException(
@@ -47,7 +51,12 @@ public final class DeviceChecks {
     }
     if (!isOurs(buffer.device())) {
       throw new IllegalArgumentException(
-          "%s lives on %s, the group computes on %s".formatted(name, buffer.device(), device));
+          String.format(
+              Locale.ROOT,
+              "%s lives on %s, the group computes on %s",
+              name,
+              buffer.device(),
+              device));
     }
     return buffer;
   }

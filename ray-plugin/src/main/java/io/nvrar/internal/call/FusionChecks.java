@@ -27,7 +27,11 @@ final class FusionChecks {
     DeviceBuffer output = fusion.output();
     if (source.dataType() != output.dataType()) {
       throw new IllegalArgumentException(
-          "input holds %s, output holds %s".formatted(source.dataType(), output.dataType()));
+          String.format(
+              Locale.ROOT,
+              "input holds %s, output holds %s",
+              source.dataType(),
+              output.dataType()));
     }
     if (source.count() != output.count()) {
       throw new IllegalArgumentException(

@@ -96,8 +96,11 @@ public final class FlightFile {
         .orElseThrow(
             () ->
                 new IllegalArgumentException(
-                    "there is no flight record in %s, where groups of this host write theirs unless %s names another directory"
-                        .formatted(directory, DIRECTORY_PROPERTY)));
+                    String.format(
+                        Locale.ROOT,
+                        "there is no flight record in %s, where groups of this host write theirs unless %s names another directory",
+                        directory,
+                        DIRECTORY_PROPERTY)));
   }
 
   /** What a property names, or a directory of this user in the temporary one. */

@@ -154,7 +154,11 @@ final class FlightJson {
     }
     if (missing.size() > worldSize) {
       throw new IllegalArgumentException(
-          "it names %d missing ranks of a world of size %d".formatted(missing.size(), worldSize));
+          String.format(
+              Locale.ROOT,
+              "it names %d missing ranks of a world of size %d",
+              missing.size(),
+              worldSize));
     }
     int failedRank = integer(line, "failedRank");
     return new FlightRecord.Header(

@@ -114,12 +114,19 @@ public final class PostMortem {
     return stuck.stream().allMatch(this::isKnown)
         ? new Fault(
             stuck,
-            "%s entered %s but made no progress in it (stopped, or without a processor)"
-                .formatted(names(stuck), call.description()))
+            String.format(
+                Locale.ROOT,
+                "%s entered %s but made no progress in it (stopped, or without a processor)",
+                names(stuck),
+                call.description()))
         : new Fault(
             stuck,
-            "%s had not sent what %s waited for; the record of another host says what %s did"
-                .formatted(names(stuck), call.description(), stuck.size() == 1 ? "it" : "they"));
+            String.format(
+                Locale.ROOT,
+                "%s had not sent what %s waited for; the record of another host says what %s did",
+                names(stuck),
+                call.description(),
+                stuck.size() == 1 ? "it" : "they"));
   }
 
   /** The rank whose part of a transfer is missing. */
@@ -158,13 +165,14 @@ public final class PostMortem {
         ? unknown()
         : new Fault(
             ranks,
-            "%s did not enter %s; %s"
-                .formatted(
-                    names(ranks),
-                    call,
-                    ranks.stream()
-                        .map(r -> (ranks.size() == 1 ? "it " : "rank " + r + " ") + doing(r))
-                        .collect(Collectors.joining(", "))));
+            String.format(
+                Locale.ROOT,
+                "%s did not enter %s; %s",
+                names(ranks),
+                call,
+                ranks.stream()
+                    .map(r -> (ranks.size() == 1 ? "it " : "rank " + r + " ") + doing(r))
+                    .collect(Collectors.joining(", "))));
   }
 
   private Fault differed() {
@@ -207,11 +215,12 @@ public final class PostMortem {
         entries.stream()
             .map(
                 entry ->
-                    "%s %s %s"
-                        .formatted(
-                            names(entry.getValue()),
-                            entry.getValue().size() == 1 ? "calls" : "call",
-                            entry.getKey()))
+                    String.format(
+                        Locale.ROOT,
+                        "%s %s %s",
+                        names(entry.getValue()),
+                        entry.getValue().size() == 1 ? "calls" : "call",
+                        entry.getKey()))
             .collect(Collectors.joining(", "));
     List<Integer> odd =
         entries.stream()
@@ -222,9 +231,17 @@ public final class PostMortem {
     return new Fault(
         odd,
         hasMajority
-            ? "%s %s from the others: %s"
-                .formatted(names(odd), odd.size() == 1 ? "differs" : "differ", calls)
-            : "%s differ, and none of them is in the majority: %s".formatted(names(odd), calls));
+            ? String.format(
+                Locale.ROOT,
+                "%s %s from the others: %s",
+                names(odd),
+                odd.size() == 1 ? "differs" : "differ",
+                calls)
+            : String.format(
+                Locale.ROOT,
+                "%s differ, and none of them is in the majority: %s",
+                names(odd),
+                calls));
   }
 
   private Fault transfersDiffered() {

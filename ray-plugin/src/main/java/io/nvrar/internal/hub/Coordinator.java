@@ -173,11 +173,19 @@ final class Coordinator {
     Peer first = members[rank];
     if (first != null) {
       ProcessIdentity holder = Objects.requireNonNull(first.greeting).process();
-      refused = String.format(Locale.ROOT, "; %s came as rank %d, too, which is %s", hello.process(), rank, holder);
+      refused =
+          String.format(
+              Locale.ROOT, "; %s came as rank %d, too, which is %s", hello.process(), rank, holder);
       peer.dismiss(
           Failure.of(
               Failure.Kind.MISMATCH,
-              String.format(Locale.ROOT, "rank %d of %s is taken by %s, so %s cannot join as the same rank", rank, ticket.label(), holder, hello.process())),
+              String.format(
+                  Locale.ROOT,
+                  "rank %d of %s is taken by %s, so %s cannot join as the same rank",
+                  rank,
+                  ticket.label(),
+                  holder,
+                  hello.process())),
           nowNanos);
       return;
     }
@@ -274,7 +282,11 @@ final class Coordinator {
       fail(
           Failure.of(
               Failure.Kind.DRIVER,
-              String.format(Locale.ROOT, "%s was destroyed by the driver (%s) while it was being created", ticket.label(), describe(observer))),
+              String.format(
+                  Locale.ROOT,
+                  "%s was destroyed by the driver (%s) while it was being created",
+                  ticket.label(),
+                  describe(observer))),
           nowNanos);
     }
   }
@@ -292,7 +304,12 @@ final class Coordinator {
       failFromDriver(
           Failure.of(
               Failure.Kind.DRIVER,
-              String.format(Locale.ROOT, "%s was aborted: the driver (%s) was lost: %s", ticket.label(), describe(peer), why)),
+              String.format(
+                  Locale.ROOT,
+                  "%s was aborted: the driver (%s) was lost: %s",
+                  ticket.label(),
+                  describe(peer),
+                  why)),
           nowNanos);
     }
     if (peer.isLeaving || phase == Phase.FAILED || phase == Phase.CLOSED) {
@@ -352,7 +369,11 @@ final class Coordinator {
       failFromDriver(
           Failure.of(
               Failure.Kind.DRIVER,
-              String.format(Locale.ROOT, "%s was aborted: no driver came to observe it within %s", ticket.label(), Phrases.seconds(limit))),
+              String.format(
+                  Locale.ROOT,
+                  "%s was aborted: no driver came to observe it within %s",
+                  ticket.label(),
+                  Phrases.seconds(limit))),
           nowNanos);
     }
   }
@@ -378,13 +399,15 @@ final class Coordinator {
             .toArray();
     fail(
         Failure.timeout(
-            String.format(Locale.ROOT, "%s of %s did not %s within %s%s%s", 
-                    Phrases.ranks(missing),
-                    ticket.label(),
-                    phase == Phase.GATHERING ? "join" : "connect to the others",
-                    Phrases.seconds(config.joinTimeout()),
-                    whoHasCome(missing),
-                    refused),
+            String.format(
+                Locale.ROOT,
+                "%s of %s did not %s within %s%s%s",
+                Phrases.ranks(missing),
+                ticket.label(),
+                phase == Phase.GATHERING ? "join" : "connect to the others",
+                Phrases.seconds(config.joinTimeout()),
+                whoHasCome(missing),
+                refused),
             missing),
         nowNanos);
   }

@@ -211,7 +211,11 @@ public final class Rendezvous {
     if (address.getAddress() instanceof Inet6Address v6 && v6.isLinkLocalAddress()) {
       // Its scope names an interface of this host.
       throw new IllegalArgumentException(
-          String.format(Locale.ROOT, "the rendezvous host %s is a link-local IPv6 address (%s): other hosts cannot use it, because its scope differs between hosts", host, v6.getHostAddress()));
+          String.format(
+              Locale.ROOT,
+              "the rendezvous host %s is a link-local IPv6 address (%s): other hosts cannot use it, because its scope differs between hosts",
+              host,
+              v6.getHostAddress()));
     }
     ServerSocketChannel server = null;
     Selector selector = null;
@@ -240,7 +244,11 @@ public final class Rendezvous {
       return "the rendezvous cannot be on " + host + ": this machine has no such address";
     }
     if (e instanceof BindException && port == 0) {
-      return String.format(Locale.ROOT, "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range", host, Sockets.freePorts());
+      return String.format(
+          Locale.ROOT,
+          "the rendezvous cannot be opened on %s: none of the ports %s is free; rendezvousPort may name one outside that range",
+          host,
+          Sockets.freePorts());
     }
     // The same type is thrown where a low port is not permitted.
     if (e instanceof BindException && port >= FIRST_OPEN_PORT) {
@@ -380,7 +388,12 @@ public final class Rendezvous {
     return Failure.aborted(
             0,
             self,
-            String.format(Locale.ROOT, "the rendezvous of %s in rank 0 (%s) was ended by %s", ticket.label(), self, error))
+            String.format(
+                Locale.ROOT,
+                "the rendezvous of %s in rank 0 (%s) was ended by %s",
+                ticket.label(),
+                self,
+                error))
         .namingCalls(); // to look for the calls might end in the same error
   }
 

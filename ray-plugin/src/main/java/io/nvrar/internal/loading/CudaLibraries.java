@@ -7,6 +7,7 @@ import io.nvrar.BackendUnavailableException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Checks that JCuda can be loaded safely, before it is. By itself JCuda extracts its library to one
@@ -89,8 +90,12 @@ public final class CudaLibraries {
     }
     if (version < MIN_DRIVER_VERSION) {
       throw new BackendUnavailableException(
-          "%s: NVIDIA's driver is too old, it supports CUDA %s and %s is needed; update the driver"
-              .formatted(WHAT, versionText(version), versionText(MIN_DRIVER_VERSION)));
+          String.format(
+              Locale.ROOT,
+              "%s: NVIDIA's driver is too old, it supports CUDA %s and %s is needed; update the driver",
+              WHAT,
+              versionText(version),
+              versionText(MIN_DRIVER_VERSION)));
     }
   }
 

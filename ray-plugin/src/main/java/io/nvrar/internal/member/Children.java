@@ -3,6 +3,7 @@ package io.nvrar.internal.member;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.Ticket;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -86,7 +87,12 @@ final class Children {
     child.endWithParent(
         reason.forGroup(
             ranks,
-            "%s ended with %s: %s".formatted(child.label(), parent.label(), reason.message())));
+            String.format(
+                Locale.ROOT,
+                "%s ended with %s: %s",
+                child.label(),
+                parent.label(),
+                reason.message())));
   }
 
   /** {@link Member#setDriven} for all present and future children. */

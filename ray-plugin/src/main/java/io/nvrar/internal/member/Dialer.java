@@ -22,6 +22,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -69,29 +70,45 @@ public final class Dialer {
       } catch (ConnectException e) {
         // The rendezvous was open when it created the ticket, so a closed port will not open again.
         throw new CollectiveException(
-            "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended%s"
-                .formatted(ticket.label(), where(), e.getMessage(), whereThatLeads()),
+            String.format(
+                Locale.ROOT,
+                "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended%s",
+                ticket.label(),
+                where(),
+                e.getMessage(),
+                whereThatLeads()),
             e);
       } catch (StrangerException e) {
         throw new CollectiveException(
-            "what answers at %s is not the rendezvous of this ticket for %s: %s%s"
-                .formatted(where(), ticket.label(), e.getMessage(), whereThatLeads()),
+            String.format(
+                Locale.ROOT,
+                "what answers at %s is not the rendezvous of this ticket for %s: %s%s",
+                where(),
+                ticket.label(),
+                e.getMessage(),
+                whereThatLeads()),
             e);
       } catch (UnknownHostException e) {
         throw new CollectiveException(
-            "the rendezvous host %s of %s cannot be resolved by %s (%s)%s"
-                .formatted(
-                    ticket.host(),
-                    ticket.label(),
-                    who(),
-                    ProcessIdentity.current(),
-                    Sockets.restriction()),
+            String.format(
+                Locale.ROOT,
+                "the rendezvous host %s of %s cannot be resolved by %s (%s)%s",
+                ticket.host(),
+                ticket.label(),
+                who(),
+                ProcessIdentity.current(),
+                Sockets.restriction()),
             e);
       } catch (Sockets.NoIpv6Exception e) {
         throw new CollectiveException(
-            "the rendezvous of %s at %s cannot be reached by %s (%s): %s"
-                .formatted(
-                    ticket.label(), where(), who(), ProcessIdentity.current(), e.getMessage()),
+            String.format(
+                Locale.ROOT,
+                "the rendezvous of %s at %s cannot be reached by %s (%s): %s",
+                ticket.label(),
+                where(),
+                who(),
+                ProcessIdentity.current(),
+                e.getMessage()),
             e);
       } catch (ClosedByInterruptException e) {
         throw interrupted(e);
@@ -166,18 +183,19 @@ public final class Dialer {
   private CollectiveTimeoutException unreachable(Duration limit, IOException e) {
     CollectiveTimeoutException timeout =
         new CollectiveTimeoutException(
-            "the rendezvous of %s at %s could not be reached by %s within %s, from %s: %s%s"
-                .formatted(
-                    ticket.label(),
-                    where(),
-                    who(),
-                    Phrases.seconds(limit),
-                    ProcessIdentity.current(),
-                    e.getMessage(),
-                    // The kernel gives the port that this end of a connection has.
-                    e instanceof BindException
-                        ? "; connections from here use the ports " + Sockets.freePorts()
-                        : whereThatLeads()),
+            String.format(
+                Locale.ROOT,
+                "the rendezvous of %s at %s could not be reached by %s within %s, from %s: %s%s",
+                ticket.label(),
+                where(),
+                who(),
+                Phrases.seconds(limit),
+                ProcessIdentity.current(),
+                e.getMessage(),
+                // The kernel gives the port that this end of a connection has.
+                e instanceof BindException
+                    ? "; connections from here use the ports " + Sockets.freePorts()
+                    : whereThatLeads()),
             0);
     timeout.initCause(e);
     return timeout;
@@ -207,7 +225,10 @@ public final class Dialer {
     String ownership = resolved == null ? null : Sockets.ownership(resolved);
     return ownership == null
         ? ""
-        : "; %s, so it leads to %s itself: if rank 0 is on another host, its ticket has to be made with an address that leads there from all hosts"
-            .formatted(ownership, ProcessIdentity.current().host());
+        : String.format(
+            Locale.ROOT,
+            "; %s, so it leads to %s itself: if rank 0 is on another host, its ticket has to be made with an address that leads there from all hosts",
+            ownership,
+            ProcessIdentity.current().host());
   }
 }

@@ -20,6 +20,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -117,7 +118,8 @@ final class FlightRecorder {
     try {
       return disabled
           ? ""
-          : "; flight record on %s: %s".formatted(hosts.label(rank), target(hosts).path());
+          : String.format(
+              Locale.ROOT, "; flight record on %s: %s", hosts.label(rank), target(hosts).path());
     } catch (InvalidPathException e) {
       return ""; // start() logs it
     }

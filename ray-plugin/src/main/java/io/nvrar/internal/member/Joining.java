@@ -185,11 +185,13 @@ public final class Joining {
     }
     if (given == null) {
       throw new CollectiveTimeoutException(
-          String.format(Locale.ROOT, "rank %d heard from the rendezvous of %s at %s, but not within %s that all had joined",
-                  rank,
-                  ticket.label(),
-                  ticket.place(),
-                  Phrases.seconds(ticket.config().joinTimeout())),
+          String.format(
+              Locale.ROOT,
+              "rank %d heard from the rendezvous of %s at %s, but not within %s that all had joined",
+              rank,
+              ticket.label(),
+              ticket.place(),
+              Phrases.seconds(ticket.config().joinTimeout())),
           0);
     }
     return given;
@@ -211,7 +213,12 @@ public final class Joining {
     boolean isCpu = ticket.config().backend() == Backend.CPU;
     if (isCpu && !hosts.areTogether()) {
       throw refused(
-          String.format(Locale.ROOT, "%s has ranks of one host apart: %s; the ranks of a host must be consecutive, so list the members in the order %s", ticket.label(), hosts, order(hosts)),
+          String.format(
+              Locale.ROOT,
+              "%s has ranks of one host apart: %s; the ranks of a host must be consecutive, so list the members in the order %s",
+              ticket.label(),
+              hosts,
+              order(hosts)),
           null);
     }
     int gpusPerNode = ticket.config().gpusPerNode();
@@ -251,7 +258,13 @@ public final class Joining {
       // host, and one namespace of process ids.
       if (!isCpu && hosts.areSeveral()) {
         throw refused(
-            String.format(Locale.ROOT, "%s spans hosts %s: %s; groups on GPUs need all members on one host in this version (%s)", ticket.label(), hosts.names(), hosts, e.getMessage()),
+            String.format(
+                Locale.ROOT,
+                "%s spans hosts %s: %s; groups on GPUs need all members on one host in this version (%s)",
+                ticket.label(),
+                hosts.names(),
+                hosts,
+                e.getMessage()),
             e);
       }
       CollectiveException ended = communicator.failure();

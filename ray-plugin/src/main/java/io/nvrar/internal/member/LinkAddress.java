@@ -10,6 +10,7 @@ import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -98,10 +99,11 @@ public final class LinkAddress {
         .orElseThrow(
             () ->
                 new CollectiveException(
-                    "linkInterface is '%s', but this host has no such address; it has %s"
-                        .formatted(
-                            linkInterface,
-                            all.stream().map(Own::toString).collect(Collectors.joining(", ")))));
+                    String.format(
+                        Locale.ROOT,
+                        "linkInterface is '%s', but this host has no such address; it has %s",
+                        linkInterface,
+                        all.stream().map(Own::toString).collect(Collectors.joining(", ")))));
   }
 
   private static boolean isWanted(Own own, String name, @Nullable AddressRange range) {

@@ -17,6 +17,7 @@ import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -100,7 +101,11 @@ public final class Member implements ControlChannel.Listener {
   private Failure endedBy(String error) {
     return Failure.abortedHere(
         rank,
-        "left %s because its control thread was ended by %s".formatted(ticket.label(), error));
+        String.format(
+            Locale.ROOT,
+            "left %s because its control thread was ended by %s",
+            ticket.label(),
+            error));
   }
 
   void start() {
@@ -196,8 +201,12 @@ public final class Member implements ControlChannel.Listener {
   private Failure ofSelf(Failure reason) {
     return reason.kind() == Failure.Kind.PEER_LOST && reason.rank() == rank
         ? reason.withMessage(
-            "this process, rank %d of %s, was taken for lost, as if it was stopped or had no CPU for a while: %s"
-                .formatted(rank, ticket.label(), reason.message()))
+            String.format(
+                Locale.ROOT,
+                "this process, rank %d of %s, was taken for lost, as if it was stopped or had no CPU for a while: %s",
+                rank,
+                ticket.label(),
+                reason.message()))
         : reason;
   }
 
@@ -218,11 +227,12 @@ public final class Member implements ControlChannel.Listener {
             Failure.lost(
                 0,
                 hub,
-                "rank 0 (%s) was lost%s: %s"
-                    .formatted(
-                        hub,
-                        life.isReady() ? "" : " while " + ticket.label() + " was being created",
-                        why)));
+                String.format(
+                    Locale.ROOT,
+                    "rank 0 (%s) was lost%s: %s",
+                    hub,
+                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                    why)));
     if (!hadFailed) {
       fail(reason, true);
     }
@@ -535,7 +545,8 @@ public final class Member implements ControlChannel.Listener {
   void writeFlightRecord(Path file) throws IOException {
     if (isClosed() || life.isFreed()) { // a failed group ends by itself if its driver has ended
       throw new IllegalStateException(
-          "%s has ended; what its ranks did is no longer known".formatted(ticket.label()));
+          String.format(
+              Locale.ROOT, "%s has ended; what its ranks did is no longer known", ticket.label()));
     }
     errors.lookAtDevice();
     Objects.requireNonNull(running.communicator()).refresh(true);

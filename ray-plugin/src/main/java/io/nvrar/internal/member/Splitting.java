@@ -284,7 +284,9 @@ public final class Splitting {
       // The others wait for this member's next step, unless the driver has destroyed the group. For
       // this member it counts as a close.
       if (!member.isDestroyed()) {
-        member.send(Failure.abortedHere(rank, "closed %s in %s".formatted(ticket.label(), what)));
+        member.send(
+            Failure.abortedHere(
+                rank, String.format(Locale.ROOT, "closed %s in %s", ticket.label(), what)));
       }
       throw member.closed();
     }

@@ -15,6 +15,7 @@ import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -95,12 +96,11 @@ public final class Sockets {
 
   private static NoIpv6Exception noIpv6(InetAddress address, UnsupportedOperationException e) {
     return new NoIpv6Exception(
-        "%s is an IPv6 address, and %s"
-            .formatted(
-                address.getHostAddress(),
-                allowsIpv6()
-                    ? "this host has no IPv6"
-                    : "this JVM runs with -D" + IPV4_ONLY + "=true"),
+        String.format(
+            Locale.ROOT,
+            "%s is an IPv6 address, and %s",
+            address.getHostAddress(),
+            allowsIpv6() ? "this host has no IPv6" : "this JVM runs with -D" + IPV4_ONLY + "=true"),
         e);
   }
 
@@ -128,7 +128,11 @@ public final class Sockets {
       NetworkInterface nic = NetworkInterface.getByInetAddress(address);
       return nic == null
           ? null
-          : "%s is an address of this host (%s)".formatted(address.getHostAddress(), nic.getName());
+          : String.format(
+              Locale.ROOT,
+              "%s is an address of this host (%s)",
+              address.getHostAddress(),
+              nic.getName());
     } catch (SocketException e) {
       return null; // only a hint
     }

@@ -116,6 +116,12 @@ public record Ticket(
   /** All fields except the secret. */
   @Override
   public String toString() {
-    return String.format(Locale.ROOT, "Ticket[name=%s, worldSize=%d, address=%s, %s]", name, worldSize, place(), config);
+    return String.format(
+        Locale.ROOT,
+        "Ticket[name=%s, worldSize=%d, address=%s, %s]",
+        name,
+        worldSize,
+        place(),
+        config);
   }
 }

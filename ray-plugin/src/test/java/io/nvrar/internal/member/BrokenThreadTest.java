@@ -17,6 +17,7 @@ import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -107,7 +108,9 @@ class BrokenThreadTest {
   private static void assertReason(CollectiveException failure) {
     assertThat(failure)
         .hasMessageMatching(
-            "the rendezvous of group 'broken' in rank 0 \\(pid %d on host .*\\) was ended by java.lang.NoClassDefFoundError: of an update.*"
-                .formatted(ProcessHandle.current().pid()));
+            String.format(
+                Locale.ROOT,
+                "the rendezvous of group 'broken' in rank 0 \\(pid %d on host .*\\) was ended by java.lang.NoClassDefFoundError: of an update.*",
+                ProcessHandle.current().pid()));
   }
 }

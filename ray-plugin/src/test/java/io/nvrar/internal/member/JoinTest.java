@@ -434,8 +434,10 @@ class JoinTest {
           .isInstanceOf(CollectiveException.class)
           .hasMessageStartingWith(
               TestBackend.isCuda()
-                  ? "group 'join' spans hosts %1$s and faraway: rank 0 on %1$s, rank 1 on faraway; groups on GPUs need all members on one host in this version ("
-                      .formatted(host)
+                  ? String.format(
+                      Locale.ROOT,
+                      "group 'join' spans hosts %1$s and faraway: rank 0 on %1$s, rank 1 on faraway; groups on GPUs need all members on one host in this version (",
+                      host)
                   : String.format(
                       Locale.ROOT,
                       "rank 1 (pid %d) is not on this host or not visible from this process: ",
@@ -464,8 +466,10 @@ class JoinTest {
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket))) {
       one.send(new Message.Descriptor(descriptorOfClosedMember(ticket)));
       String sentence =
-          "group 'join' has ranks of one host apart: ranks 0, 2 on %s, rank 1 on faraway; the ranks of a host must be consecutive, so list the members in the order 0, 2, 1"
-              .formatted(ProcessIdentity.current().host());
+          String.format(
+              Locale.ROOT,
+              "group 'join' has ranks of one host apart: ranks 0, 2 on %s, rank 1 on faraway; the ranks of a host must be consecutive, so list the members in the order 0, 2, 1",
+              ProcessIdentity.current().host());
       assertThat(Members.failureOf(zero))
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessage(sentence);
@@ -499,8 +503,10 @@ class JoinTest {
       assertThat(Members.failureOf(zero))
           .isExactlyInstanceOf(CollectiveException.class)
           .hasMessage(
-              "group 'join' spans hosts %s and faraway; ringBytes is 28672, and must be 0 or at least 32768 for members on several hosts"
-                  .formatted(ProcessIdentity.current().host()));
+              String.format(
+                  Locale.ROOT,
+                  "group 'join' spans hosts %s and faraway; ringBytes is 28672, and must be 0 or at least 32768 for members on several hosts",
+                  ProcessIdentity.current().host()));
     }
   }
 
@@ -636,8 +642,7 @@ class JoinTest {
   @Test
   void aSlowFirstMemberIsToldWhoIsMissing() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(4)).build();
-    Ticket ticket =
-        TicketCodec.decode(Groups.createTicket("slow", 2, config, Members.HOST));
+    Ticket ticket = TicketCodec.decode(Groups.createTicket("slow", 2, config, Members.HOST));
     try (ServerSocket front = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       threads.submit(
           () -> {

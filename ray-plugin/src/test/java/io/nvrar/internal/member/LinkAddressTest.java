@@ -7,6 +7,7 @@ import io.nvrar.CollectiveException;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -58,8 +59,10 @@ class LinkAddressTest {
     assertThatThrownBy(() -> LinkAddress.choose(wanted, "10.1.0.7", ADDRESSES))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessage(
-            "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2, usb0 169.254.3.7"
-                .formatted(wanted));
+            String.format(
+                Locale.ROOT,
+                "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2, usb0 169.254.3.7",
+                wanted));
   }
 
   /** It keeps its addresses. */

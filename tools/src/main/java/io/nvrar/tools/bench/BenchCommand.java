@@ -126,7 +126,11 @@ public final class BenchCommand implements NvrarCommand {
           campaign.failures().entrySet().stream()
               .map(
                   one ->
-                      "%s was abandoned: %s".formatted(one.getKey(), one.getValue().getMessage()))
+                      String.format(
+                          Locale.ROOT,
+                          "%s was abandoned: %s",
+                          one.getKey(),
+                          one.getValue().getMessage()))
               .collect(Collectors.joining("; ")));
     }
     return code;
@@ -184,7 +188,8 @@ public final class BenchCommand implements NvrarCommand {
     for (OptionSpec given : spec.commandLine().getParseResult().matchedOptions()) {
       if (!given.inherited() && !fit.contains(given.longestName())) {
         throw new IllegalArgumentException(
-            "%s is not for --from, which measures nothing".formatted(given.longestName()));
+            String.format(
+                Locale.ROOT, "%s is not for --from, which measures nothing", given.longestName()));
       }
     }
   }

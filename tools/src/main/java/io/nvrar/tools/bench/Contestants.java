@@ -11,6 +11,7 @@ import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -63,14 +64,19 @@ final class Contestants {
     for (Compared one : compared) {
       if (!elsewhere && !isForThisBackend(one)) {
         err.println(
-            "nvrar: left out: %s, it is not for --backend %s".formatted(one, backendName()));
+            String.format(
+                Locale.ROOT,
+                "nvrar: left out: %s, it is not for --backend %s",
+                one,
+                backendName()));
         continue;
       }
       List<String> reasons =
           one.all().stream().map(this::leftOut).distinct().collect(Collectors.toList());
       if (!reasons.contains("")) {
         throw new CollectiveException(
-            "--compare names %s, but %s".formatted(one, String.join("; ", reasons)));
+            String.format(
+                Locale.ROOT, "--compare names %s, but %s", one, String.join("; ", reasons)));
       }
       one.all().forEach(this::addOrSay);
     }

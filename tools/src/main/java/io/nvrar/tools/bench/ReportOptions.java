@@ -106,8 +106,11 @@ final class ReportOptions {
     List<String> clauses = Baseline.slower(compared, part);
     return clauses.isEmpty()
         ? ""
-        : "slower than the baseline by more than %s: %s"
-            .formatted(part, String.join("; ", clauses));
+        : String.format(
+            Locale.ROOT,
+            "slower than the baseline by more than %s: %s",
+            part,
+            String.join("; ", clauses));
   }
 
   /** Checks the places before the measurement, which takes minutes. */

@@ -96,7 +96,11 @@ final class LeakCheck {
     }
     if (now.threads().size() > first.threads().size()) {
       problems.add(
-          "threads %s, after its first rounds it had %s".formatted(now.threads(), first.threads()));
+          String.format(
+              Locale.ROOT,
+              "threads %s, after its first rounds it had %s",
+              now.threads(),
+              first.threads()));
     }
     if (now.tasks() > first.tasks()) {
       problems.add(

@@ -82,7 +82,12 @@ public final class TopCommand implements NvrarCommand {
   public Integer call() throws InterruptedException {
     if (!(interval >= LEAST_SECONDS && interval <= MOST_SECONDS)) {
       throw wrong(
-          "--interval is %s, must be %s to %s".formatted(interval, LEAST_SECONDS, MOST_SECONDS));
+          String.format(
+              Locale.ROOT,
+              "--interval is %s, must be %s to %s",
+              interval,
+              LEAST_SECONDS,
+              MOST_SECONDS));
     }
     if (count < 0) {
       throw wrong(String.format(Locale.ROOT, "--count is %d, must be 0 or more", count));
@@ -108,7 +113,8 @@ public final class TopCommand implements NvrarCommand {
     List<String> problems = new ArrayList<>();
     for (ClusterWatch.NodeLook node : nodes) {
       if (node.members() == null) {
-        problems.add("node %s is not seen: %s".formatted(node.node(), node.problem()));
+        problems.add(
+            String.format(Locale.ROOT, "node %s is not seen: %s", node.node(), node.problem()));
       } else {
         ranks.addAll(new Gson().fromJson(node.members(), new TypeToken<List<RankSample>>() {}));
       }

@@ -51,12 +51,16 @@ public final class TraceCommand implements NvrarCommand {
     Path target = output == null ? beside(files.get(0)) : output;
     if (output == null && Files.isSymbolicLink(target)) {
       throw new IllegalArgumentException(
-          "%s is a link, which this command follows only if --output names it".formatted(target));
+          String.format(
+              Locale.ROOT,
+              "%s is a link, which this command follows only if --output names it",
+              target));
     }
     for (Path file : files) {
       if (Files.exists(target) && Files.exists(file) && Files.isSameFile(target, file)) {
         throw new ParameterException(
-            spec.commandLine(), "--output is %s, which is one of the records".formatted(target));
+            spec.commandLine(),
+            String.format(Locale.ROOT, "--output is %s, which is one of the records", target));
       }
     }
     List<String> clocks = new ArrayList<>();
@@ -65,14 +69,15 @@ public final class TraceCommand implements NvrarCommand {
       FlightRecord other = FlightFile.read(file);
       if (!record.isOfSameGroup(other)) {
         throw new IllegalArgumentException(
-            "%s is of group '%s' (%s), %s of '%s' (%s): a trace shows one group"
-                .formatted(
-                    files.get(0),
-                    record.header().group(),
-                    record.header().groupId(),
-                    file,
-                    other.header().group(),
-                    other.header().groupId()));
+            String.format(
+                Locale.ROOT,
+                "%s is of group '%s' (%s), %s of '%s' (%s): a trace shows one group",
+                files.get(0),
+                record.header().group(),
+                record.header().groupId(),
+                file,
+                other.header().group(),
+                other.header().groupId()));
       }
       if (!record.hosts().containsAll(other.hosts())) {
         clocks.add(sentence(other.header().host(), ClockOffset.between(record, other)));
@@ -117,8 +122,10 @@ public final class TraceCommand implements NvrarCommand {
 
   private static String sentence(String host, ClockOffset offset) {
     if (offset.calls() == 0) {
-      return "%s has no call with the others in its record: it is placed by its date, which may be wrong by as much as the hosts' clocks differ."
-          .formatted(host);
+      return String.format(
+          Locale.ROOT,
+          "%s has no call with the others in its record: it is placed by its date, which may be wrong by as much as the hosts' clocks differ.",
+          host);
     }
     return offset.errorNanos() < 0
         ? String.format(

@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -93,8 +94,11 @@ final class Journal implements Measurer {
     String head = new String((end < 0 ? text : text.substring(0, end)).getBytes(ISO_8859_1), UTF_8);
     if (!head.equals(run)) {
       throw new IllegalArgumentException(
-          "the journal %s is of another measurement (%s); without --resume it is begun again"
-              .formatted(path, Printable.of(head, MAX_QUOTED_CHARS)));
+          String.format(
+              Locale.ROOT,
+              "the journal %s is of another measurement (%s); without --resume it is begun again",
+              path,
+              Printable.of(head, MAX_QUOTED_CHARS)));
     }
     int kept = end < 0 ? 0 : end + 1;
     for (end = text.indexOf('\n', kept); end >= 0; end = text.indexOf('\n', kept)) {
@@ -147,7 +151,8 @@ final class Journal implements Measurer {
       }
     } catch (IOException e) {
       throw new IOException(
-          "the journal %s cannot be written: %s".formatted(path, e.getMessage()), e);
+          String.format(Locale.ROOT, "the journal %s cannot be written: %s", path, e.getMessage()),
+          e);
     }
   }
 

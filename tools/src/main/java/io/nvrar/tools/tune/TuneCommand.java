@@ -187,13 +187,14 @@ public final class TuneCommand implements NvrarCommand {
     PrintWriter err = spec.commandLine().getErr();
     BenchMeasurer bench = BenchMeasurer.start(program, settings);
     String run =
-        "%s, on %s %s, library %s, %s grid"
-            .formatted(
-                settings,
-                bench.architecture(),
-                bench.device(),
-                bench.library(),
-                full ? "full" : "halved");
+        String.format(
+            Locale.ROOT,
+            "%s, on %s %s, library %s, %s grid",
+            settings,
+            bench.architecture(),
+            bench.device(),
+            bench.library(),
+            full ? "full" : "halved");
     List<Tuner.Found> found;
     Tuner tuner;
     try (Journal journal = journal(file, run, bench)) {
@@ -286,7 +287,9 @@ public final class TuneCommand implements NvrarCommand {
     }
     Path parent = place.toAbsolutePath().getParent();
     if (parent == null || !Files.isDirectory(parent)) {
-      throw wrong("--output is %s, and there is no directory %s".formatted(place, parent));
+      throw wrong(
+          String.format(
+              Locale.ROOT, "--output is %s, and there is no directory %s", place, parent));
     }
     return place;
   }
@@ -304,8 +307,10 @@ public final class TuneCommand implements NvrarCommand {
     }
     if (!onGpu && collective != Collective.ALL_REDUCE) {
       throw wrong(
-          "--collective is %s, and on the CPU only all-reduce has a choice"
-              .formatted(OptionNames.of(collective)));
+          String.format(
+              Locale.ROOT,
+              "--collective is %s, and on the CPU only all-reduce has a choice",
+              OptionNames.of(collective)));
     }
     long least = minBytes != null ? minBytes : onGpu ? GPU_LEAST_BYTES : LEAST_BYTES;
     long most = maxBytes != null ? maxBytes : onGpu ? GPU_MOST_BYTES : MOST_BYTES;

@@ -18,6 +18,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -345,8 +346,10 @@ class BenchCommandTest {
     assertThat(run("--baseline", file, "--processes", "2")).isEqualTo(1);
     assertThat(err.toString())
         .isEqualTo(
-            "the baseline %s has nothing of what is measured here: it is of all-reduce, float32 sum, 4 processes"
-                .formatted(file));
+            String.format(
+                Locale.ROOT,
+                "the baseline %s has nothing of what is measured here: it is of all-reduce, float32 sum, 4 processes",
+                file));
     assertThat(out.toString()).isEmpty();
   }
 

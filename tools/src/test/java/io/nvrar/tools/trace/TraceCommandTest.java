@@ -91,7 +91,8 @@ class TraceCommandTest {
     assertThat(nvrar.run("trace", record.toString())).isZero();
     Path trace = scratch.resolve("tp.trace.json");
     assertThat(nvrar.out())
-        .isEqualTo("%s: 4 calls of 2 ranks of group 'tp', 0.040 ms%n".formatted(trace));
+        .isEqualTo(
+            String.format(Locale.ROOT, "%s: 4 calls of 2 ranks of group 'tp', 0.040 ms%n", trace));
     assertThat(Traces.names(trace, "process_name"))
         .containsExactly("rank 0 (pid 10 on host node)", "rank 1 (pid 11 on host node)");
     List<Traces.Slice> slices = Traces.slices(trace);
@@ -182,12 +183,19 @@ class TraceCommandTest {
     Path other = write("other.jsonl", header("0b", "A", 0, 1), rank(0, "A"), rank(1, "A"));
     assertThat(nvrar.run("trace", cut.toString())).isEqualTo(1);
     assertThat(nvrar.err())
-        .isEqualTo("nvrar: %s is not a flight record: it ends after 1 of 2 ranks%n".formatted(cut));
+        .isEqualTo(
+            String.format(
+                Locale.ROOT,
+                "nvrar: %s is not a flight record: it ends after 1 of 2 ranks%n",
+                cut));
     assertThat(nvrar.run("trace", one.toString(), other.toString())).isEqualTo(1);
     assertThat(nvrar.err())
         .isEqualTo(
-            "nvrar: %s is of group 'tp' (0a), %s of 'tp' (0b): a trace shows one group%n"
-                .formatted(one, other));
+            String.format(
+                Locale.ROOT,
+                "nvrar: %s is of group 'tp' (0a), %s of 'tp' (0b): a trace shows one group%n",
+                one,
+                other));
     assertThat(scratch.resolve("one.trace.json")).doesNotExist();
   }
 
@@ -219,8 +227,10 @@ class TraceCommandTest {
     assertThat(nvrar.run("trace", record.toString())).isEqualTo(1);
     assertThat(nvrar.err())
         .isEqualTo(
-            "nvrar: %s is a link, which this command follows only if --output names it%n"
-                .formatted(link));
+            String.format(
+                Locale.ROOT,
+                "nvrar: %s is a link, which this command follows only if --output names it%n",
+                link));
     assertThat(precious).hasContent("kept");
     assertThat(nvrar.run("trace", record.toString(), "-o", link.toString())).isZero();
     assertThat(Traces.slices(precious)).hasSize(1);
@@ -268,8 +278,11 @@ class TraceCommandTest {
         ChildJvm.of("io.nvrar.tools.Main", "trace", record.toString()).options("-Xmx48m").start()) {
       assertThat(command.end(0))
           .isEqualTo(
-              "%s: %d calls of 2 ranks of group 'tp', 20.000 ms\n"
-                  .formatted(scratch.resolve("large.trace.json"), 2 * calls));
+              String.format(
+                  Locale.ROOT,
+                  "%s: %d calls of 2 ranks of group 'tp', 20.000 ms\n",
+                  scratch.resolve("large.trace.json"),
+                  2 * calls));
     }
   }
 }

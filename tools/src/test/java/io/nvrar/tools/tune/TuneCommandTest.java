@@ -22,6 +22,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -220,15 +221,17 @@ class TuneCommandTest {
     Path program = directory.resolve("nvrar_bench");
     Files.writeString(
         program,
-        """
+        String.format(
+            Locale.ROOT,
+            """
         #!/bin/sh
         echo '{"architecture": 1, "device": "CPU", "library": "a build"}'
         while read -r point; do
           echo '{"version": 1, "rules": [{"worldSize": 7, "bytesMax": 5, "algorithm": "TWO_SHOT"}]}' > '%s'
           echo '{"time_us": 10, "min_us": 9, "max_us": 11, "wrong": 0}'
         done
-        """
-            .formatted(table));
+        """,
+            table));
     assertThat(program.toFile().setExecutable(true)).isTrue();
     assertThat(runWith(directory, "--min", "64", "--max", "64", "--output", table.toString()))
         .as(err.toString())

@@ -49,7 +49,8 @@ final class CublasLt {
     version = function("cublasLtGetVersion").invokeLong(new Object[0]);
     if (version < MIN_VERSION) {
       throw new ModelException(
-          "%s is cuBLASLt %s, and 12.0 or newer is needed".formatted(file, name(version)));
+          String.format(
+              Locale.ROOT, "%s is cuBLASLt %s, and 12.0 or newer is needed", file, name(version)));
     }
   }
 
@@ -225,7 +226,8 @@ final class CublasLt {
       return library.getFunction(name);
     } catch (UnsatisfiedLinkError e) {
       throw new ModelException(
-          "%s is no cuBLASLt that can be used here: it has no %s".formatted(file, name));
+          String.format(
+              Locale.ROOT, "%s is no cuBLASLt that can be used here: it has no %s", file, name));
     }
   }
 

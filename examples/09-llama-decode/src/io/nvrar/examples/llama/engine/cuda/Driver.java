@@ -100,7 +100,7 @@ final class Driver {
   static void check(String function, Object what, int status) {
     if (status != 0) {
       throw new IllegalStateException(
-          "%s failed for %s with %s".formatted(function, what, describe(status)));
+          String.format(Locale.ROOT, "%s failed for %s with %s", function, what, describe(status)));
     }
   }
 

@@ -174,7 +174,8 @@ final class FastGemm {
       int firstToken,
       @Nullable DeviceBuffer bias) {
     if (output != wanted) {
-      throw new IllegalStateException("a product for %s is no %s".formatted(output, wanted));
+      throw new IllegalStateException(
+          String.format(Locale.ROOT, "a product for %s is no %s", output, wanted));
     }
     require("out", out, outType, (long) plan.batch() * plan.features());
     arguments.clear().tensorMap(weights).tensorMap(rows).parameter();

@@ -75,7 +75,7 @@ final class KernelImage implements Resources.Resource {
     gpu.enter();
     Driver.check(
         "cuModuleGetFunction",
-        "%s of the kernels %s on %s".formatted(function, name, gpu),
+        String.format(Locale.ROOT, "%s of the kernels %s on %s", function, name, gpu),
         Driver.cuModuleGetFunction(handle, module, function));
     return new Kernel(gpu, function, handle[0]);
   }

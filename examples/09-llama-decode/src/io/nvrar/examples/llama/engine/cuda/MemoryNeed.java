@@ -177,8 +177,12 @@ final class MemoryNeed {
     long bytes = capacities.length * LogitsGather.hostBytesOfRow(config, worldSize);
     return bytes <= Integer.MAX_VALUE
         ? ""
-        : "The logits of %d sequences take %d bytes of the host's pinned memory, and at most %d can be used."
-            .formatted(capacities.length, bytes, Integer.MAX_VALUE);
+        : String.format(
+            Locale.ROOT,
+            "The logits of %d sequences take %d bytes of the host's pinned memory, and at most %d can be used.",
+            capacities.length,
+            bytes,
+            Integer.MAX_VALUE);
   }
 
   private long ofSequences(int[] capacities) {

@@ -104,7 +104,8 @@ final class Nccl {
       return library.getFunction(name);
     } catch (UnsatisfiedLinkError e) {
       throw new ModelException(
-          "%s is no NCCL that can be used here: it has no %s".formatted(file, name));
+          String.format(
+              Locale.ROOT, "%s is no NCCL that can be used here: it has no %s", file, name));
     }
   }
 

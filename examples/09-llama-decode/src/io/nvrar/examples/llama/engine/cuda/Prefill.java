@@ -49,11 +49,12 @@ public final class Prefill implements Serializable {
         }
       }
       throw new ModelException(
-          "%s is %s, and must be one of %s."
-              .formatted(
-                  option,
-                  name,
-                  Arrays.stream(values()).map(Choice::label).collect(Collectors.joining(", "))));
+          String.format(
+              Locale.ROOT,
+              "%s is %s, and must be one of %s.",
+              option,
+              name,
+              Arrays.stream(values()).map(Choice::label).collect(Collectors.joining(", "))));
     }
 
     /** As options have it. */

@@ -26,7 +26,8 @@ final class StepEnds {
    * @param programmatic whether launches may overlap
    */
   StepEnds(KernelImage image, DataType weights, DataType rows, boolean programmatic) {
-    embed = image.kernel("llama_embed_%s_%s".formatted(name(weights), name(rows)));
+    embed =
+        image.kernel(String.format(Locale.ROOT, "llama_embed_%s_%s", name(weights), name(rows)));
     best = image.kernel("llama_best");
     bestOfLogits = image.kernel("llama_best_of_logits");
     choose = image.kernel("llama_choose");

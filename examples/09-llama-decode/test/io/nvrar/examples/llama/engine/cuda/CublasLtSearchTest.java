@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -16,7 +17,8 @@ final class CublasLtSearchTest {
     Path newer = Files.createDirectories(directory.resolve("nvidia/cu13/lib"));
     Path python = directory.resolve("python");
     Files.writeString(
-        python, "#!/bin/sh\nPYTHONPATH='%s' exec python3 \"$@\"\n".formatted(directory));
+        python,
+        String.format(Locale.ROOT, "#!/bin/sh\nPYTHONPATH='%s' exec python3 \"$@\"\n", directory));
     assertThat(python.toFile().setExecutable(true)).isTrue();
 
     assertThat(CublasLtSearch.ofPackages(python.toString())).doesNotContain(older.toString());

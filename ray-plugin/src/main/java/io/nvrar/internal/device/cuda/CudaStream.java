@@ -9,6 +9,7 @@ import io.nvrar.internal.device.memory.BufferMemory;
 import io.nvrar.internal.device.memory.ElementBuffer;
 import io.nvrar.internal.device.memory.Lease;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
@@ -543,8 +544,12 @@ public final class CudaStream implements AsyncStream {
   private void requireReachable(DeviceBuffer buffer) {
     if (buffer.device() != device && !HostDevice.isPinned(buffer)) {
       throw new IllegalArgumentException(
-          "a copy on a stream of %s needs memory of %s or memory that allocatePinned gave, not %s"
-              .formatted(device, device, buffer));
+          String.format(
+              Locale.ROOT,
+              "a copy on a stream of %s needs memory of %s or memory that allocatePinned gave, not %s",
+              device,
+              device,
+              buffer));
     }
   }
 

@@ -1,5 +1,6 @@
 package io.nvrar.internal.device.cuda;
 
+import java.util.Locale;
 import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
 import jcuda.driver.CUresult;
@@ -66,8 +67,12 @@ final class DefaultStream {
   void requireThread(String what) {
     if (owner != null && owner != Thread.currentThread()) {
       throw new IllegalStateException(
-          "%s was called by the thread %s on %s; every thread has another one"
-              .formatted(what, Thread.currentThread().getName(), this));
+          String.format(
+              Locale.ROOT,
+              "%s was called by the thread %s on %s; every thread has another one",
+              what,
+              Thread.currentThread().getName(),
+              this));
     }
   }
 
@@ -76,16 +81,22 @@ final class DefaultStream {
     requireThread(what);
     if (isLegacy() && breaksCaptures()) {
       throw new IllegalStateException(
-          "%s was called on %s while a blocking stream captures, which it would break"
-              .formatted(what, this));
+          String.format(
+              Locale.ROOT,
+              "%s was called on %s while a blocking stream captures, which it would break",
+              what,
+              this));
     }
   }
 
   /** The exception for what no default stream is used for. */
   IllegalArgumentException refused(String what) {
     return new IllegalArgumentException(
-        "%s cannot be on %s; use a stream of createStream, and events between the two"
-            .formatted(what, this));
+        String.format(
+            Locale.ROOT,
+            "%s cannot be on %s; use a stream of createStream, and events between the two",
+            what,
+            this));
   }
 
   /**

@@ -4,6 +4,7 @@ import io.nvrar.internal.Daemon;
 import io.nvrar.internal.device.async.EnqueuedCalls;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ThreadFactory;
@@ -55,8 +56,11 @@ final class EventWatch {
       } catch (RuntimeException | Error e) { // for example if no thread can be started
         watched.complete(
             new IllegalStateException(
-                "no thread can be started to complete the stages of %s's events: %s"
-                    .formatted(context, e.getMessage()),
+                String.format(
+                    Locale.ROOT,
+                    "no thread can be started to complete the stages of %s's events: %s",
+                    context,
+                    e.getMessage()),
                 e));
       }
     }

@@ -1,6 +1,7 @@
 package io.nvrar.internal.device.cuda;
 
 import java.lang.reflect.Field;
+import java.util.Locale;
 import jcuda.NativePointerObject;
 import jcuda.Pointer;
 import jcuda.driver.CUdeviceptr;
@@ -45,8 +46,10 @@ public final class Handles {
       field.setLong(object, handle);
     } catch (ReflectiveOperationException | RuntimeException e) {
       throw new UnsupportedOperationException(
-          "this version of JCuda cannot wrap the handle of %s that it did not create"
-              .formatted(what),
+          String.format(
+              Locale.ROOT,
+              "this version of JCuda cannot wrap the handle of %s that it did not create",
+              what),
           e);
     }
     return object;

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Locale;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,7 +58,12 @@ public final class NearCores {
       CpuList left = allowed.and(near);
       if (left.isEmpty()) {
         notPinned(
-            gpu, "the cores near it are %s, and this process may use %s".formatted(near, allowed));
+            gpu,
+            String.format(
+                Locale.ROOT,
+                "the cores near it are %s, and this process may use %s",
+                near,
+                allowed));
         return;
       }
       CpuAffinity.narrow(near);

@@ -64,8 +64,13 @@ record Elements(DataType dataType, long count) {
     Class<?> own = javaElement();
     if (element != own) {
       throw new IllegalArgumentException(
-          "%s(%s[]) was called on the buffer %s; copy a %s[]"
-              .formatted(method, element, this, own));
+          String.format(
+              Locale.ROOT,
+              "%s(%s[]) was called on the buffer %s; copy a %s[]",
+              method,
+              element,
+              this,
+              own));
     }
   }
 

@@ -13,6 +13,7 @@ import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaInterop;
 import io.nvrar.internal.device.cuda.CudaContract.Held;
 import io.nvrar.internal.device.host.HostDevice;
+import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
@@ -308,8 +309,11 @@ abstract class CudaInteropContract {
                       assertThatThrownBy(call::run)
                           .isInstanceOf(IllegalStateException.class)
                           .hasMessageEndingWith(
-                              " was called by the thread %s on the default stream of the thread %s on GPU 0; every thread has another one"
-                                  .formatted(Thread.currentThread().getName(), owner.getName()));
+                              String.format(
+                                  Locale.ROOT,
+                                  " was called by the thread %s on the default stream of the thread %s on GPU 0; every thread has another one",
+                                  Thread.currentThread().getName(),
+                                  owner.getName()));
                     }
                     try (DeviceStream another = CudaInterop.wrapStream(device, PER_THREAD)) {
                       another.copy(seven, target);

@@ -131,7 +131,7 @@ public final class MeasuringProgram {
               // The last line of a Python traceback.
               .or(() -> lines.stream().filter(line -> line.contains("Error: ")).findFirst())
               .orElse("it ended with code " + code);
-      throw new IOException("%s: %s".formatted(String.join(" ", words), said));
+      throw new IOException(String.format(Locale.ROOT, "%s: %s", String.join(" ", words), said));
     }
   }
 

@@ -239,7 +239,8 @@ public final class ProgramRun {
             .run("--csv", leftOut);
     if (lines.isEmpty() || !lines.get(0).equals(Row.PROGRAM_HEADER)) {
       throw new IOException(
-          "%s wrote no results that this version knows".formatted(String.join(" ", start)));
+          String.format(
+              Locale.ROOT, "%s wrote no results that this version knows", String.join(" ", start)));
     }
     return lines.stream().skip(1).map(line -> Row.parseOfProgram(line, settings.hosts())).toList();
   }

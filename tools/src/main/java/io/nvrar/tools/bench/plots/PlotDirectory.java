@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
@@ -33,16 +34,18 @@ public final class PlotDirectory {
       there = there.getParent();
     }
     if (there == null || !Files.isDirectory(there)) {
-      throw new IOException("--plots: %s is not a directory".formatted(there));
+      throw new IOException(String.format(Locale.ROOT, "--plots: %s is not a directory", there));
     }
     if (!Files.isWritable(there)) {
-      throw new IOException("--plots: %s cannot be written".formatted(there));
+      throw new IOException(String.format(Locale.ROOT, "--plots: %s cannot be written", there));
     }
     String problem = Drawing.problem();
     if (!problem.isEmpty()) {
       throw new IOException(
-          "--plots: this Java runtime cannot draw (%s); take --json here, and elsewhere nvrar bench --from FILE --plots DIR"
-              .formatted(problem));
+          String.format(
+              Locale.ROOT,
+              "--plots: this Java runtime cannot draw (%s); take --json here, and elsewhere nvrar bench --from FILE --plots DIR",
+              problem));
     }
   }
 

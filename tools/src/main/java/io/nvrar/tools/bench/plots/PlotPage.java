@@ -40,7 +40,9 @@ final class PlotPage {
         pictures.isEmpty()
             ? "There are no pictures, because nothing was measured at two sizes or more."
             : "Lines are medians; bands reach from the fastest to the slowest batch.";
-    return """
+    return String.format(
+        Locale.ROOT,
+        """
     <!DOCTYPE html>
     <html lang="en">
     <meta charset="utf-8">
@@ -57,13 +59,12 @@ final class PlotPage {
     <p>%s</p>
     %s<pre>%s</pre>
     </html>
-    """
-        .formatted(
-            escaped(run.machine()),
-            escaped(run.command()),
-            legend,
-            pictures,
-            escaped(tables.toString()));
+    """,
+        escaped(run.machine()),
+        escaped(run.command()),
+        legend,
+        pictures,
+        escaped(tables.toString()));
   }
 
   private static String escaped(String text) {

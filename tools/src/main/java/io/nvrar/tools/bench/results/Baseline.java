@@ -129,11 +129,12 @@ public record Baseline(Path file, Run run) {
       }
     }
     throw new IOException(
-        "the baseline %s has nothing of what is measured here: it is of %s"
-            .formatted(
-                file,
-                new Results(run.rows())
-                    .parts().stream().map(Results.Part::title).collect(Collectors.joining("; "))));
+        String.format(
+            Locale.ROOT,
+            "the baseline %s has nothing of what is measured here: it is of %s",
+            file,
+            new Results(run.rows())
+                .parts().stream().map(Results.Part::title).collect(Collectors.joining("; "))));
   }
 
   private static boolean fits(Row row, Settings settings) {
@@ -169,8 +170,10 @@ public record Baseline(Path file, Run run) {
     }
     if (pairs.isEmpty()) {
       throw new IOException(
-          "the baseline %s has no result at the same size, type and number of ranks as these"
-              .formatted(file));
+          String.format(
+              Locale.ROOT,
+              "the baseline %s has no result at the same size, type and number of ranks as these",
+              file));
     }
     return pairs.entrySet().stream()
         .map(entry -> new Series(entry.getKey(), entry.getValue()))

@@ -53,7 +53,7 @@ public final class BaselineReport {
         kind.type(),
         kind.op().equals("none") ? "" : " " + kind.op(),
         kind.processes(),
-        kind.hosts() == 1 ? "" : " on %d hosts".formatted(kind.hosts()),
+        kind.hosts() == 1 ? "" : String.format(Locale.ROOT, " on %d hosts", kind.hosts()),
         kind.mode().replace('-', ' '));
   }
 

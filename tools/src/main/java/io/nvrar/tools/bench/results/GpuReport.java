@@ -76,7 +76,9 @@ final class GpuReport {
       rows.add(row);
     }
     return new Table(
-        "%s, %s".formatted(part.title(), OptionNames.of(mode).replace('-', ' ')), columns, rows);
+        String.format(Locale.ROOT, "%s, %s", part.title(), OptionNames.of(mode).replace('-', ' ')),
+        columns,
+        rows);
   }
 
   /** Summarizes the tables of a part, and where they miss the targets, one sentence each. */

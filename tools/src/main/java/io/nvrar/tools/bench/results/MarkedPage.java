@@ -6,6 +6,7 @@ import io.nvrar.internal.AtomicFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /**
  * A Markdown page with a place between two marks, where results stand.
@@ -22,8 +23,12 @@ public record MarkedPage(Path page, String begin, String end) {
     int at = text.indexOf(begin);
     if (at < 0 || text.indexOf(end, at) < 0) {
       throw new IOException(
-          "%s has no place for the results: it needs the lines '%s' and '%s'"
-              .formatted(page, begin, end));
+          String.format(
+              Locale.ROOT,
+              "%s has no place for the results: it needs the lines '%s' and '%s'",
+              page,
+              begin,
+              end));
     }
   }
 

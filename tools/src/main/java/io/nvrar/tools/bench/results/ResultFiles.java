@@ -42,13 +42,14 @@ public final class ResultFiles {
   public static void check(String option, Path file) throws IOException {
     Path directory = file.toAbsolutePath().getParent();
     if (directory == null || Files.isDirectory(file)) {
-      throw new IOException("%s: %s is a directory".formatted(option, file));
+      throw new IOException(String.format(Locale.ROOT, "%s: %s is a directory", option, file));
     }
     if (!Files.isDirectory(directory)) {
-      throw new IOException("%s: there is no directory %s".formatted(option, directory));
+      throw new IOException(
+          String.format(Locale.ROOT, "%s: there is no directory %s", option, directory));
     }
     if (!Files.isWritable(Files.exists(file) ? file : directory)) {
-      throw new IOException("%s: %s cannot be written".formatted(option, file));
+      throw new IOException(String.format(Locale.ROOT, "%s: %s cannot be written", option, file));
     }
   }
 
@@ -102,7 +103,8 @@ public final class ResultFiles {
 
   private static IOException notOurs(Path file, String reason, Exception cause) {
     return new IOException(
-        "%s is not a file of nvrar bench --json: %s".formatted(file, reason), cause);
+        String.format(Locale.ROOT, "%s is not a file of nvrar bench --json: %s", file, reason),
+        cause);
   }
 
   private static List<Row> rows(@Nullable JsonElement results) {
@@ -119,9 +121,11 @@ public final class ResultFiles {
         rows.add(row(one.getAsJsonObject()));
       } catch (NumberFormatException e) {
         throw new IllegalArgumentException(
-            "a number of %s cannot be read (%s)".formatted(place, e.getMessage()), e);
+            String.format(Locale.ROOT, "a number of %s cannot be read (%s)", place, e.getMessage()),
+            e);
       } catch (IllegalArgumentException e) {
-        throw new IllegalArgumentException("%s %s".formatted(place, e.getMessage()), e);
+        throw new IllegalArgumentException(
+            String.format(Locale.ROOT, "%s %s", place, e.getMessage()), e);
       }
     }
     return rows;
@@ -135,7 +139,8 @@ public final class ResultFiles {
     Row row = Row.parse(String.join(",", fields));
     if (Implementation.named(row.implementation()).isEmpty()) {
       throw new IllegalArgumentException(
-          "is of '%s', which this version does not know".formatted(row.implementation()));
+          String.format(
+              Locale.ROOT, "is of '%s', which this version does not know", row.implementation()));
     }
     boolean possible =
         DoubleStream.of(

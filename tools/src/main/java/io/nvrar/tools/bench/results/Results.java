@@ -25,7 +25,7 @@ public record Results(List<Row> rows) {
           any.op().equals("none") ? "" : " " + any.op(),
           processes,
           onGpu() ? "ranks" : processes == 1 ? "process" : "processes",
-          any.hosts() == 1 ? "" : " on %d hosts".formatted(any.hosts()));
+          any.hosts() == 1 ? "" : String.format(Locale.ROOT, " on %d hosts", any.hosts()));
     }
 
     public boolean onGpu() {

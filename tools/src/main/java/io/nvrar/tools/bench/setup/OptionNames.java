@@ -33,8 +33,11 @@ public final class OptionNames {
       }
     }
     throw new TypeConversionException(
-        "'%s', must be one of %s"
-            .formatted(text, Arrays.stream(constants).map(name).collect(Collectors.joining(", "))));
+        String.format(
+            Locale.ROOT,
+            "'%s', must be one of %s",
+            text,
+            Arrays.stream(constants).map(name).collect(Collectors.joining(", "))));
   }
 
   /** What a word of --compare stands for: one implementation, or several of one kind. */

@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -33,7 +34,7 @@ final class MeasuringProgramTest {
   void whatAProgramHasStartedEndsWithItWhenItTakesTooLong(String first, @TempDir Path directory)
       throws Exception {
     Path pid = directory.resolve("pid");
-    String script = "%s; sleep 600 & echo $! > '%s'; wait".formatted(first, pid);
+    String script = String.format(Locale.ROOT, "%s; sleep 600 & echo $! > '%s'; wait", first, pid);
     MeasuringProgram program =
         new MeasuringProgram(List.of("bash", "-c", script, "program"), List.of("program"), 1);
     assertThatThrownBy(() -> program.run("--json", line -> {}))

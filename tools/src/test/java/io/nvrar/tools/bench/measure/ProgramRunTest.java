@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -124,13 +125,16 @@ class ProgramRunTest {
     Path program =
         Files.writeString(
             directory.resolve("nvrar_bench"),
-            """
+            String.format(
+                Locale.ROOT,
+                """
             #!/bin/sh
             { echo "$@"; env; } > "%s"
             while [ "$1" != --csv ]; do shift; done
             echo "%s" > "$2"
-            """
-                .formatted(said, Row.PROGRAM_HEADER),
+            """,
+                said,
+                Row.PROGRAM_HEADER),
             UTF_8);
     Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwx------"));
     String before = System.getProperty("nvrar.bench.programs");
@@ -160,14 +164,17 @@ class ProgramRunTest {
     Path python =
         Files.writeString(
             directory.resolve("python3"),
-            """
+            String.format(
+                Locale.ROOT,
+                """
             #!/bin/sh
             echo "peers_bench: torch-two-shot, 1024 bytes, is left out: RuntimeError: no peers" >&2
             while [ "$1" != --csv ]; do shift; done
             echo "%s" > "$2"
             %s
-            """
-                .formatted(Row.PROGRAM_HEADER, last),
+            """,
+                Row.PROGRAM_HEADER,
+                last),
             UTF_8);
     Files.setPosixFilePermissions(python, PosixFilePermissions.fromString("rwx------"));
     StringWriter told = new StringWriter();
