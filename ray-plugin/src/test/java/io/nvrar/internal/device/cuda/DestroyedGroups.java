@@ -10,6 +10,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import java.time.Duration;
+import java.util.Locale;
 
 /**
  * Makes groups on a GPU of the stub that their observer destroys and nobody closes, and prints what
@@ -31,7 +32,7 @@ final class DestroyedGroups {
       for (int round = 1; round < ROUNDS; round++) {
         destroyOne(failed, buffer);
       }
-      System.out.printf("living: %d more%n", settled(first) - first);
+      System.out.printf(Locale.ROOT, "living: %d more%n", settled(first) - first);
     }
   }
 

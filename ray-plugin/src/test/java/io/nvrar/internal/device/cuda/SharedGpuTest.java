@@ -9,6 +9,7 @@ import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
 import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Map;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -76,7 +77,7 @@ class SharedGpuTest {
         own.copyTo(back);
         own.close();
         System.out.printf(
-            "copied %d while the other's kernel runs: %b%n", back[0], !event.isDone());
+            Locale.ROOT, "copied %d while the other's kernel runs: %b%n", back[0], !event.isDone());
         stream.synchronize();
         event.close();
       }
