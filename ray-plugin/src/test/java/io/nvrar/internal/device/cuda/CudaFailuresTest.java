@@ -80,7 +80,7 @@ class CudaFailuresTest {
             "STUB_CUDA_FAIL=cuStreamCreate:1:1"),
         failure(
             "too little memory",
-            "OutOfMemoryError: GPU 0 has no room for a buffer of int32[3], 12 bytes; 8 of its 8 bytes are free",
+            "DeviceMemoryException: GPU 0 has no room for a buffer of int32[3], 12 bytes; 8 of its 8 bytes are free",
             "STUB_CUDA_MEMORY=8"));
   }
 
@@ -99,6 +99,15 @@ class CudaFailuresTest {
                     variable -> variable.split("=", 2)[0], variable -> variable.split("=", 2)[1]));
     String said = open(variables, "0", "1").end(CudaProcess.FAILED);
     assertThat(said).as(name).isEqualToIgnoringNewLines(sentence);
+  }
+
+  @Test
+  void whileJCudaStartsTheFilesOfOthersGoWhereTheyAlwaysDo() throws Exception {
+    String[] lines =
+        CudaJvm.onStub(scratch, Map.of(), TempDirectoryProcess.class).end(0).split("\n");
+    assertThat(lines).hasSize(2);
+    assertThat(lines[0]).contains("jcuda-").endsWith(" " + scratch + " " + scratch);
+    assertThat(lines[1]).isEqualTo(scratch + " " + scratch + " " + scratch);
   }
 
   @Test
