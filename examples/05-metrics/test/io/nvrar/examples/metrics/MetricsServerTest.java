@@ -14,6 +14,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.standalone.Groups;
 import java.io.IOException;
 import java.net.ConnectException;
+import java.net.InetAddress;
 import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -134,7 +135,7 @@ class MetricsServerTest {
     try (CollectiveGroup group = Groups.join(ticket, 0);
         MetricsServer server = MetricsServer.start(group, 0)) {
       for (int i = 0; i < 8; i++) {
-        Socket stranger = new Socket("127.0.0.1", server.port());
+        Socket stranger = new Socket(InetAddress.getLoopbackAddress(), server.port());
         strangers.add(stranger);
         stranger.getOutputStream().write("GET /met".getBytes(StandardCharsets.US_ASCII));
       }

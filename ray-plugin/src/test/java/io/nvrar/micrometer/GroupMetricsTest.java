@@ -124,8 +124,8 @@ class GroupMetricsTest {
 
   @Test
   void aNewGroupOfTheSameNameShowsItsOwnNumbersAndKeepsThem() {
-    try (Members first = Members.join("again", 1, Members.config().build());
-        GroupMetrics former = new GroupMetrics(first.rank(0))) {
+    try (Members first = Members.join("again", 1, Members.config().build())) {
+      GroupMetrics former = new GroupMetrics(first.rank(0));
       former.bindTo(registry);
       first.rank(0).barrier();
       first.rank(0).abort("no more of it");

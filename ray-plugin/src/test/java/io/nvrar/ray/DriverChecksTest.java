@@ -17,18 +17,18 @@ class DriverChecksTest {
 
   /** As Ray's runtime has it. */
   @SuppressWarnings("unused")
-  private static final class Runtime {
+  private static final class RayRuntime {
     private final boolean startRayHead;
 
-    Runtime(boolean startRayHead) {
+    RayRuntime(boolean startRayHead) {
       this.startRayHead = startRayHead;
     }
   }
 
   @Test
   void aDriverThatHasStartedAHeadIsFoundAndAnUnknownRayIsNone() {
-    assertThat(DriverChecks.startedHead(new Runtime(true))).isTrue();
-    assertThat(DriverChecks.startedHead(new Runtime(false))).isFalse();
+    assertThat(DriverChecks.startedHead(new RayRuntime(true))).isTrue();
+    assertThat(DriverChecks.startedHead(new RayRuntime(false))).isFalse();
     assertThat(DriverChecks.startedHead("another version")).isFalse();
   }
 

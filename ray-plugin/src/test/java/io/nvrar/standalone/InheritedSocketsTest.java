@@ -109,7 +109,7 @@ class InheritedSocketsTest {
                       args[1],
                       args[2])
                 });
-        System.out.println("STARTED");
+        System.out.println("STARTED with " + group + " and " + observer);
         System.in.read();
       }
     }

@@ -62,7 +62,7 @@ class StarvedProcessTest {
         .hasMessageContaining("was ended by java.lang.OutOfMemoryError");
     assertThat(starved.expect("FAILURE"))
         .contains("rank " + starvedRank, "was ended by java.lang.OutOfMemoryError");
-    String[] left = starved.expect("LEFT").split(" ");
+    String[] left = starved.expect("LEFT").split(" ", -1);
     assertThat(Long.parseLong(left[1])).as("ms until it was closed").isLessThan(5000);
     assertThat(left[2]).as("segments that are still mapped").isEqualTo("0");
   }

@@ -253,6 +253,7 @@ class TicketAddressTest {
     public static void main(String[] args) throws Exception {
       GroupConfig.Builder config = Members.config().joinTimeout(Duration.ofSeconds(1));
       try (ServerSocket taken = new ServerSocket(50_000)) {
+        assertThat(taken.isBound()).isTrue();
         if (args[0].matches("\\d+")) {
           config.rendezvousPort(Integer.parseInt(args[0]));
           byte[] ticket = Groups.createTicket("made", 1, config.build(), Members.HOST);

@@ -393,8 +393,7 @@ public final class Rendezvous {
                 "the rendezvous of %s in rank 0 (%s) was ended by %s",
                 ticket.label(),
                 self,
-                error))
-        .namingCalls(); // to look for the calls might end in the same error
+                error));
   }
 
   /** Tells all peers that an error ends this thread; needs no memory if that is the error. */
@@ -407,6 +406,7 @@ public final class Rendezvous {
         peers.get(i).sendLast();
       }
     } else {
+      view = RankZeroView.NOTHING; // to look at the group might end in the same error
       coordinator.fail(endedBy(e.toString()), System.nanoTime());
     }
     LOG.error("the hub of {} failed", ticket.label(), e);

@@ -256,6 +256,7 @@ final class FirstFailure {
    *
    * @return whether this is the first failure
    */
+  @SuppressWarnings("ReferenceEquality") // two failures may have the same text
   boolean breaks(Failure reason, Throwable by) {
     breaking = reason;
     breakingBy = by;

@@ -55,6 +55,7 @@ final class FlightRecorder {
   private final Monitor writing = new Monitor();
 
   /** Made beforehand, for a thread that has run out of memory. */
+  @SuppressWarnings("UnnecessaryLambda")
   private final Runnable isDone = () -> writing.update(this::setDone);
 
   private volatile boolean done;

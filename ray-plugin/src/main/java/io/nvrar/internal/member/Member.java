@@ -240,6 +240,7 @@ public final class Member implements ControlChannel.Listener {
   }
 
   @Override
+  @SuppressWarnings("ReferenceEquality") // outOfMemory needs no memory, other failures do
   public void broken(Throwable e) {
     if (close.isAnnounced()) {
       return; // the others need this member no more

@@ -140,6 +140,7 @@ public final class FramedChannel implements Closeable {
     return ByteBuffer.allocate(body.length + FRAME_OVERHEAD).putInt(body.length).put(body).clear();
   }
 
+  @SuppressWarnings("ByteBufferBackingArray") // made by frame(), so its array begins with it
   private void authenticate(ByteBuffer frame, long number) {
     int bytes = frame.capacity() - FRAME_MAC_BYTES;
     frame.put(bytes, mac(sendMac, number, frame.array(), bytes), 0, FRAME_MAC_BYTES);

@@ -1,12 +1,14 @@
 package io.nvrar.internal.member;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static java.util.Objects.requireNonNull;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.OwnThreads;
+import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
@@ -24,6 +26,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 /** An error ends a thread that a group depends on. */
@@ -90,11 +93,18 @@ class BrokenThreadTest {
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup zero = Members.join(ticket, 0);
         CollectiveGroup one = other.get()) {
-      ((MemberGroup) zero)
-          .hub()
-          .describeActivitiesBy(
-              () -> {
-                throw new NoClassDefFoundError("of an update that replaced the jar");
+      requireNonNull(((MemberGroup) zero).hub())
+          .show(
+              new RankZeroView() {
+                @Override
+                public String activities() {
+                  throw new NoClassDefFoundError("of an update that replaced the jar");
+                }
+
+                @Override
+                public String flightRecord(boolean isRankZeroLost) {
+                  throw new NoClassDefFoundError("of an update that replaced the jar");
+                }
               });
       await()
           .untilAsserted(
@@ -105,7 +115,7 @@ class BrokenThreadTest {
     }
   }
 
-  private static void assertReason(CollectiveException failure) {
+  private static void assertReason(@Nullable CollectiveException failure) {
     assertThat(failure)
         .hasMessageMatching(
             String.format(

@@ -25,6 +25,8 @@ import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.RawClient;
 import io.nvrar.standalone.TestBackend;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -644,13 +646,17 @@ class JoinTest {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(4)).build();
     Ticket ticket = TicketCodec.decode(Groups.createTicket("slow", 2, config, Members.HOST));
     try (ServerSocket front = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-      threads.submit(
+      threads.execute(
           () -> {
-            Socket from = front.accept();
-            Thread.sleep(3500);
-            Socket to = new Socket(ticket.host(), ticket.port());
-            threads.submit(() -> from.getInputStream().transferTo(to.getOutputStream()));
-            return to.getInputStream().transferTo(from.getOutputStream());
+            try {
+              Socket from = front.accept();
+              Thread.sleep(3500);
+              Socket to = new Socket(ticket.host(), ticket.port());
+              threads.execute(() -> pass(from, to));
+              pass(to, from);
+            } catch (IOException | InterruptedException e) {
+              throw new IllegalStateException(e);
+            }
           });
       Ticket slow =
           new Ticket(
@@ -666,6 +672,14 @@ class JoinTest {
               CollectiveTimeoutException.class,
               timeout -> assertThat(timeout.missingRanks()).containsExactly(0))
           .hasMessageContaining("rank 0 of group 'slow' did not join within 4 s");
+    }
+  }
+
+  private static void pass(Socket from, Socket to) {
+    try {
+      from.getInputStream().transferTo(to.getOutputStream());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 
