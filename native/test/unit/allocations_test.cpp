@@ -21,17 +21,18 @@ thread_local bool has_memory = true;
 
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined, or GCC finds the free of what its own operator new had made.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   void* const memory = has_memory ? std::malloc(bytes) : nullptr;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void* operator new[](size_t bytes) { return operator new(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void* operator new[](size_t bytes) { return operator new(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 namespace nvrar::test {
 namespace {

@@ -386,14 +386,14 @@ public final class Rendezvous {
   private Failure endedBy(String error) {
     ProcessIdentity self = ProcessIdentity.current();
     return Failure.aborted(
-            0,
+        0,
+        self,
+        String.format(
+            Locale.ROOT,
+            "the rendezvous of %s in rank 0 (%s) was ended by %s",
+            ticket.label(),
             self,
-            String.format(
-                Locale.ROOT,
-                "the rendezvous of %s in rank 0 (%s) was ended by %s",
-                ticket.label(),
-                self,
-                error));
+            error));
   }
 
   /** Tells all peers that an error ends this thread; needs no memory if that is the error. */
