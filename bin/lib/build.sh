@@ -207,7 +207,7 @@ build() {
   # The native library and the Java modules are built side by side.
   # Maven's JVM lives too short for its best compiler.
   MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
-    maven_run -T 2 -pl examples -am package -Dnvrar.run -Dmaven.test.skip "${LIBRARY_ONLY[@]}" -Dspotless.check.skip >> "$log" 2>&1 < /dev/null || code=$?
+    maven_run -T 2 -pl examples -am package -Dnvrar.run -DskipTests "${LIBRARY_ONLY[@]}" -Dspotless.check.skip >> "$log" 2>&1 < /dev/null || code=$?
   end_progress "$progress"
   if ((code != 0)); then
     # Without Maven's own stack traces and advice.

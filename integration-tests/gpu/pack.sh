@@ -112,7 +112,7 @@ gpu_programs() {
 fill_nvrar() {
   local root="$1" build="$1/target/nvrar/builds/packed" junit program file
   local -x NVRAR_CMAKE_OPTIONS=-DNVRAR_CUDA_ARCHITECTURES=90
-  local package=(package -DskipTests -DskipNativeTests -Dnvrar.cmake.target=all -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
+  local package=(package -Dmaven.test.skip.exec -DskipNativeTests -Dnvrar.cmake.target=all -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
     -Dspotless.check.skip)
   junit="$(sed -n 's:.*<junit.version>5\(.*\)</junit.version>.*:1\1:p' "$NVRAR_HOME/pom.xml")"
   maven -pl integration-tests -am "${package[@]}" dependency:copy-dependencies "-DoutputDirectory=$work/jars" \
