@@ -185,7 +185,7 @@ public final class NativeLibraries {
       attempts.failed(file.toString(), "JNA cannot open it", e);
       return null;
     } catch (LinkageError e) {
-      attempts.failed(file.toString(), LoadAttempts.reason(e), e);
+      attempts.failed(file.toString(), LoadAttempts.reason(file), e);
       return null;
     }
     if (abiVersion != NvrarBinding.ABI_VERSION) {

@@ -70,7 +70,7 @@ public final class CudaLibraries {
         attempts.notExtracted(file.toString(), e);
       } catch (UnsatisfiedLinkError e) {
         requireAllFunctions(e);
-        attempts.failed(file.toString(), LoadAttempts.reason(e), e);
+        attempts.failed(file.toString(), LoadAttempts.reason(file), e);
       }
     }
     throw attempts.toException(WHAT);

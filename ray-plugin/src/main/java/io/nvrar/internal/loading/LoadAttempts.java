@@ -4,7 +4,10 @@ import io.nvrar.BackendUnavailableException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -116,16 +119,27 @@ public final class LoadAttempts {
     }
   }
 
-  /** The reason why the dynamic linker refused a library. */
-  public static String reason(Error error) {
-    String message = String.valueOf(error.getMessage());
-    // The error of mmap for an executable mapping of a file on a noexec volume.
-    boolean refused =
-        message.contains("failed to map segment") || message.contains("Operation not permitted");
-    return refused
+  /**
+   * The reason why the dynamic linker refused a library. Its own text is in the language of the
+   * process, so the file is asked: on a volume that is mounted noexec a file whose permissions
+   * allow its execution cannot be executed.
+   */
+  public static String reason(Path file) {
+    return hasPermission(file) && !Files.isExecutable(file)
         ? "it may not be executed there (is the volume mounted \"noexec\"? -D"
             + LoaderSettings.CACHE_DIR_PROPERTY
             + " names another directory)"
         : "it cannot be linked";
+  }
+
+  private static boolean hasPermission(Path file) {
+    try {
+      Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
+      return permissions.contains(PosixFilePermission.OWNER_EXECUTE)
+          && permissions.contains(PosixFilePermission.OWNER_READ)
+          && Files.isReadable(file);
+    } catch (IOException e) {
+      return false;
+    }
   }
 }

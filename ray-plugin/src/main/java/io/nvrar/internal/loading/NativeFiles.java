@@ -2,10 +2,11 @@ package io.nvrar.internal.loading;
 
 import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.PrivateDirectory;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.URL;
-import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
@@ -144,12 +145,10 @@ public final class NativeFiles {
     Path directory = target.resolveSibling("");
     Path temporary = Files.createTempFile(directory, "." + target.getFileName(), TEMP_SUFFIX);
     try {
-      try (FileChannel out = FileChannel.open(temporary, StandardOpenOption.WRITE)) {
-        ByteBuffer rest = ByteBuffer.wrap(bytes);
-        while (rest.hasRemaining()) {
-          out.write(rest);
-        }
-        out.force(true);
+      // Not by a channel, which an interrupt of the thread would close.
+      try (FileOutputStream out = new FileOutputStream(temporary.toFile())) {
+        out.write(bytes);
+        out.getFD().sync();
       }
       Files.setPosixFilePermissions(temporary, PosixFilePermissions.fromString("r-x------"));
       if (!AtomicFiles.publish(temporary, target) && !isIntact(target, bytes)) {
@@ -161,8 +160,20 @@ public final class NativeFiles {
   }
 
   private static void sync(Path directory) throws IOException {
-    try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
-      channel.force(true);
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try (FileChannel channel = FileChannel.open(directory, StandardOpenOption.READ)) {
+          channel.force(true);
+          return;
+        } catch (ClosedByInterruptException e) {
+          interrupted |= Thread.interrupted();
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 

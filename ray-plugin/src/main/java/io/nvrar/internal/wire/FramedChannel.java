@@ -4,6 +4,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.Pipe;
 import java.nio.channels.SocketChannel;
 import java.security.MessageDigest;
 import java.util.ArrayDeque;
@@ -17,6 +18,8 @@ import org.jspecify.annotations.Nullable;
  * the MAC covers the frame's number, its length and its body. Not thread-safe.
  */
 public final class FramedChannel implements Closeable {
+  private static final String BROKEN_PIPE = brokenPipe();
+
   private static final int FRAME_MAC_BYTES = 16;
   private static final int FRAME_OVERHEAD = 4 + FRAME_MAC_BYTES;
 
@@ -270,9 +273,23 @@ public final class FramedChannel implements Closeable {
   public static String reason(IOException e) {
     String message = e.getMessage();
     return message == null
-            || message.contains("Connection reset")
-            || message.contains("Broken pipe")
+            || message.contains("Connection reset") // Java's own text
+            || message.equals(BROKEN_PIPE)
         ? "connection closed"
         : message;
+  }
+
+  /** What Java says of EPIPE, which it reports by no type, in the language of the process. */
+  private static String brokenPipe() {
+    try {
+      Pipe pipe = Pipe.open();
+      try (Pipe.SinkChannel sink = pipe.sink()) {
+        pipe.source().close();
+        sink.write(ByteBuffer.allocate(1));
+      }
+    } catch (IOException e) {
+      return String.valueOf(e.getMessage());
+    }
+    throw new IllegalStateException("a pipe without a reader took a byte");
   }
 }

@@ -5,9 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class LoadAttemptsTest {
   private final IOException full =
@@ -21,6 +25,17 @@ class LoadAttemptsTest {
       causes.forEach(cause -> attempts.failed("/cache/x", "why", cause));
       assertThat(attempts.mayPass()).isTrue();
       assertThat(attempts.toException("what")).hasCause(causes.get(0));
+    }
+  }
+
+  /** NativeLibrariesTest has the volume that is mounted noexec. */
+  @Test
+  void aFileThatTheLinkerRefusesForAnotherReasonIsNotSaidToBeOnSuchAVolume(@TempDir Path directory)
+      throws IOException {
+    Path file = Files.createFile(directory.resolve("libx.so"));
+    for (String permissions : List.of("rw-------", "r-x------")) {
+      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString(permissions));
+      assertThat(LoadAttempts.reason(file)).isEqualTo("it cannot be linked");
     }
   }
 

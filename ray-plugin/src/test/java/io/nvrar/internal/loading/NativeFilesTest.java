@@ -65,6 +65,14 @@ class NativeFilesTest {
   }
 
   @Test
+  void anInterruptOfTheThreadDoesNotKeepTheSetFromBeingWritten() throws IOException {
+    Thread.currentThread().interrupt();
+    Path directory = files.extractTo(scratch.resolve("nvrar"));
+    assertThat(Thread.interrupted()).as("the interrupt flag is kept").isTrue();
+    assertThat(directory.resolve("libsibling.so")).hasBinaryContent(SIBLING);
+  }
+
+  @Test
   void aTruncatedAlteredOrLinkedFileIsReplaced() throws IOException {
     Path root = scratch.resolve("nvrar");
     Path directory = files.extractTo(root);
