@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# bin/nvrar test: runs every test that this machine can run, and prints a table of what ran and why anything was left
+# bin/nvrar test: runs the tests that this machine can run, and prints a table of what ran and why anything was left
 # out. Sourced by bin/nvrar.
 
 NVRAR_SECOND_RAY_VERSION=2.39.0
@@ -299,7 +299,7 @@ gpu_tests() {
 
 test_usage() {
   cat << 'END'
-bin/nvrar test [--quick] [--all]: runs every test that this machine can run, and says what was left out.
+bin/nvrar test [--quick] [--all]: runs the tests that this machine can run, and says what was left out.
 
   --quick  without the sanitizer builds, the fuzzing and the soak
   --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
