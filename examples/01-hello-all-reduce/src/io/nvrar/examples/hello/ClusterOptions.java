@@ -62,7 +62,7 @@ public final class ClusterOptions {
           spec.commandLine(),
           "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
     }
-    Ray.init();
+    Ray.init(); // at ray.address, which the line before has set
     return Disconnection.ofDriver();
   }
 

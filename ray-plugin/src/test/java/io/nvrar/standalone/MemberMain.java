@@ -150,7 +150,7 @@ final class MemberMain {
             kept = new Object[] {kept};
           }
         } catch (OutOfMemoryError small) {
-          LockSupport.parkNanos(20_000_000);
+          LockSupport.parkNanos(100_000_000); // for the other threads, between collections
         }
       }
     }

@@ -7,6 +7,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.PeerLostException;
+import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -21,6 +22,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class StarvedProcessTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();
+
+  /** A process that collects garbage all the time is slow, and must not be taken for lost here. */
+  private static final Duration SILENCE = Duration.ofSeconds(60);
 
   @AfterEach
   void endProcesses() {
@@ -46,16 +50,18 @@ class StarvedProcessTest {
     ForkedMember starved;
     byte[] ticket;
     if (starvedRank == 0) {
-      starved = forks.add(ForkedMember.create("starved", 2, 10_000, "starve"));
+      starved = forks.add(ForkedMember.create("starved", 2, SILENCE.toMillis(), "starve"));
       ticket = starved.ticket();
     } else {
-      ticket = Groups.createTicket("starved", 2, Members.config().build(), Members.HOST);
+      ticket =
+          Groups.createTicket(
+              "starved", 2, Members.config().heartbeatLimit(SILENCE).build(), Members.HOST);
       starved = forks.add(ForkedMember.join(ticket, 1, "starve"));
     }
     Future<CollectiveException> peer = threads.submit(() -> loop(ticket, 1 - starvedRank));
     starved.expect("JOINED");
     assertThat(starved.expect("MAPPED")).as("its segments").isNotEqualTo("MAPPED 0");
-    CollectiveException failure = peer.get(20, TimeUnit.SECONDS);
+    CollectiveException failure = peer.get(SILENCE.toSeconds(), TimeUnit.SECONDS);
     assertThat(failure)
         .isNotInstanceOf(PeerLostException.class)
         .hasMessageContaining("rank " + starvedRank + " (pid " + starved.pid())
