@@ -143,7 +143,8 @@ public final class Groups {
 
   /**
    * Joins a group as one member. Returns when all members have joined; if one cannot join, the call
-   * throws on all members, with the reason.
+   * throws on all members, with the reason. An interrupt of the thread is one, and the flag is
+   * kept.
    *
    * @param ticket from {@link #createTicket}
    * @param rank this member's rank, different for every member; rank 0 must join in the process
