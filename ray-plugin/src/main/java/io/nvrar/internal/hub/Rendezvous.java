@@ -79,6 +79,7 @@ public final class Rendezvous {
   private final Heartbeats heartbeats;
   private final Coordinator coordinator;
   private final CountDownLatch shut = new CountDownLatch(1);
+  private final CountDownLatch told = new CountDownLatch(1);
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile @Nullable Failure discarded;
   private volatile RankZeroView view = RankZeroView.NOTHING;
@@ -318,6 +319,11 @@ public final class Rendezvous {
     return await(ended, nanos);
   }
 
+  /** Waits until all peers of a group that has ended were told so; cannot be interrupted. */
+  public boolean awaitTold(long nanos) {
+    return await(told, nanos);
+  }
+
   private static boolean await(CountDownLatch latch, long nanos) {
     long deadline = System.nanoTime() + nanos;
     boolean interrupted = false;
@@ -372,6 +378,9 @@ public final class Rendezvous {
       // After a pause of this process the hub must read before it may consider a peer silent.
       sweep(now, !hasPaused);
       lastTurnNanos = now;
+      if (coordinator.isOver()) {
+        told.countDown(); // the sweep has sent it
+      }
       if (coordinator.isOpen()) {
         admission.acceptAgain(acceptKey, now);
       } else if (server.isOpen()) {
@@ -567,6 +576,7 @@ public final class Rendezvous {
       CloseHelper.closeQuietly(selector);
     }
     onEnd.run();
+    told.countDown();
     shut.countDown();
     ended.countDown();
   }

@@ -110,8 +110,13 @@ public final class Joining {
         member.leave();
         member.awaitFreed(0);
       }
-      // With the exception the process may end, and the hub's last messages with it.
-      endHub(hub, ticket);
+      // With any other port the hub ends by itself, after it has waited a moment for late members.
+      if (member == null || config.rendezvousPort() != 0) {
+        endHub(hub, ticket);
+      } else if (hub != null) {
+        // With the exception the process may end, and the hub's messages with it.
+        hub.awaitTold(HUB_END_NANOS);
+      }
       throw e;
     }
   }
