@@ -30,9 +30,9 @@ import org.jspecify.annotations.Nullable;
  * {@link #failure}, {@link #throwIfFailed}, {@link #health}, {@link #statistics} and {@link
  * #writeFlightRecord} may be called at any time, by any thread.
  *
- * <p><b>Interrupts.</b> An interrupt shortens no call and no {@link #close}; {@link
- * #abort(String)} does. It ends {@link #split} and {@link #newGroup}, which then fail this group
- * for all members. The thread's interrupt flag is kept.
+ * <p><b>Interrupts.</b> An interrupt shortens no call and no {@link #close}; {@link #abort(String)}
+ * does. It ends {@link #split} and {@link #newGroup}, which then fail this group for all members.
+ * The thread's interrupt flag is kept.
  *
  * <p><b>Errors.</b> A failure of enqueued GPU work is thrown by the next call, and by waits for the
  * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and

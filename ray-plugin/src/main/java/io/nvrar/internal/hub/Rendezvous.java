@@ -535,7 +535,7 @@ public final class Rendezvous {
    * not come back.
    */
   private void expel(Peer peer, long now) {
-    String silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
+    String silence = Heartbeats.SILENT + Phrases.seconds(ticket.config().heartbeatLimit());
     coordinator.gone(peer, silence, now);
     try {
       peer.channel.channel().shutdownOutput();

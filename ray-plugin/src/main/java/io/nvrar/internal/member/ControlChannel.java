@@ -71,7 +71,7 @@ public final class ControlChannel {
   public ControlChannel(FramedChannel framed, Ticket ticket) {
     this.framed = framed;
     heartbeats = new Heartbeats(ticket.config());
-    silence = "silent for more than " + Phrases.seconds(ticket.config().heartbeatLimit());
+    silence = Heartbeats.SILENT + Phrases.seconds(ticket.config().heartbeatLimit());
     Selector opened = null;
     try {
       opened = Selector.open();

@@ -10,6 +10,7 @@ import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
@@ -197,9 +198,11 @@ public final class Member implements ControlChannel.Listener {
     }
   }
 
-  /** The failure as this member tells it: of itself it cannot say that it was lost. */
+  /** The failure as this member tells it: of itself it cannot say that it was silent. */
   private Failure ofSelf(Failure reason) {
-    return reason.kind() == Failure.Kind.PEER_LOST && reason.rank() == rank
+    return reason.kind() == Failure.Kind.PEER_LOST
+            && reason.rank() == rank
+            && reason.message().contains(Heartbeats.SILENT)
         ? reason.withMessage(
             String.format(
                 Locale.ROOT,

@@ -8,6 +8,9 @@ import java.util.concurrent.TimeUnit;
  * counts as lost.
  */
 public final class Heartbeats {
+  /** How the reason of a loss by silence begins. */
+  public static final String SILENT = "silent for more than ";
+
   private final long limitNanos;
   private final long intervalNanos;
 
