@@ -46,6 +46,14 @@ bool GroupSegments::all_gone(bool elsewhere) const noexcept {
   return true;
 }
 
+bool GroupSegments::last_here() const noexcept {
+  if (!peers_mapped()) return true;
+  for (uint32_t rank = 0; rank < world_; ++rank) {
+    if (pids_[rank] == pids_[rank_] && !closed(rank)) return false;
+  }
+  return true;
+}
+
 void GroupSegments::poison(const Poison& poison) noexcept {
   const Poison first = own().poison.set(poison) ? poison : own().poison.get();
   wake(own());

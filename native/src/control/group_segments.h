@@ -43,6 +43,8 @@ class GroupSegments {
   bool gone(uint32_t rank) const noexcept;
   // Whether all mapped peers have; those of other processes only, if elsewhere.
   bool all_gone(bool elsewhere) const noexcept;
+  // Whether all mapped ranks of this process have closed.
+  bool last_here() const noexcept;
   nvrar_call call_of(uint32_t rank) const noexcept { return control(rank).flight.last(clock_); }
   uint32_t flight_record(uint32_t rank, nvrar_call* out, uint32_t capacity) const noexcept {
     return control(rank).flight.read(clock_, out, capacity);

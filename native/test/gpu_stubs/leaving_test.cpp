@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -61,10 +62,13 @@ size_t free_bytes(int ordinal) {
 
 struct Meeting {
   uint8_t id[NVRAR_UNIQUE_ID_BYTES];
-  uint8_t descriptors[2 * NVRAR_DESCRIPTOR_BYTES];
+  uint8_t descriptors[4 * NVRAR_DESCRIPTOR_BYTES];
 };
 
-// The rings are much larger than what the driver keeps for itself.
+constexpr double kLeavingSeconds = 1;  // how long a rank waits for those of other processes
+
+// The rings are much larger than what the driver keeps for itself. Ranks that are further apart than they wait for each
+// other leave memory to the next group of their process.
 TEST_F(AtTheEdges, RanksThatCloseTogetherLeaveNoMemoryOfGpus) {
   void* const memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -91,8 +95,14 @@ TEST_F(AtTheEdges, RanksThatCloseTogetherLeaveNoMemoryOfGpus) {
     const size_t meanwhile = free_bytes(config.device);
     EXPECT_LT(meanwhile + 32 * kMiB, before) << "the rings take so much that it would be missed";
     process.meet();
+    const double begin = seconds_now();
     EXPECT_EQ(last(nvrar_destroy(comm)), "");
+    if (seconds_now() - begin >= kLeavingSeconds) process.shared().marks[0] = 1;
     process.meet();
+    if (process.shared().marks[0] != 0) {
+      const Ranks next(1, NVRAR_MEMORY_LOCAL, [&](nvrar_config& other) { other.device = config.device; });
+      EXPECT_EQ(next.error(), "");
+    }
     EXPECT_GT(free_bytes(config.device) + 16 * kMiB, before);
     process.meet();
   }));
@@ -122,8 +132,78 @@ TEST_F(AtTheEdges, ARankThatLeavesAloneDoesNotWaitForLong) {
     if (process.rank() == 1) process.meet();
     const double begin = seconds_now();
     EXPECT_EQ(last(nvrar_destroy(comm)), "");
+    if (process.rank() == 0) {
+      EXPECT_GE(seconds_now() - begin, 0.9 * kLeavingSeconds);
+    }
     EXPECT_LT(seconds_now() - begin, 8);
     if (process.rank() == 0) process.meet();
+  }));
+  ::munmap(memory, sizeof(Meeting));
+}
+
+// Two ranks in each of two processes, whose threads destroy them one after the other: the first of each would wait for
+// ranks that come only after its like in the other process.
+TEST_F(AtTheEdges, OnlyTheLastRankOfAProcessWaitsForThoseOfOthers) {
+  void* const memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const meeting = static_cast<Meeting*>(memory);
+  EXPECT_TRUE(run_forked(2, [meeting](Process& process) {
+    ::setenv("STUB_CUDA_DEVICES", "4", 1);
+    if (process.rank() == 0) {
+      ASSERT_EQ(last(nvrar_unique_id(NVRAR_BACKEND_CUDA, meeting->id)), "");
+    }
+    process.meet();
+    nvrar_comm* comms[2] = {};
+    for (int i = 0; i < 2; ++i) {
+      const int rank = 2 * process.rank() + i;
+      nvrar_config config = config_of(rank, 4, NVRAR_MEMORY_IPC);
+      share_if_few(config);
+      ASSERT_EQ(last(nvrar_prepare(&config, nullptr, 0, meeting->id,
+                                   meeting->descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[i])),
+                "");
+    }
+    process.meet();
+    for (nvrar_comm* comm : comms) ASSERT_EQ(last(nvrar_connect(comm, meeting->descriptors)), "");
+    process.meet();
+    const double begin = seconds_now();
+    EXPECT_EQ(last(nvrar_destroy(comms[0])), "");
+    EXPECT_LT(seconds_now() - begin, 0.9 * kLeavingSeconds);
+    EXPECT_EQ(last(nvrar_destroy(comms[1])), "");
+    process.meet();
+  }));
+  ::munmap(memory, sizeof(Meeting));
+}
+
+TEST_F(AtTheEdges, ARankThatLeavesWaitsForNobodyOnceTheGroupIsAborted) {
+  void* const memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const meeting = static_cast<Meeting*>(memory);
+  EXPECT_TRUE(run_forked(2, [meeting](Process& process) {
+    ::setenv("STUB_CUDA_DEVICES", "2", 1);
+    nvrar_config config = config_of(process.rank(), 2, NVRAR_MEMORY_IPC);
+    share_if_few(config);
+    if (process.rank() == 0) {
+      ASSERT_EQ(last(nvrar_unique_id(NVRAR_BACKEND_CUDA, meeting->id)), "");
+    }
+    process.meet();
+    nvrar_comm* comm = nullptr;
+    ASSERT_EQ(last(nvrar_prepare(&config, nullptr, 0, meeting->id,
+                                 meeting->descriptors + process.rank() * NVRAR_DESCRIPTOR_BYTES, &comm)),
+              "");
+    process.meet();
+    ASSERT_EQ(last(nvrar_connect(comm, meeting->descriptors)), "");
+    process.meet();
+    const double begin = seconds_now();
+    if (process.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_EQ(last(nvrar_abort(comm)), "");
+      process.meet();
+    }
+    EXPECT_EQ(last(nvrar_destroy(comm)), "");
+    if (process.rank() == 0) {
+      EXPECT_LT(seconds_now() - begin, 0.9 * kLeavingSeconds);
+      process.meet();
+    }
   }));
   ::munmap(memory, sizeof(Meeting));
 }

@@ -13,6 +13,8 @@
 #include "support/forked.h"
 #include "support/group.h"
 
+extern "C" void stub_cuda_refuse(const char* order);
+
 namespace nvrar::test {
 namespace {
 
@@ -282,6 +284,32 @@ TEST(IpcMemory, IsFreedWhenALaterGroupIsMadeAndAllHaveLeftByThen) {
   }));
 }
 
+TEST(IpcMemory, IsKeptWhereAPeerHasMappedItAndThisRankCouldNotMapThePeers) {
+  for (const MemoryProvider provider : {MemoryProvider::kIpc, MemoryProvider::kAutomatic}) {
+    EXPECT_TRUE(run_forked(2, [provider](Process& process) {
+      ::setenv("STUB_CUDA_FIRST_DEVICE", std::to_string(process.rank()).c_str(), 1);
+      MemoryConfig config = config_of(provider, process.rank(), 2);
+      config.device = 0;
+      const size_t before = free_device_bytes();
+      const auto peer_left = std::make_shared<bool>(false);
+      auto memory = cuda::make_symmetric_memory(config);
+      const std::vector<MemoryAddress> addresses = process.gather(memory->address());
+      if (process.rank() == 0) stub_cuda_refuse("cuIpcOpenMemHandle_v2:201:1");
+      EXPECT_EQ(error_of([&] { memory->map(addresses); }).empty(), process.rank() == 1);
+      process.meet();
+      if (process.rank() == 0) {
+        memory->ended(GroupEnd::kUncertain, [peer_left] { return *peer_left; });
+        memory = nullptr;
+        EXPECT_LE(free_device_bytes(), before - kBytes) << "memory was freed that a peer has mapped";
+        *peer_left = true;
+        (void)cuda::make_symmetric_memory(config);
+        EXPECT_EQ(free_device_bytes(), before);
+      }
+      process.meet();
+    }));
+  }
+}
+
 TEST(IpcMemory, NamesBothRanksWhoseGpusHaveNoPeerAccess) {
   EXPECT_TRUE(run_forked(2, [](Process& process) {
     set_devices("2");
@@ -368,6 +396,7 @@ TEST(IpcMemory, RefusesAHandleThatLeadsToOtherMemoryAndMapsNothing) {
       EXPECT_TRUE(contains(error, "3 rank 0 (pid ")) << error;
       EXPECT_TRUE(contains(error, "maps the memory of rank 1 (pid ")) << error;
       EXPECT_TRUE(contains(error, "the handle leads to other memory, or to less")) << error;
+      memory->ended(GroupEnd::kOrderly);  // rank 1 maps nothing of it either
       memory = nullptr;
       EXPECT_EQ(open_descriptors(), descriptors);
     }

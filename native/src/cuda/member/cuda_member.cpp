@@ -77,7 +77,8 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
       page_(device_->primary(), kHostPageBytes),
       pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
-      memory_(reserve(config, layout_)) {
+      memory_(reserve(config, layout_)),
+      all_left_([segments = segments_] { return segments->all_gone(false); }) {
   if (programmatic_launch_) device_->require_programmatic_launch();
   fill_state();
   args_.next = !programmatic_launch_ ? NextLaunch::kAfterThis
@@ -112,23 +113,25 @@ CudaMember::~CudaMember() {
   // that leave together, each would find the others still there.
   memory_->leave();
   segments_->close();
-  const auto all_left = [segments = segments_] { return segments->all_gone(false); };
   if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
+  if (connected_) await_leaving();
   // An abort may have been made because a member was lost; which member cannot be told here.
   const Poison poison = segments_->poisoned();
-  if (connected_ && poison.status == NVRAR_OK) await_leaving();
   memory_->ended(poison.status == NVRAR_ABORTED && !poison.is_of_leaving() ? GroupEnd::kMemberLost
-                 : all_left()                                              ? GroupEnd::kOrderly
+                 : segments_->all_gone(false)                              ? GroupEnd::kOrderly
                                                                            : GroupEnd::kUncertain,
-                 all_left);
+                 std::move(all_left_));
   memory_.reset();
   sweep_leftovers();  // of ranks of this process that have left before the last one of another process
 }
 
-// A rank of this process may be destroyed after this one, by the same thread.
+// A rank of this process may be destroyed after this one, by the same thread. So the last one waits, for all of them.
 void CudaMember::await_leaving() const noexcept {
+  if (!segments_->last_here()) return;
   const uint64_t until_ns = control::monotonic_ns() + kLeavingNs;
-  while (!segments_->all_gone(true) && control::monotonic_ns() < until_ns) std::this_thread::sleep_for(kLeavingPoll);
+  while (!segments_->all_gone(true) && segments_->poisoned().status == NVRAR_OK && control::monotonic_ns() < until_ns) {
+    std::this_thread::sleep_for(kLeavingPoll);
+  }
 }
 
 void CudaMember::fill_state() const {

@@ -127,6 +127,7 @@ class CudaMember final : public Member {
     std::vector<QueuedTransfer> queued;
   } batch_room_;
   std::unique_ptr<SymmetricMemory> memory_;
+  AllLeft all_left_;   // made here, because the destructor, which gives it away, must need no memory
   KernelArgs args_{};  // the arguments that are the same for every launch
   LaunchLog log_;
 

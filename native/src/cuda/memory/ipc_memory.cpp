@@ -84,11 +84,13 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
 
 void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks) {
   const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
+  // Peers may map this rank's memory even where it cannot map theirs.
+  others_map_it_ = std::any_of(blobs.begin(), blobs.end(),
+                               [this](const MemoryBlob& blob) { return !same_process(blob.home, blob_.home); });
   require_links(blobs);
   std::vector<Peer> peers;
   for (uint32_t peer = 0; peer < world_; ++peer) peers.push_back(reach(blobs, peer));
   peers_ = std::move(peers);
-  others_map_it_ = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.opened != nullptr; });
 }
 
 }  // namespace nvrar::cuda

@@ -41,21 +41,20 @@ class AutomaticMemory final : public SymmetricMemory {
     const bool one_process = std::all_of(blobs.begin(), blobs.end(), [&](const MemoryBlob& blob) {
       return same_process(blob.home, blobs.front().home);
     });
-    std::unique_ptr<SymmetricMemory> chosen;
     if (one_process) {
       withdraw();
-      chosen = std::make_unique<LocalMemory>(block_, blob_, config_.rank, config_.world);
+      chosen_ = std::make_unique<LocalMemory>(block_, blob_, config_.rank, config_.world);
     } else if (fits_nvshmem(blobs)) {
-      chosen = std::make_unique<NvshmemMemory>(config_, context_, blob_);
+      chosen_ = std::make_unique<NvshmemMemory>(config_, context_, blob_);
       reserved_ = false;
     } else {
       withdraw();
-      chosen = std::make_unique<IpcMemory>(context_, block_, blob_, config_.rank, config_.world);
+      chosen_ = std::make_unique<IpcMemory>(context_, block_, blob_, config_.rank, config_.world);
     }
     // If this fails, the block is kept until the member is destroyed, after it has reported the reason: otherwise ranks
-    // that still connect would find the block missing, and would report that instead.
-    chosen->map(of_ranks);
-    chosen_ = std::move(chosen);
+    // that still connect would find the block missing, and would report that instead. It is told how the group ended,
+    // too, because peers may have mapped it.
+    chosen_->map(of_ranks);
     block_ = nullptr;
   }
 

@@ -52,9 +52,10 @@ using AllLeft = std::function<bool()>;
 // Any thread may call, but only one at a time.
 class SymmetricMemory {
  public:
-  // Frees the memory that is safe to free: all of it after ended(kOrderly), and before map() the memory that no peer
-  // can access. Memory that a peer could still write is freed when a later group of this process is created, if all
-  // peers have left by then. Never waits for other members.
+  // Frees the memory that is safe to free: all of it after ended(kOrderly), and before map(), when no call of the group
+  // has been made. Memory that a peer could still write, also one whose map() succeeded where this rank's failed, is
+  // freed when a later group of this process is created or destroyed, if all peers have left by then. Never waits for
+  // other members.
   virtual ~SymmetricMemory() = default;
   virtual MemoryAddress address() const = 0;
   // Takes the addresses of all ranks in rank order. Called once, by all members at the same time: with NVSHMEM the

@@ -109,8 +109,15 @@ uint64_t NvshmemWorld::rounded_arena(uint64_t bytes) noexcept {
   return (bytes + step - 1) / step * step;
 }
 
+void NvshmemWorld::require_not_lost() const {
+  if (!is_lost_) return;
+  throw Error(NVRAR_UNAVAILABLE,
+              "this process can make no group over NVSHMEM any more and has to be replaced, or use CUDA IPC" +
+                  (why_lost_.empty() ? "" : " (" + why_lost_ + ")"));
+}
+
 void NvshmemWorld::require_usable(const Nvshmem& library) const {
-  if (!lost_.empty()) throw Error(NVRAR_UNAVAILABLE, lost_);
+  require_not_lost();
   if (made_) return;
   if (library.nvshmemx_init_status() != kNvshmemNotInitialized || status_of_other_copy() != kNvshmemNotInitialized) {
     throw Error(NVRAR_UNAVAILABLE,
@@ -282,7 +289,7 @@ void NvshmemWorld::create(const NvshmemConfig& config, const NvshmemId& id, uint
 std::shared_ptr<ArenaSlice> NvshmemWorld::settle(uint32_t first_unit, uint32_t units) {
   auto slice = std::make_shared<ArenaSlice>(*this, first_unit, units);
   const std::lock_guard guard(mutex_);
-  if (!lost_.empty()) throw Error(NVRAR_UNAVAILABLE, lost_);  // lost by another group during this group's creation
+  require_not_lost();  // lost by another group during this group's creation
   free_.take(first_unit, units);
   reserved_ = false;
   return slice;
@@ -297,10 +304,12 @@ void NvshmemWorld::give_back(uint32_t first_unit, uint32_t units) noexcept {
 
 void NvshmemWorld::lose(const char* why) noexcept {
   const std::lock_guard guard(mutex_);
-  if (!lost_.empty()) return;
-  lost_ =
-      std::string("this process can make no group over NVSHMEM any more and has to be replaced, or use CUDA IPC (") +
-      why + ")";
+  if (is_lost_) return;
+  is_lost_ = true;
+  try {
+    why_lost_ = why;
+  } catch (const std::bad_alloc&) {  // destructors call this: the world is lost without a reason
+  }
 }
 
 DeviceAddress NvshmemWorld::address_of(uint32_t pe, uint32_t unit) const {

@@ -67,13 +67,15 @@ class NvshmemWorld {
     std::vector<DeviceAddress> arenas;  // by PE
   };
   void give_back(uint32_t first_unit, uint32_t units) noexcept;
+  void require_not_lost() const;
   void require_usable(const Nvshmem& library) const;
   static Made initialise(const Nvshmem& library, NvshmemInitAttributes* attributes, const PrimaryContext& context,
                          uint64_t arena_bytes);
 
   mutable std::mutex mutex_;
   // All guarded by mutex_.
-  std::string lost_;  // why this process can have no world any more; empty if it can
+  bool is_lost_ = false;  // this process can have no world any more
+  std::string why_lost_;
   bool reserved_ = false;
   bool made_ = false;
   uint64_t id_ = 0;
