@@ -13,6 +13,7 @@
 #include "common/hash.h"
 #include "common/random.h"
 #include "common/sha256.h"
+#include "control/cgroup.h"
 #include "cpu/cpu_member.h"
 #include "cuda/launch/fatbin.h"
 #include "cuda/member/cuda_member.h"
@@ -271,6 +272,8 @@ void Communicator::fill_descriptor(uint8_t* out) const {
   descriptor.tuning_hash = tuning_.hash();
   descriptor.ranks_per_node = member_->layout().topology.largest;
   descriptor.host = control::HostKey::of_this_process();
+  descriptor.network_namespace = control::network_namespace();
+  descriptor.quota_group = control::cpu_quota().group;
   std::strncpy(descriptor.build_id, build_id(), sizeof descriptor.build_id - 1);
   std::memcpy(out, &descriptor, sizeof descriptor);
 }
@@ -345,8 +348,12 @@ void Communicator::connect(const uint8_t* blobs) {
                                       std::to_string(member_->rank()) + ")");
     }
     if (peer.backend == NVRAR_BACKEND_CUDA && !(peer.host == own.host)) {
-      throw Error(NVRAR_UNAVAILABLE, who + " is on another host than this rank (" + std::to_string(member_->rank()) +
-                                         "): groups on GPUs cannot span hosts yet");
+      const std::string us = "this rank (" + std::to_string(member_->rank()) + ")";
+      throw Error(NVRAR_UNAVAILABLE,
+                  who + (peer.host.same_kernel(own.host)
+                             ? " is in another PID or user namespace of this host than " + us +
+                                   ": a group on GPUs needs one of each (containers need to share both)"
+                             : " is on another host than " + us + ": groups on GPUs cannot span hosts yet"));
     }
     if (peer.link_security != own.link_security) {
       throw differs("link_security", std::to_string(peer.link_security), std::to_string(own.link_security));

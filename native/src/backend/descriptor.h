@@ -52,9 +52,11 @@ struct Descriptor {
   control::HostKey host;
   // Used by the CPU backend only.
   link::LinkAddress link;
-  int32_t links;           // NVRAR_LINKS_*
-  uint32_t link_security;  // NVRAR_LINK_*
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 444];
+  int32_t links;               // NVRAR_LINKS_*
+  uint32_t link_security;      // NVRAR_LINK_*
+  uint32_t network_namespace;  // control/host_key.h
+  uint32_t quota_group;        // control/cgroup.h
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 452];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -1,5 +1,7 @@
 #include "control/cgroup.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -55,6 +57,13 @@ uint32_t quota_of_v1(const std::string& directory) {
   return quota >> quota_us && period >> period_us ? whole_cores(quota_us, period_us) : kNoQuota;
 }
 
+// The same from every namespace of control groups; never 0.
+uint32_t number_of(const std::string& directory) {
+  struct stat status {};
+  (void)::stat(directory.c_str(), &status);
+  return static_cast<uint32_t>(status.st_ino ^ status.st_ino >> 32) | 1U << 31;
+}
+
 }  // namespace
 
 std::vector<std::string> cgroup_directories(const std::string& controller, const std::string& root) {
@@ -67,11 +76,14 @@ std::vector<std::string> cgroup_directories(const std::string& controller, const
   return directories;
 }
 
-uint32_t quota_cores(const std::string& root) {
-  uint32_t cores = kNoQuota;
-  for (const std::string& group : cgroup_directories("", root)) cores = std::min(cores, quota_of_v2(root + group));
-  for (const std::string& group : cgroup_directories("cpu", root)) cores = std::min(cores, quota_of_v1(root + group));
-  return cores;
+CpuQuota cpu_quota(const std::string& root) {
+  CpuQuota smallest;
+  const auto look_at = [&](const std::string& directory, uint32_t cores) {
+    if (cores < smallest.cores) smallest = {cores, number_of(directory)};
+  };
+  for (const std::string& group : cgroup_directories("", root)) look_at(root + group, quota_of_v2(root + group));
+  for (const std::string& group : cgroup_directories("cpu", root)) look_at(root + group, quota_of_v1(root + group));
+  return smallest;
 }
 
 }  // namespace nvrar::control

@@ -14,8 +14,12 @@ namespace nvrar::control {
 std::vector<std::string> cgroup_directories(const std::string& controller, const std::string& root = "");
 
 constexpr uint32_t kNoQuota = ~uint32_t{0};
-// How many whole cores the smallest CPU quota of these groups lasts for, without a pause; 0 if for less than one.
-uint32_t quota_cores(const std::string& root = "");
+struct CpuQuota {
+  uint32_t cores = kNoQuota;  // whole ones, which it lasts for without a pause; 0 if for less than one
+  uint32_t group = 0;         // of processes of one host, those with the same number share it; 0: there is none
+};
+// The smallest of these groups.
+CpuQuota cpu_quota(const std::string& root = "");
 
 }  // namespace nvrar::control
 

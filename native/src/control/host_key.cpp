@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "common/handle.h"
 
 namespace nvrar::control {
@@ -11,6 +13,7 @@ namespace {
 
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kPidNamespace[] = "/proc/self/ns/pid";
+constexpr char kNetworkNamespace[] = "/proc/self/ns/net";
 constexpr char kUserNamespace[] = "/proc/self/ns/user";
 
 unsigned digit_of(char c) noexcept {
@@ -23,6 +26,14 @@ uint64_t inode_of(const char* path) noexcept {
 }
 
 }  // namespace
+
+bool HostKey::same_kernel(const HostKey& other) const noexcept {
+  constexpr uint8_t kUnknown[sizeof boot_id] = {};
+  return std::memcmp(boot_id, other.boot_id, sizeof boot_id) == 0 &&
+         std::memcmp(boot_id, kUnknown, sizeof boot_id) != 0;
+}
+
+uint32_t network_namespace() noexcept { return static_cast<uint32_t>(inode_of(kNetworkNamespace)); }
 
 HostKey HostKey::of_this_process() noexcept {
   HostKey key{};

@@ -16,7 +16,12 @@ struct HostKey {
   // Zeros stand for what cannot be read.
   static HostKey of_this_process() noexcept;
   bool operator==(const HostKey&) const = default;
+  // Whether both run on one kernel, whatever their namespaces.
+  bool same_kernel(const HostKey& other) const noexcept;
 };
+
+// Of processes on one kernel, those with the same number, not 0, have the same network.
+uint32_t network_namespace() noexcept;
 
 }  // namespace nvrar::control
 

@@ -98,10 +98,11 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   nodes_ = reach.nodes;
   layout_.topology = protocol::Topology(nodes_);
   segments_->map_peers(segments_of(descriptors), reach.remote);
-  uint32_t here = 0;
+  Crowd crowd{0, 0};
   for (uint32_t peer = 0; peer < world(); ++peer) {
     if (reach.remote.has(peer)) continue;
-    ++here;
+    ++crowd.on_host;
+    if (descriptors[peer].quota_group == descriptors[rank()].quota_group) ++crowd.under_quota;
     if (peer == rank()) continue;
     control::ControlBlock& control = segments_->control(peer);
     const bool same_process = descriptors[peer].segment.pid == ::getpid();
@@ -113,13 +114,19 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
   } else {
     remote_.reset();  // nobody has to listen
   }
-  waiter_ = Waiter(&segments_->own(), here, timeout_ns_, linked_ ? remote_.get() : nullptr, waits_.get());
+  waiter_ = Waiter(&segments_->own(), crowd, timeout_ns_, linked_ ? remote_.get() : nullptr, waits_.get());
   point_to_point_ = PointToPoint(layout_, rank());
 }
 
 void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
   std::vector<link::Remote> remotes;
-  remote.each([&](uint32_t peer) { remotes.push_back({peer, descriptors[peer].link}); });
+  const Descriptor& own = descriptors[rank()];
+  remote.each([&](uint32_t peer) {
+    const Descriptor& other = descriptors[peer];
+    const bool shares_network = other.host.same_kernel(own.host) && own.network_namespace != 0 &&
+                                other.network_namespace == own.network_namespace;
+    remotes.push_back({peer, other.link, shares_network});
+  });
   remote_->open(segments_.get(), layout_);
   remote_->connect(secret_, remotes, control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {

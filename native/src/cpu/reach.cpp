@@ -70,10 +70,16 @@ Reach reach_of(const std::vector<Descriptor>& descriptors, uint32_t rank, int32_
   if (reach.remote.empty()) return reach;
   uint32_t other = 0;  // a rank that is not in rank 0's node
   while (node_of(other) == 0) ++other;
+  const control::HostKey& first = descriptors[0].host;
+  const control::HostKey& second = descriptors[other].host;
+  const std::string apart =
+      second == first             ? name(other) + " is in another node than " + name(0) + " and to be linked (links)"
+      : second.same_kernel(first) ? name(other) + " is in another PID or user namespace of the host of " + name(0) +
+                                        " (containers need to share both)"
+                                  : name(other) + " is on another host than " + name(0);
   for (uint32_t peer = 0; peer < world; ++peer) {
     if (descriptors[peer].link.exists()) continue;
-    refuse(NVRAR_UNAVAILABLE, name(other) + " is on another host than " + name(0) + ", and " + name(peer) +
-                                  " has no address for links (link_address)");
+    refuse(NVRAR_UNAVAILABLE, apart + ", and " + name(peer) + " has no address for links (link_address)");
   }
   const uint64_t least = protocol::min_ring_bytes(world, true);
   if (prepared.ring_bytes < least) {

@@ -30,15 +30,16 @@ constexpr uint64_t kSleepsWhileFresh = 8;
 
 }  // namespace
 
-uint32_t usable_cores() {
+bool has_core_each(const Crowd& crowd, uint32_t quota_cores) {
   cpu_set_t set;
   const uint32_t cores = ::sched_getaffinity(0, sizeof set, &set) == 0
                              ? static_cast<uint32_t>(CPU_COUNT(&set))
                              : static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  return std::min(cores, control::quota_cores());
+  return crowd.on_host <= cores && crowd.under_quota <= quota_cores;
 }
 
-Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote, WaitCounter* waits)
+Waiter::Waiter(control::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, RemoteRanks* remote,
+               WaitCounter* waits)
     : own_(own),
       timeout_ns_(timeout_ns),
       yield_ns_(kYieldNs),
@@ -48,7 +49,7 @@ Waiter::Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, 
       remote_(remote),
       links_(remote == nullptr ? nullptr : &remote->links()),
       waits_(waits) {
-  if (ranks <= usable_cores()) return;
+  if (has_core_each(crowd, control::cpu_quota().cores)) return;
   spins_ = kSpinsCrowded;
   looks_ = kLooksCrowded;
 }

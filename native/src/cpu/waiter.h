@@ -16,9 +16,14 @@
 
 namespace nvrar::cpu {
 
-// How many threads can run at once: by this thread's affinity, and by the CPU quota of the process's control groups. A
-// process that spins longer than its quota is stopped for up to a tenth of a second.
-uint32_t usable_cores();
+// Ranks that run at the same time, and would spin while they wait.
+struct Crowd {
+  uint32_t on_host = 1;      // they share its cores
+  uint32_t under_quota = 1;  // they share the CPU quota of this process (control::CpuQuota)
+};
+// Whether each can have a core: of those of this thread's affinity, and of the quota. A process that spins longer than
+// its quota is stopped for up to a tenth of a second.
+bool has_core_each(const Crowd& crowd, uint32_t quota_cores);
 
 enum class WaitResult { kArrived, kPoisoned, kExpired };
 
@@ -43,9 +48,9 @@ class WaitCounter {
 class Waiter {
  public:
   Waiter() = default;
-  // ranks: of the group on this host. remote: those of other hosts; null if there are none. waits: one for each rank of
+  // crowd: of the group. remote: those of other hosts; null if there are none. waits: one for each rank of
   // the group, or null.
-  Waiter(control::ControlBlock* own, uint32_t ranks, uint64_t timeout_ns, RemoteRanks* remote,
+  Waiter(control::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, RemoteRanks* remote,
          WaitCounter* waits = nullptr);
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.

@@ -24,6 +24,8 @@ struct Identity {
 struct Remote {
   uint32_t rank;
   LinkAddress address;
+  // Whether it is in this process's network namespace, so that its addresses, loopback too, lead to it.
+  bool shares_network = false;
 };
 
 struct Connection {

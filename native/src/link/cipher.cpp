@@ -52,7 +52,8 @@ struct Libcrypto {
     find(&EVP_CipherFinal_ex, "EVP_CipherFinal_ex");
     find(&OPENSSL_init_crypto, "OPENSSL_init_crypto");
     find(&OpenSSL_version, "OpenSSL_version");
-    // Links go on while the process exits. OpenSSL would free what their threads still use.
+    // Links go on while the process exits, when a handler of OpenSSL frees what their threads still use. Only the first
+    // initialisation in a process decides whether there is one: if other code has made it, its choice stays.
     if (missing.empty()) (void)OPENSSL_init_crypto(kNoAtExit, nullptr);
   }
 };

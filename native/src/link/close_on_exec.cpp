@@ -23,10 +23,17 @@ constexpr char kDescriptors[] = "/proc/self/fd";
   throw Error(NVRAR_SYSTEM, what + " failed: " + std::strerror(errno));
 }
 
-bool is_tcp(int fd) noexcept {
-  int type = 0;
-  socklen_t bytes = sizeof type;
-  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM && local_end(fd).exists();
+int option_of(int fd, int option) noexcept {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, option, &value, &bytes) == 0 ? value : -1;
+}
+
+// remote_port: 0 of one that listens.
+bool is_tcp(int fd, int32_t local_port, int32_t remote_port) noexcept {
+  const LinkAddress local = local_end(fd);
+  return option_of(fd, SO_TYPE) == SOCK_STREAM && local.exists() && local.port == local_port &&
+         (remote_port == 0 ? option_of(fd, SO_ACCEPTCONN) == 1 : remote_end(fd).port == remote_port);
 }
 
 }  // namespace
@@ -40,14 +47,18 @@ void close_on_exec(int32_t local_port, int32_t remote_port) {
   const std::unique_ptr<DIR, int (*)(DIR*)> descriptors(::opendir(kDescriptors), ::closedir);
   if (descriptors == nullptr) refused(std::string("opening ") + kDescriptors);
   bool found = false;
-  while (const dirent* const entry = ::readdir(descriptors.get())) {
+  while (true) {
+    errno = 0;
+    const dirent* const entry = ::readdir(descriptors.get());
+    if (entry == nullptr && errno != 0) refused(std::string("reading ") + kDescriptors);
+    if (entry == nullptr) break;
     char* end = nullptr;
     const long number = std::strtol(entry->d_name, &end, 10);
     if (end == entry->d_name || *end != '\0') continue;  // "." and ".."
     const int fd = static_cast<int>(number);
     // Other threads close and open descriptors meanwhile. A number that changes hands between the look and the flag
     // costs its new owner nothing but inheritance.
-    if (!is_tcp(fd) || local_end(fd).port != local_port || remote_end(fd).port != remote_port) continue;
+    if (!is_tcp(fd, local_port, remote_port)) continue;
     const int flags = ::fcntl(fd, F_GETFD);
     if (flags < 0 || ::fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0) {
       if (errno == EBADF) continue;  // closed meanwhile

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint16_t kVersion4 = 4;
 constexpr uint16_t kVersion6 = 6;
+constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr size_t kTextBytes = INET6_ADDRSTRLEN + sizeof "[]:65535";
 
 }  // namespace
@@ -28,6 +29,12 @@ LinkAddress LinkAddress::of(const std::string& numeric, uint16_t port) {
     address.version = kVersion6;
   } else {
     throw Error(NVRAR_INVALID_ARGUMENT, "link_address is not a numeric IPv4 or IPv6 address");
+  }
+  // An IPv4 address as IPv6 writes it. The sockets of IPv4 are the ones that lead there.
+  if (address.version == kVersion6 && std::memcmp(address.bytes, kMapped, sizeof kMapped) == 0) {
+    std::memmove(address.bytes, address.bytes + sizeof kMapped, sizeof address.bytes - sizeof kMapped);
+    std::memset(address.bytes + sizeof address.bytes - sizeof kMapped, 0, sizeof kMapped);
+    address.version = kVersion4;
   }
   // A socket would listen there, and the ranks of other hosts would dial themselves.
   if (std::all_of(std::begin(address.bytes), std::end(address.bytes), [](uint8_t byte) { return byte == 0; })) {

@@ -25,6 +25,9 @@ constexpr int kAcceptsAtOnce = 32;  // so that a storm of strangers cannot keep 
 constexpr uint64_t kRedialNs = kNsPerSecond / 10;
 // A dial that has not led to a link by then is given up: the pauses between a system's own attempts grow much longer.
 constexpr uint64_t kDialNs = 5 * kNsPerSecond;
+// For how long nothing must have listened at an address that leads here before the meeting fails. A group that ends
+// meanwhile has more time than it takes to tell the ranks that are linked.
+constexpr uint64_t kRefusedNs = kNsPerSecond;
 // One that has sent its proof, later: the other end, which may take it until its own limit, does not accept another
 // dial once it has.
 constexpr uint64_t kProvedNs = 2 * kStrangerNs;
@@ -38,7 +41,8 @@ struct Awaited {
   bool dials = false;      // right now
   uint64_t redial_ns = 0;
   uint64_t give_up_ns = 0;
-  std::string why;  // the last attempt failed
+  uint64_t refused_ns = 0;  // since when all dials were refused; 0: the last one was not
+  std::string why;          // the last attempt failed
 };
 
 class Meeting {
@@ -46,7 +50,9 @@ class Meeting {
   Meeting(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes,
           const std::function<void(uint32_t, Connection)>& linked)
       : listener_(listener), self_(self), linked_(linked) {
-    for (const Remote& remote : remotes) awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, ""};
+    for (const Remote& remote : remotes) {
+      awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, 0, ""};
+    }
   }
 
   void run(uint64_t deadline_ns, const std::function<bool()>& ended) {
@@ -120,9 +126,15 @@ class Meeting {
         awaited.dials = false;
         awaited.redial_ns = now_ns + kRedialNs;
         awaited.why = at->why();
-        // A rank listens before its address is known, so nothing will. A peer that has ended is not at such an address
-        // either: it is on another host.
-        if (at->was_refused() && awaited.remote.address.leads_here()) throw Error(NVRAR_SYSTEM, unreachable(awaited));
+        if (!at->was_refused()) {
+          awaited.refused_ns = 0;
+        } else if (awaited.refused_ns == 0) {
+          awaited.refused_ns = now_ns;
+        }
+        // A rank listens before its address is known, so nothing will.
+        if (awaited.refused_ns != 0 && now_ns - awaited.refused_ns >= kRefusedNs && leads_astray(awaited.remote)) {
+          throw Error(NVRAR_SYSTEM, unreachable(awaited));
+        }
       } else if (state == Candidate::State::kWaits && !at->is_over(now_ns)) {
         ++at;
         continue;
@@ -130,6 +142,8 @@ class Meeting {
       at = candidates_.erase(at);
     }
   }
+  // Whether a rank elsewhere cannot be at its address, because that leads to this rank's own network.
+  static bool leads_astray(const Remote& remote) { return !remote.shares_network && remote.address.leads_here(); }
   std::string unreachable(const Awaited& first) const {
     const std::string them = "rank " + std::to_string(first.remote.rank);
     const std::string us = "rank " + std::to_string(self_.rank);
@@ -141,11 +155,15 @@ class Meeting {
       text += more == 1 ? ", and 1 more rank is not linked" : ", and " + std::to_string(more) + " more are not linked";
     }
     if (!lacks_.empty()) return text + "; on rank " + std::to_string(self_.rank) + ", " + lacks_;
+    if (first.remote.shares_network) {
+      if (first.refused_ns == 0) return text;
+      return text + "; nothing listens there: " + them + " has ended, or the address is not that of its host";
+    }
     // The address that has to lead to this rank's host, or from it to the other one.
     const LinkAddress& address = first.is_dialed ? first.remote.address : listener_.address();
     if (address.is_loopback())
       return text + "; " + address.host() + " is a loopback address, which leads every host to itself";
-    if (first.is_dialed && address.leads_here()) {
+    if (first.is_dialed && leads_astray(first.remote)) {
       return text + "; " + address.host() + " is an address of the host of " + us + ", too, and leads to itself there";
     }
     return text + "; a firewall between the hosts or an address of another network are the usual causes";

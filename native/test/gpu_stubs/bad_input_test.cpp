@@ -143,6 +143,10 @@ TEST_F(WholeGroup, RefusesRanksOnSeveralHosts) {
     }
     ++descriptors[1].host.pid_namespace;
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
+              "4 rank 1 is in another PID or user namespace of this host than this rank (0): a group on GPUs needs one "
+              "of each (containers need to share both)");
+    ++descriptors[1].host.boot_id[0];
+    EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
               "4 rank 1 is on another host than this rank (0): groups on GPUs cannot span hosts yet");
     for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
     EXPECT_EQ(stub_cuda_living(), 0U);

@@ -1,5 +1,6 @@
 // Argument checks, memory room, messages and the flight record.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,13 +181,29 @@ TEST_F(FakeSystem, ALimitAtTheTopLimitsAPathThatIsNotThere) {
 }
 
 TEST_F(FakeSystem, TheSmallestQuotaOnTheWayUpCountsInWholeCores) {
-  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  EXPECT_EQ(control::cpu_quota(root_).group, 0u);
+  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
   write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
-  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
   write("/sys/fs/cgroup/outer/cpu.max", "350000 100000\n");
-  EXPECT_EQ(control::quota_cores(root_), 3u);
+  EXPECT_EQ(control::cpu_quota(root_).cores, 3u);
+  const uint32_t outer = control::cpu_quota(root_).group;
+  EXPECT_NE(outer, 0u);
+  EXPECT_EQ(control::cpu_quota(root_).group, outer);
   write("/sys/fs/cgroup/outer/inner/cpu.max", "40000 50000\n");
-  EXPECT_EQ(control::quota_cores(root_), 0u) << "less than one core";
+  EXPECT_EQ(control::cpu_quota(root_).cores, 0u) << "less than one core";
+  EXPECT_NE(control::cpu_quota(root_).group, outer);
+}
+
+// Two containers on a host, each with a quota of its own.
+TEST(HasCoreEach, AQuotaIsForTheRanksThatShareIt) {
+  EXPECT_TRUE(cpu::has_core_each({.on_host = 1, .under_quota = 1}, 1));
+  EXPECT_FALSE(cpu::has_core_each({.on_host = 1, .under_quota = 2}, 1));
+  EXPECT_FALSE(cpu::has_core_each({.on_host = 1, .under_quota = 1}, 0));
+  EXPECT_FALSE(cpu::has_core_each({.on_host = CPU_SETSIZE + 1, .under_quota = 1}, control::kNoQuota));
+  cpu_set_t cores;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof cores, &cores), 0);
+  EXPECT_TRUE(cpu::has_core_each({.on_host = static_cast<uint32_t>(CPU_COUNT(&cores)), .under_quota = 1}, 1));
 }
 
 TEST_F(FakeSystem, AQuotaOfCgroupV1Counts) {
@@ -195,10 +212,10 @@ TEST_F(FakeSystem, AQuotaOfCgroupV1Counts) {
   write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   write("/sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us", "-1\n");
   write("/sys/fs/cgroup/cpu/pods/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(control::quota_cores(root_), control::kNoQuota);
+  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
   write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_quota_us", "200000\n");
   write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(control::quota_cores(root_), 2u);
+  EXPECT_EQ(control::cpu_quota(root_).cores, 2u);
 }
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;

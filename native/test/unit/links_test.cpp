@@ -30,6 +30,8 @@ TEST(LinkAddress, SaysWhatItIs) {
   EXPECT_EQ(v4.bytes[3], 2);
   EXPECT_EQ(LinkAddress::of("fd00::2", 65535).text(), "[fd00::2]:65535");
   EXPECT_EQ(LinkAddress::of("0:0:0:0:0:0:0:1", 0).text(), "[::1]:0");
+  EXPECT_EQ(LinkAddress::of("::ffff:10.0.0.2", 4711).text(), "10.0.0.2:4711");
+  EXPECT_TRUE(LinkAddress::of("::ffff:127.0.0.1", 1).is_loopback());
   LinkAddress damaged = v4;
   damaged.version = 5;
   EXPECT_EQ(damaged.text(), "no address");
@@ -60,7 +62,7 @@ TEST(LinkAddress, RefusesAddressesThatLeadNowhereFromOtherHosts) {
 }
 
 TEST(LinkAddress, RefusesWhatIsNotNumericOrStandsForAll) {
-  for (const std::string any : {"0.0.0.0", "::"}) {
+  for (const std::string any : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
     EXPECT_EQ(error_of([&] { (void)LinkAddress::of(any, 1); }),
               std::to_string(NVRAR_INVALID_ARGUMENT) + " link_address " + any +
                   " stands for all addresses of a host: other hosts need one of them");
@@ -249,7 +251,18 @@ TEST(ReachOf, RefusesARankWithoutAnAddress) {
   for (uint32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, rank, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), lacks);
   }
+  descriptors[2].host = descriptors[3].host = descriptors[0].host;
+  descriptors[2].host.pid_namespace = descriptors[3].host.pid_namespace = 7;
+  EXPECT_EQ(
+      error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }),
+      std::to_string(NVRAR_UNAVAILABLE) +
+          " rank 2 is in another PID or user namespace of the host of rank 0 (containers need to share both), and "
+          "rank 3 has no address for links (link_address)");
   for (Descriptor& descriptor : descriptors) descriptor.host = descriptors[0].host;
+  EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_NODES, prepared(4, 2)); }),
+            std::to_string(NVRAR_UNAVAILABLE) +
+                " rank 2 is in another node than rank 0 and to be linked (links), and rank 3 has no address for links "
+                "(link_address)");
   EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), "");
 }
 
@@ -313,6 +326,10 @@ TEST(CloseOnExec, SaysThatThereIsNoSuchSocket) {
   EXPECT_EQ(nvrar_close_on_exec(at.port, 0), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(nvrar_last_error(), "this process has no TCP socket that listens at port " + std::to_string(at.port));
   EXPECT_FALSE(closes_on_exec(datagrams));
+  const FileDescriptor bound = inherited_socket(AF_INET);
+  const uint16_t port = bind_to(bound, "127.0.0.1").port;
+  EXPECT_EQ(nvrar_close_on_exec(port, 0), NVRAR_INVALID_ARGUMENT) << "it listens to nothing";
+  EXPECT_FALSE(closes_on_exec(bound));
   EXPECT_EQ(nvrar_close_on_exec(at.port, 65535), NVRAR_INVALID_ARGUMENT);
   EXPECT_EQ(nvrar_last_error(),
             "this process has no TCP socket that connects port " + std::to_string(at.port) + " to port 65535");
