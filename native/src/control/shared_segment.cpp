@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "common/error.h"
 #include "common/random.h"
@@ -27,12 +28,21 @@ std::string lack_of_permission(const std::string& process) {
   const FileDescriptor file(::open(("/proc/" + process + "/status").c_str(), O_RDONLY | O_CLOEXEC));
   char text[4096] = {};
   const bool read = file && ::read(file.get(), text, sizeof text - 1) > 0;
-  const char* const line = read ? std::strstr(text, "\nUid:") : nullptr;
-  unsigned user = ::geteuid();
-  if (line != nullptr) (void)std::sscanf(line, "\nUid: %u", &user);
-  if (user != ::geteuid()) {
-    return "it runs as user " + std::to_string(user) + " and this process as user " + std::to_string(::geteuid());
-  }
+  // The real, the effective and the saved one must be this process's.
+  const auto differs = [&](const char* field, unsigned own) {
+    const char* const line = read ? std::strstr(text, field) : nullptr;
+    unsigned ids[3] = {own, own, own};
+    if (line != nullptr) (void)std::sscanf(line + std::strlen(field), "%u %u %u", &ids[0], &ids[1], &ids[2]);
+    for (const unsigned id : ids) {
+      if (id != own) return std::optional(id);
+    }
+    return std::optional<unsigned>();
+  };
+  const auto both_run_as = [](const std::string& kind, unsigned theirs, unsigned own) {
+    return "it runs as " + kind + std::to_string(theirs) + " and this process as " + kind + std::to_string(own);
+  };
+  if (const auto user = differs("\nUid:", ::geteuid())) return both_run_as("user ", *user, ::geteuid());
+  if (const auto group = differs("\nGid:", ::getegid())) return both_run_as("group ", *group, ::getegid());
   return "it has capabilities that this process lacks, or the kernel protects it as it does programs with file "
          "capabilities or a change of user (CAP_SYS_PTRACE)";
 }
