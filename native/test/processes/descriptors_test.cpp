@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/cuda_ranks.h"
 #include "support/group.h"
 #include "support/hosts.h"
 
@@ -102,6 +103,17 @@ TEST(Descriptors, OfAMemberOfSeveralHostsAreItsOwn) {
     expect_nothing_new();
     EXPECT_EQ(nvrar_barrier(comm, 0), NVRAR_OK) << nvrar_last_error();
   }));
+}
+
+// Over the stub of libcuda. What the driver itself opens is not the library's.
+TEST(Descriptors, OfAMemberOnGpusAreItsOwn) {
+  given_before();
+  ::setenv("STUB_CUDA_DEVICES", "2", 1);
+  uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+  if (nvrar_unique_id(NVRAR_BACKEND_CUDA, id) == NVRAR_UNAVAILABLE) GTEST_SKIP() << nvrar_last_error();
+  const Ranks group(2);
+  EXPECT_EQ(group.error(), "");
+  expect_nothing_new();
 }
 
 // Files that are open for a moment only are found by starting programs all the while.

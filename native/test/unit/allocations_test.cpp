@@ -10,8 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/launch/fatbin.h"
 #include "cuda/memory/leftovers.h"
+#include "cuda/nvshmem/nvshmem_world.h"
 #include "support/abi.h"
+#include "support/cuda_ranks.h"
+#include "support/forked.h"
 #include "support/group.h"
 
 namespace {
@@ -148,6 +152,41 @@ TEST(Leftovers, StayWhereThereIsNoMemoryToNoteThem) {
   has_memory = true;
   cuda::sweep_leftovers();
   EXPECT_FALSE(is_freed);
+}
+
+// A destructor that needed memory would end the process.
+TEST(Leftovers, OfAGroupOnGpusNeedNoMemoryWhenItIsDestroyed) {
+  if (cuda::kernels().empty()) GTEST_SKIP() << "the library was built without nvcc";
+  EXPECT_TRUE(run_forked(1, [](Process&) {
+    ::setenv("STUB_CUDA_DEVICES", "2", 1);
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    uint8_t descriptors[2 * NVRAR_DESCRIPTOR_BYTES];
+    nvrar_comm* comms[2] = {};
+    ASSERT_EQ(last(nvrar_unique_id(NVRAR_BACKEND_CUDA, id)), "");
+    for (int rank = 0; rank < 2; ++rank) {
+      const nvrar_config config = config_of(rank, 2, NVRAR_MEMORY_LOCAL);
+      ASSERT_EQ(last(nvrar_prepare(&config, nullptr, 0, id, descriptors + rank * NVRAR_DESCRIPTOR_BYTES, &comms[rank])),
+                "");
+    }
+    for (nvrar_comm* comm : comms) ASSERT_EQ(last(nvrar_connect(comm, descriptors)), "");
+    for (nvrar_comm* comm : comms) {
+      has_memory = false;
+      const nvrar_status status = nvrar_destroy(comm);
+      has_memory = true;
+      EXPECT_EQ(status, NVRAR_OK);
+    }
+  }));
+}
+
+TEST(NvshmemWorld, IsLostAlsoWhereThereIsNoMemoryToNoteWhy) {
+  EXPECT_TRUE(run_forked(1, [](Process&) {
+    cuda::NvshmemWorld& world = cuda::NvshmemWorld::of_process();
+    has_memory = false;
+    world.lose("a member of one of its groups was lost or aborted");
+    has_memory = true;
+    EXPECT_EQ(error_of([&] { (void)world.settle(0, 1); }),
+              "4 this process can make no group over NVSHMEM any more and has to be replaced, or use CUDA IPC");
+  }));
 }
 
 TEST(Leftovers, AreFreedOnceAllHaveLeft) {
