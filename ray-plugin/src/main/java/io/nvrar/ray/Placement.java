@@ -1,6 +1,7 @@
 package io.nvrar.ray;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Uninterruptibly;
 import io.ray.api.PlacementGroups;
 import io.ray.api.Ray;
 import io.ray.api.options.PlacementGroupCreationOptions;
@@ -14,10 +15,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -179,7 +176,7 @@ final class Placement {
   }
 
   /**
-   * Removes a placement group.
+   * Removes a placement group. An interrupt does not shorten the wait.
    *
    * @throws CollectiveException if Ray has not done it within 5 s; Ray removes the group with this
    *     driver in any case
@@ -190,29 +187,12 @@ final class Placement {
 
   /** Ray itself waits more than a minute for a GCS that does not answer. */
   static void remove(Runnable removal, Duration limit) {
-    FutureTask<Void> task = new FutureTask<>(removal, null);
-    Thread thread = new Thread(task, "nvrar-placement-removal");
-    thread.setDaemon(true);
-    thread.start();
-    try {
-      task.get(limit.toMillis(), TimeUnit.MILLISECONDS);
-    } catch (TimeoutException e) {
+    if (!Uninterruptibly.run("nvrar-placement-removal", removal, limit)) {
       throw new CollectiveException(
           String.format(
               Locale.ROOT,
               "the placement group of the actors was not removed within %d ms: the GCS of the Ray cluster is stopped or stuck",
-              limit.toMillis()),
-          e);
-    } catch (ExecutionException e) {
-      if (e.getCause() instanceof RuntimeException unchecked) {
-        throw unchecked;
-      }
-      throw new CollectiveException(
-          "the placement group of the actors was not removed: " + e.getCause(), e.getCause());
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new CollectiveException(
-          "interrupted while the placement group of the actors was removed", e);
+              limit.toMillis()));
     }
   }
 

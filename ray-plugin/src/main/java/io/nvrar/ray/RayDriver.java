@@ -1,15 +1,18 @@
 package io.nvrar.ray;
 
-import io.nvrar.internal.Daemon;
+import io.nvrar.internal.Uninterruptibly;
 import io.ray.api.Ray;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.time.Duration;
 import java.util.Locale;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** This process as a driver of a running cluster, for commands that only look. */
 public final class RayDriver implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(RayDriver.class);
   private static final int CONNECT_MILLIS = 3000;
   private static final Duration END = Duration.ofSeconds(15);
 
@@ -42,15 +45,19 @@ public final class RayDriver implements AutoCloseable {
     return new ClusterWatch();
   }
 
-  /** Disconnects; waits at most 15 s for Ray. */
+  /** Disconnects; waits at most 15 s for Ray, which an interrupt does not shorten. */
   @Override
   public void close() {
-    Thread ending = Daemon.of("ray-shutdown", Ray::shutdown);
-    ending.start();
+    close(Ray::shutdown);
+  }
+
+  static void close(Runnable shutdown) {
     try {
-      ending.join(END.toMillis());
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
+      if (!Uninterruptibly.run("ray-shutdown", shutdown, END)) {
+        LOG.debug("Ray.shutdown() still runs");
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("Ray.shutdown() has failed", e); // the commands have looked, and end next
     }
   }
 }

@@ -8,6 +8,9 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
 class PlacementTest {
@@ -29,6 +32,29 @@ class PlacementTest {
         .hasMessage(
             "the placement group of the actors was not removed within 100 ms: the GCS of the Ray cluster is stopped or stuck");
     never.countDown();
+  }
+
+  @Test
+  void anInterruptDoesNotCutARemovalShort() {
+    AtomicBoolean removed = new AtomicBoolean();
+    Thread.currentThread().interrupt();
+    Placement.remove(() -> removed.set(slowly()), Duration.ofSeconds(20));
+    assertThat(Thread.interrupted()).as("the flag").isTrue();
+    assertThat(removed).isTrue();
+  }
+
+  @Test
+  void anInterruptDoesNotLetADriverGoBeforeRayHasEnded() {
+    AtomicBoolean ended = new AtomicBoolean();
+    Thread.currentThread().interrupt();
+    RayDriver.close(() -> ended.set(slowly()));
+    assertThat(Thread.interrupted()).as("the flag").isTrue();
+    assertThat(ended).isTrue();
+  }
+
+  private static boolean slowly() {
+    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(200));
+    return true;
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.nvrar.internal.member;
 
+import io.nvrar.internal.Uninterruptibly;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
@@ -48,19 +49,7 @@ public final class Monitor {
 
   /** {@link #await} without being interruptible; the thread's interrupt flag is kept. */
   public boolean awaitUninterruptibly(BooleanSupplier condition, long deadlineNanos) {
-    boolean interrupted = false;
-    try {
-      while (true) {
-        try {
-          return await(condition, deadlineNanos);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        }
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    return Uninterruptibly.await(
+        left -> await(condition, deadlineNanos), deadlineNanos - System.nanoTime());
   }
 }
