@@ -94,7 +94,7 @@ final class Coordinator {
   /** Handles a message from an authenticated peer. */
   void received(Peer peer, Message message, long nowNanos) {
     if (peer.greeting == null && !peer.isDismissed) {
-      coming.add(peer);
+      comes(peer, nowNanos);
     }
     if (message instanceof Message.Greeting greeting) {
       if (coming.remove(peer)) {
@@ -124,6 +124,21 @@ final class Coordinator {
     } else if (phase == Phase.RUNNING) {
       splits(peer.claim.rank(), message, nowNanos);
     }
+  }
+
+  /** A peer has come that has not greeted. A member need not wait until it has, if all is over. */
+  private void comes(Peer peer, long nowNanos) {
+    Failure reason = failure;
+    if (reason != null && !wasFormed && peer.claim.role() == Handshake.Role.MEMBER) {
+      dismiss(peer, reason, nowNanos);
+    } else {
+      coming.add(peer);
+    }
+  }
+
+  private void dismiss(Peer member, Failure reason, long nowNanos) {
+    told.set(clamp(member.claim.rank()));
+    member.dismiss(reason, nowNanos);
   }
 
   private void splits(int rank, Message message, long nowNanos) {
@@ -159,8 +174,7 @@ final class Coordinator {
       deadlineNanos = nowNanos + config.joinTimeout().toNanos();
     }
     if (failure != null) {
-      told.set(clamp(rank));
-      peer.dismiss(failure, nowNanos);
+      dismiss(peer, failure, nowNanos);
       return;
     }
     if (rank < 0 || rank >= members.length) {
@@ -466,9 +480,15 @@ final class Coordinator {
     if (isOver()) {
       return;
     }
-    Failure reason = splits.withWaiting(first);
+    failure = splits.withWaiting(first);
     phase = Phase.FAILED;
     failedNanos = nowNanos;
+    tellFailure(nowNanos);
+  }
+
+  /** Sends the failure to all peers, for which the first that they get counts. */
+  void tellFailure(long nowNanos) {
+    Failure reason = Objects.requireNonNull(failure);
     for (int r = 0; r < members.length; r++) {
       Peer member = members[r];
       if (member != null) {
@@ -480,8 +500,7 @@ final class Coordinator {
     for (Peer peer : List.copyOf(coming)) {
       if (peer.claim.role() == Handshake.Role.MEMBER && !wasFormed) {
         coming.remove(peer);
-        told.set(clamp(peer.claim.rank()));
-        peer.dismiss(reason, nowNanos);
+        dismiss(peer, reason, nowNanos);
       }
     }
     failure = observers.asSeen(reason);
@@ -489,8 +508,17 @@ final class Coordinator {
   }
 
   /** Whether the group has failed, or all members have closed it. */
-  boolean isOver() {
-    return phase == Phase.FAILED || phase == Phase.CLOSED;
+  private boolean isOver() {
+    return hasFailed() || isClosed();
+  }
+
+  boolean hasFailed() {
+    return phase == Phase.FAILED;
+  }
+
+  /** Whether all members have closed the group. */
+  boolean isClosed() {
+    return phase == Phase.CLOSED;
   }
 
   /** Called once a heartbeat. */

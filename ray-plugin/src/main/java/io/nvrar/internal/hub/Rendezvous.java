@@ -6,6 +6,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.Daemon;
+import io.nvrar.internal.Uninterruptibly;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.Failure;
@@ -308,7 +309,7 @@ public final class Rendezvous {
    * shorten it.
    */
   public boolean awaitShut(long nanos) {
-    return await(shut, nanos);
+    return Uninterruptibly.await(left -> shut.await(left, TimeUnit.NANOSECONDS), nanos);
   }
 
   /**
@@ -316,30 +317,12 @@ public final class Rendezvous {
    * shorten it.
    */
   public boolean awaitEnd(long nanos) {
-    return await(ended, nanos);
+    return Uninterruptibly.await(left -> ended.await(left, TimeUnit.NANOSECONDS), nanos);
   }
 
   /** Waits until all peers of a group that has ended were told so; cannot be interrupted. */
   public boolean awaitTold(long nanos) {
-    return await(told, nanos);
-  }
-
-  private static boolean await(CountDownLatch latch, long nanos) {
-    long deadline = System.nanoTime() + nanos;
-    boolean interrupted = false;
-    try {
-      while (true) {
-        try {
-          return latch.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
-        } catch (InterruptedException e) {
-          interrupted = true;
-        }
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    return Uninterruptibly.await(left -> told.await(left, TimeUnit.NANOSECONDS), nanos);
   }
 
   private void run(Runnable breakOff, Runnable end) {
@@ -405,9 +388,12 @@ public final class Rendezvous {
             error));
   }
 
-  /** Tells all peers that an error ends this thread; needs no memory if that is the error. */
+  /**
+   * Tells all peers that an error ends this thread, or the failure that came before; those that
+   * know that keep it. Needs no memory if the lack of it is the error.
+   */
   private void breakOff(Throwable e) {
-    if (coordinator.isOver()) {
+    if (coordinator.isClosed()) {
       return;
     }
     if (e instanceof OutOfMemoryError) {
@@ -416,7 +402,11 @@ public final class Rendezvous {
       }
     } else {
       view = RankZeroView.NOTHING; // to look at the group might end in the same error
-      coordinator.fail(endedBy(e.toString()), System.nanoTime());
+      if (coordinator.hasFailed()) {
+        coordinator.tellFailure(System.nanoTime()); // the error may have come in between
+      } else {
+        coordinator.fail(endedBy(e.toString()), System.nanoTime());
+      }
     }
     LOG.error("the hub of {} failed", ticket.label(), e);
   }

@@ -629,6 +629,26 @@ class JoinTest {
     }
   }
 
+  @Test
+  void aMemberThatComesAfterTheFailureIsToldWhyBeforeItGreets() throws Exception {
+    byte[] bytes = ticket(4);
+    Ticket ticket = TicketCodec.decode(bytes);
+    Future<CollectiveGroup> zero = join(bytes, 0);
+    try (FramedChannel coming = dial(ticket, 3)) {
+      FramedChannel victim = dial(ticket, 2);
+      Thread.sleep(300); // until the hub has read it
+      victim.close();
+      assertThat(RawClient.firstMessage(coming)).isInstanceOf(Failure.class);
+      try (FramedChannel late = dial(ticket, 1)) {
+        assertThat(RawClient.firstMessage(late))
+            .isInstanceOfSatisfying(
+                Failure.class,
+                reason -> assertThat(reason.kind()).isEqualTo(Failure.Kind.PEER_LOST));
+      }
+    }
+    assertThat(Members.failureOf(zero)).isInstanceOf(PeerLostException.class);
+  }
+
   private static FramedChannel dial(Ticket ticket, int rank) throws Exception {
     FramedChannel channel =
         new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(Duration.ofSeconds(5));
