@@ -169,6 +169,11 @@ public final class ControlChannel {
     framed.prepareLast(message);
   }
 
+  /** Whether messages wait to be sent. For {@link Listener#broken}; allocates nothing. */
+  public boolean hasQueued() {
+    return !outbox.isEmpty() || framed.hasUnsent();
+  }
+
   /** Sends the message of {@link #prepareLast}, without allocating. For {@link Listener#broken}. */
   public void sendLast() {
     try {
@@ -224,8 +229,9 @@ public final class ControlChannel {
   }
 
   private void sendQueued() throws IOException {
-    for (Message message = outbox.poll(); message != null; message = outbox.poll()) {
+    for (Message message = outbox.peek(); message != null; message = outbox.peek()) {
       sendNow(message);
+      outbox.poll(); // not before: if an error ends the thread, the message counts as not sent
     }
     if (System.nanoTime() - lastSentNanos >= heartbeats.intervalNanos()) {
       sendNow(new Message.Heartbeat());

@@ -245,7 +245,7 @@ public final class Member implements ControlChannel.Listener {
   @Override
   @SuppressWarnings("ReferenceEquality") // outOfMemory needs no memory, other failures do
   public void broken(Throwable e) {
-    if (close.isAnnounced()) {
+    if (close.isAnnounced() && !channel.hasQueued()) {
       return; // the others need this member no more
     }
     Failure reason = end;
@@ -256,16 +256,17 @@ public final class Member implements ControlChannel.Listener {
       }
       end = reason;
     }
-    if (!failure.breaks(reason, e)) {
-      return;
+    boolean isFirst = failure.breaks(reason, e);
+    if (isFirst) {
+      channel.sendLast();
+      failure.finishBreak();
     }
-    channel.sendLast();
-    failure.finishBreak();
-    // Nobody can reach this process's members of groups split from this one through it any more.
-    if (driver.isDriven()) {
+    // Nobody can reach this process's members of groups split from this one through it any more; as
+    // in lost().
+    if (driver.isDriven() && (isFirst || !life.isClosing())) {
       children.end(reason);
     } else {
-      children.parentFailed(reason);
+      children.parentFailed(Objects.requireNonNullElse(failure.get(), reason));
       children.unheard();
     }
   }

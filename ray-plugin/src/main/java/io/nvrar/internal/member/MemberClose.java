@@ -136,8 +136,8 @@ final class MemberClose {
       return mustSay;
     }
     // No call is running, and none can begin, so the number of the last call is final.
-    saidClosing = true;
     sayLastCall(comm);
+    saidClosing = true; // not before: an error may have kept the message from being made
     if (monitor.locked(() -> hasFailed() || hubGone)) {
       channel.leave();
     }

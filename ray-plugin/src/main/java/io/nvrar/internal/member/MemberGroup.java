@@ -239,6 +239,11 @@ public final class MemberGroup implements CollectiveGroup {
     member.removeFailureListener(listener);
   }
 
+  /** For tests. */
+  Member member() {
+    return member;
+  }
+
   /** For tests: rank 0's rendezvous. */
   @Nullable Rendezvous hub() {
     return hub;

@@ -25,6 +25,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -112,6 +113,63 @@ class BrokenThreadTest {
                   assertThat(List.of(zero, one))
                       .allSatisfy(group -> assertReason(group.failure())));
       await().untilAsserted(() -> assertReason(observer.failure()));
+    }
+  }
+
+  @Test
+  void aHubThatAnErrorEndsWhileItTellsAFailureTellsItToAll() throws Exception {
+    assertThat(seenByTheDriver(() -> new NoClassDefFoundError("of an update")))
+        .hasMessageContaining("aborted group 'broken': by a test");
+  }
+
+  @Test
+  void aHubWithoutMemoryWhileItTellsAFailureSaysWhyItEnded() throws Exception {
+    assertThat(seenByTheDriver(() -> new OutOfMemoryError("of a test")))
+        .hasMessageContaining("was ended by java.lang.OutOfMemoryError");
+  }
+
+  /** What an observer learns of an abort if the hub's look at the flight record throws. */
+  private @Nullable CollectiveException seenByTheDriver(Supplier<Error> thrown) throws Exception {
+    byte[] ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
+    Future<CollectiveGroup> other = threads.submit(() -> Members.join(ticket, 1));
+    try (GroupObserver observer = Groups.observe(ticket);
+        CollectiveGroup zero = Members.join(ticket, 0);
+        CollectiveGroup one = other.get()) {
+      requireNonNull(((MemberGroup) zero).hub())
+          .show(
+              new RankZeroView() {
+                @Override
+                public String activities() {
+                  return "";
+                }
+
+                @Override
+                public String flightRecord(boolean isRankZeroLost) {
+                  if (!isRankZeroLost) { // as it is asked for a failure
+                    throw thrown.get();
+                  }
+                  return "";
+                }
+              });
+      one.abort("by a test");
+      await().until(() -> observer.failure() != null);
+      return observer.failure();
+    }
+  }
+
+  @Test
+  void anErrorAfterAFailureStillEndsTheGroupsThatTheDriverCannotReachAnyMore() {
+    byte[] ticket = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
+    try (CollectiveGroup parent = Members.join(ticket, 0);
+        CollectiveGroup child = requireNonNull(parent.newGroup(0))) {
+      Member member = ((MemberGroup) parent).member();
+      member.setDriven();
+      parent.abort("by a test");
+      assertThat(child.failure()).as("a group that exists survives that").isNull();
+      member.broken(new StackOverflowError("of a test"));
+      await().until(() -> child.failure() != null);
+      assertThat(child.failure()).hasMessageContaining("of a test");
+      assertThat(parent.failure()).hasMessageContaining("by a test");
     }
   }
 
