@@ -22,6 +22,10 @@ public final class Daemon {
 
   /** Creates a daemon thread, which the caller starts. What {@code work} throws is logged. */
   public static Thread of(String name, Runnable work) {
+    // Loads the class that makes pauses. Here, because it needs memory: where the caller has none,
+    // it
+    // learns so, but a new thread would end without having begun.
+    LockSupport.parkNanos(1);
     Thread thread = new Thread(() -> run(work), name);
     thread.setDaemon(true);
     return thread;
@@ -29,7 +33,6 @@ public final class Daemon {
 
   private static void run(Runnable work) {
     try {
-      pause(1); // loads the class that makes pauses, which needs memory
       work.run();
     } catch (Throwable e) {
       log("A thread was ended by an error", e);

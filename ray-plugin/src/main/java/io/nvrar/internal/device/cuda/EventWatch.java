@@ -70,7 +70,7 @@ final class EventWatch {
   private synchronized void add(Watched watched) {
     Thread running = thread;
     if (running == null) {
-      running = threads.newThread(this::run);
+      running = threads.newThread(work());
       running.start(); // the thread waits for this lock before it reads any state
       thread = running;
     }
@@ -79,11 +79,15 @@ final class EventWatch {
     LockSupport.unpark(running);
   }
 
-  private void run() {
+  /** The work of a thread, with all that it needs to abandon the stages when it has no memory. */
+  private Runnable work() {
     List<Watched> all = new ArrayList<>();
     Throwable[] thrown = {null};
-    // Made now: where it is needed, there may be no memory for it.
     Runnable abandon = () -> abandon(all, thrown[0]);
+    return () -> run(all, thrown, abandon);
+  }
+
+  private void run(List<Watched> all, Throwable[] thrown, Runnable abandon) {
     try {
       // Without relaxed mode, querying an event would break captures of other threads in global
       // mode.
