@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Locale;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -71,15 +72,15 @@ public final class AtomicFiles {
 
   /**
    * Writes a file of the user's, which is replaced if it exists: by all of the content or, if that
-   * fails, not at all. A link stays, and the file that it leads to is replaced; a file that exists
-   * keeps its permissions. What is no regular file, such as a pipe, or is not in a directory that
-   * can be written, is written where it is.
+   * fails, not at all. A link stays, and the file that it leads to is replaced or, if there is none
+   * yet, written where it will be; a file that exists keeps its permissions. What is no regular
+   * file, such as a pipe, or is not in a directory that can be written, is written where it is.
    *
    * @throws IOException if it cannot be written; the message is one sentence with its name
    */
   public static void replace(Path file, Content content) throws IOException {
     try {
-      Path place = isReplaceable(file) ? place(file) : null;
+      Path place = place(file);
       if (place == null) {
         write(file, content);
         return;
@@ -115,19 +116,31 @@ public final class AtomicFiles {
     }
   }
 
-  /** Not /dev/stdout, even if that is a file now: others write to it, too. */
-  private static boolean isReplaceable(Path file) {
-    Path absolute = file.toAbsolutePath().normalize();
-    Path directory = absolute.getParent();
-    return (!Files.exists(file) || Files.isRegularFile(file))
-        && (!absolute.startsWith("/dev") || absolute.startsWith("/dev/shm"))
-        && !absolute.startsWith("/proc")
-        && directory != null
-        && Files.isWritable(directory);
+  /**
+   * The file to replace, which is the one that a link leads to; null if what is there is written
+   * where it is.
+   */
+  private static @Nullable Path place(Path file) throws IOException {
+    if (isShared(file)) {
+      return null;
+    }
+    if (!Files.exists(file) && Files.isSymbolicLink(file)) {
+      return null; // it leads to no file yet: who writes through it makes one
+    }
+    Path place = Files.exists(file) ? file.toRealPath() : file.toAbsolutePath();
+    Path directory = place.getParent();
+    return (!Files.exists(place) || Files.isRegularFile(place))
+            && !isShared(place)
+            && directory != null
+            && Files.isWritable(directory)
+        ? place
+        : null;
   }
 
-  /** The file that a link leads to is replaced, not the link. */
-  private static Path place(Path file) throws IOException {
-    return Files.exists(file) ? file.toRealPath() : file.toAbsolutePath();
+  /** Such as /dev/stdout, even if that is a file now: others write to it, too. */
+  private static boolean isShared(Path file) {
+    Path absolute = file.toAbsolutePath().normalize();
+    return absolute.startsWith("/dev") && !absolute.startsWith("/dev/shm")
+        || absolute.startsWith("/proc");
   }
 }

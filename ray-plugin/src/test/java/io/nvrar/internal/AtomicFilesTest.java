@@ -2,6 +2,7 @@ package io.nvrar.internal;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
@@ -64,6 +65,31 @@ class AtomicFilesTest {
       assertThat(files.map(one -> "" + one.getFileName()))
           .containsExactlyInAnyOrder("file", "link", "new");
     }
+  }
+
+  @Test
+  void aLinkThatLeadsToNoFileYetStaysAndTheFileIsMade() throws IOException {
+    Path file = Files.createDirectory(directory.resolve("elsewhere")).resolve("file");
+    Path link = Files.createSymbolicLink(directory.resolve("link"), file);
+    AtomicFiles.replace(link, "text");
+    assertThat(link).isSymbolicLink();
+    assertThat(file).isRegularFile().hasContent("text");
+  }
+
+  @Test
+  void aLinkLeadsToAFileThatIsWrittenWhereNoOtherCanBeMade() throws IOException {
+    Path closed = Files.createDirectory(directory.resolve("closed"));
+    Path file = Files.writeString(closed.resolve("file"), "a longer text before");
+    Path link = Files.createSymbolicLink(directory.resolve("link"), file);
+    Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("r-xr-xr-x"));
+    try {
+      assumeThat(Files.isWritable(closed)).as("root writes everywhere").isFalse();
+      AtomicFiles.replace(link, "after");
+    } finally {
+      Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+    assertThat(link).isSymbolicLink();
+    assertThat(file).hasContent("after");
   }
 
   @Test
