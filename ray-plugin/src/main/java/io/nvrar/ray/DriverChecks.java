@@ -1,6 +1,7 @@
 package io.nvrar.ray;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Uninterruptibly;
 import io.ray.api.ActorHandle;
 import io.ray.api.Ray;
 import io.ray.api.id.ActorId;
@@ -8,10 +9,12 @@ import io.ray.api.runtimecontext.ActorState;
 import io.ray.api.runtimecontext.RuntimeContext;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -28,6 +31,9 @@ final class DriverChecks {
   private static final String OPENS = "--add-opens=java.base/";
   private static final AtomicBoolean ARE_OPENS_CHECKED = new AtomicBoolean();
   private static final AtomicBoolean IS_HEAD_CHECKED = new AtomicBoolean();
+
+  /** A healthy GCS takes some milliseconds. */
+  private static final Duration LOOK_UP_LIMIT = Duration.ofSeconds(2);
 
   private DriverChecks() {}
 
@@ -95,7 +101,7 @@ final class DriverChecks {
 
   /**
    * Checks that no actor is known to be dead: its tasks would fail as those of one that dies while
-   * it joins.
+   * it joins. A cluster that does not tell within 2 s is no error here.
    *
    * @throws CollectiveException if one is
    */
@@ -105,13 +111,7 @@ final class DriverChecks {
     if (context.isLocalMode()) {
       return;
     }
-    Set<ActorId> dead =
-        actorsInRankOrder.stream()
-            .map(actor -> actor.getId().getJobId())
-            .distinct()
-            .flatMap(job -> context.getAllActorInfo(job, ActorState.DEAD).stream())
-            .map(info -> info.actorId)
-            .collect(Collectors.toSet());
+    Set<ActorId> dead = dead(context, actorsInRankOrder);
     for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
       if (dead.contains(actorsInRankOrder.get(rank).getId())) {
         throw new CollectiveException(
@@ -122,6 +122,32 @@ final class DriverChecks {
                 group));
       }
     }
+  }
+
+  /** The actors of the jobs that are known to be dead; none if the GCS does not tell. */
+  private static Set<ActorId> dead(
+      RuntimeContext context, List<? extends ActorHandle<? extends CollectiveActor>> ofJobs) {
+    AtomicReference<Set<ActorId>> dead = new AtomicReference<>(Set.of());
+    try {
+      boolean told =
+          Uninterruptibly.run(
+              "nvrar-dead-actors",
+              () ->
+                  dead.set(
+                      ofJobs.stream()
+                          .map(actor -> actor.getId().getJobId())
+                          .distinct()
+                          .flatMap(job -> context.getAllActorInfo(job, ActorState.DEAD).stream())
+                          .map(info -> info.actorId)
+                          .collect(Collectors.toSet())),
+              LOOK_UP_LIMIT);
+      if (!told) {
+        LOG.debug("Ray has not told within {} which actors are dead", LOOK_UP_LIMIT);
+      }
+    } catch (RuntimeException e) {
+      LOG.debug("Ray does not tell which actors are dead", e);
+    }
+    return dead.get();
   }
 
   /** The class of an actor, if Ray tells it and this process has it. */

@@ -6,9 +6,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.CapturedLog;
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Uninterruptibly;
 import io.ray.api.ActorHandle;
 import io.ray.api.id.ActorId;
+import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -42,6 +46,30 @@ class DriverChecksTest {
                 + " --add-opens=java.base/java.util=ALL-UNNAMED --add-opens=java.base/java.util.concurrent=ALL-UNNAMED"
                 + " --add-opens=java.base/java.net=ALL-UNNAMED --add-opens=java.base/java.text=ALL-UNNAMED");
     assertThat(DriverChecks.missingOpens(Object.class.getModule())).isEmpty();
+  }
+
+  @Test
+  void aClusterThatDoesNotTellWhoIsDeadNeitherFailsNorDelaysAGroup() {
+    try (StubRay ray = new StubRay()) {
+      ActorHandle<CollectiveActor> one = () -> ray.named;
+      CountDownLatch never = new CountDownLatch(1);
+      ray.isDead = true;
+      ray.beforeActorInfo =
+          () ->
+              Uninterruptibly.await(
+                  nanos -> never.await(nanos, TimeUnit.NANOSECONDS), TimeUnit.SECONDS.toNanos(30));
+      long start = System.nanoTime();
+      assertThatCode(() -> DriverChecks.requireAlive("tp", List.of(one)))
+          .doesNotThrowAnyException();
+      assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(10));
+      never.countDown();
+      ray.beforeActorInfo =
+          () -> {
+            throw new IllegalStateException("of Ray");
+          };
+      assertThatCode(() -> DriverChecks.requireAlive("tp", List.of(one)))
+          .doesNotThrowAnyException();
+    }
   }
 
   @Test

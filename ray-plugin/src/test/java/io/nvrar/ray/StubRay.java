@@ -43,6 +43,9 @@ final class StubRay implements AutoCloseable {
   /** How many handles of it are found; then nobody has its name. */
   int findings = Integer.MAX_VALUE;
 
+  /** As a GCS that is stuck or gone. */
+  volatile Runnable beforeActorInfo = () -> {};
+
   boolean isDead;
 
   /** The handles that were found. */
@@ -69,8 +72,10 @@ final class StubRay implements AutoCloseable {
             (method, arguments) ->
                 switch (method.getName()) {
                   case "getCurrentJobId" -> named.getJobId();
-                  case "getAllActorInfo" ->
-                      arguments == null || isDead ? List.of(info()) : List.of();
+                  case "getAllActorInfo" -> {
+                    beforeActorInfo.run();
+                    yield arguments == null || isDead ? List.of(info()) : List.of();
+                  }
                   case "getNamespace" -> "stub";
                   case "getAllNodeInfo" -> nodes;
                   default -> false;
