@@ -6,6 +6,7 @@ import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.ThreadFactory;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -25,6 +26,7 @@ final class FailureListeners {
   private final Monitor monitor;
   private final BooleanSupplier hasFailed;
   private final Supplier<CollectiveException> failure;
+  private final ThreadFactory threads;
 
   // Guarded by the monitor.
   private final List<Consumer<CollectiveException>> waiting = new ArrayList<>();
@@ -41,6 +43,23 @@ final class FailureListeners {
       Monitor monitor,
       BooleanSupplier hasFailed,
       Supplier<CollectiveException> failure) {
+    this(
+        ticket,
+        rank,
+        monitor,
+        hasFailed,
+        failure,
+        work -> Daemon.of("nvrar-" + ticket.name() + "-" + rank + "-failure", work));
+  }
+
+  FailureListeners(
+      Ticket ticket,
+      int rank,
+      Monitor monitor,
+      BooleanSupplier hasFailed,
+      Supplier<CollectiveException> failure,
+      ThreadFactory threads) {
+    this.threads = threads;
     this.ticket = ticket;
     this.rank = rank;
     this.monitor = monitor;
@@ -69,32 +88,38 @@ final class FailureListeners {
     monitor.update(() -> waiting.remove(listener));
   }
 
-  /** There can be no failure any more. Called under the monitor. */
+  /**
+   * There can be no failure any more. Called under the monitor.
+   *
+   * @throws OutOfMemoryError if there is no thread for the listeners that still wait after a
+   *     failure; it may be called again
+   */
   void noMoreFailures() {
+    if (hasFailed.getAsBoolean()) {
+      tellWaiting();
+    }
     isOver = true;
     waiting.clear();
   }
 
-  /**
-   * The group has failed. Called under the monitor. If it throws, it may be called again: then the
-   * listeners still wait.
-   */
+  /** The group has failed. Called under the monitor. */
   void failed() {
-    if (waiting.isEmpty()) {
-      return;
-    }
-    List<Consumer<CollectiveException>> told = List.copyOf(waiting);
-    Thread thread =
-        Daemon.of("nvrar-" + ticket.name() + "-" + rank + "-failure", new Telling(told));
     try {
-      thread.start();
-      waiting.clear();
-    } catch (OutOfMemoryError e) { // no thread can be started; the failure itself matters more
+      tellWaiting();
+    } catch (OutOfMemoryError e) { // the failure itself matters more
       LOG.error(
-          "The failure listeners of {} on rank {} are not called: {}",
+          "The failure listeners of {} on rank {} are not called yet: {}",
           ticket.label(),
           rank,
           e.getMessage());
+    }
+  }
+
+  /** Starts a thread that calls the listeners; if it throws, they still wait. */
+  private void tellWaiting() {
+    if (!waiting.isEmpty()) {
+      threads.newThread(new Telling(List.copyOf(waiting))).start();
+      waiting.clear();
     }
   }
 
@@ -103,13 +128,16 @@ final class FailureListeners {
     private final List<Consumer<CollectiveException>> told;
     private int next;
 
+    /** Made beforehand, for a thread that has no memory to make it. */
+    private final Runnable tell = this::tell;
+
     Telling(List<Consumer<CollectiveException>> told) {
       this.told = told;
     }
 
     @Override
     public void run() {
-      Daemon.untilDone(this::tell);
+      Daemon.untilDone(tell);
     }
 
     private void tell() {

@@ -78,12 +78,12 @@ final class FirstFailure {
     formed = members;
   }
 
-  /** From now on nothing counts as a failure. Called under the monitor. */
+  /**
+   * From now on nothing counts as a failure. Called under the monitor; may be called again if it
+   * throws.
+   */
   void noMoreFailures() {
     isOver = true;
-    if (failure != null) {
-      listeners.failed(); // those that an error has kept from being called
-    }
     listeners.noMoreFailures();
   }
 
