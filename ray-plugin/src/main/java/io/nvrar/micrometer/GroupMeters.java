@@ -48,21 +48,30 @@ final class GroupMeters {
     this.registry = registry;
     tags = Tags.of("group", group.name(), "rank", Integer.toString(group.rank()));
     synchronized (CHANGES) {
-      addGroup(group, failures);
-      for (Collective collective : Collective.values()) {
-        addCollective(group, collective);
-        if (collective == Collective.BARRIER) {
-          addCalls(group, collective, null);
-        } else {
-          for (DataType type : DataType.values()) {
-            addCalls(group, collective, type);
-          }
+      try {
+        addAll(group, failures);
+      } catch (RuntimeException | Error e) { // for example of a filter of the registry
+        remove();
+        throw e;
+      }
+    }
+  }
+
+  private void addAll(CollectiveGroup group, FailureCount failures) {
+    addGroup(group, failures);
+    for (Collective collective : Collective.values()) {
+      addCollective(group, collective);
+      if (collective == Collective.BARRIER) {
+        addCalls(group, collective, null);
+      } else {
+        for (DataType type : DataType.values()) {
+          addCalls(group, collective, type);
         }
       }
-      for (int peer = 0; peer < group.worldSize(); peer++) {
-        if (peer != group.rank()) {
-          addPeer(group, peer);
-        }
+    }
+    for (int peer = 0; peer < group.worldSize(); peer++) {
+      if (peer != group.rank()) {
+        addPeer(group, peer);
       }
     }
   }

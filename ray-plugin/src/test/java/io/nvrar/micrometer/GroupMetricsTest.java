@@ -4,6 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.micrometer.core.instrument.FunctionCounter;
+import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.config.MeterFilter;
+import io.micrometer.core.instrument.config.MeterFilterReply;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.CollectiveTimeoutException;
@@ -49,6 +52,27 @@ class GroupMetricsTest {
 
   private double count(String name, String... tags) {
     return registry.get(name).tags(tags).functionCounter().count();
+  }
+
+  @Test
+  void aRegistryThatRefusesAMeterKeepsNone() {
+    registry
+        .config()
+        .meterFilter(
+            new MeterFilter() {
+              @Override
+              public MeterFilterReply accept(Meter.Id id) {
+                if (id.getName().equals("nvrar.peer.wait")) {
+                  throw new IllegalStateException("of a filter");
+                }
+                return MeterFilterReply.NEUTRAL;
+              }
+            });
+    try (Members members = Members.join("measured", 2, Members.config().build());
+        GroupMetrics metrics = new GroupMetrics(members.rank(0))) {
+      assertThatThrownBy(() -> metrics.bindTo(registry)).hasMessage("of a filter");
+      assertThat(registry.getMeters()).isEmpty();
+    }
   }
 
   @Test
