@@ -120,7 +120,10 @@ final class FlightRecorder {
       return disabled
           ? ""
           : String.format(
-              Locale.ROOT, "; flight record on %s: %s", hosts.label(rank), target(hosts).path());
+              Locale.ROOT,
+              "; flight record on %s, unless it could not be written: %s",
+              hosts.label(rank),
+              target(hosts).path());
     } catch (InvalidPathException e) {
       return ""; // start() logs it
     }
