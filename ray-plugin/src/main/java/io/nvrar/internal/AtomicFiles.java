@@ -140,7 +140,7 @@ public final class AtomicFiles {
   /** Such as /dev/stdout, even if that is a file now: others write to it, too. */
   private static boolean isShared(Path file) {
     Path absolute = file.toAbsolutePath().normalize();
-    return absolute.startsWith("/dev") && !absolute.startsWith("/dev/shm")
+    return (absolute.startsWith("/dev") && !absolute.startsWith("/dev/shm"))
         || absolute.startsWith("/proc");
   }
 }
