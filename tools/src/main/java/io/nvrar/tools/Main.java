@@ -125,7 +125,10 @@ public final class Main implements Runnable {
     }
   }
 
-  /** The library throws such errors, too, for memory of devices, and says which. */
+  /**
+   * The JVM throws such errors for other memory, too, such as that of direct buffers, and says
+   * which.
+   */
   private static String lackOfMemory(OutOfMemoryError error) {
     String message = String.valueOf(error.getMessage());
     long mebibytes = Runtime.getRuntime().maxMemory() >> 20;
