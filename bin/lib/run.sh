@@ -92,7 +92,7 @@ run_ray() {
   start_keeper "$address" "$jdk" "$backend"
   if [[ -z "$address" ]]; then
     # The driver asks the keeper for a cluster when it has found nothing wrong with its options.
-    options+=("-Dnvrar.cli.keeper=$cluster_dir")
+    options+=("-Dnvrar.cli.keeper=$cluster_dir" "-Dnvrar.cli.keeper.pid=$keeper_pid")
     environment+=("${FOREIGN_RAY[@]}")
     if [[ -w "$NVRAR_STATE" ]]; then
       options+=("-Dnvrar.cli.ray.logs=$NVRAR_STATE/ray-logs")

@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Locale;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,7 +25,11 @@ public final class ClusterAddress {
   /** The directory of the process that keeps a private cluster; set by bin/nvrar. */
   static final String KEEPER_PROPERTY = "nvrar.cli.keeper";
 
+  /** The id of that process. */
+  static final String KEEPER_PID_PROPERTY = "nvrar.cli.keeper.pid";
+
   private static final String RAY_PROPERTY = "ray.address";
+  private static final Pattern HOST_PORT = Pattern.compile(".+:[0-9]{1,5}");
   private static final int CONNECT_MILLIS = 3000;
   private static final int POLL_MILLIS = 20;
 
@@ -39,7 +44,7 @@ public final class ClusterAddress {
    * @param given host:port of the cluster's head; null for the property {@code ray.address}, or for
    *     a private cluster, which then starts
    * @return whether there is a cluster
-   * @throws CollectiveException if nothing answers at the address within 3 s, or if the private
+   * @throws CollectiveException if the address is malformed, if nothing answers at the address within 3 s, or if the private
    *     cluster does not start
    */
   public static boolean use(@Nullable String given) {
@@ -62,11 +67,15 @@ public final class ClusterAddress {
   }
 
   private static void requireAnswer(String address) {
+    if (!HOST_PORT.matcher(address).matches()) {
+      throw new CollectiveException(
+          String.format(
+              Locale.ROOT, "'%s', where a Ray cluster was to be, is no HOST:PORT", address));
+    }
     int colon = address.lastIndexOf(':');
     try (Socket socket = new Socket()) {
       int port = Integer.parseInt(address.substring(colon + 1));
-      socket.connect(
-          new InetSocketAddress(address.substring(0, Math.max(0, colon)), port), CONNECT_MILLIS);
+      socket.connect(new InetSocketAddress(address.substring(0, colon), port), CONNECT_MILLIS);
     } catch (IOException | IllegalArgumentException e) {
       throw new CollectiveException(
           String.format(
@@ -109,6 +118,9 @@ public final class ClusterAddress {
                 + START_LIMIT.toSeconds()
                 + " s");
       }
+      if (hasKeeperEnded() && !Files.exists(file)) { // it may have answered just before
+        throw new CollectiveException("the process that keeps the Ray cluster has ended");
+      }
       try {
         Thread.sleep(POLL_MILLIS);
       } catch (InterruptedException e) {
@@ -121,5 +133,10 @@ public final class ClusterAddress {
       throw new CollectiveException(answer[1]);
     }
     return answer[1];
+  }
+
+  private static boolean hasKeeperEnded() {
+    Long pid = Long.getLong(KEEPER_PID_PROPERTY);
+    return pid != null && ProcessHandle.of(pid).isEmpty();
   }
 }

@@ -9,12 +9,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 class ClusterAddressTest {
   @AfterEach
   void forget() {
-    for (String property : new String[] {"ray.address", "ray.node-ip", "nvrar.cli.keeper"}) {
+    for (String property : new String[] {
+      "ray.address", "ray.node-ip", "nvrar.cli.keeper", "nvrar.cli.keeper.pid"
+    }) {
       System.clearProperty(property);
     }
   }
@@ -27,7 +30,10 @@ class ClusterAddressTest {
             "nothing answers at 127.0.0.1:1, where a Ray cluster was to be: Connection refused");
     assertThatThrownBy(() -> ClusterAddress.use("nowhere"))
         .isInstanceOf(CollectiveException.class)
-        .hasMessageStartingWith("nothing answers at nowhere, ");
+        .hasMessage("'nowhere', where a Ray cluster was to be, is no HOST:PORT");
+    assertThatThrownBy(() -> ClusterAddress.use("127.0.0.1:99999"))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessageStartingWith("nothing answers at 127.0.0.1:99999, ");
   }
 
   @Test
@@ -43,6 +49,18 @@ class ClusterAddressTest {
     assertThat(keeper.resolve("in")).hasContent("start\n");
     assertThat(System.getProperty("ray.address")).isEqualTo("127.0.0.1:30000");
     assertThat(System.getProperty("ray.node-ip")).isEqualTo("127.0.0.1");
+  }
+
+  @Test
+  @Timeout(30)
+  void aPrivateClusterWhoseKeeperHasEndedIsNotAwaited(@TempDir Path keeper) throws Exception {
+    Process ended = new ProcessBuilder("true").start();
+    ended.waitFor();
+    System.setProperty("nvrar.cli.keeper", keeper.toString());
+    System.setProperty("nvrar.cli.keeper.pid", Long.toString(ended.pid()));
+    assertThatThrownBy(() -> ClusterAddress.use(null))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("the process that keeps the Ray cluster has ended");
   }
 
   @Test
