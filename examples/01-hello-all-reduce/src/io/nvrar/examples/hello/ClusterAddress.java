@@ -44,8 +44,8 @@ public final class ClusterAddress {
    * @param given host:port of the cluster's head; null for the property {@code ray.address}, or for
    *     a private cluster, which then starts
    * @return whether there is a cluster
-   * @throws CollectiveException if the address is malformed, if nothing answers at the address within 3 s, or if the private
-   *     cluster does not start
+   * @throws CollectiveException if the address is malformed, if nothing answers at the address
+   *     within 3 s, or if the private cluster does not start
    */
   public static boolean use(@Nullable String given) {
     String address = given == null ? System.getProperty(RAY_PROPERTY, "") : given;

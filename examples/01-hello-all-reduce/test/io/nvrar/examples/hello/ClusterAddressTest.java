@@ -15,9 +15,8 @@ import org.junit.jupiter.api.io.TempDir;
 class ClusterAddressTest {
   @AfterEach
   void forget() {
-    for (String property : new String[] {
-      "ray.address", "ray.node-ip", "nvrar.cli.keeper", "nvrar.cli.keeper.pid"
-    }) {
+    for (String property :
+        new String[] {"ray.address", "ray.node-ip", "nvrar.cli.keeper", "nvrar.cli.keeper.pid"}) {
       System.clearProperty(property);
     }
   }

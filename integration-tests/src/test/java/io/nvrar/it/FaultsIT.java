@@ -94,7 +94,9 @@ class FaultsIT {
               seen -> {
                 assertThat(seen.lostRank()).isEqualTo(lost);
                 assertThat(seen.pid()).isEqualTo(pid);
-                assertThat(seen).hasMessageMatching(".*; flight record on .+, unless it could not be written: .+\\.jsonl");
+                assertThat(seen)
+                    .hasMessageMatching(
+                        ".*; flight record on .+, unless it could not be written: .+\\.jsonl");
               });
       group.close();
 

@@ -12,6 +12,7 @@ import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -147,7 +148,7 @@ final class DriverChecks {
     } catch (RuntimeException e) {
       LOG.debug("Ray does not tell which actors are dead", e);
     }
-    return dead.get();
+    return Objects.requireNonNull(dead.get());
   }
 
   /** The class of an actor, if Ray tells it and this process has it. */

@@ -508,7 +508,7 @@ final class Coordinator {
   }
 
   /** Whether the group has failed, or all members have closed it. */
-  private boolean isOver() {
+  boolean isOver() {
     return hasFailed() || isClosed();
   }
 
