@@ -88,8 +88,9 @@ nvrar_status nvrar_probe(int32_t backend) {
 nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_t text_bytes) {
   return guarded([&] {
     require(text, "text");
-    const nvrar::cuda::Nvshmem& found = nvrar::cuda::find_nvshmem(place == nullptr ? "" : place);
-    std::snprintf(text, text_bytes, "%s, %s", found.version.text().c_str(), found.path.c_str());
+    // A pointer, because GCC 13 takes the reference for one to the argument, which is a temporary.
+    const nvrar::cuda::Nvshmem* const found = &nvrar::cuda::find_nvshmem(place == nullptr ? "" : place);
+    std::snprintf(text, text_bytes, "%s, %s", found->version.text().c_str(), found->path.c_str());
   });
 }
 

@@ -35,7 +35,7 @@ public final class Daemon {
     try {
       work.run();
     } catch (Throwable e) {
-      log("A thread was ended by an error", e);
+      logEnded(e);
     }
   }
 
@@ -54,12 +54,12 @@ public final class Daemon {
         return;
       } catch (Throwable e) {
         if (System.nanoTime() - end > 0) {
-          log("What a thread had to do at its end could not be done within 10 minutes", e);
+          logUndone(e);
           return;
         }
         if (!logged) {
           logged = true;
-          log("What a thread has to do at its end is tried again", e);
+          logAgain(e);
         }
       }
       pause(pause);
@@ -72,11 +72,31 @@ public final class Daemon {
     LockSupport.parkNanos(nanos);
   }
 
-  private static void log(String what, Throwable e) {
+  // Each with its text within the try: the first use of a literal needs memory, and an error that
+  // leaves untilDone ends the thread before it has done what it must do at its end. The log itself
+  // needs memory, too, and so would adding its error to the other one.
+
+  private static void logEnded(Throwable e) {
     try {
-      LOG.error(what, e);
-    } catch (Throwable again) {
-      e.addSuppressed(again); // the log itself needs memory; nothing more can be said
+      LOG.error("A thread was ended by an error", e);
+    } catch (Throwable ignored) {
+      return;
+    }
+  }
+
+  private static void logAgain(Throwable e) {
+    try {
+      LOG.error("What a thread has to do at its end is tried again", e);
+    } catch (Throwable ignored) {
+      return;
+    }
+  }
+
+  private static void logUndone(Throwable e) {
+    try {
+      LOG.error("What a thread had to do at its end could not be done within 10 minutes", e);
+    } catch (Throwable ignored) {
+      return;
     }
   }
 }
