@@ -22,6 +22,8 @@ namespace {
 constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 4;
 constexpr int kEventsAtOnce = 64;
+// So many links are read sooner than the kernel says which of them have something.
+constexpr size_t kFewLinks = 8;
 constexpr int kReceiveRoomBytes = 1 << 20;  // the message of a launch with the default ring_bytes
 constexpr int kLooksToCatchUp = 64;         // more than a socket's buffer holds
 // A call that fails because a host is cut off may wait for this.
@@ -214,8 +216,22 @@ void Links::fill_and_look(uint32_t rank) noexcept {
 }
 
 void Links::look_locked(bool* took, const Link* except) noexcept {
+  const bool reads_all = links_.size() <= kFewLinks;
   for (const std::unique_ptr<Link>& link : links_) {
-    if (link.get() != except) look_at(link.get(), took);
+    if (link.get() == except || link->has_ended()) continue;
+    if (reads_all) {
+      look_at(link.get(), took);
+    } else {
+      if (link->is_behind()) link->flush();
+      if (!link->give(sink_, took, [] { return false; })) broke(link.get());
+    }
+  }
+  if (reads_all) return;
+  epoll_event events[kEventsAtOnce];
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
+  for (int i = 0; i < count; ++i) {
+    auto* const link = static_cast<Link*>(events[i].data.ptr);
+    if (link != nullptr && link != except) look_at(link, took);
   }
 }
 
