@@ -76,20 +76,18 @@ public final class GraphCommand implements NvrarCommand {
               hidden,
               AllReduceFusion.MAX_HIDDEN));
     }
+    if (calls > Replayer.MOST_CALLS) {
+      throw new ParameterException(
+          spec.commandLine(),
+          String.format(
+              Locale.ROOT,
+              "--calls is %d, must be 1 to %d, for float32 to hold the residuals exactly",
+              calls,
+              Replayer.MOST_CALLS));
+    }
     Disconnection end = cluster.connect();
     try (end) {
-      int ranks = cluster.ranks();
-      if (calls > Replayer.mostCalls(ranks)) {
-        throw new ParameterException(
-            spec.commandLine(),
-            String.format(
-                Locale.ROOT,
-                "--calls is %d; with %d ranks it must be %d or less, for float32 to hold the residuals exactly",
-                calls,
-                ranks,
-                Replayer.mostCalls(ranks)));
-      }
-      replay(ranks);
+      replay(cluster.ranks());
     }
     return 0;
   }

@@ -9,6 +9,7 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
+import io.nvrar.standalone.Groups;
 import java.util.Arrays;
 import java.util.Locale;
 
@@ -23,10 +24,11 @@ public class Replayer implements CollectiveActor {
 
   private static final int MOST_NUMBER = 8;
 
-  /** How many all-reduces a step may have, so that every residual is exact. */
-  static long mostCalls(int world) {
-    return MOST_EXACT / Math.max(1, Step.sum(world, MOST_NUMBER));
-  }
+  /**
+   * How many all-reduces a step may have, so that every residual is exact on as many ranks as a
+   * host has.
+   */
+  static final long MOST_CALLS = MOST_EXACT / Step.sum(Groups.MAX_NODE_SIZE, MOST_NUMBER);
 
   /**
    * Runs the step both ways, on other numbers each time, and checks every result.
