@@ -125,8 +125,10 @@ class SoakTest {
         .last()
         .asString()
         .isEqualTo(
-            "to repeat: bin/nvrar soak --seed 4 --workers 2 --hosts 1 --from-round %d; logs are in %s",
-            report.rounds() - 1, directory);
+            "to repeat: bin/nvrar soak --seed 4 --workers 2 --hosts 1 --from-round "
+                + (report.rounds() - 1)
+                + "; logs are in "
+                + directory);
   }
 
   @Test
