@@ -6,7 +6,7 @@
 #   ray.txz    Ray's wheel for that host's Python, without the parts that no Java actor uses
 #   jre.txz    a Java runtime made of this machine's JDK
 #   nvrar.txz  this checkout as built here: jars with what they depend on, the tests and JUnit's console, libnvrar.so with its kernels
-#              (for compute capability 9.0, and as PTX for later ones), the native test programs and nvrar_bench, the small models;
+#              (for compute capability 9.0 only), the native test programs and nvrar_bench, the small models;
 #              natives for linux-x86_64 only
 #   host.sh    unpacks them over there and sets the environment
 #
@@ -111,7 +111,7 @@ gpu_programs() {
 # fill_nvrar DIRECTORY RAY_VERSION: a checkout that has been built, as far as bin/nvrar, the examples and the tests need one.
 fill_nvrar() {
   local root="$1" build="$1/target/nvrar/builds/packed" junit program file
-  local -x NVRAR_CMAKE_OPTIONS=-DNVRAR_CUDA_ARCHITECTURES=90
+  local -x NVRAR_CMAKE_OPTIONS=-DNVRAR_CUDA_ARCHITECTURES=90-real
   local package=(package -Dmaven.test.skip.exec -DskipNativeTests -Dnvrar.cmake.target=all -Djacoco.skip -Dmaven.javadoc.skip -Dmaven.source.skip
     -Dspotless.check.skip)
   junit="$(sed -n 's:.*<junit.version>5\(.*\)</junit.version>.*:1\1:p' "$NVRAR_HOME/pom.xml")"
