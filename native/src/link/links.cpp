@@ -188,7 +188,7 @@ void Links::catch_up() noexcept {
   bool took = true;
   for (int i = 0; took && i < kLooksToCatchUp; ++i) {
     took = false;
-    look_locked(&took);
+    look_at_all(&took, nullptr);
   }
 }
 
@@ -216,22 +216,25 @@ void Links::fill_and_look(uint32_t rank) noexcept {
 }
 
 void Links::look_locked(bool* took, const Link* except) noexcept {
-  const bool reads_all = links_.size() <= kFewLinks;
+  if (links_.size() <= kFewLinks) return look_at_all(took, except);
   for (const std::unique_ptr<Link>& link : links_) {
     if (link.get() == except || link->has_ended()) continue;
-    if (reads_all) {
-      look_at(link.get(), took);
-    } else {
-      if (link->is_behind()) link->flush();
-      if (!link->give(sink_, took, [] { return false; })) broke(link.get());
-    }
+    if (link->is_behind()) link->flush();
+    if (!link->give(sink_, took, [] { return false; })) broke(link.get());
   }
-  if (reads_all) return;
   epoll_event events[kEventsAtOnce];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
   for (int i = 0; i < count; ++i) {
     auto* const link = static_cast<Link*>(events[i].data.ptr);
-    if (link != nullptr && link != except) look_at(link, took);
+    const bool has_something = (events[i].events & ~uint32_t{EPOLLOUT}) != 0;
+    if (link == nullptr || link == except || link->has_ended() || !has_something) continue;
+    if (!link->receive(sink_, took)) broke(link);
+  }
+}
+
+void Links::look_at_all(bool* took, const Link* except) noexcept {
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link.get() != except) look_at(link.get(), took);
   }
 }
 

@@ -102,8 +102,8 @@ class Links {
   // Lets other threads look.
   void let_go() noexcept;
 
-  // Takes what has arrived. Never blocks. Returns whether packets were taken: a thread that is not the member's must
-  // then wake the member, as settled() does.
+  // Takes what has arrived, of many links at least from some. Never blocks. Returns whether packets were taken: a
+  // thread that is not the member's must then wake the member, as settled() does.
   bool look() noexcept;
 
  private:
@@ -112,8 +112,10 @@ class Links {
     if (!held_) held_ = caller_takes_.load(std::memory_order_relaxed) && receive_mutex_.try_lock();
     return held_;
   }
-  // except: a link at which it does not look, or null.
+  // except: a link at which it does not look, or null. Of many links it reads those that have something, up to
+  // 64 of them.
   void look_locked(bool* took, const Link* except = nullptr) noexcept;
+  void look_at_all(bool* took, const Link* except) noexcept;
   void look_at(Link* link, bool* took) noexcept;
   // Null: the eventfd. Returns whether epoll could be told.
   bool watch(int how, Link* link, uint32_t events) noexcept;
