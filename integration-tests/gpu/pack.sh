@@ -74,6 +74,8 @@ fill_ray() {
   python3 -m zipfile -e "$site/ray/jars/ray_dist.jar" "$jar"
   strip --strip-unneeded "$jar"/native/linux/*.so
   python3 "$HERE/repack.py" "$jar" "$site/ray/jars/ray_dist.jar"
+  "$(find_jdk)/bin/java" --add-opens=java.base/java.{lang,math,util,util.concurrent,net,text}=ALL-UNNAMED \
+    -cp "$site/ray/jars/ray_dist.jar" "$HERE/RayEncodes.java"
   mkdir "$1/bin"
   # shellcheck disable=SC2016 # The script's own.
   script "$1/bin/python" 'PYTHONPATH="$(dirname "$(readlink -f "$0")")/../lib/python3/site-packages" exec python3 "$@"'

@@ -12,7 +12,7 @@ NATIVE = re.compile(r"\.(so|dll|dylib|jnilib|a)$")
 OURS = re.compile(r"linux[-/_]x86[-_]64|^native/linux/", re.IGNORECASE)
 # JCuda's compiler, and of Ray's jar its web pages, Ray Serve and what only that uses, and libraries that Ray packs and never loads.
 UNUSED = re.compile(
-    r"^lib/libJNv|^META-INF/resources/|^io/ray/serve/|^org/(testng|mozilla/javascript|joda|apache/hc|nustaq/offheap)/|^com/sun/xml/|^javax/mail/"
+    r"^lib/libJNv|^META-INF/resources/|^io/ray/serve/|^org/(testng|mozilla/javascript|joda|apache/hc)/|^com/sun/xml/|^javax/mail/"
     r"|^com/google/i18n/")
 # A fixed date, so that the same classes give the same archive.
 DATE = (2026, 1, 1, 0, 0, 0)
