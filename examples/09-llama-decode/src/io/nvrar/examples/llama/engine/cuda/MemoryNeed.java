@@ -6,6 +6,7 @@ import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import java.util.Arrays;
 import java.util.Locale;
+import java.util.stream.Stream;
 
 /**
  * The bytes that a rank takes of its GPU's memory: its weights, and for the sequences of a request
@@ -129,14 +130,12 @@ final class MemoryNeed {
       }
     }
     long bytes = weights() + workspace() + ofSequences(largest);
-    for (int[] request : requests) {
-      String logits = problemOfLogits(request);
-      if (!logits.isEmpty()) {
-        return logits;
-      }
-    }
     if (bytes <= free) {
-      return "";
+      return Stream.of(requests)
+          .map(this::problemOfLogits)
+          .filter(problem -> !problem.isEmpty())
+          .findFirst()
+          .orElse("");
     }
     if (largest.length == 0) {
       return String.format(Locale.ROOT, "The rank's weights take %d bytes, and %s", bytes, gpu)
@@ -156,13 +155,9 @@ final class MemoryNeed {
 
   /** Why sequences do not fit beside the weights; empty if they do. */
   String problemOfSequences(Object gpu, long free, int[] capacities) {
-    String logits = problemOfLogits(capacities);
-    if (!logits.isEmpty()) {
-      return logits;
-    }
     long bytes = ofSequences(capacities);
     return bytes <= free
-        ? ""
+        ? problemOfLogits(capacities)
         : String.format(
                 Locale.ROOT,
                 "The keys and values of %s, and their steps, take %d bytes, and %s",
