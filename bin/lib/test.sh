@@ -361,6 +361,11 @@ cluster_steps() {
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
     step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
+  # Here, because published_steps take longer.
+  if [[ -z "$quick" ]]; then
+    step soak check soak_test "$minutes"
+    step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
+  fi
 }
 
 # Most of these measure times, of all processors of their hosts, so nothing runs beside them.
@@ -380,10 +385,6 @@ published_steps() {
   step site check site_build
   step consumers "$strict" consumer_tests
   step rebuild check rebuild_tests
-  if [[ -z "$quick" ]]; then
-    step soak check soak_test "$minutes"
-    step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
-  fi
 }
 
 run_tests() {
