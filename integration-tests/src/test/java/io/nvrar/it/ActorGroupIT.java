@@ -2,6 +2,7 @@ package io.nvrar.it;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.CollectiveException;
@@ -36,6 +37,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -252,15 +254,8 @@ class ActorGroupIT {
 
   @Test
   void aPlacementGroupOfTheUsersHoldsTheActorsAndStays() {
-    PlacementGroup given =
-        PlacementGroups.createPlacementGroup(
-            new PlacementGroupCreationOptions.Builder()
-                .setName("of-the-user")
-                .setBundles(List.of(bundle(), bundle(), bundle()))
-                .setStrategy(PlacementStrategy.STRICT_PACK)
-                .build());
+    PlacementGroup given = ofTheUser(3);
     try {
-      assertThat(given.wait(30)).isTrue();
       List<Long> pids;
       try (RayActorGroup<Probe> actors =
           RayActorGroup.create(Probe::new, 2, Options.gpus(1).placementGroup(given))) {
@@ -281,6 +276,18 @@ class ActorGroupIT {
     } finally {
       PlacementGroups.removePlacementGroup(given.getId());
     }
+  }
+
+  private static PlacementGroup ofTheUser(int bundles) {
+    PlacementGroup group =
+        PlacementGroups.createPlacementGroup(
+            new PlacementGroupCreationOptions.Builder()
+                .setName("of-the-user")
+                .setBundles(Collections.nCopies(bundles, bundle()))
+                .setStrategy(PlacementStrategy.STRICT_PACK)
+                .build());
+    assertThat(group.wait(30)).isTrue();
+    return group;
   }
 
   private static Map<String, Double> bundle() {
@@ -308,6 +315,31 @@ class ActorGroupIT {
           .isInstanceOf(IllegalStateException.class)
           .hasMessageMatching(
               "no room for 8 actors of 1 GPU each on one node within 2 s: others hold too much of 8 GPU on [0-9.]+");
+    }
+  }
+
+  @Test
+  void anInterruptEndsTheWaitForRoomAndForTheStart() {
+    PlacementGroup given = ofTheUser(1);
+    try {
+      Map<String, Options> waits =
+          Map.of(
+              "the driver was interrupted while it looked for room for actors",
+              Options.gpus(1),
+              "the driver was interrupted while it started actors",
+              Options.gpus(1).placementGroup(given));
+      waits.forEach(
+          (message, options) -> {
+            Thread.currentThread().interrupt();
+            Throwable thrown = catchThrowable(() -> RayActorGroup.create(Probe::new, 1, options));
+            assertThat(Thread.interrupted()).as("the flag is kept").isTrue();
+            assertThat(thrown).isInstanceOf(CollectiveException.class).hasMessage(message);
+          });
+      assertThat(livePlacements())
+          .filteredOn(name -> !before.contains(name))
+          .containsExactly("of-the-user");
+    } finally {
+      PlacementGroups.removePlacementGroup(given.getId());
     }
   }
 

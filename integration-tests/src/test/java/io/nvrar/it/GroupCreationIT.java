@@ -166,6 +166,28 @@ class GroupCreationIT {
     sumsWork("busy");
   }
 
+  /** The members that have joined do not wait for the one that is busy. */
+  @Test
+  void anInterruptEndsItAndTheNameStaysFree() {
+    sumsWork("interrupted"); // so that what a first group loads takes nothing of the limit
+    ObjectRef<Boolean> busy = actors.get(3).task(Probe::sleep, 20_000).remote();
+    long start = System.nanoTime();
+    Thread.currentThread().interrupt();
+    Throwable thrown = catchThrowable(() -> RayCollectives.createGroup("interrupted", actors));
+    assertThat(Thread.interrupted()).as("the flag is kept").isTrue();
+    assertThat(thrown)
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("the driver was interrupted while it created group 'interrupted'");
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(12));
+    List<ActorHandle<Probe>> others = actors.subList(0, 3);
+    try (RayCollectiveGroup group = RayCollectives.createGroup("interrupted", others)) {
+      assertThat(group.worldSize()).isEqualTo(3);
+    }
+    assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(19));
+    assertThat(busy.get()).isTrue();
+    sumsWork("interrupted");
+  }
+
   @Test
   void aRendezvousPortInUseIsNamed() throws IOException {
     try (ServerSocket taken = new ServerSocket(0)) {

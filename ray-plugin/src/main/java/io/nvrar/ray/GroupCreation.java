@@ -38,8 +38,13 @@ final class GroupCreation {
    */
   private static final int LEAVE_SECONDS = 5;
 
-  /** {@link #LEAVE_SECONDS}, plus the time that closing the observer may take. */
-  static final int UNDO_SECONDS = LEAVE_SECONDS + 2;
+  /**
+   * How long a failed creation that has no observer yet waits for the ticket, and for observing.
+   */
+  private static final int LATE_MILLIS = 1_000;
+
+  /** {@link #LEAVE_SECONDS}, plus the time that getting and closing the observer may take. */
+  static final int UNDO_SECONDS = LEAVE_SECONDS + 4;
 
   private final String name;
   private final List<ActorHandle<? extends CollectiveActor>> actors;
@@ -117,8 +122,8 @@ final class GroupCreation {
     Duration limit = config.joinTimeout().plusSeconds(MARGIN_SECONDS);
     long deadline = System.nanoTime() + limit.toNanos();
     while (!pending.isEmpty() && failures.isEmpty()) {
-      long millis = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
-      WaitResult<Object> result = Ray.wait(pending, 1, Math.toIntExact(millis));
+      WaitResult<Object> result =
+          DriverWaits.forOne(pending, deadline, "created group '" + name + "'");
       if (result.getReady().isEmpty()) {
         failures.add(timeout(limit, joins, pending));
         break;
@@ -175,7 +180,7 @@ final class GroupCreation {
   }
 
   private void undo(ObjectRef<byte[]> ticket) {
-    GroupObserver observing = observer;
+    GroupObserver observing = observer == null ? observeLate(ticket) : observer;
     if (observing != null) {
       observing.abort("the driver gave up creating the group");
       observing.close();
@@ -183,6 +188,28 @@ final class GroupCreation {
     // Without a ticket these tasks fail on their argument, and there is nothing to undo.
     List<ObjectRef<Boolean>> undone = MemberTasks.leave(actors, name, ticket);
     Ray.wait(undone, undone.size(), 1_000 * LEAVE_SECONDS);
+  }
+
+  /**
+   * Observes a group whose creation has failed before the driver had its ticket: members that have
+   * joined wait for the others until they are told.
+   *
+   * @return null if there is nobody to tell
+   */
+  private static @Nullable GroupObserver observeLate(ObjectRef<byte[]> ticket) {
+    if (Ray.wait(List.of(ticket), 1, LATE_MILLIS).getReady().isEmpty()) {
+      return null;
+    }
+    boolean interrupted = Thread.interrupted(); // which would end the observer's join
+    try {
+      return Groups.observe(ticket.get(), Duration.ofMillis(LATE_MILLIS));
+    } catch (RuntimeException e) {
+      return null; // the reason why the creation fails is the one to tell
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
   }
 
   /** Adds the failures of the joins that have ended since the first failure was seen. */

@@ -93,7 +93,9 @@ final class NamedActors {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new CollectiveException(
-          String.format(Locale.ROOT, "interrupted while it waited for the name '%s'", group), e);
+          String.format(
+              Locale.ROOT, "the driver was interrupted while it waited for the name '%s'", group),
+          e);
     }
   }
 

@@ -65,6 +65,7 @@ final class Placement {
    *
    * @throws IllegalStateException at once if the nodes are not large enough, and after {@code
    *     timeout} if the room stays occupied; nothing is reserved then
+   * @throws CollectiveException if the thread is interrupted
    */
   static Room reserve(int actors, Map<String, Double> each, NodeCount nodes, Duration timeout) {
     List<NodeCount.Division> possible =
@@ -127,13 +128,22 @@ final class Placement {
                         ? PlacementStrategy.STRICT_PACK
                         : PlacementStrategy.STRICT_SPREAD)
                 .build());
-    boolean placed = false;
+    int seconds = (int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds());
+    boolean placed;
     try {
-      placed = group.wait((int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds()));
-    } finally {
-      if (!placed) {
+      placed =
+          DriverWaits.on(
+              "nvrar-placement", () -> group.wait(seconds), "looked for room for actors");
+    } catch (RuntimeException | Error e) {
+      try {
         remove(group);
+      } catch (RuntimeException | Error again) {
+        e.addSuppressed(again);
       }
+      throw e;
+    }
+    if (!placed) {
+      remove(group);
     }
     return placed ? group : null;
   }

@@ -5,10 +5,10 @@ import io.nvrar.internal.device.cuda.NearCores;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
+import io.ray.api.WaitResult;
 import io.ray.api.call.ActorCreator;
 import io.ray.api.exception.RayActorException;
 import io.ray.api.exception.RayException;
-import io.ray.api.exception.RayTimeoutException;
 import io.ray.api.function.RayFunc0;
 import io.ray.api.function.RayFunc1;
 import io.ray.api.function.RayFunc2;
@@ -60,7 +60,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   /**
    * Creates the actors and waits until their constructors have returned. If it fails, it releases
-   * everything it created.
+   * everything it created. An interrupt of the thread is a failure, and the flag is kept.
    *
    * @param constructor a constructor reference such as {@code Shard::new}; Ray does not accept a
    *     lambda
@@ -70,7 +70,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
    * @throws IllegalStateException if the cluster has no room for the actors, with the wanted and
    *     the available resources in the message; if they have not started within {@link
    *     Options#timeout}; or if there is an actor of the same name
-   * @throws CollectiveException if an actor died while it started
+   * @throws CollectiveException if an actor died while it started, or the thread was interrupted
    */
   public static <A extends CollectiveActor> RayActorGroup<A> create(
       RayFunc0<A> constructor, int count, Options options) {
@@ -218,7 +218,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
   /**
    * Kills the actors, including those that {@link #close} leaves alive, and releases their
    * resources. Idempotent; may be called again after a failure; does not wait for their processes
-   * to end.
+   * to end. An interrupt does not shorten it.
    *
    * @throws IllegalStateException if Ray is not initialised in this process and the actors are
    *     detached or come from {@link #find}
@@ -248,22 +248,27 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
 
   private static <A extends CollectiveActor> void awaitReady(
       List<ActorHandle<A>> handles, Duration left, Duration timeout) {
-    List<ObjectRef<Boolean>> ready = new ArrayList<>();
+    List<ObjectRef<Boolean>> starting = new ArrayList<>();
     for (ActorHandle<A> handle : handles) {
-      ready.add(handle.task(A::nvrarReady).remote());
+      starting.add(handle.task(A::nvrarReady).remote());
     }
-    try {
-      Ray.get(ready, left.toMillis());
-    } catch (RayTimeoutException e) {
-      throw new IllegalStateException(
-          String.format(
-              Locale.ROOT,
-              "%d actors have not started within %s",
-              handles.size(),
-              within(left, timeout)),
-          e);
-    } catch (RayException e) {
-      throw startFailure(e);
+    long deadline = System.nanoTime() + left.toNanos();
+    while (!starting.isEmpty()) {
+      WaitResult<Boolean> result = DriverWaits.forOne(starting, deadline, "started actors");
+      if (result.getReady().isEmpty()) {
+        throw new IllegalStateException(
+            String.format(
+                Locale.ROOT,
+                "%d actors have not started within %s",
+                handles.size(),
+                within(left, timeout)));
+      }
+      try {
+        Ray.get(result.getReady());
+      } catch (RayException e) {
+        throw startFailure(e);
+      }
+      starting = result.getUnready();
     }
   }
 

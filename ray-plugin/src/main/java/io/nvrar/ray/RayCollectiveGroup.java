@@ -71,7 +71,7 @@ public final class RayCollectiveGroup implements AutoCloseable {
   /**
    * Destroys the group: all members close in order. Works while actors wait in a collective. Takes
    * at most the group's join timeout, plus 5 s if members or connections do not end by themselves.
-   * Idempotent. The actors stay alive.
+   * Idempotent. The actors stay alive. An interrupt does not shorten it.
    */
   @Override
   public void close() {

@@ -18,8 +18,9 @@ public final class RayCollectives {
 
   /**
    * Creates a group of actors and waits until all have joined. If it fails, it undoes what it did,
-   * and the name can be used again. It logs a warning, once in a process, if this driver lacks
-   * options that Ray needs, or has started a Ray head of its own.
+   * and the name can be used again. An interrupt of the thread is a failure, and the flag is kept.
+   * It logs a warning, once in a process, if this driver lacks options that Ray needs, or has
+   * started a Ray head of its own.
    *
    * @param name the group's name, not blank; an actor is in at most one live group of a name
    * @param actorsInRankOrder the members, 1 to 512 different actors (on GPUs 1 to 8); an actor's
@@ -31,7 +32,7 @@ public final class RayCollectives {
    *     was done
    * @return the driver's handle; close it to destroy the group
    * @throws io.nvrar.CollectiveException if an actor is dead, or could not join: the failure that
-   *     best explains the others, with the others suppressed
+   *     best explains the others, with the others suppressed; or if the thread was interrupted
    * @throws IllegalArgumentException if the name is blank, or the list of actors is empty, too
    *     long, or contains an actor twice or an actor of a class that is no {@link CollectiveActor}
    */

@@ -19,7 +19,7 @@ public final class RayDriver implements AutoCloseable {
   private RayDriver() {}
 
   /**
-   * Connects.
+   * Connects. An interrupt does not shorten it.
    *
    * @param address HOST:PORT of the cluster's head; this host must be one of its nodes
    * @throws IllegalArgumentException if no cluster answers there
