@@ -68,6 +68,8 @@ fill_ray() {
   for wheel in "$work"/wheels/*.whl; do
     python3 -m zipfile -e "$wheel" "$site"
   done
+  # The hashes and lists of what is in the wheels; hashes do not compress.
+  rm -rf "$site"/*.dist-info/{RECORD,sboms}
   (cd "$site/ray" && rm -rf rllib data serve train tune llm dashboard/client core/libjemalloc.so)
   chmod +x "$site"/ray/core/src/ray/{gcs/gcs_server,raylet/raylet}
   find "$site" \( -name '*.so' -o -name gcs_server -o -name raylet \) -type f -exec strip --strip-unneeded {} +
