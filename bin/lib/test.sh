@@ -305,9 +305,9 @@ bin/nvrar test [--quick] [--all]: runs the tests that this machine can run, and 
   --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
            2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
 
-With CI=true also the basic tests of several hosts on the second Ray version, 2 minutes of soak, and a minute of each native fuzz
-target; but of the sanitizers only that of threads, for the tests whose ranks are threads, and without a GPU kernels are compiled
-for compute capability 9.0 only.
+With CI=true also the basic tests of several hosts on the second Ray version, and 30 seconds of each native fuzz target; but
+of the sanitizers only that of threads, for the tests whose ranks are threads, and without a GPU kernels are compiled for
+compute capability 9.0 only.
 END
 }
 
@@ -389,7 +389,7 @@ published_steps() {
 
 run_tests() {
   local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
-  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && minutes=2 && fuzz_seconds=60; }
+  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && fuzz_seconds=30; }
   for argument in "$@"; do
     case "$argument" in
       -h | --help)
