@@ -68,7 +68,7 @@ final class DriverWaits {
     }
   }
 
-  private static CollectiveException interrupted(String what) {
+  static CollectiveException interrupted(String what) {
     return new CollectiveException("the driver was interrupted while it " + what);
   }
 }

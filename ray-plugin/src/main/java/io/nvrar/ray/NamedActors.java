@@ -1,6 +1,5 @@
 package io.nvrar.ray;
 
-import io.nvrar.CollectiveException;
 import io.ray.api.ActorHandle;
 import io.ray.api.BaseActorHandle;
 import io.ray.api.Ray;
@@ -92,10 +91,7 @@ final class NamedActors {
       Thread.sleep(millis);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new CollectiveException(
-          String.format(
-              Locale.ROOT, "the driver was interrupted while it waited for the name '%s'", group),
-          e);
+      throw DriverWaits.interrupted("waited for the name '" + group + "'");
     }
   }
 
