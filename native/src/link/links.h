@@ -112,8 +112,7 @@ class Links {
     if (!held_) held_ = caller_takes_.load(std::memory_order_relaxed) && receive_mutex_.try_lock();
     return held_;
   }
-  // except: a link at which it does not look, or null. Of many links it reads those that have something, up to
-  // 64 of them.
+  // Skips the link `except`, which may be null. Of many links, reads up to 64 that have something.
   void look_locked(bool* took, const Link* except = nullptr) noexcept;
   void look_at_all(bool* took, const Link* except) noexcept;
   void look_at(Link* link, bool* took) noexcept;
