@@ -77,7 +77,8 @@ def run_all(suite_name, targets, command_of, options):
 
             done = run_for(f"-runs={options.runs}" if options.runs else f"-max_total_time={options.seconds}")
             # On a busy machine the time may be over before much was tried.
-            if not options.runs and done.returncode == 0 and (executions(done) or 0) < MIN_EXECUTIONS:
+            count = executions(done)
+            if not options.runs and done.returncode == 0 and count is not None and count < MIN_EXECUTIONS:
                 done = run_for(f"-runs={MIN_EXECUTIONS}")
             return name, done
 
