@@ -14,6 +14,7 @@ import io.nvrar.it.actors.Call;
 import io.nvrar.it.actors.Calls;
 import io.nvrar.it.actors.Collective;
 import io.nvrar.it.actors.Probe;
+import io.nvrar.it.actors.SlowTicket;
 import io.nvrar.it.actors.TicketRecorder;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.RayTest;
@@ -31,6 +32,7 @@ import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
@@ -186,6 +188,30 @@ class GroupCreationIT {
     assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(19));
     assertThat(busy.get()).isTrue();
     sumsWork("interrupted");
+  }
+
+  /** Then the observer's join is what ends, and the failure that it gives is not the reason. */
+  @Test
+  void anInterruptJustBeforeTheTicketComesIsTheReason() {
+    try (RayActorGroup<SlowTicket> slow =
+        RayActorGroup.create(SlowTicket::new, 2, Options.gpus(1))) {
+      for (int millis = 0; millis <= 100; millis += 20) {
+        interruptAfter(millis);
+        Throwable thrown = catchThrowable(() -> RayCollectives.createGroup("late", slow.handles()));
+        assertThat(Thread.interrupted()).as("the flag is kept").isTrue();
+        assertThat(thrown)
+            .isInstanceOf(CollectiveException.class)
+            .hasMessage("the driver was interrupted while it created group 'late'");
+      }
+      try (RayCollectiveGroup group = RayCollectives.createGroup("late", slow.handles())) {
+        assertThat(group.worldSize()).isEqualTo(2);
+      }
+    }
+  }
+
+  private static void interruptAfter(long millis) {
+    Thread driver = Thread.currentThread();
+    CompletableFuture.delayedExecutor(millis, TimeUnit.MILLISECONDS).execute(driver::interrupt);
   }
 
   @Test

@@ -8,6 +8,7 @@ import io.ray.api.WaitResult;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
@@ -40,14 +41,26 @@ final class DriverWaits {
     }
   }
 
-  /** Runs a wait on a thread of its own, which an interrupt leaves to the wait's own end. */
-  static <T> T on(String threadName, Supplier<T> wait, String what) {
+  /** Asks the cluster's GCS, on a thread of its own, which an interrupt leaves to its own end. */
+  static <T> T on(Supplier<T> question, String what) {
+    return on(question, late -> {}, what);
+  }
+
+  /**
+   * The same for a call whose result has to be undone.
+   *
+   * @param undo called with the result if it comes after an interrupt has ended the wait
+   */
+  static <T> T on(Supplier<T> call, Consumer<? super T> undo, String what) {
     CompletableFuture<T> result = new CompletableFuture<>();
     Daemon.of(
-            threadName,
+            "nvrar-driver-call",
             () -> {
               try {
-                result.complete(wait.get());
+                T value = call.get();
+                if (!result.complete(value)) {
+                  undo.accept(value);
+                }
               } catch (RuntimeException | Error e) {
                 result.completeExceptionally(e);
               }
@@ -57,7 +70,11 @@ final class DriverWaits {
       return result.get();
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw interrupted(what);
+      CollectiveException interrupted = interrupted(what);
+      if (!result.completeExceptionally(interrupted) && !result.isCompletedExceptionally()) {
+        undo.accept(result.join());
+      }
+      throw interrupted;
     } catch (ExecutionException e) {
       if (e.getCause() instanceof Error error) {
         throw error;

@@ -122,8 +122,7 @@ final class GroupCreation {
     Duration limit = config.joinTimeout().plusSeconds(MARGIN_SECONDS);
     long deadline = System.nanoTime() + limit.toNanos();
     while (!pending.isEmpty() && failures.isEmpty()) {
-      WaitResult<Object> result =
-          DriverWaits.forOne(pending, deadline, "created group '" + name + "'");
+      WaitResult<Object> result = DriverWaits.forOne(pending, deadline, what());
       if (result.getReady().isEmpty()) {
         failures.add(timeout(limit, joins, pending));
         break;
@@ -151,9 +150,16 @@ final class GroupCreation {
             Groups.observe(
                 (byte[]) value, Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime())));
       } catch (RuntimeException e) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw DriverWaits.interrupted(what());
+        }
         failures.add(e);
       }
     }
+  }
+
+  private String what() {
+    return "created group '" + name + "'";
   }
 
   private CollectiveTimeoutException timeout(

@@ -35,7 +35,8 @@ final class NamedActors {
 
   /** The actor of a name; it may be dead without Ray knowing yet. */
   static <T extends BaseActorHandle> Optional<T> get(String name) {
-    Optional<T> actor = Ray.getActor(name);
+    Optional<T> actor =
+        DriverWaits.on(() -> Ray.<T>getActor(name), "looked up actor '" + name + "'");
     actor
         .filter(found -> found.getId().getJobId().equals(Ray.getRuntimeContext().getCurrentJobId()))
         .ifPresent(FOUND::add);
@@ -82,7 +83,9 @@ final class NamedActors {
 
   private static boolean isDead(BaseActorHandle actor) {
     return !Ray.getRuntimeContext().isLocalMode()
-        && Ray.getRuntimeContext().getAllActorInfo().stream()
+        && DriverWaits.on(
+                () -> Ray.getRuntimeContext().getAllActorInfo(), "looked whether an actor is dead")
+            .stream()
             .anyMatch(info -> info.actorId.equals(actor.getId()) && info.state == ActorState.DEAD);
   }
 

@@ -50,6 +50,8 @@ final class Placement {
   /** A healthy GCS takes some milliseconds. */
   private static final Duration REMOVAL_LIMIT = Duration.ofSeconds(5);
 
+  private static final String LOOKED = "looked for room for actors";
+
   private Placement() {}
 
   /**
@@ -118,22 +120,22 @@ final class Placement {
 
   private static @Nullable PlacementGroup tryReserve(
       NodeCount.Division division, Map<String, Double> each, Duration patience) {
+    PlacementGroupCreationOptions options =
+        new PlacementGroupCreationOptions.Builder()
+            .setName("nvrar-" + UUID.randomUUID())
+            .setBundles(division.bundles(each))
+            .setStrategy(
+                division.nodes() == 1
+                    ? PlacementStrategy.STRICT_PACK
+                    : PlacementStrategy.STRICT_SPREAD)
+            .build();
     PlacementGroup group =
-        PlacementGroups.createPlacementGroup(
-            new PlacementGroupCreationOptions.Builder()
-                .setName("nvrar-" + UUID.randomUUID())
-                .setBundles(division.bundles(each))
-                .setStrategy(
-                    division.nodes() == 1
-                        ? PlacementStrategy.STRICT_PACK
-                        : PlacementStrategy.STRICT_SPREAD)
-                .build());
+        DriverWaits.on(
+            () -> PlacementGroups.createPlacementGroup(options), Placement::remove, LOOKED);
     int seconds = (int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds());
     boolean placed;
     try {
-      placed =
-          DriverWaits.on(
-              "nvrar-placement", () -> group.wait(seconds), "looked for room for actors");
+      placed = DriverWaits.on(() -> group.wait(seconds), LOOKED);
     } catch (RuntimeException | Error e) {
       try {
         remove(group);
@@ -298,7 +300,9 @@ final class Placement {
   }
 
   private static List<NodeInfo> aliveNodes() {
-    return Ray.getRuntimeContext().getAllNodeInfo().stream().filter(node -> node.isAlive).toList();
+    return DriverWaits.on(() -> Ray.getRuntimeContext().getAllNodeInfo(), LOOKED).stream()
+        .filter(node -> node.isAlive)
+        .toList();
   }
 
   private static String wanted(int actors, Map<String, Double> each) {

@@ -46,6 +46,9 @@ final class StubRay implements AutoCloseable {
   /** As a GCS that is stuck or gone. */
   volatile Runnable beforeActorInfo = () -> {};
 
+  /** The same, for all other questions. */
+  volatile Runnable beforeAnswers = () -> {};
+
   boolean isDead;
 
   /** The handles that were found. */
@@ -77,7 +80,10 @@ final class StubRay implements AutoCloseable {
                     yield arguments == null || isDead ? List.of(info()) : List.of();
                   }
                   case "getNamespace" -> "stub";
-                  case "getAllNodeInfo" -> nodes;
+                  case "getAllNodeInfo" -> {
+                    beforeAnswers.run();
+                    yield nodes;
+                  }
                   default -> false;
                 });
     initialise(
@@ -86,7 +92,10 @@ final class StubRay implements AutoCloseable {
             (method, arguments) ->
                 switch (method.getName()) {
                   case "getRuntimeContext" -> context;
-                  case "getActor" -> find();
+                  case "getActor" -> {
+                    beforeAnswers.run();
+                    yield find();
+                  }
                   case "createPlacementGroup" ->
                       createPlacementGroup((PlacementGroupCreationOptions) arguments[0]);
                   case "removePlacementGroup" -> placementGroups--;

@@ -408,7 +408,15 @@ public final class Rendezvous {
         coordinator.fail(endedBy(e.toString()), System.nanoTime());
       }
     }
-    LOG.error("the hub of {} failed", ticket.label(), e);
+    logBrokenOff(e);
+  }
+
+  private void logBrokenOff(Throwable e) {
+    try {
+      LOG.error("the hub of {} failed", ticket.label(), e);
+    } catch (Throwable ignored) { // what is left to do at the end matters more
+      return;
+    }
   }
 
   private void handleReady(long now) throws IOException {
@@ -558,7 +566,7 @@ public final class Rendezvous {
         admission.close();
         farewell();
       } catch (IOException | RuntimeException e) {
-        LOG.debug("the hub of {} could not end in order", ticket.label(), e);
+        logDisorder(e);
       }
       for (SelectionKey key : selector.keys()) {
         CloseHelper.closeQuietly(key.channel());
@@ -569,6 +577,14 @@ public final class Rendezvous {
     told.countDown();
     shut.countDown();
     ended.countDown();
+  }
+
+  private void logDisorder(Exception e) {
+    try {
+      LOG.debug("the hub of {} could not end in order", ticket.label(), e);
+    } catch (Throwable ignored) {
+      return;
+    }
   }
 
   /** Closes the connections whose data has been sent, and waits a moment for the others. */

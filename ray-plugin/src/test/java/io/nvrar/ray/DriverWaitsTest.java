@@ -1,0 +1,69 @@
+package io.nvrar.ray;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import io.nvrar.CollectiveException;
+import io.nvrar.internal.Uninterruptibly;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** What an interrupt does to a driver that asks a GCS which does not answer. */
+class DriverWaitsTest {
+  private final CountDownLatch stuck = new CountDownLatch(1);
+
+  @AfterEach
+  void answer() {
+    stuck.countDown();
+    Thread.interrupted();
+  }
+
+  private void awaitAnswer() {
+    Uninterruptibly.await(
+        left -> stuck.await(left, TimeUnit.NANOSECONDS), TimeUnit.SECONDS.toNanos(30));
+  }
+
+  @Test
+  void whatComesAfterAnInterruptIsUndone() {
+    AtomicReference<String> undone = new AtomicReference<>();
+    Thread.currentThread().interrupt();
+    assertThatThrownBy(
+            () ->
+                DriverWaits.on(
+                    () -> {
+                      awaitAnswer();
+                      return "late";
+                    },
+                    undone::set,
+                    "reserved room"))
+        .isInstanceOf(CollectiveException.class)
+        .hasMessage("the driver was interrupted while it reserved room");
+    assertThat(Thread.interrupted()).as("the flag").isTrue();
+    assertThat(undone).hasValue(null);
+    stuck.countDown();
+    await().atMost(Duration.ofSeconds(5)).untilAsserted(() -> assertThat(undone).hasValue("late"));
+  }
+
+  @Test
+  void roomForActorsIsNotAwaitedFromAStuckGcsAndNoneIsLeft() {
+    try (StubRay ray = new StubRay()) {
+      ray.addNodes(1, Map.of("CPU", 8.0));
+      ray.freeBundles = 8;
+      ray.beforeAnswers = this::awaitAnswer;
+      Thread.currentThread().interrupt();
+      assertThatThrownBy(
+              () -> Placement.reserve(2, Map.of("CPU", 1.0), NodeCount.ONE, Duration.ofSeconds(9)))
+          .hasMessage("the driver was interrupted while it looked for room for actors");
+      assertThatThrownBy(() -> NamedActors.awaitFree("tp", 1, System.nanoTime()))
+          .hasMessage("the driver was interrupted while it looked up actor 'tp-0'");
+      assertThat(Thread.interrupted()).as("the flag").isTrue();
+      assertThat(ray.placementGroups).isZero();
+    }
+  }
+}
