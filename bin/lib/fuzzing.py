@@ -10,8 +10,10 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-# A target that has executed almost nothing has tested nothing.
+# A target that has executed almost nothing but its corpus has tested nothing. A busy machine may take longer for that than
+# the time given.
 MIN_EXECUTIONS = 100
+LONGEST_RETRY_SECONDS = 120
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 
 
@@ -42,22 +44,29 @@ def figure(done, pattern):
     return int(found.group(1)) if found else None
 
 
-def executions(done):
-    return figure(done, r"number_of_executed_units: (\d+)")
+def tried(done):
+    """How many inputs were executed that are not in the corpus; None if the target does not say so."""
+    count, seeds = figure(done, r"number_of_executed_units: (\d+)"), seeds_of(done)
+    return None if None in (count, seeds) else max(0, count - seeds)
+
+
+def seeds_of(done):
+    files = figure(done, r"seed corpus: files: (\d+)")
+    return None if files is None else files + 1  # libFuzzer begins with the empty input
 
 
 def verdict(done):
     """Returns a sentence, and whether nothing was found."""
-    count, rate = executions(done), figure(done, r"average_exec_per_sec:\s+(\d+)")
+    count, rate = tried(done), figure(done, r"average_exec_per_sec:\s+(\d+)")
     if done.returncode == 0 and None not in (count, rate):
         if count < MIN_EXECUTIONS:
-            return f"FAILED: {count} executions try nothing, {MIN_EXECUTIONS} are the least", False
-        return f"{count} executions, {rate} a second: nothing found", True
+            return f"FAILED: {count} new inputs try nothing, {MIN_EXECUTIONS} are the least", False
+        return f"{count} new inputs, {rate} executions a second: nothing found", True
     return f"FAILED with exit code {done.returncode}", False
 
 
 def run_all(suite_name, targets, command_of, options):
-    """command_of(target, directory for new inputs, limit) returns the command, where limit is an option that both libFuzzer
+    """command_of(target, directory for new inputs, limits) returns the command, where limits are options that both libFuzzer
     and Jazzer have. Exits with 0 if nothing was found, else 1."""
     targets = [target for target in targets if options.only in target]
     if not targets:
@@ -70,16 +79,15 @@ def run_all(suite_name, targets, command_of, options):
             new = os.path.join(options.keep or scratch, name)
             os.makedirs(new, exist_ok=True)
 
-            def run_for(limit):
+            def run_for(*limits):
                 return subprocess.run(
-                    command_of(target, new, limit), cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                    command_of(target, new, limits), cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                     errors="replace", check=False)
 
             done = run_for(f"-runs={options.runs}" if options.runs else f"-max_total_time={options.seconds}")
-            # On a busy machine the time may be over before much was tried.
-            count = executions(done)
+            count = tried(done)
             if not options.runs and done.returncode == 0 and count is not None and count < MIN_EXECUTIONS:
-                done = run_for(f"-runs={MIN_EXECUTIONS}")
+                done = run_for(f"-runs={seeds_of(done) + MIN_EXECUTIONS}", f"-max_total_time={LONGEST_RETRY_SECONDS}")
             return name, done
 
         ok = True

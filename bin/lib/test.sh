@@ -243,7 +243,7 @@ fuzz_build() {
   fi
 }
 
-# fuzz_tests DIRECTORY MODULE SECONDS: runs each target for that time, two on each core, or they would take a third of
+# fuzz_tests DIRECTORY MODULE SECONDS: runs each target for about that time, two on each core, or they would take a third of
 # the total time. Nice but not idle beside other tests, because each input has a time limit in seconds.
 fuzz_tests() {
   renice -n 10 -p "$BASHPID" > /dev/null

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -44,6 +45,21 @@ FUZZ = """#!/bin/sh
 for lock in build fuzz; do
   flock -n "$NVRAR_TEST_CHECKOUT/target/nvrar/$lock.lock" true || echo "$lock is locked"
 done
+"""
+# Says that it did nothing but its corpus of 147 inputs, unless its time is limited to more than 10 s.
+IDLE_TARGET = """#!/bin/sh
+new=0
+case "$*" in *-max_total_time=120*) new=$1 ;; esac
+echo "INFO: seed corpus: files: 147 min: 1b max: 9b"
+echo "stat::number_of_executed_units: $((148 + new))"
+echo "stat::average_exec_per_sec:     40"
+"""
+RUN_ONE_TARGET = """
+import sys
+import fuzzing
+target, new = sys.argv[1:]
+sys.argv[1:] = []
+fuzzing.run_all("suite", ["target"], lambda name, directory, limits: [target, new, *limits], fuzzing.arguments(""))
 """
 NOBODY = 65534
 
@@ -303,3 +319,16 @@ class BuildsTest(LauncherTestCase):
                         ["bash", "-c", script, "-", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S,
                         check=False, env={**os.environ, "NVRAR_HOME": checkout.home, "NVRAR_TEST_CHECKOUT": checkout.home})
                     self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
+
+    def test_25_a_fuzz_target_that_only_did_its_corpus_has_more_time_and_then_fails(self):
+        with tempfile.TemporaryDirectory() as directory:
+            target = os.path.join(directory, "target")
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(IDLE_TARGET)
+            os.chmod(target, 0o755)
+            for new, code, said in ((100, 0, "100 new inputs, 40 executions a second: nothing found\n"),
+                                    (99, 1, "FAILED: 99 new inputs try nothing, 100 are the least\n")):
+                done = subprocess.run([sys.executable, "-c", RUN_ONE_TARGET, target, str(new)], capture_output=True, text=True, timeout=COMMAND_S,
+                                      check=False, env={**os.environ, "PYTHONPATH": os.path.join(HOME, "bin/lib")})
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertTrue(done.stdout.endswith(said), done.stdout)
