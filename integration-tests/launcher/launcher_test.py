@@ -98,6 +98,21 @@ class LauncherTest(LauncherTestCase):
                 self.assert_ends(launcher, 0)
                 self.assertIn("rank 1 of 2 on host (CPU)", launcher.text(launcher.out))
 
+    def test_06_workers_take_their_classes_from_an_archive_that_an_earlier_command_has_made(self):
+        archives = os.path.join(CACHE, "ray-*/workers-*.jsa")
+        for archive in glob.glob(archives):
+            os.remove(archive)
+        with Launcher("hello", "--backend", "cpu") as launcher:
+            self.assert_ends(launcher, 0)
+        self.assertEqual(len(glob.glob(archives)), 1)
+        self.assertEqual(glob.glob(os.path.join(CACHE, "ray-*/workers-*.list")), [])
+        with tempfile.TemporaryDirectory() as logs:
+            with Launcher("hello", "--backend", "cpu", environment={"JAVA_TOOL_OPTIONS": f"-Xlog:class+load:file={logs}/%p"}) as launcher:
+                self.assert_ends(launcher, 0)
+            shared = [read(path).count("source: shared objects file") for path in glob.glob(f"{logs}/*")]
+        # The archive that every JDK has holds 1,300.
+        self.assertEqual(len([count for count in shared if count > 3000]), 4, shared)
+
     def test_07_a_warm_start_is_soon_at_the_first_text(self):
         # Where others use the machine, too, one start may be slow.
         if self.warm_start() > FIRST_OUTPUT_S:
