@@ -3,8 +3,9 @@ package io.nvrar;
 /** Where a group's buffers live and its collectives run. */
 public enum Backend {
   /**
-   * The best backend that is available: {@link #CUDA} where it can run on all members, else {@link
-   * #CPU}.
+   * {@link #CUDA} if it can run where the ticket is made, else {@link #CPU}. With Ray that is the
+   * actor of rank 0, which must have a GPU from Ray. A member that cannot run the group's backend
+   * cannot join.
    */
   AUTO,
   /** Buffers in host memory; the processes of one host communicate by shared memory. */
