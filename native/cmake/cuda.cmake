@@ -1,4 +1,4 @@
-# The kernels: every src/cuda/kernels/*.cu is compiled into an image for the GPUs (a fatbin). Each architecture is
+# The kernels: every src/cuda/kernels/*/*.cu is compiled into an image for the GPUs (a fatbin). Each architecture is
 # compiled separately, so that all of them compile in parallel. This is not CMake's own CUDA language, which needs a
 # host compiler that nvcc supports, and the CUDA runtime; the library uses neither.
 set(NVRAR_KERNELS AUTO CACHE STRING "Kernels in the library: AUTO (where there is an nvcc), ON (an error where there is none), OFF")
@@ -28,8 +28,8 @@ if(NVRAR_KERNELS)
   endif()
 endif()
 
-file(GLOB nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
-file(GLOB nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
+file(GLOB_RECURSE nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+file(GLOB_RECURSE nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
   ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
 # nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. ptxas's report of registers

@@ -15,25 +15,28 @@ ROOMS = {
     "control": "common protocol",
     "link": "common control",
     "cuda/driver": "common protocol",
-    "cuda/kernels": "call protocol",
-    "cuda/launch": "common call protocol cuda/driver cuda/kernels",
+    "cuda/kernels/launch": "protocol",
+    "cuda/kernels/allreduce": "protocol cuda/kernels/launch",
+    "cuda/kernels/steps": "call protocol cuda/kernels/launch",
+    "cuda/kernels/move": "call protocol cuda/kernels/launch",
+    "cuda/launch": "common call protocol cuda/driver cuda/kernels/launch cuda/kernels/move",
     "cuda/nvshmem": "common cuda/driver",
     "cuda/memory": "common cuda/driver cuda/nvshmem",
     "backend": "call control protocol link cuda/driver cuda/memory cuda/nvshmem",
     "cpu": "common call protocol control link backend",
-    "cuda/member": "common call protocol control backend cuda/driver cuda/kernels cuda/launch cuda/memory",
+    "cuda/member": "common call protocol control backend cuda/driver cuda/kernels/launch cuda/kernels/move cuda/launch cuda/memory",
     ".": "common call protocol control link backend cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
 }
-# Kernels are compiled with src/cuda among the places to look; the others are of the build and of the tests.
-ELSEWHERE = {"kernels": "cuda/kernels", "fatbins.inc": None, "device": None}
+# Of the build and of the tests.
+ELSEWHERE = ("fatbins.inc", "device")
 
 
 def room_of(include: str) -> str | None:
     room = str(Path(include).parent)
-    for name, means in ELSEWHERE.items():
-        if name in (room, include):
-            return means
-    return room
+    if room in ELSEWHERE or include in ELSEWHERE:
+        return None
+    # Kernels are compiled with src/cuda among the places to look.
+    return f"cuda/{room}" if room.startswith("kernels/") else room
 
 
 def main(src: Path) -> int:

@@ -2,8 +2,8 @@
 #ifndef NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 #define NVRAR_TEST_DEVICE_TEST_LAUNCH_H
 
-#include "cuda/kernels/fused_args.h"
-#include "cuda/kernels/transfer_args.h"
+#include "cuda/kernels/launch/fused_args.h"
+#include "cuda/kernels/move/transfer_args.h"
 
 namespace nvrar::test {
 

@@ -14,7 +14,7 @@
 
 #include "control/control_block.h"
 #include "cuda/driver/context.h"
-#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/launch/fatbin.h"
 #include "gpu_stubs/stub_gpu.h"
 #include "support/abi.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "call/algorithm.h"
-#include "cuda/kernels/fused_args.h"
+#include "cuda/kernels/launch/fused_args.h"
 #include "gpu_stubs/stub_gpu.h"
 #include "protocol/fusion.h"
 #include "support/abi.h"

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cuda/driver/context.h"
-#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/launch/fatbin.h"
 
 namespace nvrar::test {

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cuda/kernels/kernel_args.h"
-#include "cuda/kernels/transfer_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
+#include "cuda/kernels/move/transfer_args.h"
 #include "cuda/launch/architecture.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/launch/places.h"

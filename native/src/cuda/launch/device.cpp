@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "cuda/kernels/transfer_args.h"
+#include "cuda/kernels/move/transfer_args.h"
 #include "cuda/launch/architecture.h"
 #include "cuda/launch/fatbin.h"
 

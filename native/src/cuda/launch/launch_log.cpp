@@ -1,6 +1,6 @@
 #include "cuda/launch/launch_log.h"
 
-#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
 
 namespace nvrar::cuda {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "call/launch_shape.h"
 #include "cuda/driver/driver.h"
-#include "cuda/kernels/kernel_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
 
 namespace nvrar::cuda {
 

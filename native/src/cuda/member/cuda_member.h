@@ -14,9 +14,9 @@
 
 #include "backend/member.h"
 #include "cuda/driver/owned.h"
-#include "cuda/kernels/fused_args.h"
-#include "cuda/kernels/kernel_args.h"
-#include "cuda/kernels/transfer_args.h"
+#include "cuda/kernels/launch/fused_args.h"
+#include "cuda/kernels/launch/kernel_args.h"
+#include "cuda/kernels/move/transfer_args.h"
 #include "cuda/launch/architecture.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"

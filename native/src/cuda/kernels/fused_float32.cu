@@ -1,7 +1,0 @@
-#include "kernels/fused_steps.cuh"
-
-namespace nvrar::cuda {
-
-NVRAR_FUSED_KERNELS(float32, Float32)
-
-}  // namespace nvrar::cuda

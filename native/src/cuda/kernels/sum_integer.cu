@@ -1,7 +1,0 @@
-#include "kernels/sum_steps.cuh"
-
-namespace nvrar::cuda {
-
-NVRAR_INTEGER_TYPES(NVRAR_SUM_KERNEL)
-
-}  // namespace nvrar::cuda

@@ -1,7 +1,0 @@
-#include "kernels/team_steps.cuh"
-
-namespace nvrar::cuda {
-
-NVRAR_TEAM_KERNELS(float16, Float16)
-
-}  // namespace nvrar::cuda

@@ -1,7 +1,0 @@
-#include "kernels/team_steps.cuh"
-
-namespace nvrar::cuda {
-
-NVRAR_TEAM_KERNELS(float32, Float32)
-
-}  // namespace nvrar::cuda
