@@ -29,8 +29,7 @@ if(NVRAR_KERNELS)
 endif()
 
 file(GLOB_RECURSE nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
-file(GLOB_RECURSE nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
-  ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
+file(GLOB_RECURSE nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
 # nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. ptxas's report of registers
 # and spills, and the time, go to OUTPUT.log. A SOURCE may be PTX, which needs no options.

@@ -11,8 +11,8 @@
 #include "call/batch.h"
 #include "call/call.h"
 #include "call/fusion.h"
-#include "call/plan.h"
 #include "common/error.h"
+#include "plan/plan.h"
 #include "property.h"
 #include "support/launch_fits.h"
 

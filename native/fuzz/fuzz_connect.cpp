@@ -10,9 +10,9 @@
 #include <array>
 #include <vector>
 
-#include "backend/descriptor.h"
-#include "control/control_block.h"
+#include "member/descriptor.h"
 #include "property.h"
+#include "shared/control_block.h"
 
 namespace nvrar::fuzz {
 namespace {
@@ -43,23 +43,23 @@ nvrar_comm* prepare(int32_t rank, const uint8_t* unique_id, Blob* blob) {
 }
 
 // A file that a hostile process could hold. It looks like rank 1's segment as far as `bytes` and `name` allow.
-control::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
-                              uint8_t nonce = 0) {
+shared::SegmentAddress decoy(const char* name, uint64_t bytes, uint64_t group_hash, uint32_t rank = 1,
+                             uint8_t nonce = 0) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   require(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0, "a decoy can be made");
-  control::SegmentAddress address{};
+  shared::SegmentAddress address{};
   address.pid = ::getpid();
   address.fd = fd;
   address.bytes = bytes;
-  if (bytes < sizeof(control::ControlBlock)) return address;
-  void* base = ::mmap(nullptr, sizeof(control::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (bytes < sizeof(shared::ControlBlock)) return address;
+  void* base = ::mmap(nullptr, sizeof(shared::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   require(base != MAP_FAILED, "a decoy can be mapped");
-  auto* control = new (base) control::ControlBlock;
+  auto* control = new (base) shared::ControlBlock;
   control->segment_bytes = bytes;
   control->rank = rank;
   control->group_hash = group_hash;
   control->nonce[0] = nonce;
-  ::munmap(base, sizeof(control::ControlBlock));
+  ::munmap(base, sizeof(shared::ControlBlock));
   require(::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "a decoy can be sealed");
   return address;
 }
@@ -69,7 +69,7 @@ struct Stage {
   std::array<nvrar_comm*, kWorld> members{};
   nvrar_comm* other_member;
   std::array<Blob, kWorld> blobs{};
-  std::vector<control::SegmentAddress> decoys;
+  std::vector<shared::SegmentAddress> decoys;
   Belongings before;
 
   Stage() {
@@ -89,7 +89,7 @@ struct Stage {
     const uint64_t bytes = descriptor.segment.bytes;
     const uint64_t group = descriptor.group_hash;
     decoys.push_back(decoy("nvrar", 4096, group));
-    decoys.push_back(decoy("nvrar", sizeof(control::ControlBlock), group));
+    decoys.push_back(decoy("nvrar", sizeof(shared::ControlBlock), group));
     decoys.push_back(decoy("nvrar", bytes - 4096, group));
     decoys.push_back(decoy("nvrar", bytes + 4096, group));
     decoys.push_back(decoy("nvrar", kHugeBytes, group));  // sparse: to populate it would take all memory
@@ -152,7 +152,7 @@ void try_connect(Stage& stage, const uint8_t* data, size_t size) {
 
   const nvrar_status status = nvrar_connect(stage.members[0], reinterpret_cast<const uint8_t*>(descriptors.data()));
   if (status != NVRAR_OK) {
-    const control::HostKey host = stage.member(0).host;
+    const HostKey host = stage.member(0).host;
     const bool on_other_hosts = std::any_of(descriptors.begin(), descriptors.end(), [&](const Descriptor& each) {
       return std::memcmp(&each.host, &host, sizeof host) != 0;
     });
@@ -163,7 +163,7 @@ void try_connect(Stage& stage, const uint8_t* data, size_t size) {
     return;
   }
   for (size_t rank = 0; rank < kWorld; ++rank) {
-    const control::SegmentAddress expected = stage.member(rank).segment;
+    const shared::SegmentAddress expected = stage.member(rank).segment;
     require(std::memcmp(&descriptors[rank].segment, &expected, sizeof expected) == 0,
             "nothing but this group's segments is mapped");
   }

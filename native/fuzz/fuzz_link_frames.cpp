@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "call/call.h"
-#include "control/group_segments.h"
-#include "cpu/remote_ranks.h"
+#include "link/inbox.h"
 #include "link/link.h"
 #include "property.h"
+#include "shared/group_segments.h"
 
 namespace nvrar::fuzz {
 namespace {
@@ -216,18 +216,18 @@ class Expected {
 struct Stage {
   protocol::RingLayout layout{kRingBytes, {kWorld, 1}};
   std::vector<Use> uses = uses_of(layout);
-  control::GroupSegments segments{0, kWorld, kGroupHash, &layout};
-  cpu::RemoteRanks remote{kWorld, "127.0.0.1", 0, 0, false};
+  shared::GroupSegments segments{0, kWorld, kGroupHash, &layout};
+  link::Inbox remote{kWorld, "127.0.0.1", 0, 0, false};
   std::vector<Words> pristine{layout.total_slots()};
 
   Stage() {
-    segments.map_peers(std::vector<control::SegmentAddress>(kWorld), RankSet::of_first(0b110));
+    segments.map_peers(std::vector<shared::SegmentAddress>(kWorld), RankSet::of_first(0b110));
     std::memcpy(pristine.data(), segments.rings(0), layout.total_bytes());
   }
   void renew() {
     std::memcpy(static_cast<void*>(segments.rings(0)), pristine.data(), layout.total_bytes());
     for (uint32_t rank = 0; rank < kWorld; ++rank) {
-      new (&segments.control(rank).poison) control::SharedPoison;
+      new (&segments.control(rank).poison) shared::SharedPoison;
       segments.control(rank).closed.store(0);
     }
     remote.open(&segments, layout);
@@ -289,7 +289,7 @@ void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source
 // Gives the rings what arrives, and knows how much of a frame was taken past them.
 class Taker : public link::FrameSink {
  public:
-  explicit Taker(cpu::RemoteRanks* remote) : remote_(remote) {}
+  explicit Taker(link::Inbox* remote) : remote_(remote) {}
 
   const char* check(link::Link& from, const FrameHead& head) noexcept override {
     const char* const why = remote_->check(from, head);
@@ -318,7 +318,7 @@ class Taker : public link::FrameSink {
   bool has_refused() const { return refused_; }
 
  private:
-  cpu::RemoteRanks* remote_;
+  link::Inbox* remote_;
   bool refused_ = false;
   uint32_t taken_ = 0;
   uint32_t left_ = 0;

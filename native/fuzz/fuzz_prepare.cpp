@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "call/tuning.h"
 #include "common/abi_struct.h"
+#include "plan/tuning.h"
 #include "property.h"
 
 namespace nvrar::fuzz {

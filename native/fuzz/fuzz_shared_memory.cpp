@@ -6,17 +6,17 @@
 #include <memory>
 #include <vector>
 
+#include "api/report.h"
 #include "call/call.h"
-#include "control/control_block.h"
-#include "control/flight_record.h"
 #include "property.h"
-#include "report.h"
+#include "shared/control_block.h"
+#include "shared/flight_record.h"
 
 namespace nvrar::fuzz {
 namespace {
 
-using control::FlightEntry;
-using control::FlightRecord;
+using shared::FlightEntry;
+using shared::FlightRecord;
 
 // The first bytes of a record come from the input; the rest, and so most entries, was never written.
 void overlay(FuzzedDataProvider& input, FlightRecord* record) {
@@ -38,7 +38,7 @@ void overlay(FuzzedDataProvider& input, FlightRecord* record) {
   }
 }
 
-void require_reads(const FlightRecord& record, const control::TickClock& clock, uint32_t capacity) {
+void require_reads(const FlightRecord& record, const TickClock& clock, uint32_t capacity) {
   // Exactly as long as asked for, so that the address sanitizer sees a step beyond.
   const std::unique_ptr<nvrar_call[]> out(new nvrar_call[capacity]);
   const uint32_t count = record.read(clock, out.get(), capacity);
@@ -46,7 +46,7 @@ void require_reads(const FlightRecord& record, const control::TickClock& clock, 
   for (uint32_t i = 0; i < count; ++i) require_sentence(describe(out[i]).c_str());
 }
 
-void try_memory(FlightRecord* record, const control::TickClock& clock, const uint8_t* data, size_t size) {
+void try_memory(FlightRecord* record, const TickClock& clock, const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
   overlay(input, record);
   require_reads(*record, clock, input.ConsumeIntegralInRange<uint32_t>(0, 8));
@@ -62,7 +62,7 @@ void try_memory(FlightRecord* record, const control::TickClock& clock, const uin
   const auto word = input.ConsumeIntegral<uint64_t>();
   RankSet::Words concerned{};
   for (uint64_t& bits : concerned) bits = input.ConsumeIntegral<uint64_t>();
-  const control::Poison poison = control::Poison::of(word, RankSet(concerned));
+  const shared::Poison poison = shared::Poison::of(word, RankSet(concerned));
   require((word == 0) == (poison.status == NVRAR_OK), "a poison word is a failure");
   const std::string running = input.ConsumeBool() ? describe(ranks[own].call) : "";
   const std::string sentence = describe_failure(poison, own, running, input.ConsumeIntegral<uint64_t>(), ranks);
@@ -73,8 +73,8 @@ void try_memory(FlightRecord* record, const control::TickClock& clock, const uin
 }  // namespace nvrar::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto record = std::make_unique<nvrar::control::FlightRecord>();
-  static const nvrar::control::TickClock clock;
+  static const auto record = std::make_unique<nvrar::shared::FlightRecord>();
+  static const nvrar::TickClock clock;
   nvrar::fuzz::try_memory(record.get(), clock, data, size);
   return 0;
 }

@@ -3,8 +3,8 @@
 #ifndef NVRAR_CPU_CPU_LAUNCH_H
 #define NVRAR_CPU_CPU_LAUNCH_H
 
-#include "call/plan.h"
 #include "cpu/cpu_port.h"
+#include "plan/plan.h"
 
 namespace nvrar::cpu {
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "call/launches.h"
 #include "common/watched.h"
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
 #include "cpu/fused_rows.h"
-#include "cpu/reach.h"
+#include "member/node_layout.h"
+#include "plan/launches.h"
 
 namespace nvrar::cpu {
 using protocol::EpochPacket;
@@ -58,10 +58,10 @@ CpuMember::CpuMember(const CpuMemberConfig& config)
       ranks_(config.topology.world),
       waits_(std::make_unique<WaitCounter[]>(config.topology.world)) {
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
-  control::ControlBlock& own = segments_->own();
-  ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + control::kControlBytes, nullptr};
+  shared::ControlBlock& own = segments_->own();
+  ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + shared::kControlBytes, nullptr};
   if (may_link(config)) {
-    remote_ = std::make_unique<RemoteRanks>(world(), config.link_address, config.first_port, config.last_port,
+    remote_ = std::make_unique<link::Inbox>(world(), config.link_address, config.first_port, config.last_port,
                                             link_security_ == NVRAR_LINK_ENCRYPTED);
   }
 }
@@ -94,23 +94,23 @@ void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
 }
 
 void CpuMember::map(const std::vector<Descriptor>& descriptors) {
-  const Reach reach = reach_of(descriptors, rank(), link_mode_, layout_);
-  nodes_ = reach.nodes;
+  const NodeLayout layout = node_layout_of(descriptors, rank(), link_mode_, layout_);
+  nodes_ = layout.nodes;
   layout_.topology = protocol::Topology(nodes_);
-  segments_->map_peers(segments_of(descriptors), reach.remote);
+  segments_->map_peers(segments_of(descriptors), layout.remote);
   Crowd crowd{0, 0};
   for (uint32_t peer = 0; peer < world(); ++peer) {
-    if (reach.remote.has(peer)) continue;
+    if (layout.remote.has(peer)) continue;
     ++crowd.on_host;
     if (descriptors[peer].quota_group == descriptors[rank()].quota_group) ++crowd.under_quota;
     if (peer == rank()) continue;
-    control::ControlBlock& control = segments_->control(peer);
+    shared::ControlBlock& control = segments_->control(peer);
     const bool same_process = descriptors[peer].segment.pid == ::getpid();
     const uint64_t base = same_process ? control.owner_base : reinterpret_cast<uint64_t>(&control);
-    ranks_[peer] = {&control, segments_->rings(peer), base + control::kControlBytes, nullptr};
+    ranks_[peer] = {&control, segments_->rings(peer), base + shared::kControlBytes, nullptr};
   }
-  if (!reach.remote.empty()) {
-    link(descriptors, reach.remote);
+  if (!layout.remote.empty()) {
+    link(descriptors, layout.remote);
   } else {
     remote_.reset();  // nobody has to listen
   }
@@ -128,14 +128,14 @@ void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& 
     remotes.push_back({peer, other.link, shares_network});
   });
   remote_->open(segments_.get(), layout_);
-  remote_->connect(secret_, remotes, control::monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
+  remote_->connect(secret_, remotes, monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {
     ranks_[peer.rank] = {&segments_->control(peer.rank), nullptr, 0, remote_->links().to(peer.rank)};
   }
   linked_ = true;
 }
 
-void CpuMember::poison(const control::Poison& poison) noexcept {
+void CpuMember::poison(const shared::Poison& poison) noexcept {
   Member::poison(poison);
   if (linked_ && !told_.exchange(true)) remote_->tell(poisoned());
 }
@@ -164,7 +164,7 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
   uint8_t* const sums = fused ? room_for_sums(call.count * element_bytes(call.data_type)) : nullptr;
   const FloatControl same_on_all_ranks;
   const CallOfLinks taking(links());
-  control::FlightRecord& flight = segments_->own().flight;
+  shared::FlightRecord& flight = segments_->own().flight;
   const uint64_t number = flight.begin(record);
   const bool good = linked_ ? run_launches<true>(call, plan, record.sequence, sums)
                             : run_launches<false>(call, plan, record.sequence, sums);
@@ -217,8 +217,8 @@ bool CpuMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint6
   return false;
 }
 
-control::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm,
-                                      uint64_t sequence) noexcept {
+shared::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm,
+                                     uint64_t sequence) noexcept {
   // A mismatch explains a time-out (a rank that detected the mismatch first has exited the call), but not the other way
   // round.
   if (!notes_.differing.empty()) return {NVRAR_MISMATCH, rank(), notes_.differing, sequence};
@@ -231,14 +231,14 @@ control::Poison CpuMember::failure_of(WaitResult result, uint32_t waiting_for, A
 // A late rank may itself be waiting, for an owner's result, another node's sum or a peer's transfer. Then the ranks
 // that it waits for are missing instead, and so on, down to ranks that do not wait.
 RankSet CpuMember::really_missing(const RankSet& late) const noexcept {
-  const uint64_t now_ns = control::monotonic_ns();
+  const uint64_t now_ns = monotonic_ns();
   const RankSet all = RankSet::all(world());
   RankSet missing;
   RankSet seen = late | RankSet::of(rank());
   for (RankSet open = late; !open.empty();) {
     RankSet next;
     open.each([&](uint32_t rank) {
-      const control::ControlBlock& control = segments_->control(rank);
+      const shared::ControlBlock& control = segments_->control(rank);
       const RankSet waits_for = control.waits_for.load() & all;
       const uint64_t looked_ns = control.looked_ns.load(std::memory_order_acquire);
       if (waits_for.empty() || looked_ns + Waiter::fresh_ns(timeout_ns_) <= now_ns) {
@@ -270,7 +270,7 @@ RankSet CpuMember::ranks_not_entered(Algorithm algorithm, uint64_t sequence) con
     }
     const uint32_t first = topology.is_large() ? topology.first_of(topology.node_of(source)) : 0;
     const protocol::Packet header =
-        load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source - first));
+        shared::load_packet(ranks_[rank()].rings + protocol::RingLayout::header_slot(epoch_, source - first));
     if (!EpochPacket::arrived(header, epoch_)) missing.add(source);
   }
   return missing;

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/member.h"
 #include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
-#include "cpu/remote_ranks.h"
+#include "link/inbox.h"
+#include "member/member.h"
 
 namespace nvrar::cpu {
 
@@ -46,7 +46,7 @@ class CpuMember final : public Member {
   bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
   bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                  BatchResult* result) override;
-  void poison(const control::Poison& poison) noexcept override;
+  void poison(const shared::Poison& poison) noexcept override;
   void update_remote(bool wait) noexcept override;
   nvrar_link link_of(uint32_t rank) const noexcept override {
     return linked_ ? remote_->link_of(rank) : Member::link_of(rank);
@@ -67,7 +67,7 @@ class CpuMember final : public Member {
   // Runs its launches; false: the member is poisoned.
   template <bool kLinks>
   bool run_launches(const Call& call, const Plan& plan, uint64_t sequence, uint8_t* sums);
-  control::Poison failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm, uint64_t sequence) noexcept;
+  shared::Poison failure_of(WaitResult result, uint32_t waiting_for, Algorithm algorithm, uint64_t sequence) noexcept;
   RankSet ranks_not_entered(Algorithm algorithm, uint64_t sequence) const noexcept;
   RankSet really_missing(const RankSet& late) const noexcept;
 
@@ -80,7 +80,7 @@ class CpuMember final : public Member {
   protocol::NodeList nodes_;                      // of layout_, once the peers are mapped
   std::vector<MappedRank> ranks_;
   RankNotes notes_;
-  std::unique_ptr<RemoteRanks> remote_;   // null without an address
+  std::unique_ptr<link::Inbox> remote_;   // null without an address
   std::atomic<bool> told_{false};         // whether remote ranks were told that the group has failed
   std::atomic<bool> linked_{false};       // whether there are remote ranks
   std::unique_ptr<WaitCounter[]> waits_;  // for each rank

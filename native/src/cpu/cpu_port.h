@@ -7,19 +7,19 @@
 #include <utility>
 
 #include "common/rank_set.h"
-#include "control/control_block.h"
-#include "control/doorbell.h"
-#include "cpu/packet_access.h"
 #include "cpu/reduction.h"
 #include "cpu/waiter.h"
 #include "link/links.h"
 #include "protocol/data_movement.h"
 #include "protocol/launch.h"
+#include "shared/control_block.h"
+#include "shared/doorbell.h"
+#include "shared/packet_access.h"
 
 namespace nvrar::cpu {
 
 struct MappedRank {
-  control::ControlBlock* control = nullptr;
+  shared::ControlBlock* control = nullptr;
   protocol::Packet* rings = nullptr;
   uint64_t rings_name = 0;     // the address for announce_packet_sent
   link::Link* link = nullptr;  // to a rank on another host, whose rings are not mapped
@@ -69,7 +69,7 @@ class CpuPort {
   template <class Packets>
   NVRAR_HD bool take(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
     if (!await<Packets>(slot, source, epoch, 1)) return false;
-    *packet = load_packet(own_rings_ + slot);
+    *packet = shared::load_packet(own_rings_ + slot);
     release<Packets>(slot, 1);
     return true;
   }
@@ -152,12 +152,12 @@ class CpuPort {
 
   void soon_pushed(const protocol::Peers& peers, uint64_t slot) {
     for (uint32_t i = 0; i < peers.count(); ++i) {
-      if (!is_linked(peers[i])) each_line(ranks_[peers[i]].rings + slot, prefetch_to_write);
+      if (!is_linked(peers[i])) each_line(ranks_[peers[i]].rings + slot, shared::prefetch_to_write);
     }
   }
   template <class Packets>
   void soon_taken(uint64_t slot) {
-    each_line(own_rings_ + slot, Packets::kMustClear ? prefetch_to_write : prefetch_to_read);
+    each_line(own_rings_ + slot, Packets::kMustClear ? shared::prefetch_to_write : shared::prefetch_to_read);
   }
 
   void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
@@ -169,13 +169,13 @@ class CpuPort {
   }
   // A waiting rank sends what is for other nodes (waiter.h).
   void sent_within_node() {
-    full_fence();
+    shared::full_fence();
     if (topology_.is_large()) {
-      notes_->sent_to.each([&](uint32_t peer) { control::wake_if_asleep(*ranks_[peer].control); });
+      notes_->sent_to.each([&](uint32_t peer) { shared::wake_if_asleep(*ranks_[peer].control); });
       notes_->sent_to = {};
     } else {
       for (uint32_t hop = 1; hop < topology_.world; ++hop) {
-        control::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
+        shared::wake_if_asleep(*ranks_[(rank_ + hop) % topology_.world].control);
       }
     }
   }
@@ -187,7 +187,7 @@ class CpuPort {
 
  private:
   static constexpr uint32_t kVectorBytes = protocol::kPacketBytes;
-  static constexpr uint32_t kLinePackets = control::kCacheLineBytes / protocol::kPacketBytes;
+  static constexpr uint32_t kLinePackets = shared::kCacheLineBytes / protocol::kPacketBytes;
 
   // In a large group, a phase wakes only the ranks that it has sent to.
   NVRAR_HD void note_sent(uint32_t peer) {
@@ -202,8 +202,8 @@ class CpuPort {
     if (++test_puts_ % 509 == 0) ::sched_yield();
 #endif
     protocol::pass_moment(rank_, protocol::Moment::kSends, slot);
-    announce_packet_sent(peer.rings_name + slot * protocol::kPacketBytes);
-    store_packet(peer.rings + slot, packet);
+    shared::announce_packet_sent(peer.rings_name + slot * protocol::kPacketBytes);
+    shared::store_packet(peer.rings + slot, packet);
   }
 
   // A packet of one epoch, which is in its second half.
@@ -270,10 +270,10 @@ class CpuPort {
     const Packet* const first = own_rings_ + slot;
     return each_packet(
         packets, [&](size_t i) __attribute__((always_inline)) {
-          if (!packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
+          if (!shared::packet_arrived<Packets>(first + i, epoch)) [[unlikely]] {
             if (!wait<Packets>(first + i, source, epoch)) return false;
           }
-          announce_packet_taken(ranks_[rank_].rings_name + (slot + i) * protocol::kPacketBytes);
+          shared::announce_packet_taken(ranks_[rank_].rings_name + (slot + i) * protocol::kPacketBytes);
           return true;
         });
   }
@@ -285,7 +285,7 @@ class CpuPort {
       Packet* const first = own_rings_ + slot;
       each_packet(
           packets, [&](size_t i) __attribute__((always_inline)) {
-            store_packet(first + i, Packets::empty());
+            shared::store_packet(first + i, Packets::empty());
             return true;
           });
     }
@@ -301,7 +301,7 @@ class CpuPort {
       const Packet* const first = own_rings_ + slot;
       each_packet(
           packets, [&](size_t i) __attribute__((always_inline)) {
-            const Packet packet = load_packet(first + i);
+            const Packet packet = shared::load_packet(first + i);
             __builtin_memcpy(room + i * Packets::kPayloadBytes, &packet, Packets::kPayloadBytes);
             return true;
           });
@@ -320,7 +320,7 @@ class CpuPort {
     if (*run != nullptr) return true;
     const Packet* const first = own_rings_ + slot;
     const auto arrived = [&] {
-      if (packet_arrived<Packets>(first, epoch)) return true;
+      if (shared::packet_arrived<Packets>(first, epoch)) return true;
       *run = links_->take_run(source, wanted);
       return *run != nullptr;
     };
@@ -432,7 +432,7 @@ class CpuPort {
 
   template <class Packets>
   __attribute__((noinline)) bool wait(const Packet* slot, uint32_t source, uint64_t epoch) {
-    const auto arrived = [&] { return Packets::arrived(load_packet(slot), epoch); };
+    const auto arrived = [&] { return Packets::arrived(shared::load_packet(slot), epoch); };
     if (is_linked(source))
       return wait_for_link(source, [&] { return arrived() || links_->take_until(source, arrived); });
     result_ = waiter_->wait([&] { return RankSet::of(source); }, arrived);
@@ -489,12 +489,12 @@ bool CpuPort<kLinks>::drain(uint64_t slot, uint32_t source, uint8_t* to, uint32_
   const uint32_t whole = bytes / kBytes;
   each_packet(
       whole, [&](size_t i) __attribute__((always_inline)) {
-        const Packet packet = load_packet(first + i);
+        const Packet packet = shared::load_packet(first + i);
         __builtin_memcpy(to + i * kBytes, &packet, kBytes);
         return true;
       });
   if (const uint32_t rest = bytes % kBytes; rest != 0 && !protocol::planted(protocol::Defect::kDroppedRest)) {
-    const Packet packet = load_packet(first + whole);
+    const Packet packet = shared::load_packet(first + whole);
     std::memcpy(to + whole * kBytes, &packet, rest);
   }
   release<Packets>(slot, packets);

@@ -61,7 +61,7 @@ void PointToPoint::begin(const nvrar_transfer* transfers, uint32_t count, uint64
   }
 }
 
-void PointToPoint::copy_own(control::FlightRecord& flight) noexcept {
+void PointToPoint::copy_own(shared::FlightRecord& flight) noexcept {
   Queue& sends = queues_[0][rank_];
   Queue& recvs = queues_[1][rank_];
   for (; sends.first != kNone; sends.first = items_[sends.first].next, recvs.first = items_[recvs.first].next) {
@@ -76,7 +76,7 @@ void PointToPoint::copy_own(control::FlightRecord& flight) noexcept {
   }
 }
 
-bool PointToPoint::begin_first(Queue& queue, control::FlightRecord& flight) noexcept {
+bool PointToPoint::begin_first(Queue& queue, shared::FlightRecord& flight) noexcept {
   for (; queue.first != kNone; queue.first = items_[queue.first].next) {
     Item& item = items_[queue.first];
     if (item.call.count != 0) {
@@ -88,7 +88,7 @@ bool PointToPoint::begin_first(Queue& queue, control::FlightRecord& flight) noex
   return false;
 }
 
-Step PointToPoint::step(TransferPort& port, Queue& queue, control::FlightRecord& flight) noexcept {
+Step PointToPoint::step(TransferPort& port, Queue& queue, shared::FlightRecord& flight) noexcept {
   Item& item = items_[queue.first];
   const Step step =
       queue.sends ? protocol::push(port, queue.end, item.transfer) : protocol::pull(port, queue.end, item.transfer);
@@ -113,8 +113,8 @@ RankSet PointToPoint::active_peers() const noexcept {
   return peers;
 }
 
-BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::ControlBlock& own) noexcept {
-  control::FlightRecord& flight = own.flight;
+BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, shared::ControlBlock& own) noexcept {
+  shared::FlightRecord& flight = own.flight;
   copy_own(flight);
   active_count_ = 0;
   const auto world = static_cast<uint32_t>(queues_[0].size());
@@ -161,7 +161,7 @@ BatchResult PointToPoint::run(TransferPort& port, Waiter& waiter, control::Contr
   return {};
 }
 
-BatchResult PointToPoint::fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept {
+BatchResult PointToPoint::fail(shared::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept {
   BatchResult result;
   result.status = status;
   uint32_t failed = kNone;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "call/batch.h"
-#include "control/flight_record.h"
 #include "cpu/transfer_port.h"
 #include "protocol/point_to_point.h"
+#include "shared/flight_record.h"
 
 namespace nvrar::cpu {
 
@@ -24,7 +24,7 @@ class PointToPoint {
   // Queues a batch that has passed check_batch. If it throws std::bad_alloc, nothing has changed.
   void begin(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence);
   // Runs the batch until it completes or fails.
-  BatchResult run(TransferPort& port, Waiter& waiter, control::ControlBlock& own) noexcept;
+  BatchResult run(TransferPort& port, Waiter& waiter, shared::ControlBlock& own) noexcept;
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -44,13 +44,13 @@ class PointToPoint {
   };
 
   void append(Queue& queue, uint32_t item) noexcept;
-  void copy_own(control::FlightRecord& flight) noexcept;
+  void copy_own(shared::FlightRecord& flight) noexcept;
   // Begins the queue's next transfer; returns false if there is none.
-  bool begin_first(Queue& queue, control::FlightRecord& flight) noexcept;
-  protocol::Step step(TransferPort& port, Queue& queue, control::FlightRecord& flight) noexcept;
+  bool begin_first(Queue& queue, shared::FlightRecord& flight) noexcept;
+  protocol::Step step(TransferPort& port, Queue& queue, shared::FlightRecord& flight) noexcept;
   bool any_can_move(TransferPort& port) noexcept;
   RankSet active_peers() const noexcept;
-  BatchResult fail(control::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
+  BatchResult fail(shared::FlightRecord& flight, nvrar_status status, const Queue* queue) noexcept;
 
   uint32_t rank_ = 0;
   std::array<std::vector<Queue>, 2> queues_;  // sends, recvs; by peer

@@ -6,11 +6,11 @@
 
 #include <cstring>
 
-#include "control/doorbell.h"
 #include "cpu/cpu_port.h"
-#include "cpu/packet_access.h"
 #include "cpu/waiter.h"
 #include "protocol/point_to_point.h"
+#include "shared/doorbell.h"
+#include "shared/packet_access.h"
 
 namespace nvrar::cpu {
 
@@ -26,14 +26,14 @@ class TransferPort {
       ranks_[peer].link->put_numbered(slot, payload, epoch);
       return;
     }
-    announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
-    store_packet(ranks_[peer].rings + slot, reinterpret_cast<protocol::Packet>(Words{payload, epoch}));
+    shared::announce_packet_sent(ranks_[peer].rings_name + slot * protocol::kPacketBytes);
+    shared::store_packet(ranks_[peer].rings + slot, reinterpret_cast<protocol::Packet>(Words{payload, epoch}));
   }
   NVRAR_HD protocol::WordPacket look(uint64_t slot) {
-    const Words words = reinterpret_cast<Words>(load_packet(own_.rings + slot));
+    const Words words = reinterpret_cast<Words>(shared::load_packet(own_.rings + slot));
     return {words[0], words[1]};
   }
-  NVRAR_HD void took(uint64_t slot) { announce_packet_taken(own_.rings_name + slot * protocol::kPacketBytes); }
+  NVRAR_HD void took(uint64_t slot) { shared::announce_packet_taken(own_.rings_name + slot * protocol::kPacketBytes); }
 
   NVRAR_HD uint64_t load(const uint8_t* from) {
     uint64_t word;
@@ -54,8 +54,8 @@ class TransferPort {
       ranks_[peer].link->flush();
       return;
     }
-    full_fence();
-    control::wake_if_asleep(*ranks_[peer].control);
+    shared::full_fence();
+    shared::wake_if_asleep(*ranks_[peer].control);
   }
 
  private:

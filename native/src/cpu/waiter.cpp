@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "control/cgroup.h"
-#include "control/doorbell.h"
-#include "cpu/remote_ranks.h"
+#include "common/cgroup.h"
+#include "link/inbox.h"
+#include "shared/doorbell.h"
 
 namespace nvrar::cpu {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // A sender that was killed between storing its packet and waking this rank delays it at most this long, and not for the
 // whole deadline. With a short deadline, a rank sleeps only a fraction of it, so that it still counts as waiting.
 #if defined(NVRAR_TEST_ADVERSE)  // longer than any test, so that a lost wake-up is a time-out
-constexpr uint64_t kLongestSleepNs = 3600 * control::kNsPerSecond;
+constexpr uint64_t kLongestSleepNs = 3600 * kNsPerSecond;
 #else
 constexpr uint64_t kLongestSleepNs = 100'000'000;
 #endif
@@ -38,7 +38,7 @@ bool has_core_each(const Crowd& crowd, uint32_t quota_cores) {
   return crowd.on_host <= cores && crowd.under_quota <= quota_cores;
 }
 
-Waiter::Waiter(control::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, RemoteRanks* remote,
+Waiter::Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::Inbox* remote,
                WaitCounter* waits)
     : own_(own),
       timeout_ns_(timeout_ns),
@@ -49,7 +49,7 @@ Waiter::Waiter(control::ControlBlock* own, const Crowd& crowd, uint64_t timeout_
       remote_(remote),
       links_(remote == nullptr ? nullptr : &remote->links()),
       waits_(waits) {
-  if (has_core_each(crowd, control::cpu_quota().cores)) return;
+  if (has_core_each(crowd, cpu_quota().cores)) return;
   spins_ = kSpinsCrowded;
   looks_ = kLooksCrowded;
 }
@@ -66,7 +66,7 @@ void Waiter::sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept {
 #else
   const uint64_t ns = std::min({at_most_ns, kLongestSleepNs, fresh_ns(timeout_ns_) / kSleepsWhileFresh});
 #endif
-  control::sleep_on_doorbell(*own_, seen, ns);
+  shared::sleep_on_doorbell(*own_, seen, ns);
 }
 
 }  // namespace nvrar::cpu

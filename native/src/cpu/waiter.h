@@ -9,25 +9,27 @@
 #include <atomic>
 #include <cstdint>
 
-#include "control/control_block.h"
-#include "control/tick_clock.h"
-#include "cpu/packet_access.h"
+#include "common/tick_clock.h"
 #include "link/links.h"
+#include "shared/control_block.h"
+#include "shared/packet_access.h"
+
+namespace nvrar::link {
+class Inbox;
+}
 
 namespace nvrar::cpu {
 
 // Ranks that run at the same time, and would spin while they wait.
 struct Crowd {
   uint32_t on_host = 1;      // they share its cores
-  uint32_t under_quota = 1;  // they share the CPU quota of this process (control::CpuQuota)
+  uint32_t under_quota = 1;  // they share the CPU quota of this process (CpuQuota)
 };
 // Whether each can have a core: of those of this thread's affinity, and of the quota. A process that spins longer than
 // its quota is stopped for up to a tenth of a second.
 bool has_core_each(const Crowd& crowd, uint32_t quota_cores);
 
 enum class WaitResult { kArrived, kPoisoned, kExpired };
-
-class RemoteRanks;
 
 // How often and how long a rank has waited for another one. The rank writes, any thread reads.
 class WaitCounter {
@@ -50,7 +52,7 @@ class Waiter {
   Waiter() = default;
   // crowd: of the group. remote: those of other hosts; null if there are none. waits: one for each rank of
   // the group, or null.
-  Waiter(control::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, RemoteRanks* remote,
+  Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::Inbox* remote,
          WaitCounter* waits = nullptr);
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
@@ -58,7 +60,7 @@ class Waiter {
   // Any thread may ask.
   uint64_t waited_ns() const noexcept {
     const uint64_t since_ns = __atomic_load_n(&first_miss_ns_, __ATOMIC_RELAXED);
-    return since_ns == 0 ? 0 : control::monotonic_ns() - since_ns;
+    return since_ns == 0 ? 0 : monotonic_ns() - since_ns;
   }
 
   // Takes what has come over links, for a caller that does not wait.
@@ -75,7 +77,7 @@ class Waiter {
   WaitResult wait(Sources sources, Arrived arrived) noexcept {
     for (uint32_t i = 0; i < spins_; ++i) {
       if (arrived()) return WaitResult::kArrived;
-      cpu_relax();
+      shared::cpu_relax();
       if (i == kSpinsBeforeSending && links_ != nullptr) [[unlikely]]
         links_->flush_in_call();
     }
@@ -106,7 +108,7 @@ class Waiter {
 
   template <class Sources, class Arrived, class Look>
   WaitResult wait_long(Sources sources, Arrived arrived, Look look) noexcept {
-    const uint64_t begin_ns = control::monotonic_ns();
+    const uint64_t begin_ns = monotonic_ns();
     if (first_miss_ns_ == 0) __atomic_store_n(&first_miss_ns_, begin_ns, __ATOMIC_RELAXED);
     const RankSet awaited = sources();
     own_->waits_for.store(awaited);
@@ -118,14 +120,14 @@ class Waiter {
       links_->let_go();  // other threads and what follows the failure look, too
     }
     if (waits_ != nullptr) {
-      const uint64_t waited = control::monotonic_ns() - begin_ns;
+      const uint64_t waited = monotonic_ns() - begin_ns;
       awaited.each([&](uint32_t rank) { waits_[rank].add(waited); });
     }
     return result;
   }
   template <class Arrived, class Look>
   WaitResult wait_on(Arrived arrived, Look look, uint64_t begin_ns) noexcept {
-    for (uint64_t now_ns = begin_ns;; now_ns = control::monotonic_ns()) {
+    for (uint64_t now_ns = begin_ns;; now_ns = monotonic_ns()) {
       own_->looked_ns.store(now_ns, std::memory_order_release);
       if (arrived()) return WaitResult::kArrived;
       if (own_->poison.is_set() && !protocol::planted(protocol::Defect::kIgnoredPoison)) {
@@ -156,7 +158,7 @@ class Waiter {
   void sleep(Arrived arrived, uint64_t at_most_ns) noexcept {
     const uint32_t seen = own_->doorbell.load(std::memory_order_acquire);
     own_->sleeping.store(1, std::memory_order_relaxed);
-    full_fence();
+    shared::full_fence();
     if (links_ != nullptr) links_->hand_over();
     if (!arrived() && !own_->poison.is_set()) sleep_on_doorbell(seen, at_most_ns);
     if (links_ != nullptr) links_->take_back();
@@ -168,7 +170,7 @@ class Waiter {
   // before the deadline it asks all of them, because the report of the failure is about all.
   void ask(uint64_t waited_ns, uint64_t gone_ns) noexcept;
 
-  control::ControlBlock* own_ = nullptr;
+  shared::ControlBlock* own_ = nullptr;
   uint64_t timeout_ns_ = 0;
   uint64_t yield_ns_ = 0;
   uint64_t first_miss_ns_ = 0;
@@ -176,7 +178,7 @@ class Waiter {
   uint32_t looks_ = 0;         // at links, instead of spins, for packets that come over one
   uint64_t first_ask_ns_ = 0;  // after so long in a wait
   uint64_t next_ask_ns_ = 0;   // in this wait
-  RemoteRanks* remote_ = nullptr;
+  link::Inbox* remote_ = nullptr;
   link::Links* links_ = nullptr;  // remote_'s
   WaitCounter* waits_ = nullptr;
 };

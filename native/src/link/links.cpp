@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/tick_clock.h"
 #include "common/watched.h"
-#include "control/tick_clock.h"
 
 namespace nvrar::link {
 namespace {
@@ -27,7 +27,7 @@ constexpr size_t kFewLinks = 8;
 constexpr int kReceiveRoomBytes = 1 << 20;  // the message of a launch with the default ring_bytes
 constexpr int kLooksToCatchUp = 64;         // more than a socket's buffer holds
 // A call that fails because a host is cut off may wait for this.
-constexpr uint64_t kGoodbyeNs = control::kNsPerSecond / 2;
+constexpr uint64_t kGoodbyeNs = kNsPerSecond / 2;
 constexpr useconds_t kGoodbyePollUs = 200;
 
 // The kernel makes room for so much, which stays when the limit does not. By itself it makes room for what is read in a
@@ -55,9 +55,9 @@ Links::~Links() {
 void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
   if (!left_) tell_all(FrameKind::kGoodbye, nullptr, 0);
   left_ = true;
-  const uint64_t until_ns = control::monotonic_ns() + limit_ns;
+  const uint64_t until_ns = monotonic_ns() + limit_ns;
   const auto is_delivered = [](const std::unique_ptr<Link>& link) { return link->is_delivered(); };
-  while (!std::all_of(links_.begin(), links_.end(), is_delivered) && !ended() && control::monotonic_ns() < until_ns) {
+  while (!std::all_of(links_.begin(), links_.end(), is_delivered) && !ended() && monotonic_ns() < until_ns) {
     ::usleep(kGoodbyePollUs);
   }
 }

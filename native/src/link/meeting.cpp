@@ -9,13 +9,10 @@
 #include <map>
 
 #include "common/error.h"
-#include "control/tick_clock.h"
+#include "common/tick_clock.h"
 
 namespace nvrar::link {
 namespace {
-
-using control::kNsPerSecond;
-using control::monotonic_ns;
 
 constexpr int kBacklog = 512;  // all ranks of a group dial at once
 constexpr uint64_t kStrangerNs = 5 * kNsPerSecond;

@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
-#include "backend/descriptor.h"
 #include "cuda/driver/driver.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/fatbin.h"
 #include "gpu_stubs/stub_gpu.h"
+#include "member/descriptor.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "control/control_block.h"
 #include "cuda/driver/context.h"
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/launch/fatbin.h"
 #include "gpu_stubs/stub_gpu.h"
+#include "shared/control_block.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -288,13 +288,13 @@ TEST(DestroyOnAGpu, ThatEndsItsOwnCallsIsToldFromAnAbort) {
     EXPECT_EQ(failure.status, NVRAR_ABORTED);
     EXPECT_EQ(failure.missing[0], 0U);
   });
-  const auto leaving = control::Poison::of_leaving(3, 7);
-  const auto of_leaving = control::Poison::of(leaving.word(), leaving.ranks);
+  const auto leaving = shared::Poison::of_leaving(3, 7);
+  const auto of_leaving = shared::Poison::of(leaving.word(), leaving.ranks);
   EXPECT_TRUE(of_leaving.is_of_leaving());
   EXPECT_EQ(of_leaving.origin, 3U);
   EXPECT_EQ(of_leaving.sequence, 7U);
-  EXPECT_FALSE((control::Poison{NVRAR_ABORTED, 3, {}, 7}).is_of_leaving());
-  EXPECT_FALSE((control::Poison{NVRAR_TIMEOUT, 3, RankSet::of(0), 7}).is_of_leaving());
+  EXPECT_FALSE((shared::Poison{NVRAR_ABORTED, 3, {}, 7}).is_of_leaving());
+  EXPECT_FALSE((shared::Poison{NVRAR_TIMEOUT, 3, RankSet::of(0), 7}).is_of_leaving());
 }
 
 // The host cannot know how often a graph runs.

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "call/call.h"
-#include "control/shared_segment.h"
-#include "cpu/packet_access.h"
 #include "protocol/call_header.h"
 #include "protocol/element.h"
 #include "protocol/slices.h"
+#include "shared/packet_access.h"
+#include "shared/shared_segment.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"
 #include "support/group.h"
@@ -40,7 +40,7 @@ TEST(Invariant01_PacketsValidateThemselves, APacketIsSeenWholeOrNotAtAll) {
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     for (uint32_t i = 1; !stop; ++i) {
-      for (Packet& slot : slots) cpu::store_packet(&slot, Packet{i, i, i, i});
+      for (Packet& slot : slots) shared::store_packet(&slot, Packet{i, i, i, i});
     }
   });
   uint64_t changes = 0;
@@ -48,7 +48,7 @@ TEST(Invariant01_PacketsValidateThemselves, APacketIsSeenWholeOrNotAtAll) {
   const double end = seconds_now() + 10;
   while (changes < repetitions(200000) && seconds_now() < end && !HasFailure()) {
     for (int turn = 0; turn < 1000; ++turn) {
-      const Packet packet = cpu::load_packet(&slots[turn % 4]);
+      const Packet packet = shared::load_packet(&slots[turn % 4]);
       changes += packet[0] != last;
       last = packet[0];
       if (packet[0] == packet[1] && packet[0] == packet[2] && packet[0] == packet[3]) continue;
@@ -275,7 +275,7 @@ TEST(Invariant02_Rings, SlicesOfHierarchicalTwoShotShareNoRunAndAreFinishedInOne
 TEST(Invariant02_Rings, APreparedMembersAreasAreEmpty) {
   for (const Topology& topology : {Topology{1, 1}, Topology{3, 3}, Topology{5, 3}, Topology{8, 8}}) {
     const RingLayout layout{small_ring(topology), topology};
-    const control::SharedSegment segment = control::SharedSegment::create(&layout, 0, 1, 1);
+    const shared::SharedSegment segment = shared::SharedSegment::create(&layout, 0, 1, 1);
     for (uint64_t slot = 0; slot < layout.total_slots(); ++slot) {
       const Packet packet = segment.rings()[slot];
       if (slot >= layout.sentinel_begin() && slot < layout.sentinel_end()) {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "call/plan.h"
+#include "plan/plan.h"
 #include "protocol/launch.h"
 
 namespace nvrar::test {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/sha256.h"
-#include "control/tick_clock.h"
+#include "common/tick_clock.h"
 
 namespace nvrar::test {
 
@@ -51,7 +51,7 @@ FakeRank::FakeRank(GroupOptions options, uint32_t world) {
         silent_.push_back(std::move(socket));
       }
     };
-    link::meet(listener, self, {{kReal, descriptor_.link}}, control::monotonic_ns() + 10'000 * kMs, linked,
+    link::meet(listener, self, {{kReal, descriptor_.link}}, monotonic_ns() + 10'000 * kMs, linked,
                [] { return false; });
   }
   connecting.join();
@@ -84,7 +84,7 @@ void FakeRank::make_link_narrow() {
 nvrar_status FakeRank::destroy() { return nvrar_destroy(std::exchange(comm_, nullptr)); }
 
 std::vector<uint8_t> FakeRank::rings() const {
-  const auto* const begin = static_cast<const uint8_t*>(mapped_) + control::kControlBytes;
+  const auto* const begin = static_cast<const uint8_t*>(mapped_) + shared::kControlBytes;
   return {begin, begin + layout_.total_bytes()};
 }
 

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "backend/descriptor.h"
 #include "link/frame.h"
 #include "link/meeting.h"
 #include "links/socket.h"
+#include "member/descriptor.h"
 #include "support/group.h"
 
 namespace nvrar::test {

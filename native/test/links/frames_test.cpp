@@ -163,7 +163,7 @@ TEST_P(HostileFrame, EndsTheLinkBeforeAByteIsStored) {
   RankSet lost;
   std::memcpy(&word, last.payload.data(), sizeof word);
   std::memcpy(&lost, last.payload.data() + sizeof word, sizeof lost);
-  const auto poison = control::Poison::of(word, lost);
+  const auto poison = shared::Poison::of(word, lost);
   EXPECT_EQ(poison.status, NVRAR_PEER_LOST);
   EXPECT_EQ(poison.origin, FakeRank::kReal);
   EXPECT_EQ(poison.ranks, RankSet::of(kFake));

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "call/plan.h"
+#include "plan/plan.h"
 #include "protocol/ring_layout.h"
 #include "support/collective_case.h"
 #include "support/group.h"

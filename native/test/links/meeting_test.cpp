@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "control/tick_clock.h"
+#include "common/tick_clock.h"
 #include "links/socket.h"
 #include "support/group.h"
 
@@ -76,7 +76,7 @@ class Party {
             const auto linked = [&](uint32_t rank, link::Connection connection) {
               outcome.links.emplace(rank, std::move(connection));
             };
-            link::meet(listener, self, remotes, control::monotonic_ns() + limit_ms * kMs, linked,
+            link::meet(listener, self, remotes, monotonic_ns() + limit_ms * kMs, linked,
                        [this] { return ended_.load(); });
           } catch (const Error& error) {
             outcome.error = std::to_string(error.status()) + " " + error.what();

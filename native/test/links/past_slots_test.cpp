@@ -109,7 +109,7 @@ TEST(PastSlots, WhatComesBehindTheLastRunIsTakenAtTheEndOfTheCall) {
   EXPECT_EQ(link.state, NVRAR_LINK_CLOSED);
 
   FakeBroadcast failed;
-  const control::Poison poison{NVRAR_ABORTED, kFake, {}, 0};
+  const shared::Poison poison{NVRAR_ABORTED, kFake, {}, 0};
   std::vector<uint8_t> payload(sizeof(uint64_t) + sizeof(RankSet));
   const uint64_t word = poison.word();
   std::memcpy(payload.data(), &word, sizeof word);

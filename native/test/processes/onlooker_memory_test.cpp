@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "backend/descriptor.h"
-#include "control/control_block.h"
+#include "member/descriptor.h"
+#include "shared/control_block.h"
 #include "support/group.h"
 #include "support/look.h"
 
@@ -43,7 +43,7 @@ class LookedAt : public ::testing::Test {
     file_ = ::memfd_create("nvrar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ASSERT_EQ(::ftruncate(file_, static_cast<off_t>(bytes)), 0);
     if (filled) {
-      auto* control = new control::ControlBlock;
+      auto* control = new shared::ControlBlock;
       control->segment_bytes = bytes;
       control->rank = descriptor_.rank;
       control->group_hash = descriptor_.group_hash;
@@ -93,30 +93,30 @@ TEST_F(LookedAt, WhatIsNoDescriptorAndThatOfAnotherBuildAreTold) {
 
 // Of a file that could shrink, every access could be a SIGBUS.
 TEST_F(LookedAt, MemoryThatCouldShrinkIsRefused) {
-  forge(control::kControlBytes, F_SEAL_GROW);
+  forge(shared::kControlBytes, F_SEAL_GROW);
   expect_refused(NVRAR_SYSTEM, "could change its size");
 }
 
 TEST_F(LookedAt, MemoryThatIsShorterThanARecordIsRefused) {
-  forge(control::kControlBytes / 2, kSizeSeals);
+  forge(shared::kControlBytes / 2, kSizeSeals);
   expect_refused(NVRAR_SYSTEM, "has another size");
 }
 
 TEST_F(LookedAt, MemoryOfAnotherLengthThanTheDescriptorSaysIsRefused) {
-  forge(2 * control::kControlBytes, kSizeSeals);
-  descriptor_.segment.bytes = control::kControlBytes;
+  forge(2 * shared::kControlBytes, kSizeSeals);
+  descriptor_.segment.bytes = shared::kControlBytes;
   expect_refused(NVRAR_SYSTEM, "has another size");
 }
 
 TEST_F(LookedAt, MemoryThatHoldsNoMemberIsRefused) {
-  forge(control::kControlBytes, kSizeSeals, false);
+  forge(shared::kControlBytes, kSizeSeals, false);
   expect_refused(NVRAR_SYSTEM, "belongs to another group");
 }
 
 TEST_F(LookedAt, AMemberThatHasDestroyedItsCommunicatorIsTold) {
-  forge(control::kControlBytes, kSizeSeals & ~F_SEAL_SEAL);
+  forge(shared::kControlBytes, kSizeSeals & ~F_SEAL_SEAL);
   const std::atomic<uint32_t> closed{1};
-  EXPECT_EQ(::pwrite(file_, &closed, sizeof closed, offsetof(control::ControlBlock, closed)),
+  EXPECT_EQ(::pwrite(file_, &closed, sizeof closed, offsetof(shared::ControlBlock, closed)),
             static_cast<ssize_t>(sizeof closed));
   ASSERT_EQ(::fcntl(file_, F_ADD_SEALS, F_SEAL_SEAL), 0);
   expect_refused(NVRAR_SYSTEM, "rank 0 has destroyed its communicator");

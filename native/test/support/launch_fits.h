@@ -3,7 +3,7 @@
 #define NVRAR_TEST_SUPPORT_LAUNCH_FITS_H
 
 #include "call/call.h"
-#include "call/plan.h"
+#include "plan/plan.h"
 #include "protocol/slices.h"
 
 namespace nvrar::test {

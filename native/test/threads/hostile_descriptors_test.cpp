@@ -7,8 +7,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "backend/descriptor.h"
-#include "control/control_block.h"
+#include "member/descriptor.h"
+#include "shared/control_block.h"
 #include "support/group.h"
 
 namespace nvrar::test {
@@ -54,13 +54,13 @@ class HostileDescriptor : public ::testing::Test {
   }
   void fill_file(uint64_t bytes) {
     ASSERT_EQ(::ftruncate(file_, static_cast<off_t>(bytes)), 0);
-    void* base = ::mmap(nullptr, sizeof(control::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    void* base = ::mmap(nullptr, sizeof(shared::ControlBlock), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     ASSERT_NE(base, MAP_FAILED);
-    auto* control = new (base) control::ControlBlock;
+    auto* control = new (base) shared::ControlBlock;
     control->segment_bytes = bytes;
     control->rank = 1;
     control->group_hash = rank_1().group_hash;
-    ::munmap(base, sizeof(control::ControlBlock));
+    ::munmap(base, sizeof(shared::ControlBlock));
     rank_1().segment = {::getpid(), file_, bytes, {}};
   }
 
@@ -76,8 +76,8 @@ class HostileDescriptor : public ::testing::Test {
 };
 
 TEST_F(HostileDescriptor, ASegmentShorterThanTheRingsIsNotMapped) {
-  forge_segment(sizeof(control::ControlBlock), kSizeSeals);
-  expect_refused(NVRAR_MISMATCH, "rank 1 has segment bytes " + std::to_string(sizeof(control::ControlBlock)));
+  forge_segment(sizeof(shared::ControlBlock), kSizeSeals);
+  expect_refused(NVRAR_MISMATCH, "rank 1 has segment bytes " + std::to_string(sizeof(shared::ControlBlock)));
 }
 
 TEST_F(HostileDescriptor, ASparseSegmentTakesNoMemory) {

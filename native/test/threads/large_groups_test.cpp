@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "backend/descriptor.h"
+#include "member/descriptor.h"
 #include "protocol/ring_layout.h"
 #include "support/collective_case.h"
 #include "support/gpu.h"

@@ -1,5 +1,5 @@
 // What a member counts of its calls, by itself: the buckets of durations, what is counted where, and what a call pays.
-#include "control/call_counters.h"
+#include "shared/call_counters.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace nvrar::control {
+namespace nvrar::shared {
 namespace {
 
 nvrar_call call_of(int32_t collective, int32_t type, uint64_t count, int32_t algorithm = 0) {
@@ -121,4 +121,4 @@ TEST(CallCounters, ACallPaysFarLessThanItTakes) {
 }
 
 }  // namespace
-}  // namespace nvrar::control
+}  // namespace nvrar::shared

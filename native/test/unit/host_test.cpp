@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "api/report.h"
 #include "call/call.h"
 #include "common/abi_struct.h"
+#include "common/cgroup.h"
 #include "common/error.h"
-#include "control/cgroup.h"
-#include "control/flight_record.h"
-#include "control/memory_room.h"
 #include "cpu/waiter.h"
-#include "report.h"
+#include "shared/flight_record.h"
+#include "shared/memory_room.h"
 #include "support/pool.h"
 
 namespace nvrar {
@@ -128,7 +128,7 @@ class FakeSystem : public ::testing::Test {
 };
 
 TEST_F(FakeSystem, AvailableMemoryLimitsWhereNoCgroupDoes) {
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 1000u * 1024);
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 1000u * 1024);
 }
 
 TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
@@ -136,8 +136,8 @@ TEST_F(FakeSystem, TheTightestCgroupOnTheWayUpLimits) {
   write("/sys/fs/cgroup/outer/memory.current", "400000\n");
   write("/sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("/sys/fs/cgroup/outer/inner/memory.current", "1\n");
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 100000u);
-  EXPECT_EQ(control::memory_room(root_).limited_by, "/sys/fs/cgroup/outer/memory.max");
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 100000u);
+  EXPECT_EQ(shared::memory_room(root_).limited_by, "/sys/fs/cgroup/outer/memory.max");
 }
 
 // A container that has read files is at its limit by page cache alone.
@@ -147,14 +147,14 @@ TEST_F(FakeSystem, CachesOfACgroupAreRoom) {
   write("/sys/fs/cgroup/outer/memory.stat",
         "anon 100000\nfile 350000\nshmem 30000\ninactive_file 200000\nactive_file 120000\nslab_reclaimable 40000\n"
         "slab_unreclaimable 9000\nslab 49000\n");
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 361000u);
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 361000u);
 }
 
 TEST_F(FakeSystem, CachesAreNoMoreRoomThanTheLimit) {
   write("/sys/fs/cgroup/outer/memory.max", "500000\n");
   write("/sys/fs/cgroup/outer/memory.current", "100000\n");
   write("/sys/fs/cgroup/outer/memory.stat", "inactive_file 150000\n");  // read later than memory.current
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 500000u);
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 500000u);
 }
 
 TEST_F(FakeSystem, ALimitOfCgroupV1Limits) {
@@ -165,11 +165,11 @@ TEST_F(FakeSystem, ALimitOfCgroupV1Limits) {
   write("/sys/fs/cgroup/memory/old/memory.usage_in_bytes", "499000\n");
   write("/sys/fs/cgroup/memory/old/memory.stat",
         "cache 1\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 99000\ntotal_shmem 30000\n");
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 300000u);
-  EXPECT_EQ(control::memory_room(root_).limited_by, "/sys/fs/cgroup/memory/old/memory.limit_in_bytes");
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 300000u);
+  EXPECT_EQ(shared::memory_room(root_).limited_by, "/sys/fs/cgroup/memory/old/memory.limit_in_bytes");
   write("/sys/fs/cgroup/memory/old/inner/memory.limit_in_bytes", "1000\n");
   write("/sys/fs/cgroup/memory/old/inner/memory.usage_in_bytes", "900\n");
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 100u);
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 100u);
 }
 
 // A container without a namespace of control groups reads a path that it does not have, and its own limit at the top.
@@ -177,22 +177,22 @@ TEST_F(FakeSystem, ALimitAtTheTopLimitsAPathThatIsNotThere) {
   write("/proc/self/cgroup", "4:memory:/docker/0123\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n");
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
-  EXPECT_EQ(control::memory_room(root_).free_bytes, 4000u);
+  EXPECT_EQ(shared::memory_room(root_).free_bytes, 4000u);
 }
 
 TEST_F(FakeSystem, TheSmallestQuotaOnTheWayUpCountsInWholeCores) {
-  EXPECT_EQ(control::cpu_quota(root_).group, 0u);
-  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
+  EXPECT_EQ(cpu_quota(root_).group, 0u);
+  EXPECT_EQ(cpu_quota(root_).cores, kNoQuota);
   write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
-  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
+  EXPECT_EQ(cpu_quota(root_).cores, kNoQuota);
   write("/sys/fs/cgroup/outer/cpu.max", "350000 100000\n");
-  EXPECT_EQ(control::cpu_quota(root_).cores, 3u);
-  const uint32_t outer = control::cpu_quota(root_).group;
+  EXPECT_EQ(cpu_quota(root_).cores, 3u);
+  const uint32_t outer = cpu_quota(root_).group;
   EXPECT_NE(outer, 0u);
-  EXPECT_EQ(control::cpu_quota(root_).group, outer);
+  EXPECT_EQ(cpu_quota(root_).group, outer);
   write("/sys/fs/cgroup/outer/inner/cpu.max", "40000 50000\n");
-  EXPECT_EQ(control::cpu_quota(root_).cores, 0u) << "less than one core";
-  EXPECT_NE(control::cpu_quota(root_).group, outer);
+  EXPECT_EQ(cpu_quota(root_).cores, 0u) << "less than one core";
+  EXPECT_NE(cpu_quota(root_).group, outer);
 }
 
 // Two containers on a host, each with a quota of its own.
@@ -200,7 +200,7 @@ TEST(HasCoreEach, AQuotaIsForTheRanksThatShareIt) {
   EXPECT_TRUE(cpu::has_core_each({.on_host = 1, .under_quota = 1}, 1));
   EXPECT_FALSE(cpu::has_core_each({.on_host = 1, .under_quota = 2}, 1));
   EXPECT_FALSE(cpu::has_core_each({.on_host = 1, .under_quota = 1}, 0));
-  EXPECT_FALSE(cpu::has_core_each({.on_host = CPU_SETSIZE + 1, .under_quota = 1}, control::kNoQuota));
+  EXPECT_FALSE(cpu::has_core_each({.on_host = CPU_SETSIZE + 1, .under_quota = 1}, kNoQuota));
   cpu_set_t cores;
   ASSERT_EQ(::sched_getaffinity(0, sizeof cores, &cores), 0);
   EXPECT_TRUE(cpu::has_core_each({.on_host = static_cast<uint32_t>(CPU_COUNT(&cores)), .under_quota = 1}, 1));
@@ -212,20 +212,20 @@ TEST_F(FakeSystem, AQuotaOfCgroupV1Counts) {
   write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   write("/sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us", "-1\n");
   write("/sys/fs/cgroup/cpu/pods/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(control::cpu_quota(root_).cores, control::kNoQuota);
+  EXPECT_EQ(cpu_quota(root_).cores, kNoQuota);
   write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_quota_us", "200000\n");
   write("/sys/fs/cgroup/cpu/pods/pod/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(control::cpu_quota(root_).cores, 2u);
+  EXPECT_EQ(cpu_quota(root_).cores, 2u);
 }
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 TEST(Reserve, TakesNothingWithoutRoom) {
   const auto reserve = [](uint64_t room, uint32_t world) {
-    control::reserve_in_steps(
+    shared::reserve_in_steps(
         100001, world,
         [&] {
-          return control::MemoryRoom{room, "the limit"};
+          return shared::MemoryRoom{room, "the limit"};
         },
         [&](uint64_t, uint64_t bytes) { EXPECT_LE(bytes, room) << "this would bring the OOM killer"; });
   };
@@ -249,16 +249,16 @@ TEST(Reserve, TakesNothingWithoutRoom) {
 }
 
 TEST(Reserve, CoversTheWholeSegmentOnce) {
-  for (uint64_t bytes : {uint64_t{1}, control::kReserveStepBytes, 3 * control::kReserveStepBytes + 4096}) {
+  for (uint64_t bytes : {uint64_t{1}, shared::kReserveStepBytes, 3 * shared::kReserveStepBytes + 4096}) {
     uint64_t end = 0;
-    control::reserve_in_steps(
+    shared::reserve_in_steps(
         bytes, 8,
         [] {
-          return control::MemoryRoom{1024 * kMiB, ""};
+          return shared::MemoryRoom{1024 * kMiB, ""};
         },
         [&](uint64_t offset, uint64_t step) {
           EXPECT_EQ(offset, end);
-          EXPECT_LE(step, control::kReserveStepBytes);
+          EXPECT_LE(step, shared::kReserveStepBytes);
           end = offset + step;
         });
     EXPECT_EQ(end, bytes);
@@ -280,10 +280,10 @@ TEST(Reserve, RanksThatReserveAtOnceStayBelowTheLimit) {
         --waiting;
         while (waiting.load() != 0) std::this_thread::yield();
       }
-      return control::MemoryRoom{kLimit - std::min(now, kLimit), "the limit"};
+      return shared::MemoryRoom{kLimit - std::min(now, kLimit), "the limit"};
     };
     try {
-      control::reserve_in_steps(100 * kMiB, kWorld, room, [&](uint64_t, uint64_t bytes) {
+      shared::reserve_in_steps(100 * kMiB, kWorld, room, [&](uint64_t, uint64_t bytes) {
         for (uint64_t at = 0; at < bytes; at += kMiB) {
           EXPECT_LE(used += kMiB, kLimit) << "this would bring the OOM killer";
           std::this_thread::yield();
@@ -331,7 +331,7 @@ TEST(Report, OfTheLargestGroupIsShort) {
   for (uint32_t rank = 0; rank < NVRAR_MAX_WORLD_SIZE; ++rank) ranks.push_back(doing(NVRAR_CALL_RUNNING, 1 + rank));
   RankSet::Words odd{};
   for (uint64_t& word : odd) word = 0xaaaaaaaaaaaaaaaa;
-  const control::Poison poison{NVRAR_TIMEOUT, 0, RankSet(odd), 41};
+  const shared::Poison poison{NVRAR_TIMEOUT, 0, RankSet(odd), 41};
   const std::string sentence = describe_failure(poison, 0, describe(ranks[0].call), 1'000'000'000, ranks);
   EXPECT_EQ(sentence.find("allReduce #41 float32[1] SUM timed out after 1 s without ranks 1, 3, 5, 7, 9, 11, 13, 15, "
                           "17, 19, 21, 23, 25, 27, 29, 31 and 240 more: rank 0 is in allReduce #41 float32[1] SUM, "
@@ -360,13 +360,13 @@ nvrar_call numbered(uint64_t sequence) {
 
 class Flight : public ::testing::Test {
  protected:
-  const control::TickClock clock_;
-  std::unique_ptr<control::FlightRecord> record_ = std::make_unique<control::FlightRecord>();
+  const TickClock clock_;
+  std::unique_ptr<shared::FlightRecord> record_ = std::make_unique<shared::FlightRecord>();
 };
 
 TEST_F(Flight, KeepsTheCallAfterItsEnd) {
   EXPECT_EQ(record_->last(clock_).state, NVRAR_CALL_NONE);
-  const uint64_t before_ns = control::monotonic_ns();
+  const uint64_t before_ns = monotonic_ns();
   const uint64_t number = record_->begin(numbered(7));
   nvrar_call call = record_->last(clock_);
   EXPECT_EQ(call.state, NVRAR_CALL_RUNNING);
@@ -383,7 +383,7 @@ TEST_F(Flight, KeepsTheCallAfterItsEnd) {
   constexpr uint64_t kSlackNs = 1'000'000;
   EXPECT_GE(call.begin_ns + kSlackNs, before_ns);
   EXPECT_GE(call.end_ns - call.begin_ns + kSlackNs, 2'000'000u);
-  EXPECT_LE(call.end_ns, control::monotonic_ns() + kSlackNs);
+  EXPECT_LE(call.end_ns, monotonic_ns() + kSlackNs);
 }
 
 TEST_F(Flight, KeepsTheLastCallsOldestFirst) {
@@ -432,13 +432,13 @@ TEST_F(Flight, AReaderNeverSeesHalfACall) {
 }
 
 TEST(Poison, TheFirstOneIsKeptWhole) {
-  control::SharedPoison shared;
+  shared::SharedPoison shared;
   EXPECT_FALSE(shared.is_set());
   EXPECT_EQ(shared.get().status, NVRAR_OK);
   const RankSet ranks = RankSet::of(0) | RankSet::of(63) | RankSet::of(64) | RankSet::of(NVRAR_MAX_WORLD_SIZE - 1);
   EXPECT_TRUE(shared.set({NVRAR_TIMEOUT, NVRAR_MAX_WORLD_SIZE - 1, ranks, 123456789}));
   EXPECT_FALSE(shared.set({NVRAR_ABORTED, 3, {}, 7}));
-  const control::Poison back = shared.get();
+  const shared::Poison back = shared.get();
   EXPECT_EQ(back.status, NVRAR_TIMEOUT);
   EXPECT_EQ(back.origin, static_cast<uint32_t>(NVRAR_MAX_WORLD_SIZE - 1));
   EXPECT_EQ(back.ranks, ranks);

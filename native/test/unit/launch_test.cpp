@@ -10,9 +10,9 @@
 
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/kernels/move/transfer_args.h"
-#include "cuda/launch/architecture.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/launch/places.h"
+#include "plan/gpu_limits.h"
 
 namespace nvrar::test {
 namespace {

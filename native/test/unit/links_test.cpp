@@ -8,17 +8,17 @@
 
 #include "common/error.h"
 #include "common/handle.h"
-#include "control/host_key.h"
-#include "cpu/reach.h"
 #include "link/meeting.h"
+#include "member/host_key.h"
+#include "member/node_layout.h"
 #include "support/error_of.h"
 
 namespace nvrar::test {
 namespace {
 
-using cpu::reach_of;
 using link::LinkAddress;
 using link::Listener;
+using nvrar::node_layout_of;
 
 TEST(LinkAddress, SaysWhatItIs) {
   EXPECT_FALSE(LinkAddress{}.exists());
@@ -131,11 +131,11 @@ TEST(Listener, RefusesAnAddressOfAnotherHost) {
 }
 
 TEST(HostKey, IsThatOfThisMachine) {
-  const auto key = control::HostKey::of_this_process();
-  EXPECT_EQ(key, control::HostKey::of_this_process());
-  EXPECT_FALSE(key == control::HostKey{});
+  const auto key = HostKey::of_this_process();
+  EXPECT_EQ(key, HostKey::of_this_process());
+  EXPECT_FALSE(key == HostKey{});
   EXPECT_NE(key.pid_namespace, 0u);
-  control::HostKey other = key;
+  HostKey other = key;
   other.boot_id[15] ^= 1;
   EXPECT_FALSE(key == other);
   other = key;
@@ -165,14 +165,14 @@ std::string reach_text(const std::string& hosts, uint32_t rank, int32_t links = 
                        uint32_t ranks_per_node = 0) {
   std::string text;
   const std::string error = error_of([&] {
-    const cpu::Reach reach =
-        reach_of(on_hosts(hosts), rank, links, prepared(static_cast<uint32_t>(hosts.size()), ranks_per_node));
+    const NodeLayout layout =
+        node_layout_of(on_hosts(hosts), rank, links, prepared(static_cast<uint32_t>(hosts.size()), ranks_per_node));
     text = "nodes of";
-    for (uint32_t node = 0; node < reach.nodes.count; ++node) {
-      text += " " + std::to_string(reach.nodes.first[node + 1] - reach.nodes.first[node]);
+    for (uint32_t node = 0; node < layout.nodes.count; ++node) {
+      text += " " + std::to_string(layout.nodes.first[node + 1] - layout.nodes.first[node]);
     }
     text += ", remote:";
-    reach.remote.each([&](uint32_t peer) { text += " " + std::to_string(peer); });
+    layout.remote.each([&](uint32_t peer) { text += " " + std::to_string(peer); });
   });
   return text + error;
 }
@@ -249,27 +249,28 @@ TEST(ReachOf, RefusesARankWithoutAnAddress) {
       std::to_string(NVRAR_UNAVAILABLE) +
       " rank 2 is on another host than rank 0, and rank 3 has no address for links (link_address)";
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, rank, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), lacks);
+    EXPECT_EQ(error_of([&] { (void)node_layout_of(descriptors, rank, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }),
+              lacks);
   }
   descriptors[2].host = descriptors[3].host = descriptors[0].host;
   descriptors[2].host.pid_namespace = descriptors[3].host.pid_namespace = 7;
   EXPECT_EQ(
-      error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }),
+      error_of([&] { (void)node_layout_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }),
       std::to_string(NVRAR_UNAVAILABLE) +
           " rank 2 is in another PID or user namespace of the host of rank 0 (containers need to share both), and "
           "rank 3 has no address for links (link_address)");
   for (Descriptor& descriptor : descriptors) descriptor.host = descriptors[0].host;
-  EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_NODES, prepared(4, 2)); }),
+  EXPECT_EQ(error_of([&] { (void)node_layout_of(descriptors, 0, NVRAR_LINKS_BETWEEN_NODES, prepared(4, 2)); }),
             std::to_string(NVRAR_UNAVAILABLE) +
                 " rank 2 is in another node than rank 0 and to be linked (links), and rank 3 has no address for links "
                 "(link_address)");
-  EXPECT_EQ(error_of([&] { (void)reach_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), "");
+  EXPECT_EQ(error_of([&] { (void)node_layout_of(descriptors, 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(4)); }), "");
 }
 
 TEST(ReachOf, RefusesRingsThatAreTooSmall) {
   const uint64_t least = protocol::kMinRingBytesOfNodes;
   const auto with_rings = [](uint64_t bytes) {
-    return error_of([&] { (void)reach_of(on_hosts("ab"), 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(2, 0, bytes)); });
+    return error_of([&] { (void)node_layout_of(on_hosts("ab"), 0, NVRAR_LINKS_BETWEEN_HOSTS, prepared(2, 0, bytes)); });
   };
   EXPECT_EQ(with_rings(least), "");
   EXPECT_EQ(with_rings(least - 4096),

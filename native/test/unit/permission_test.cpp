@@ -11,9 +11,9 @@
 #include <string>
 
 #include "common/error.h"
-#include "control/shared_segment.h"
+#include "shared/shared_segment.h"
 
-namespace nvrar::control {
+namespace nvrar::shared {
 namespace {
 
 constexpr uid_t kNobody = 65534;
@@ -116,4 +116,4 @@ TEST_F(PermissionTest, OfAProcessThatTheKernelProtectsThatIsSaid) {
 }
 
 }  // namespace
-}  // namespace nvrar::control
+}  // namespace nvrar::shared

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "call/call.h"
-#include "call/plan.h"
 #include "common/error.h"
 #include "cpu/reduction.h"
-#include "cuda/launch/architecture.h"
+#include "plan/gpu_limits.h"
+#include "plan/plan.h"
 #include "protocol/call_header.h"
 #include "support/abi.h"
 #include "support/launch_fits.h"

@@ -1,5 +1,5 @@
 // How the blocks of a GPU share the rows of a fused all-reduce, over what kernels, rings and GPUs there may be.
-#include "call/row_shape.h"
+#include "plan/row_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 
 #include "common/error.h"
 #include "cuda/kernels/move/transfer_args.h"
-#include "cuda/launch/architecture.h"
 #include "cuda/launch/fatbin.h"
+#include "plan/gpu_limits.h"
 
 namespace nvrar::cuda {
 namespace {

@@ -13,8 +13,8 @@
 #include "call/algorithm.h"
 #include "call/element_type.h"
 #include "cuda/driver/context.h"
-#include "cuda/launch/architecture.h"
 #include "cuda/launch/places.h"
+#include "plan/gpu_limits.h"
 #include "protocol/topology.h"
 
 namespace nvrar::cuda {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
-#include "call/launch_shape.h"
 #include "cuda/driver/driver.h"
 #include "cuda/kernels/launch/kernel_args.h"
+#include "plan/launch_shape.h"
 
 namespace nvrar::cuda {
 

@@ -7,26 +7,26 @@
 #include <string>
 #include <thread>
 
-#include "call/launches.h"
 #include "common/error.h"
+#include "common/tick_clock.h"
 #include "common/watched.h"
-#include "control/tick_clock.h"
 #include "cuda/memory/leftovers.h"
+#include "plan/launches.h"
 #include "protocol/fusion.h"
 #include "protocol/slices.h"
 
 namespace nvrar::cuda {
 namespace {
 
-using control::Poison;
 using protocol::Packet;
 using protocol::RingLayout;
+using shared::Poison;
 
 constexpr uint32_t kDefaultConcurrentGroups = 2;
 constexpr uint32_t kBytesPerWord = 4;
 // Ranks that close together leave within milliseconds of each other. One that leaves alone keeps its memory until
 // later.
-constexpr uint64_t kLeavingNs = control::kNsPerSecond;
+constexpr uint64_t kLeavingNs = kNsPerSecond;
 constexpr auto kLeavingPoll = std::chrono::milliseconds(1);
 // The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
@@ -128,8 +128,8 @@ CudaMember::~CudaMember() {
 // A rank of this process may be destroyed after this one, by the same thread. So the last one waits, for all of them.
 void CudaMember::await_leaving() const noexcept {
   if (!segments_->last_here()) return;
-  const uint64_t until_ns = control::monotonic_ns() + kLeavingNs;
-  while (!segments_->all_gone(true) && segments_->poisoned().status == NVRAR_OK && control::monotonic_ns() < until_ns) {
+  const uint64_t until_ns = monotonic_ns() + kLeavingNs;
+  while (!segments_->all_gone(true) && segments_->poisoned().status == NVRAR_OK && monotonic_ns() < until_ns) {
     std::this_thread::sleep_for(kLeavingPoll);
   }
 }

@@ -12,15 +12,15 @@
 #include <thread>
 #include <vector>
 
-#include "backend/member.h"
 #include "cuda/driver/owned.h"
 #include "cuda/kernels/launch/fused_args.h"
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/kernels/move/transfer_args.h"
-#include "cuda/launch/architecture.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/memory/symmetric_memory.h"
+#include "member/member.h"
+#include "plan/gpu_limits.h"
 
 namespace nvrar::cuda {
 
@@ -55,9 +55,9 @@ class CudaMember final : public Member {
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
   void update_record() noexcept override;
   bool has_failed() noexcept override;
-  control::Poison poisoned() noexcept override;
+  shared::Poison poisoned() noexcept override;
   BatchResult failed_transfer() noexcept override;
-  void poison(const control::Poison& poison) noexcept override;
+  void poison(const shared::Poison& poison) noexcept override;
   uint64_t waited_ns() const noexcept override { return timeout_ns_; }
   bool quiet(uint64_t limit_ns) noexcept override;
 

@@ -12,9 +12,9 @@
 namespace nvrar::cuda {
 namespace {
 
-using control::Poison;
 using protocol::Packet;
 using protocol::RingLayout;
+using shared::Poison;
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
 constexpr int kTurnsForPage = 100;
@@ -73,7 +73,7 @@ void CudaMember::take_up_failure() noexcept {
 }
 
 BatchResult CudaMember::failed_transfer() noexcept {
-  const control::Poison poison = segments_->poisoned();
+  const shared::Poison poison = segments_->poisoned();
   const DeviceFailure failure = DeviceFailure::unpack(page().failure);
   const nvrar_call first = log_.find(failure.tag).call;
   if (poison.origin != rank() || failure.kind != FailureKind::kMismatch || first.transfers == 0) return {};

@@ -8,7 +8,7 @@ import java.util.StringJoiner;
 public final class Phrases {
   private static final int MAX_CLAUSE_CHARS = 497; // and three dots
 
-  // The limits of native/src/report.cpp, so that its sentences and these name ranks alike.
+  // The limits of native/src/api/report.cpp, so that its sentences and these name ranks alike.
   private static final int MOST_NAMED = 8; // more ranks than this are named by ranges
   private static final int MOST_RANGES = 16; // more ranges than this are counted
 

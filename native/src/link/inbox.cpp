@@ -1,0 +1,297 @@
+#include "link/inbox.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "protocol/call_header.h"
+#include "shared/doorbell.h"
+#include "shared/packet_access.h"
+
+namespace nvrar::link {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::Hop;
+using protocol::PacketKind;
+using protocol::RingLayout;
+using protocol::SentinelPacket;
+
+// How long a rank whose group has failed before it was connected tries to tell the others.
+constexpr uint64_t kTellNs = 500'000'000;
+constexpr useconds_t kLearnPollUs = 100;
+constexpr uint64_t kNoSlot = uint64_t{1} << 40;  // more than a frame can name
+
+// How many slots a frame's packets take, from the first to the last.
+template <class Packets>
+uint64_t slots_of(const FrameHead& head) noexcept {
+  const uint64_t packets = (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
+  if (head.stride == 0 || packets == 0) return packets;
+  const uint64_t runs_before = (packets - 1) / protocol::kRunPackets;
+  return runs_before * head.stride + (packets - 1) % protocol::kRunPackets + 1;
+}
+
+// Calls visit(number, packet) for the packets of a payload. Nearly all are whole, and copied without a call of memcpy.
+template <class Packets, class Visit>
+__attribute__((always_inline)) inline void each_packet(const uint8_t* payload, uint32_t bytes, Visit visit) noexcept {
+  constexpr uint32_t kBytes = Packets::kPayloadBytes;
+  const uint32_t whole = bytes / kBytes;
+  for (uint32_t i = 0; i < whole; ++i) {
+    protocol::Packet packet{};
+    __builtin_memcpy(&packet, payload + uint64_t{i} * kBytes, kBytes);
+    visit(i, packet);
+  }
+  if (const uint32_t rest = bytes % kBytes; rest != 0) {
+    protocol::Packet packet{};
+    std::memcpy(&packet, payload + uint64_t{whole} * kBytes, rest);
+    visit(whole, packet);
+  }
+}
+
+// Calls visit(slot, packet) for the packets of a frame of one epoch, with slots counted from the frame's first.
+template <class Packets, class Visit>
+void each_run(const FrameHead& head, const uint8_t* payload, Visit visit) noexcept {
+  const uint32_t run_bytes = head.stride == 0 ? head.bytes : Packets::kRunBytes;
+  uint64_t slot = 0;
+  for (uint32_t at = 0; at < head.bytes; at += run_bytes, slot += head.stride) {
+    each_packet<Packets>(payload + at, std::min(run_bytes, head.bytes - at), [&](uint64_t i, protocol::Packet packet) {
+      visit(slot + i, Packets::seal(packet, head.epoch));
+    });
+  }
+}
+
+}  // namespace
+
+void Inbox::open(shared::GroupSegments* segments, const RingLayout& layout) noexcept {
+  segments_ = segments;
+  layout_ = layout;
+  epoch_.store(protocol::first_epoch() - 1);
+}
+
+void Inbox::connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns) {
+  const Identity self{segments_->rank(), segments_->own().group_hash, secret};
+  const auto failed = [&] { return segments_->poisoned().status != NVRAR_OK; };
+  // The ranks that come within a moment are linked even so, because a link is the only way to tell them.
+  uint64_t until_ns = 0;
+  const auto ended = [&] {
+    if (!failed()) return false;
+    const uint64_t now_ns = monotonic_ns();
+    if (until_ns == 0) until_ns = now_ns + kTellNs;
+    return now_ns >= until_ns;
+  };
+  try {
+    links_.connect(self, remotes, layout_.topology.world, encrypted_, deadline_ns, ended, this);
+  } catch (...) {
+    if (failed()) {
+      tell(segments_->poisoned());
+      links_.leave(kTellNs, [] { return false; });
+    }
+    links_.give_up();
+    throw;
+  }
+}
+
+void Inbox::tell(const shared::Poison& poison) noexcept {
+  const State state = own_state();
+  const Failure failure{poison.word(), poison.ranks};
+  links_.tell_all(FrameKind::kState, &state, sizeof state);
+  links_.tell_all(FrameKind::kPoison, &failure, sizeof failure);
+}
+
+void Inbox::tell_last() noexcept {
+  const State state = own_state();
+  links_.tell_all(FrameKind::kState, &state, sizeof state);
+}
+
+void Inbox::ask(const RankSet& awaited) noexcept {
+  const RankSet all = RankSet::all(segments_->world());
+  RankSet asked = awaited & all;
+  for (RankSet open = asked; !open.empty();) {
+    RankSet next;
+    open.each([&](uint32_t rank) { next |= segments_->control(rank).waits_for.load() & all; });
+    open = next - asked;
+    asked |= next;
+  }
+  asked.each([&](uint32_t rank) {
+    if (links_.to(rank) != nullptr) links_.tell(rank, FrameKind::kAsk, nullptr, 0);
+  });
+}
+
+void Inbox::learn(uint64_t limit_ns) noexcept {
+  const uint64_t question = asked_.fetch_add(1) + 1;
+  links_.tell_all(FrameKind::kAsk, nullptr, 0, question);
+  const auto all_answered = [&] {
+    for (uint32_t rank = 0; rank < segments_->world(); ++rank) {
+      if (links_.to(rank) != nullptr && !links_.has_ended(rank) && answered_[rank].load() < question) return false;
+    }
+    return true;
+  };
+  // A failure that comes meanwhile says more than the answers.
+  const bool had_failed = segments_->own().poison.is_set();
+  const auto has_just_failed = [&] { return !had_failed && segments_->own().poison.is_set(); };
+  const uint64_t until_ns = monotonic_ns() + limit_ns;
+  while (!all_answered() && !has_just_failed() && monotonic_ns() < until_ns) {
+    if (links_.look()) settled();
+    ::usleep(kLearnPollUs);
+  }
+}
+
+nvrar_link Inbox::link_of(uint32_t rank) const noexcept {
+  nvrar_link known{sizeof known, NVRAR_LINK_NONE, "", "", 0, 0};
+  const Link* const link = links_.to(rank);
+  if (link == nullptr) return known;
+  known.state = segments_->closed(rank) ? NVRAR_LINK_CLOSED : link->has_ended() ? NVRAR_LINK_BROKEN : NVRAR_LINK_OPEN;
+  link->local().write(known.local, sizeof known.local);
+  link->remote().write(known.remote, sizeof known.remote);
+  known.asked = asked_.load();
+  known.answered = answered_[rank].load();
+  return known;
+}
+
+Inbox::State Inbox::own_state() const noexcept {
+  const shared::ControlBlock& own = segments_->own();
+  State state{};
+  state.waits_for = own.waits_for.load();
+  const uint64_t looked_ns = own.looked_ns.load(std::memory_order_acquire);  // first: the other is then not before it
+  state.looked_ago_ns = monotonic_ns() - looked_ns;
+  state.call = segments_->call_of(segments_->rank());
+  return state;
+}
+
+void Inbox::note(uint32_t source, const State& state) noexcept {
+  shared::ControlBlock& theirs = segments_->control(source);
+  theirs.waits_for.store(state.waits_for);
+  const uint64_t now_ns = monotonic_ns();
+  theirs.looked_ns.store(state.looked_ago_ns < now_ns ? now_ns - state.looked_ago_ns : 0, std::memory_order_release);
+  nvrar_call call = state.call;
+  if (call.state < NVRAR_CALL_NONE || call.state > NVRAR_CALL_QUEUED) call.state = NVRAR_CALL_NONE;
+  call.begin_ns = call.end_ns = 0;  // by another host's clock, and not when this one was told
+  constexpr uint64_t kUntimed = shared::FlightRecord::kUntimed;
+  Known& known = known_[source];
+  nvrar_call as_before = call;
+  as_before.state = known.call.state;
+  if (std::memcmp(&as_before, &known.call, sizeof call) != 0) {
+    // What the rank was in before has ended, or it would be in it still.
+    if (known.call.state != NVRAR_CALL_NONE) theirs.flight.end_unless_failed(known.number, NVRAR_CALL_DONE, kUntimed);
+    if (call.state != NVRAR_CALL_NONE) known.number = theirs.flight.begin(call, call.state, kUntimed);
+  } else if (call.state != known.call.state) {
+    theirs.flight.end(known.number, call.state, kUntimed);
+  }
+  known.call = call;
+}
+
+const char* Inbox::take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
+  const uint32_t source = from.peer();
+  switch (head.kind) {
+    case FrameKind::kPackets:
+    case FrameKind::kNumbered:
+      return store(source, head, payload);
+    case FrameKind::kAsk: {
+      if (head.bytes != 0) return "a question with a payload";
+      if (from.is_stuffed()) return nullptr;  // else questions of a rank that reads nothing would fill the memory
+      const State state = own_state();
+      from.put(FrameKind::kState, 0, head.epoch, &state, sizeof state);
+      from.flush();
+      if (from.is_behind()) links_.flush();  // has the thread of the links go on with it
+      return nullptr;
+    }
+    case FrameKind::kState: {
+      State state;
+      if (head.bytes != sizeof state) return "a state of another size";
+      std::memcpy(&state, payload, sizeof state);
+      note(source, state);
+      if (head.epoch > answered_[source].load() && head.epoch <= asked_.load()) answered_[source].store(head.epoch);
+      return nullptr;
+    }
+    case FrameKind::kPoison: {
+      Failure failure;
+      if (head.bytes != sizeof failure) return "a poison word of another size";
+      std::memcpy(&failure, payload, sizeof failure);
+      if (failure.word == 0) return "a poison word without a failure";
+      const auto poison = shared::Poison::of(failure.word, failure.ranks & RankSet::all(segments_->world()));
+      if (poison.origin >= segments_->world()) return "a poison word of a rank that is not in the group";
+      segments_->poison(poison);
+      return nullptr;
+    }
+    case FrameKind::kGoodbye:
+      if (head.bytes != 0) return "a goodbye with a payload";
+      segments_->control(source).closed.store(1);
+      return nullptr;
+  }
+  return "a frame of no kind";
+}
+
+// Of a large group's headers only those between nodes cross links, from one rank of each node.
+uint64_t Inbox::header_slot_of(uint32_t source, uint64_t epoch) const noexcept {
+  const protocol::Topology& topology = layout_.topology;
+  if (!topology.is_large()) return RingLayout::header_slot(epoch, source);
+  const uint32_t own = topology.node_of(segments_->rank());
+  const uint32_t theirs = topology.node_of(source);
+  const bool is_teller = source == protocol::teller_of(topology, theirs, own) &&
+                         segments_->rank() == protocol::teller_of(topology, own, theirs);
+  return is_teller ? RingLayout::node_header_slot(epoch, theirs) : kNoSlot;
+}
+
+const char* Inbox::check(Link& from, const FrameHead& head) noexcept {
+  Place place;
+  return find_place(from.peer(), head, &place);
+}
+
+const char* Inbox::find_place(uint32_t source, const FrameHead& head, Place* place) const noexcept {
+  if (head.bytes == 0) return "packets without a payload";
+  *place = {head.slot, slots_of<EpochPacket>(head), PacketKind::kEpoch};
+  const auto is_in = [&](uint64_t begin, uint64_t size) {
+    return place->slot >= begin && place->slot + place->slots <= begin + size;
+  };
+  if (head.kind == FrameKind::kNumbered) {
+    const bool whole = head.bytes % EpochPacket::kPayloadBytes == 0;
+    const bool owned = is_in(layout_.transfer_ring_begin(source), layout_.transfer_ring_slots()) ||
+                       is_in(layout_.credit_slot(source), 1);
+    return whole && owned ? nullptr : "numbered packets for slots that are not the sender's";
+  }
+  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  if (head.epoch != epoch && head.epoch != epoch + 1) return "packets of an epoch that is not near";
+  if (head.stride != 0 && head.stride < protocol::kRunPackets) return "runs that overlap";
+  const auto is_in_areas = [&](PacketKind kind) {
+    return is_in(layout_.area_begin(kind, head.epoch, Hop::kData), layout_.hops() * layout_.area_slots(kind));
+  };
+  if (is_in(header_slot_of(source, head.epoch), 1) || is_in_areas(PacketKind::kEpoch)) return nullptr;
+  *place = {head.slot, slots_of<SentinelPacket>(head), PacketKind::kSentinel};
+  return is_in_areas(PacketKind::kSentinel) ? nullptr : "packets for slots that are not of their epoch";
+}
+
+const char* Inbox::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
+  Place place;
+  if (const char* const why = find_place(source, head, &place)) return why;
+  protocol::Packet* const rings = segments_->rings(segments_->rank());
+  [[maybe_unused]] const uint64_t rings_name = segments_->own().owner_base + shared::kControlBytes;
+  const auto put = [&](uint64_t i, protocol::Packet packet) {
+    shared::announce_packet_sent(rings_name + (place.slot + i) * protocol::kPacketBytes);
+    shared::store_packet(rings + place.slot + i, packet);
+  };
+  if (head.kind == FrameKind::kNumbered) {
+    each_packet<EpochPacket>(payload, head.bytes, [&](uint64_t i, protocol::Packet packet) {
+      put(i, EpochPacket::seal(packet, head.epoch + i));
+    });
+  } else if (place.kind == PacketKind::kSentinel) {
+    each_run<SentinelPacket>(head, payload, put);
+  } else {
+    each_run<EpochPacket>(head, payload, put);
+  }
+  return nullptr;
+}
+
+void Inbox::broke(uint32_t source) noexcept {
+  if (segments_->closed(source)) return;
+  const shared::Poison lost{NVRAR_PEER_LOST, segments_->rank(), RankSet::of(source), 0};
+  segments_->poison(lost);
+  tell(segments_->poisoned());
+}
+
+void Inbox::settled() noexcept {
+  shared::full_fence();
+  shared::wake_if_asleep(segments_->own());
+}
+
+}  // namespace nvrar::link

@@ -1,0 +1,100 @@
+// The interface of a group member that the communicator uses, whatever the backend.
+#ifndef NVRAR_MEMBER_MEMBER_H
+#define NVRAR_MEMBER_MEMBER_H
+
+#include <nvrar.h>
+
+#include <memory>
+#include <vector>
+
+#include "call/batch.h"
+#include "call/call.h"
+#include "member/descriptor.h"
+#include "plan/plan.h"
+#include "shared/group_segments.h"
+
+namespace nvrar {
+
+class Member {
+ public:
+  // Tells the peers that this member has left, so that none waits for it to enter a call.
+  virtual ~Member() { segments_->close(); }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  uint32_t rank() const noexcept { return segments_->rank(); }
+  uint32_t world() const noexcept { return segments_->world(); }
+  const protocol::RingLayout& layout() const noexcept { return layout_; }
+  const shared::GroupSegments& segments() const noexcept { return *segments_; }
+  // NVRAR_ARCHITECTURE_X86_64, or that of a GPU.
+  virtual int32_t architecture() const noexcept { return NVRAR_ARCHITECTURE_X86_64; }
+  // How this member runs a call that has passed check_call.
+  virtual Plan plan(const Call& call, const TuningTable& tuning) const = 0;
+
+  // Fills in the fields that peers need to map this member's memory.
+  virtual void describe(Descriptor* descriptor) const = 0;
+  // Throws Error.
+  virtual void map_peers(const std::vector<Descriptor>& descriptors) = 0;
+
+  // Runs the call to its end, or enqueues it on the stream. A failure poisons this member and its peers. False: it is
+  // poisoned.
+  virtual bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) = 0;
+  // Does the same for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc, nothing was
+  // done.
+  virtual bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
+                         BatchResult* result) = 0;
+  // Records a call that has nothing to do.
+  virtual void record_empty(const nvrar_call& record) noexcept {
+    segments_->own().flight.begin(record, NVRAR_CALL_DONE);
+  }
+
+  // Updates this member's flight record with the enqueued calls that have ended since.
+  virtual void update_record() noexcept {}
+  // Asks the ranks whose memory is not mapped what they are doing; with `wait`, waits a moment for the answers.
+  virtual void update_remote(bool /*wait*/) noexcept {}
+
+  // The connection to a rank whose memory is not mapped.
+  virtual nvrar_link link_of(uint32_t /*rank*/) const noexcept {
+    return {sizeof(nvrar_link), NVRAR_LINK_NONE, "", "", 0, 0};
+  }
+
+  // How long this member has waited for a rank.
+  virtual nvrar_wait wait_of(uint32_t /*rank*/) const noexcept { return {sizeof(nvrar_wait), 0, 0, 0}; }
+
+  // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
+  virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }
+
+  // Whether this member is poisoned, also by a failure of enqueued work: what every call asks.
+  virtual bool has_failed() noexcept { return segments_->own().poison.is_set(std::memory_order_seq_cst); }
+  // The poison; includes failures of enqueued work.
+  virtual shared::Poison poisoned() noexcept { return segments_->poisoned(); }
+  virtual void poison(const shared::Poison& poison) noexcept { segments_->poison(poison); }
+  // The result of a transfer of this member that failed after run_batch had returned; status NVRAR_OK if none did.
+  virtual BatchResult failed_transfer() noexcept { return {}; }
+  // How long the last call waited.
+  virtual uint64_t waited_ns() const noexcept = 0;
+  // Waits until nothing of this member runs any more, at most limit_ns. Called when there are no more calls. Returns
+  // whether nothing runs.
+  virtual bool quiet(uint64_t /*limit_ns*/) noexcept { return true; }
+
+ protected:
+  // rings_on_host: whether the shared segments also have the rings.
+  Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
+      : layout_(layout),
+        segments_(std::make_shared<shared::GroupSegments>(rank, layout.topology.world, group_hash,
+                                                          rings_on_host ? &layout_ : nullptr)) {}
+
+  static std::vector<shared::SegmentAddress> segments_of(const std::vector<Descriptor>& descriptors) {
+    std::vector<shared::SegmentAddress> addresses;
+    for (const Descriptor& descriptor : descriptors) addresses.push_back(descriptor.segment);
+    return addresses;
+  }
+
+  protocol::RingLayout layout_;  // map_peers may change its topology
+  // Shared with the owners of memory that peers may still write to after this member is gone.
+  std::shared_ptr<shared::GroupSegments> segments_;
+};
+
+}  // namespace nvrar
+
+#endif  // NVRAR_MEMBER_MEMBER_H

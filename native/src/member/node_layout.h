@@ -1,0 +1,27 @@
+// Which ranks of a group share memory, and the nodes that follow: a pure function of the descriptors, so that all ranks
+// agree.
+#ifndef NVRAR_MEMBER_NODE_LAYOUT_H
+#define NVRAR_MEMBER_NODE_LAYOUT_H
+
+#include <cstdint>
+#include <vector>
+
+#include "common/rank_set.h"
+#include "member/descriptor.h"
+#include "protocol/ring_layout.h"
+
+namespace nvrar {
+
+struct NodeLayout {
+  protocol::NodeList nodes;
+  RankSet remote;  // the ranks that `rank` reaches by links only
+};
+
+// prepared: with the topology of the configuration. Throws NVRAR_UNAVAILABLE or NVRAR_INVALID_ARGUMENT with a sentence
+// that says why these hosts cannot form the group.
+NodeLayout node_layout_of(const std::vector<Descriptor>& descriptors, uint32_t rank, int32_t links,
+                          const protocol::RingLayout& prepared);
+
+}  // namespace nvrar
+
+#endif  // NVRAR_MEMBER_NODE_LAYOUT_H

@@ -1,0 +1,144 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+
+#include "protocol/slices.h"
+
+namespace nvrar {
+namespace {
+
+using protocol::EpochPacket;
+using protocol::PacketKind;
+using protocol::RingLayout;
+using protocol::SentinelPacket;
+using protocol::Topology;
+
+int32_t built_in_choice(const Call& call, uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
+  const auto& one_shot_bytes = call.fusion == nullptr ? limits.one_shot_bytes : limits.fused_one_shot_bytes;
+  // In nodes of one rank each, hierarchical would send a rank's whole message to every other one.
+  const bool in_nodes = topology.is_large() || (!topology.is_one_node() && topology.largest > 1);
+  const bool may_be_one_shot = !topology.is_large() && (!in_nodes || limits.one_shot_in_nodes);
+  if (may_be_one_shot && bytes <= one_shot_bytes[topology.world]) return NVRAR_ALGORITHM_ONE_SHOT;
+  return in_nodes ? NVRAR_ALGORITHM_HIERARCHICAL : NVRAR_ALGORITHM_TWO_SHOT;
+}
+
+int32_t choice_of(const Call& call, const nvrar_tuning_rule* rule, uint64_t bytes, const Topology& topology,
+                  const PlanLimits& limits) noexcept {
+  if (call.collective != NVRAR_ALL_REDUCE) return NVRAR_ALGORITHM_AUTO;
+  if (call.algorithm != NVRAR_ALGORITHM_AUTO) return call.algorithm;
+  return rule != nullptr ? rule->algorithm : built_in_choice(call, bytes, topology, limits);
+}
+
+TunedShape tuned_shape_of(const nvrar_tuning_rule* rule) noexcept {
+  if (rule == nullptr) return {};
+  return {.blocks = rule->blocks, .threads = rule->threads, .tiles = rule->tiles};
+}
+
+Algorithm algorithm_of(int32_t collective, int32_t choice) noexcept {
+  switch (collective) {
+    case NVRAR_REDUCE:
+      return Algorithm::kReduce;
+    case NVRAR_REDUCE_SCATTER:
+      return Algorithm::kReduceScatter;
+    case NVRAR_ALL_GATHER:
+      return Algorithm::kAllGather;
+    case NVRAR_ALL_TO_ALL:
+      return Algorithm::kAllToAll;
+    case NVRAR_BROADCAST:
+      return Algorithm::kBroadcast;
+    case NVRAR_BARRIER:
+      return Algorithm::kBarrier;
+    default:
+      break;
+  }
+  if (choice == NVRAR_ALGORITHM_TWO_SHOT) return Algorithm::kTwoShot;
+  return choice == NVRAR_ALGORITHM_HIERARCHICAL ? Algorithm::kHierarchical : Algorithm::kOneShot;
+}
+
+// Of a hierarchical all-reduce. A launch of the two-shot fits whatever areas fit one of the other.
+Algorithm between_nodes(uint64_t bytes, const Topology& topology, const PlanLimits& limits) noexcept {
+  const bool divides = topology.nodes() > 2 && !topology.has_many_nodes() && bytes > limits.hierarchical_one_shot_bytes;
+  return divides ? Algorithm::kHierarchicalTwoShot : Algorithm::kHierarchical;
+}
+
+PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const PlanLimits& limits) noexcept {
+  if (call.op == kNoOp) return limits.move_packets;
+  const bool small = bytes <= limits.epoch_reduction_bytes && algorithm != Algorithm::kTwoShot &&
+                     algorithm != Algorithm::kHierarchical && algorithm != Algorithm::kHierarchicalTwoShot;
+  return small ? PacketKind::kEpoch : element_type(call.data_type).sum_packets;
+}
+
+uint64_t run_bytes_of(PacketKind kind) noexcept {
+  return kind == PacketKind::kEpoch ? EpochPacket::kRunBytes : SentinelPacket::kRunBytes;
+}
+
+uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
+                         const PlanLimits& limits) noexcept {
+  const uint64_t area_runs = layout.area_runs(kind);
+  const uint64_t two_phase_runs = std::min(
+      area_runs, std::max<uint64_t>(limits.two_phase_area_bytes / protocol::kPacketBytes / protocol::kRunPackets,
+                                    layout.topology.world));
+  switch (algorithm) {
+    case Algorithm::kTwoShot:
+      return protocol::TwoShotRuns{layout.topology}.runs_that_fit(two_phase_runs);
+    case Algorithm::kHierarchical:
+      return protocol::HierarchicalRuns{layout.topology, element_type(data_type).partial_parts}.runs_that_fit(
+          two_phase_runs);
+    case Algorithm::kHierarchicalTwoShot:
+      return protocol::HierarchicalTwoShotRuns{{layout.topology, element_type(data_type).partial_parts}}.runs_that_fit(
+          two_phase_runs);
+    default:
+      return protocol::FlatRuns{layout.topology}.runs_that_fit(area_runs * limits.one_hop_areas);
+  }
+}
+
+}  // namespace
+
+void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
+                 const BlockLimits& most) noexcept {
+  const uint64_t runs_of_a_tile = plan->algorithm == Algorithm::kTwoShot        ? topology.world
+                                  : plan->algorithm == Algorithm::kHierarchical ? topology.largest
+                                                                                : 1;
+  const uint64_t tile_bytes = run_bytes_of(plan->packet_kind) * runs_of_a_tile;
+  const auto shape = [&](uint64_t elements) {
+    const uint64_t bytes = elements * element_bytes(call.data_type);
+    return shape_of((bytes + tile_bytes - 1) / tile_bytes, kernel, most, plan->tuned);
+  };
+  const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
+  plan->shape = shape(plan->elements_per_launch);
+  plan->last_shape = shape(call.count - before_last);
+}
+
+Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning,
+               const PlanLimits& limits) noexcept {
+  const Topology& topology = layout.topology;
+  if (topology.world == 1) {
+    return {Algorithm::kCopy, PacketKind::kEpoch, call.count, call.count == 0 ? uint64_t{0} : uint64_t{1},
+            NVRAR_ALGORITHM_AUTO};
+  }
+  if (call.collective == NVRAR_BARRIER) return {Algorithm::kBarrier, PacketKind::kEpoch, 0, 1, NVRAR_ALGORITHM_AUTO};
+
+  const uint64_t size = element_bytes(call.data_type);
+  const uint64_t bytes = call.count * size;
+  const nvrar_tuning_rule* const rule = tuning.match({.collective = call.collective,
+                                                      .algorithm = call.algorithm,
+                                                      .data_type = call.data_type,
+                                                      .bytes = bytes,
+                                                      .world = topology.world,
+                                                      .ranks_per_node = topology.largest});
+  const int32_t choice = choice_of(call, rule, bytes, topology, limits);
+  const TunedShape tuned = tuned_shape_of(rule);
+  Algorithm algorithm = algorithm_of(call.collective, choice);
+  if (algorithm == Algorithm::kHierarchical) algorithm = between_nodes(bytes, topology, limits);
+  const PacketKind kind = kind_of(algorithm, call, bytes, limits);
+  if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
+    return {algorithm, kind, 64, (call.count + 63) / 64, choice, tuned};
+  }
+  const uint64_t per_launch =
+      runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes_of(kind) / size);
+  const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
+  const bool built_in = call.algorithm == NVRAR_ALGORITHM_AUTO && rule == nullptr;
+  return {algorithm, kind, per_launch, launches, choice, tuned, built_in};
+}
+
+}  // namespace nvrar
