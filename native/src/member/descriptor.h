@@ -54,8 +54,8 @@ struct Descriptor {
   link::LinkAddress link;
   int32_t links;               // NVRAR_LINKS_*
   uint32_t link_security;      // NVRAR_LINK_*
-  uint32_t network_namespace;  // control/host_key.h
-  uint32_t quota_group;        // control/cgroup.h
+  uint32_t network_namespace;  // member/host_key.h
+  uint32_t quota_group;        // common/cgroup.h
   uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 452];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
