@@ -16,7 +16,7 @@ ROOMS = {
     "shared": "common protocol",
     "link": "common protocol shared",
     "cuda/driver": "common protocol",
-    "cuda/kernels/launch": "protocol",
+    "cuda/kernels/launch": "plan protocol",
     "cuda/kernels/allreduce": "protocol cuda/kernels/launch",
     "cuda/kernels/steps": "call protocol cuda/kernels/launch",
     "cuda/kernels/move": "call protocol cuda/kernels/launch",

@@ -38,7 +38,7 @@ class CpuMember final : public Member {
 
   // Its launches have one shape, that of the calling thread.
   Plan plan(const Call& call, const TuningTable& tuning) const override {
-    return make_plan(call, layout_, tuning, linked_ ? kLinkedPlanLimits : kCpuPlanLimits);
+    return plan_of(call, layout_, tuning, {.linked = linked_});
   }
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/error.h"
+#include "plan/gpu_limits.h"
 #include "protocol/slices.h"
 
 namespace nvrar {
@@ -92,7 +94,64 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
   }
 }
 
+cuda::KernelId kernel_of(const Call& call, Algorithm algorithm, const Topology& topology) {
+  const uint64_t bytes = call.count * element_bytes(call.data_type);
+  const bool aligned = (call.send | call.recv | bytes) % protocol::kPacketBytes == 0;
+  return cuda::kernel_of(
+      {algorithm, call.data_type, call.op, topology, call.fusion == nullptr ? 0 : call.fusion->form, aligned});
+}
+
+RowShape row_shape(const Call& call, Algorithm algorithm, const RingLayout& layout, const cuda::GpuFacts& gpu) {
+  constexpr uint32_t kRunBytes = SentinelPacket::kRunBytes;
+  const uint32_t tile_bytes = algorithm == Algorithm::kTwoShot ? layout.topology.world * kRunBytes : kRunBytes;
+  return row_shape_of(*call.fusion, element_bytes(call.data_type), tile_bytes, layout,
+                      cuda::kernel_shape(kernel_of(call, algorithm, layout.topology), gpu),
+                      {.resident = gpu.most_blocks, .single = gpu.most_blocks_in_order},
+                      {gpu.most_in_cluster, cuda::kMostClusterParts, gpu.most_blocks_in_order == gpu.most_blocks});
+}
+
+void give_rows(Plan* plan, const Call& call, const RingLayout& layout, const cuda::GpuFacts& gpu) {
+  const Topology& topology = layout.topology;
+  if (topology.nodes() > 1) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a fused all-reduce on GPUs needs all ranks in one node, and this group has " +
+                                            std::to_string(topology.nodes()));
+  }
+  RowShape& rows = plan->rows;
+  rows = row_shape(call, plan->algorithm, layout, gpu);
+  // In a small share of a GPU, or with long rows, the blocks of a one-shot may have to repeat. Then a two-shot is
+  // faster, whose blocks have more of a row, unless it takes more launches. Between two ranks it never is.
+  if (plan->built_in && plan->algorithm == Algorithm::kOneShot && topology.world > 2 && !rows.block.single) {
+    const RowShape two_shot = row_shape(call, Algorithm::kTwoShot, layout, gpu);
+    if (two_shot.turns() < rows.turns() && two_shot.launches() <= rows.launches()) {
+      rows = two_shot;
+      plan->algorithm = Algorithm::kTwoShot;
+      plan->choice = NVRAR_ALGORITHM_TWO_SHOT;
+    }
+  }
+  if (rows.rows_per_launch == 0 && rows.rows != 0) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(rows.row_bytes) + " bytes of " +
+                                            std::to_string(topology.world) + " ranks does not fit into ring_bytes " +
+                                            std::to_string(layout.ring_bytes));
+  }
+  plan->elements_per_launch = uint64_t{rows.rows_per_launch} * rows.row_bytes / element_bytes(call.data_type);
+  plan->launches = rows.launches();
+}
+
 }  // namespace
+
+Plan plan_of(const Call& call, const RingLayout& layout, const TuningTable& tuning, const PlanSite& site) {
+  if (site.gpu == nullptr) return make_plan(call, layout, tuning, site.linked ? kLinkedPlanLimits : kCpuPlanLimits);
+  const cuda::GpuFacts& gpu = *site.gpu;
+  Plan plan = make_plan(call, layout, tuning, cuda::limits_of(gpu.compute_capability));
+  if (call.fusion != nullptr) give_rows(&plan, call, layout, gpu);
+  plan.kernel = kernel_of(call, plan.algorithm, layout.topology);
+  if (call.fusion == nullptr) {
+    give_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu),
+                {.resident = gpu.most_blocks,
+                 .single = cuda::is_in_order(plan.kernel) ? gpu.most_blocks_in_order : gpu.most_blocks});
+  }
+  return plan;
+}
 
 void give_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
                  const BlockLimits& most) noexcept {

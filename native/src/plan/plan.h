@@ -5,6 +5,7 @@
 
 #include "call/algorithm.h"
 #include "call/call.h"
+#include "plan/kernels.h"
 #include "plan/launch_shape.h"
 #include "plan/row_shape.h"
 #include "plan/tuning.h"
@@ -24,7 +25,8 @@ struct Plan {
   // of a rank's buffers may decide.
   LaunchShape shape{};
   LaunchShape last_shape{};
-  RowShape rows{};  // of a fused all-reduce on a GPU
+  RowShape rows{};          // of a fused all-reduce on a GPU
+  cuda::KernelId kernel{};  // on a GPU
 };
 
 // The sizes from which a backend uses another algorithm or packet kind. They are measured, and part of the build.
@@ -77,7 +79,17 @@ constexpr PlanLimits kLinkedPlanLimits = [] {
   return limits;
 }();
 
-// Computes everything except the shapes: what all ranks agree on. The call must have passed check_call.
+// Where a group's calls run.
+struct PlanSite {
+  bool linked = false;                  // on CPUs of several hosts
+  const cuda::GpuFacts* gpu = nullptr;  // null: on CPUs
+};
+
+// The whole decision. The call must have passed check_call. Throws NVRAR_INVALID_ARGUMENT if it is a fused all-reduce
+// that GPUs cannot run in this group.
+Plan plan_of(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning, const PlanSite& site);
+
+// Its first part, what all ranks agree on: everything but the shapes, rows and kernel.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.

@@ -35,6 +35,12 @@ struct RowShape {
     if (rows == 0) return 0;
     return rows_per_launch == 0 ? ~uint64_t{0} : (rows + rows_per_launch - 1) / rows_per_launch;
   }
+  // Of a launch of so many rows.
+  LaunchShape launch_of(uint64_t count) const noexcept {
+    LaunchShape shape = block;
+    shape.blocks += static_cast<uint32_t>(count) * blocks_per_row;
+    return shape;
+  }
   // How often a block repeats what it does.
   uint32_t turns() const noexcept {
     const uint32_t at_once = blocks_per_row * block.tiles_per_block;

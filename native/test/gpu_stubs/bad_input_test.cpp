@@ -67,19 +67,6 @@ TEST(CudaProbe, SaysWhatThisMachineLacks) {
   });
 }
 
-// A kernel that has not the steps of the algorithm would leave at once, and the call would seem to be done.
-TEST_F(WholeGroup, HasNoHierarchicalKernelInOneNode) {
-  in_a_process([] {
-    const auto device = cuda::Device::open(0);
-    const auto choice = [](uint32_t ranks_per_node) {
-      return cuda::KernelChoice{Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, 0, true};
-    };
-    EXPECT_NE(device->kernel(choice(2)).forms.any, nullptr);
-    EXPECT_EQ(error_of([&] { (void)device->kernel(choice(4)); }),
-              "8 a hierarchical all-reduce has no kernel for a group in one node");
-  });
-}
-
 TEST_F(WholeGroup, IsMadeOnTheStubAndLeavesNothingBehind) {
   in_a_process([] {
     set("STUB_CUDA_DEVICES", "4");

@@ -10,24 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "call/algorithm.h"
-#include "call/element_type.h"
 #include "cuda/driver/context.h"
 #include "cuda/launch/places.h"
-#include "plan/gpu_limits.h"
-#include "protocol/topology.h"
+#include "plan/kernels.h"
 
 namespace nvrar::cuda {
-
-// What determines the kernel of a call.
-struct KernelChoice {
-  Algorithm algorithm;
-  int32_t data_type;
-  int32_t op;
-  protocol::Topology topology;
-  int32_t fusion;  // of a fused all-reduce, whose messages are always aligned; else 0
-  bool aligned;    // whether the message is whole packets, at multiples of a packet's size
-};
 
 // "9.0" for 90.
 std::string capability_text(uint32_t compute_capability);
@@ -45,16 +32,16 @@ class Device {
   DeviceHandle handle() const noexcept { return primary_->device(); }
   Context context() const noexcept { return primary_->get(); }
   const Uuid& uuid() const noexcept { return primary_->uuid(); }
-  uint32_t compute_capability() const noexcept { return compute_capability_; }  // 10 * major + minor
+  uint32_t compute_capability() const noexcept { return facts_.compute_capability; }
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
   // How many blocks are resident at once whatever the mix of kernels (places.h): on a multiprocessor, and on the GPU.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
-  // Blocks of a cluster of any kernel whose blocks may meet; 1: there are no clusters.
-  uint32_t most_in_cluster() const noexcept { return most_in_cluster_; }
-  // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.
-  const Kernel& kernel(const KernelChoice& choice) const;
-  const Kernel& transfer_kernel() const noexcept { return transfer_; }
+  uint32_t most_in_cluster() const noexcept { return facts_.most_in_cluster; }
+  // Of the GPU; what a group's calls may have of it is 1.
+  const GpuFacts& facts() const noexcept { return facts_; }
+  const Kernel& kernel(KernelId id) const noexcept { return kernels_[index_of(id)]; }
+  const Kernel& transfer_kernel() const noexcept { return kernel({KernelFamily::kTransfer, 0, 0}); }
   // Throws NVRAR_INVALID_ARGUMENT if the GPU, or the library's kernels for it, have no programmatic dependent launch.
   void require_programmatic_launch() const;
 
@@ -63,32 +50,25 @@ class Device {
   using Modules = std::map<std::string, Module>;
 
   explicit Device(int32_t ordinal);
+  static constexpr size_t index_of(KernelId id) noexcept {
+    return (static_cast<size_t>(id.family) * kElementCodes + id.data_type) * (protocol::kMaxRanks + 1) + id.world;
+  }
+  void load_modules();
   void load_kernels();
-  void load_fused(const ElementType& type, size_t code, std::vector<Kernel*>* loaded);
   void share_out_places(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible);
   uint32_t find_most_in_cluster(const Kernel& kernel) const;
-  Kernel find(const std::string& source, const std::string& name, const KernelShape& shape, bool in_teams = false,
-              bool has_single = false) const;
+  Kernel find(const KernelImage& image) const;
   uint32_t blocks_that_fit(const Kernel& kernel) const;
   void unload_kernels() noexcept;
 
   std::shared_ptr<const PrimaryContext> primary_;
   Modules modules_;
-  uint32_t compute_capability_ = 0;
+  GpuFacts facts_;
   uint32_t multiprocessors_ = 0;
   Multiprocessor multiprocessor_;
   uint32_t places_ = 0;
-  uint32_t most_in_cluster_ = kMostInCluster;
-  bool has_programmatic_ = true;  // whether all kernels have the forms for it
-  Kernel move_;
-  Kernel team_moves_[protocol::kMaxRanks + 1];  // by world size
-  Kernel transfer_;
-  Kernel sums_[kElementCodes];       // by type, for groups in one node
-  Kernel node_sums_[kElementCodes];  // by type, for groups in several nodes
-  // By type, one-shot, two-shot or reduce-scatter, and world size.
-  Kernel teams_[kElementCodes][3][protocol::kMaxRanks + 1];
-  // By type; for RMS_NORM or the other forms; one-shot or two-shot; and world size.
-  Kernel fused_[kElementCodes][2][2][protocol::kMaxRanks + 1];
+  bool has_programmatic_ = true;  // whether all kernels that may start early can
+  std::vector<Kernel> kernels_;   // by index_of(); without functions where there is none
 };
 
 }  // namespace nvrar::cuda

@@ -31,8 +31,7 @@ struct Kernel : KernelShape {
     Function single = nullptr;  // for blocks that do not repeat; may be null
   };
   Forms forms;
-  Forms programmatic;     // for launches that start before the launch before has completed; may be null
-  bool in_order = false;  // a block waits only for blocks of its index, and sends before it waits
+  Forms programmatic;  // for launches that start before the launch before has completed; may be null
   uint32_t blocks_per_multiprocessor = 0;  // that fit, with max_tiles tiles each
   uint32_t registers = 0;                  // of a thread
   uint32_t own_shared_bytes = 0;           // of a block

@@ -71,6 +71,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
                          : config.concurrent_groups == 0 ? kDefaultConcurrentGroups
                                                          : config.concurrent_groups),
       device_(Device::open(config.memory.device)),
+      gpu_(device_->facts()),
       own_stream_(device_->primary()),
       state_(std::in_place, device_->primary(), sizeof(DeviceState)),
       places_(std::in_place, device_->primary(), place_bytes(*device_, exclusive_)),
@@ -223,9 +224,9 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   }
   // Where ranks share a GPU, the next launch of one may have started and wait while another's has to run.
   const bool starts_early = exclusive_ && any_programmatic && most_on_a_device > 1;
-  most_blocks_ = device_->places() / (concurrent_groups_ * most_on_a_device * (starts_early ? 2 : 1));
-  most_blocks_in_order_ = exclusive_ && most_on_a_device == 1 ? kMostBlocksInOrder : most_blocks_;
-  if (most_blocks_ < 2) {  // that of the headers, and one for tiles
+  gpu_.most_blocks = device_->places() / (concurrent_groups_ * most_on_a_device * (starts_early ? 2 : 1));
+  gpu_.most_blocks_in_order = exclusive_ && most_on_a_device == 1 ? kMostBlocksInOrder : gpu_.most_blocks;
+  if (gpu_.most_blocks < 2) {  // that of the headers, and one for tiles
     throw Error(NVRAR_INVALID_ARGUMENT,
                 "GPU " + std::to_string(device_->ordinal()) + " holds " + std::to_string(device_->places()) +
                     " blocks of kernels at once, too few for calls of " + std::to_string(concurrent_groups_) +
@@ -276,65 +277,8 @@ void CudaMember::require_device_memory(const char* name, uint64_t address, uint6
   }
 }
 
-const Kernel& CudaMember::kernel_of(const Call& call, Algorithm algorithm) const {
-  const uint64_t bytes = call.count * element_bytes(call.data_type);
-  const bool aligned = (call.send | call.recv | bytes) % protocol::kPacketBytes == 0;
-  return device_->kernel(
-      {algorithm, call.data_type, call.op, layout_.topology, call.fusion == nullptr ? 0 : call.fusion->form, aligned});
-}
-
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
-  const PlanLimits& limits = limits_of(device_->compute_capability());
-  Plan plan = make_plan(call, layout_, tuning, limits);
-  if (call.fusion != nullptr) {
-    give_row_shape(&plan, call);
-    return plan;
-  }
-  const Kernel& kernel = kernel_of(call, plan.algorithm);
-  give_shapes(&plan, call, layout_.topology, kernel,
-              {.resident = most_blocks_, .single = kernel.in_order ? most_blocks_in_order_ : most_blocks_});
-  return plan;
-}
-
-RowShape CudaMember::row_shape(const Call& call, Algorithm algorithm) const {
-  constexpr uint32_t kRunBytes = protocol::SentinelPacket::kRunBytes;
-  const uint32_t tile_bytes = algorithm == Algorithm::kTwoShot ? layout_.topology.world * kRunBytes : kRunBytes;
-  return row_shape_of(*call.fusion, element_bytes(call.data_type), tile_bytes, layout_, kernel_of(call, algorithm),
-                      {.resident = most_blocks_, .single = most_blocks_in_order_},
-                      {device_->most_in_cluster(), kMostClusterParts, most_blocks_in_order_ == most_blocks_});
-}
-
-void CudaMember::give_row_shape(Plan* plan, const Call& call) const {
-  const protocol::Topology& topology = layout_.topology;
-  if (topology.nodes() > 1) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a fused all-reduce on GPUs needs all ranks in one node, and this group has " +
-                                            std::to_string(topology.nodes()));
-  }
-  RowShape& rows = plan->rows;
-  rows = row_shape(call, plan->algorithm);
-  // In a small share of a GPU, or with long rows, the blocks of a one-shot may have to repeat. Then a two-shot is
-  // faster, whose blocks have more of a row, unless it takes more launches. Between two ranks it never is.
-  if (plan->built_in && plan->algorithm == Algorithm::kOneShot && topology.world > 2 && !rows.block.single) {
-    const RowShape two_shot = row_shape(call, Algorithm::kTwoShot);
-    if (two_shot.turns() < rows.turns() && two_shot.launches() <= rows.launches()) {
-      rows = two_shot;
-      plan->algorithm = Algorithm::kTwoShot;
-      plan->choice = NVRAR_ALGORITHM_TWO_SHOT;
-    }
-  }
-  if (rows.rows_per_launch == 0 && rows.rows != 0) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(rows.row_bytes) + " bytes of " +
-                                            std::to_string(topology.world) + " ranks does not fit into ring_bytes " +
-                                            std::to_string(layout_.ring_bytes));
-  }
-  plan->elements_per_launch = uint64_t{rows.rows_per_launch} * rows.row_bytes / element_bytes(call.data_type);
-  plan->launches = rows.launches();
-}
-
-LaunchShape CudaMember::shape_of_rows(const RowShape& rows, uint64_t count) {
-  LaunchShape shape = rows.block;
-  shape.blocks += static_cast<uint32_t>(count) * rows.blocks_per_row;
-  return shape;
+  return plan_of(call, layout_, tuning, {.gpu = &gpu_});
 }
 
 FusedArgs CudaMember::fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows,
@@ -407,7 +351,7 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
   // It is unknown how often a captured call will run, so only the capture is recorded.
   const bool captured = captures(stream);
   const uint64_t number = this->record(record, captured ? NVRAR_CALL_DONE : NVRAR_CALL_QUEUED);
-  const Kernel& kernel = kernel_of(call, plan.algorithm);
+  const Kernel& kernel = device_->kernel(plan.kernel);
   // The hash omits the call's number, because a captured launch would always send the number of its capture.
   Launches launches(call, plan, layout_, rank(), 0);
   KernelArgs args = args_;
@@ -426,7 +370,7 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
       const uint64_t first_row = enqueued * plan.rows.rows_per_launch;
       const uint64_t rows = std::min<uint64_t>(plan.rows.rows_per_launch, plan.rows.rows - first_row);
       FusedArgs fused = fused_args(args, *fusion, plan.rows, first_row);
-      launch(kernel, shape_of_rows(plan.rows, rows), plan.rows.meet ? plan.rows.blocks_per_row : 1, &fused, stream,
+      launch(kernel, plan.rows.launch_of(rows), plan.rows.meet ? plan.rows.blocks_per_row : 1, &fused, stream,
              captured);
     }
   } catch (...) {
@@ -444,12 +388,12 @@ void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) c
     if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
   }
   const auto needed = static_cast<uint32_t>(std::popcount(peers[0]) + std::popcount(peers[1]));
-  if (needed <= most_blocks_) return;
+  if (needed <= gpu_.most_blocks) return;
   throw Error(NVRAR_INVALID_ARGUMENT,
               "a batch that sends to " + std::to_string(std::popcount(peers[0])) + " ranks and receives from " +
                   std::to_string(std::popcount(peers[1])) + " needs " + std::to_string(needed) +
                   " blocks of a GPU at once, and with concurrent_groups " + std::to_string(concurrent_groups_) +
-                  " a call has " + std::to_string(most_blocks_));
+                  " a call has " + std::to_string(gpu_.most_blocks));
 }
 
 bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,

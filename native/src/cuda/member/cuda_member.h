@@ -20,7 +20,7 @@
 #include "cuda/launch/launch_log.h"
 #include "cuda/memory/symmetric_memory.h"
 #include "member/member.h"
-#include "plan/gpu_limits.h"
+#include "plan/kernels.h"
 
 namespace nvrar::cuda {
 
@@ -68,11 +68,7 @@ class CudaMember final : public Member {
     uint64_t sequence;
   };
 
-  const Kernel& kernel_of(const Call& call, Algorithm algorithm) const;
-  RowShape row_shape(const Call& call, Algorithm algorithm) const;
-  void give_row_shape(Plan* plan, const Call& call) const;
   static FusedArgs fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows, uint64_t first_row);
-  static LaunchShape shape_of_rows(const RowShape& rows, uint64_t count);
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
   void fill_state() const;
   void fill_rings() const;
@@ -111,8 +107,7 @@ class CudaMember final : public Member {
   const bool programmatic_launch_;
   const uint32_t concurrent_groups_;
   std::shared_ptr<Device> device_;
-  uint32_t most_blocks_ = 1;           // per launch
-  uint32_t most_blocks_in_order_ = 1;  // the same where blocks need not be resident together (BlockLimits)
+  GpuFacts gpu_;                       // what a call may have of it is known once all members are
   OwnedStream own_stream_;             // fills rings, and tells kernels to leave
   std::optional<OwnedMemory> state_;   // DeviceState
   std::optional<OwnedMemory> places_;  // PlaceExit and a claim for each place

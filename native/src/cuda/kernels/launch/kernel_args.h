@@ -3,27 +3,14 @@
 #ifndef NVRAR_CUDA_KERNELS_LAUNCH_KERNEL_ARGS_H
 #define NVRAR_CUDA_KERNELS_LAUNCH_KERNEL_ARGS_H
 
+#include "plan/block_sizes.h"
 #include "protocol/launch.h"
 
 namespace nvrar::cuda {
 
-constexpr uint32_t kWarpThreads = 32;
-// Warps of a block in kernels that run the steps of protocol/; each warp is a worker.
-constexpr uint32_t kWorkerWarps = 8;
 // Blocks of each kernel that must fit on a multiprocessor (docs/decisions/0012-places-on-a-multiprocessor.md). A kernel
 // that used more registers than this allows would have fewer warps, or reduce the places of all kernels.
 constexpr uint32_t kPlaces = 4;
-// Warps of a block in kernels that work in teams; the block has as many whole teams as fit.
-constexpr uint32_t kTeamWarps = 8;
-// Warps of a block in kernels for two ranks, where a warp is a team.
-constexpr uint32_t kPairWarps = 10;
-// Blocks of a launch of teams that process no tiles: block 0 does what a launch needs once, off the path of the data.
-constexpr uint32_t kHeaderBlocks = 1;
-static_assert(kWarpThreads == protocol::kRunPackets, "a warp has a packet a lane");
-
-// The most warps of a block of any kernel.
-constexpr uint32_t kMostWarps = 10;
-static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kTeamWarps && kMostWarps >= kPairWarps);
 
 // The warps of a launch have places: those of block 0 the first, then those of block 1, and so on. A warp needs no
 // other one of its block, because what proves that launches do not overlap (protocol.md 5) is counted by place:

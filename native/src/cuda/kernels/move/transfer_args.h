@@ -7,7 +7,6 @@
 
 namespace nvrar::cuda {
 
-constexpr uint32_t kTransferThreads = 256;
 // In one batch: as many as fit into the 4 KiB of a kernel's arguments.
 constexpr uint32_t kMaxTransfers = 128;
 
