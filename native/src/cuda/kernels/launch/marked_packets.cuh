@@ -12,8 +12,7 @@ using protocol::MarkPacket;
 // it has one. The lanes of a warp need not call this together.
 __device__ __forceinline__ bool take_marked(const KernelArgs& args, Packet* at, const Packet* mark, uint32_t source,
                                             uint64_t epoch, Packet* payload) {
-  if (!await<MarkedPacket>(args, at, source, epoch, payload)) return false;
-  clear_packet(args, at);
+  if (!take_packet<MarkedPacket>(args, at, source, epoch, payload)) return false;
   if (__builtin_expect(!MarkedPacket::is_in_doubt(*payload), 1)) return true;
   Packet of_run;
   if (!await<MarkPacket>(args, mark, source, epoch, &of_run)) return false;

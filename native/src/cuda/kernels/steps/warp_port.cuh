@@ -184,10 +184,7 @@ class WarpPort {
   // Takes this thread's packet of a run out of its slot.
   template <class Packets>
   __device__ bool take_own(uint64_t slot, uint32_t source, uint64_t epoch, Packet* packet) {
-    Packet* const at = own_ + slot + lane_;
-    if (!await<Packets>(args_, at, source, epoch, packet)) return false;
-    if constexpr (Packets::kMustClear) clear_packet(args_, at);
-    return true;
+    return take_packet<Packets>(args_, own_ + slot + lane_, source, epoch, packet);
   }
 
   const KernelArgs& args_;
