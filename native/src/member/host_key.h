@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
+#include "common/boot_id.h"
+
 namespace nvrar {
 
 struct HostKey {
-  uint8_t boot_id[16];
+  BootId boot_id;
   uint64_t pid_namespace;
   uint64_t user_namespace;
 

@@ -8,25 +8,11 @@
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "common/read_file.h"
 
 namespace nvrar::cuda {
 namespace {
 
-constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kHexDigits[] = "0123456789abcdef";
-
-void read_boot_id(uint8_t (&out)[16]) {
-  std::string digits;
-  for (const char character : read_file(kBootIdFile)) {
-    if (character != '-' && character != '\n') digits += character;
-  }
-  const bool whole = digits.size() == 2 * sizeof out && digits.find_first_not_of(kHexDigits) == std::string::npos;
-  if (!whole) throw Error(NVRAR_SYSTEM, std::string("this host has no identity: ") + kBootIdFile + " is not readable");
-  for (size_t i = 0; i < sizeof out; ++i) {
-    out[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-  }
-}
 
 std::string provider_text(MemoryProvider provider) {
   const char* const name = name_of(provider);
@@ -51,7 +37,8 @@ const char* name_of(MemoryProvider provider) noexcept {
 
 Home this_home() {
   Home home{};
-  read_boot_id(home.boot_id);
+  home.boot_id = read_boot_id();
+  if (home.boot_id == BootId{}) throw Error(NVRAR_SYSTEM, "this host has no identity: its boot id is not readable");
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) != 0) {
     throw Error(NVRAR_SYSTEM, std::string("/proc/self/ns/pid: ") + ::strerrordesc_np(errno));

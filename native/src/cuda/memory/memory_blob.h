@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/boot_id.h"
 #include "cuda/driver/driver.h"
 #include "cuda/memory/symmetric_memory.h"
 #include "cuda/nvshmem/world_part.h"
@@ -15,7 +16,7 @@ namespace nvrar::cuda {
 // Identifies the process that owns the memory. A host name is not enough: two hosts may have the same name, and
 // containers of one host have different ones.
 struct Home {
-  uint8_t boot_id[16];     // of the running kernel
+  BootId boot_id;          // of the running kernel
   uint32_t pid_namespace;  // inode of the namespace: a pid means another process in another namespace
   int32_t pid;
   uint32_t host_name_hash;  // NVSHMEM identifies hosts by name
@@ -44,9 +45,7 @@ static_assert(std::has_unique_object_representations_v<MemoryBlob>, "no byte of 
 
 Home this_home();  // throws NVRAR_SYSTEM
 
-inline bool same_host(const Home& a, const Home& b) noexcept {
-  return std::equal(a.boot_id, a.boot_id + sizeof a.boot_id, b.boot_id);
-}
+inline bool same_host(const Home& a, const Home& b) noexcept { return a.boot_id == b.boot_id; }
 inline bool same_process(const Home& a, const Home& b) noexcept {
   return same_host(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
 }
