@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks the machine code of kernels: what their hot paths must hold and must not, and their registers.
 
-sass_check.py --cuobjdump TOOL --rules RULES.tsv [--architectures 80,90] [--ptx 100] [--only KERNEL] FILE [LOG...]
+sass_check.py --cuobjdump TOOL --rules RULES.tsv [--names PROGRAM] [--architectures 80,90] [--ptx 100] [--only KERNEL] FILE [LOG...]
 
 FILE: a library, fatbin or cubin. LOG: what `ptxas -v` said of it. RULES.tsv: see the head of kernels.tsv. Every kernel needs a rule and
-every rule a kernel, for each architecture. --only looks at one kernel, and not for rules without one.
+every rule a kernel, for each architecture. PROGRAM prints which kernels there must be (kernel_names.cpp). --only looks at one kernel, and not for rules without one.
 The exit code is 0 if everything holds; each thing that does not is a line.
 """
 
@@ -164,10 +164,21 @@ def faults(kernel, rule, architecture):
         yield f"{kernel.registers} registers, of which its rule allows {rule.registers}"
 
 
+def differences(program, kernels, architectures):
+    """Between the kernels that the library loads and those in the file."""
+    names = [line.split() for line in run(program)]
+    for architecture in architectures:
+        loaded = {words[-1] for words in names if len(words) == 1 or int(architecture) >= PROGRAMMATIC}
+        held = {name for of, name in kernels if of == architecture}
+        yield from (f"{name} for sm_{architecture} is loaded, and not there" for name in sorted(loaded - held))
+        yield from (f"{name} for sm_{architecture} is there, and not loaded" for name in sorted(held - loaded))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cuobjdump", required=True)
     parser.add_argument("--rules", required=True)
+    parser.add_argument("--names")
     parser.add_argument("--architectures", default="")
     parser.add_argument("--ptx", default="")
     parser.add_argument("--only")
@@ -186,6 +197,8 @@ def main():
         ptx = run(options.cuobjdump, "-lptx", options.file)
         wrong += [f"there is no PTX of compute_{name} in {options.file}" for name in options.ptx.split(",")
                   if not any(f".sm_{name}.ptx" in line for line in ptx)]
+    if options.names:
+        wrong += differences(options.names, kernels, there)
     if not kernels:
         wrong.append(f"there are no kernels in {options.file}")
 
