@@ -16,6 +16,7 @@
 #include "cpu/cpu_member.h"
 #include "cuda/launch/fatbin.h"
 #include "cuda/member/cuda_member.h"
+#include "member/agreement.h"
 #include "member/descriptor.h"
 #include "plan/plan.h"
 #include "protocol/ring_layout.h"
@@ -310,55 +311,9 @@ void Communicator::connect(const uint8_t* blobs) {
     for (char& character : peer.build_id) {  // becomes part of a message, and so of logs and terminals
       if (character != '\0' && (character < ' ' || character > '~')) character = '?';
     }
-    const std::string who = "rank " + std::to_string(rank);
-    const auto differs = [&](const std::string& what, const std::string& theirs, const std::string& ours) {
-      return Error(NVRAR_MISMATCH, who + " has " + what + " " + theirs + ", this rank (" +
-                                       std::to_string(member_->rank()) + ") has " + ours);
-    };
     if (peer.magic != Descriptor::kMagic)
       invalid("descriptor " + std::to_string(rank) + " was not made by nvrar_prepare");
-    if (peer.abi_version != own.abi_version) {
-      throw differs("ABI version", std::to_string(peer.abi_version), std::to_string(own.abi_version));
-    }
-    if (std::strcmp(peer.build_id, own.build_id) != 0) throw differs("library build", peer.build_id, own.build_id);
-    if (peer.backend != own.backend) {
-      throw differs("backend", std::to_string(peer.backend), std::to_string(own.backend));
-    }
-    if (peer.world != own.world) throw differs("world size", std::to_string(peer.world), std::to_string(own.world));
-    if (peer.group_hash != own.group_hash) {
-      throw Error(NVRAR_MISMATCH, who + " was prepared with another unique id than this rank (" +
-                                      std::to_string(member_->rank()) + ")");
-    }
-    if (peer.ring_bytes != own.ring_bytes) {
-      throw differs("ring_bytes", std::to_string(peer.ring_bytes), std::to_string(own.ring_bytes));
-    }
-    if (peer.ranks_per_node != own.ranks_per_node) {
-      throw differs("ranks_per_node", std::to_string(peer.ranks_per_node), std::to_string(own.ranks_per_node));
-    }
-    if (rank != member_->rank() && peer.link.exists() != own.link.exists()) {
-      throw differs("link_address", peer.link.exists() ? "one" : "none", own.link.exists() ? "one" : "none");
-    }
-    // With an honest peer this follows from the checks above. It is checked because stores at our offsets must lie
-    // inside the peer's segment.
-    if (peer.segment.bytes != own.segment.bytes) {
-      throw differs("segment bytes", std::to_string(peer.segment.bytes), std::to_string(own.segment.bytes));
-    }
-    if (peer.tuning_hash != own.tuning_hash) {
-      throw Error(NVRAR_MISMATCH, who + " was prepared with another tuning table than this rank (" +
-                                      std::to_string(member_->rank()) + ")");
-    }
-    if (peer.backend == NVRAR_BACKEND_CUDA && !(peer.host == own.host)) {
-      const std::string us = "this rank (" + std::to_string(member_->rank()) + ")";
-      throw Error(NVRAR_UNAVAILABLE,
-                  who + (peer.host.same_kernel(own.host)
-                             ? " is in another PID or user namespace of this host than " + us +
-                                   ": a group on GPUs needs one of each (containers need to share both)"
-                             : " is on another host than " + us + ": groups on GPUs cannot span hosts yet"));
-    }
-    if (peer.link_security != own.link_security) {
-      throw differs("link_security", std::to_string(peer.link_security), std::to_string(own.link_security));
-    }
-    if (peer.links != own.links) throw differs("links", std::to_string(peer.links), std::to_string(own.links));
+    require_agreement(rank, peer, own);
     if (peer.rank != rank) {
       invalid("descriptor " + std::to_string(rank) + " is rank " + std::to_string(peer.rank) +
               "'s: descriptors come in rank order");

@@ -17,25 +17,26 @@ struct Family {
   const char* source;  // null: the type's sum_source
   const char* name;
   Types types;
-  uint32_t least_world;  // 0: for all numbers of ranks
   Blocks blocks;
-  bool single_for_two;  // has a form for blocks that do not repeat not only for 4 and 8 ranks, but also for 2
+  bool in_teams;         // and so in order, with a form for programmatic launch, and by number of ranks
+  uint32_t least_world;  // of a family in teams
+  bool own_for_two;      // a kernel of its own not only for 4 and 8 ranks, but also for 2
 };
 
 // Indexed by KernelFamily.
 constexpr Family kFamilies[] = {
-    {"move", "nvrar_move", Types::kNone, 0, Blocks::kSteps, false},
-    {"transfer", "nvrar_transfer", Types::kNone, 0, Blocks::kTransfer, false},
-    {"team_move", "nvrar_team_move_", Types::kNone, 2, Blocks::kTeams, true},
-    {nullptr, "nvrar_sum_", Types::kAll, 0, Blocks::kSteps, false},
-    {nullptr, "nvrar_sum_nodes_", Types::kAll, 0, Blocks::kSteps, false},
-    {"team_", "nvrar_one_shot_", Types::kInTeams, 2, Blocks::kPairsForTwo, true},
-    {"team_", "nvrar_two_shot_", Types::kInTeams, 2, Blocks::kTeams, true},
-    {"team_", "nvrar_reduce_scatter_", Types::kInTeams, 2, Blocks::kPairsForTwo, true},
-    {"fused_", "nvrar_fused_one_shot_", Types::kInTeams, 1, Blocks::kFusedPairsForTwo, true},
-    {"fused_", "nvrar_fused_two_shot_", Types::kInTeams, 1, Blocks::kTeams, false},
-    {"fused_", "nvrar_fused_norm_one_shot_", Types::kInTeams, 1, Blocks::kFusedPairsForTwo, true},
-    {"fused_", "nvrar_fused_norm_two_shot_", Types::kInTeams, 1, Blocks::kTeams, false},
+    {"move", "nvrar_move", Types::kNone, Blocks::kSteps, false, 0, false},
+    {"transfer", "nvrar_transfer", Types::kNone, Blocks::kTransfer, false, 0, false},
+    {"team_move", "nvrar_team_move_", Types::kNone, Blocks::kTeams, true, 2, true},
+    {nullptr, "nvrar_sum_", Types::kAll, Blocks::kSteps, false, 0, false},
+    {nullptr, "nvrar_sum_nodes_", Types::kAll, Blocks::kSteps, false, 0, false},
+    {"team_", "nvrar_one_shot_", Types::kInTeams, Blocks::kPairsForTwo, true, 2, true},
+    {"team_", "nvrar_two_shot_", Types::kInTeams, Blocks::kTeams, true, 2, true},
+    {"team_", "nvrar_reduce_scatter_", Types::kInTeams, Blocks::kPairsForTwo, true, 2, true},
+    {"fused_", "nvrar_fused_one_shot_", Types::kInTeams, Blocks::kFusedPairsForTwo, true, 1, true},
+    {"fused_", "nvrar_fused_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
+    {"fused_", "nvrar_fused_norm_one_shot_", Types::kInTeams, Blocks::kFusedPairsForTwo, true, 1, true},
+    {"fused_", "nvrar_fused_norm_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
 };
 static_assert(std::size(kFamilies) == kKernelFamilies);
 
@@ -61,7 +62,7 @@ constexpr KernelShape shape_of_blocks(Blocks blocks, uint32_t world) noexcept {
 
 // The numbers of ranks that the family has kernels of their own for; the kernel of the others takes any.
 constexpr bool has_own(const Family& row, uint32_t world) noexcept {
-  return world == 4 || world == 8 || (world == 2 && row.single_for_two);
+  return world == 4 || world == 8 || (world == 2 && row.own_for_two);
 }
 
 KernelImage image_of(KernelFamily family, uint32_t type, uint32_t world) {
@@ -72,7 +73,7 @@ KernelImage image_of(KernelFamily family, uint32_t type, uint32_t world) {
   image.source = row.source == nullptr ? kElementTypes[type].sum_source : row.source + std::string(type_name);
   image.name = std::string(row.name) + type_name;
   image.shape = shape_of_blocks(row.blocks, world);
-  image.in_teams = row.least_world != 0;
+  image.in_teams = row.in_teams;
   if (!image.in_teams) return image;
   image.has_single = has_own(row, world);
   if (row.types != Types::kNone) image.name += '_';
@@ -106,8 +107,8 @@ KernelFamily family_of(const KernelChoice& choice) {
     case Algorithm::kReduceScatter:
       return in_teams(KernelFamily::kReduceScatter);
     case Algorithm::kHierarchical:
-      if (!nodes) throw Error(NVRAR_INTERNAL, "a hierarchical all-reduce has no kernel for a group in one node");
-      return steps;
+      if (nodes) return steps;
+      break;
     case Algorithm::kReduce:
       return steps;
     case Algorithm::kAllGather:
@@ -115,9 +116,14 @@ KernelFamily family_of(const KernelChoice& choice) {
     case Algorithm::kBroadcast:
     case Algorithm::kBarrier:
       return choice.aligned ? KernelFamily::kTeamMove : KernelFamily::kMove;
-    default:
+    case Algorithm::kCopy:
       return KernelFamily::kMove;
+    case Algorithm::kHierarchicalTwoShot:
+      break;
   }
+  throw Error(NVRAR_INTERNAL, "no kernel has the steps of algorithm " +
+                                  std::to_string(static_cast<uint32_t>(choice.algorithm)) + " in nodes of " +
+                                  std::to_string(choice.topology.largest) + " ranks");
 }
 
 }  // namespace
@@ -127,7 +133,7 @@ std::vector<KernelImage> kernel_images() {
   for (size_t index = 0; index < kKernelFamilies; ++index) {
     const auto family = static_cast<KernelFamily>(index);
     const Family& row = row_of(family);
-    const uint32_t last_world = row.least_world == 0 ? 0 : protocol::kMaxRanks;
+    const uint32_t last_world = row.in_teams ? protocol::kMaxRanks : 0;
     for (uint32_t type = 0; type < kElementTypes.size(); ++type) {
       const bool has = row.types == Types::kNone  ? type == 0
                        : row.types == Types::kAll ? kElementTypes[type].name != nullptr
@@ -144,7 +150,7 @@ KernelId kernel_of(const KernelChoice& choice) {
   const KernelFamily family = family_of(choice);
   const Family& row = row_of(family);
   return {family, static_cast<uint8_t>(row.types == Types::kNone ? 0 : choice.data_type),
-          static_cast<uint8_t>(row.least_world == 0 ? 0 : choice.topology.world)};
+          static_cast<uint8_t>(row.in_teams ? choice.topology.world : 0)};
 }
 
 KernelShape kernel_shape(KernelId id, const GpuFacts& gpu) noexcept {
@@ -154,6 +160,6 @@ KernelShape kernel_shape(KernelId id, const GpuFacts& gpu) noexcept {
   return shape;
 }
 
-bool is_in_order(KernelId id) noexcept { return row_of(id.family).least_world != 0; }
+bool is_in_order(KernelId id) noexcept { return row_of(id.family).in_teams; }
 
 }  // namespace nvrar::cuda

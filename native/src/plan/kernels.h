@@ -29,7 +29,7 @@ enum class KernelFamily : uint8_t {
   kFusedNormOneShot,  // whose blocks may meet
   kFusedNormTwoShot,
 };
-constexpr size_t kKernelFamilies = 12;
+constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kFusedNormTwoShot) + 1;
 
 struct KernelId {
   KernelFamily family = KernelFamily::kMove;
@@ -38,6 +38,12 @@ struct KernelId {
 
   bool operator==(const KernelId&) const = default;
 };
+
+// Where a kernel stands in an array of all of them.
+constexpr size_t kKernelPlaces = kKernelFamilies * kElementCodes * (protocol::kMaxRanks + 1);
+constexpr size_t index_of(KernelId id) noexcept {
+  return (static_cast<size_t>(id.family) * kElementCodes + id.data_type) * (protocol::kMaxRanks + 1) + id.world;
+}
 
 // A kernel as the library's images hold it.
 struct KernelImage {
@@ -52,7 +58,8 @@ struct KernelImage {
 // All of them.
 std::vector<KernelImage> kernel_images();
 
-// What is known of a GPU, and of what a call of this group may use of it. All members have the same.
+// What is known of a GPU, and of what a call of this group may use of it. Members compare all of it but the tiles when
+// they connect, so only the shape of a launch may follow from the tiles.
 struct GpuFacts {
   uint32_t compute_capability = 0;    // 10 * major + minor
   uint32_t most_in_cluster = 1;       // blocks of any kernel whose blocks may meet; 1: there are no clusters

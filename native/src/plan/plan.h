@@ -1,5 +1,6 @@
-// The algorithm, the packets and the launches of a call: a pure function of its arguments, so that all ranks agree
-// (protocol.md 12).
+// The algorithm, the packets, the launches and the kernel of a call: a pure function of its arguments (protocol.md 12).
+// All ranks agree on all of it but shape, last_shape and kernel, which may follow from the alignment of a rank's
+// buffers.
 #ifndef NVRAR_PLAN_PLAN_H
 #define NVRAR_PLAN_PLAN_H
 
@@ -89,7 +90,8 @@ struct PlanSite {
 // that GPUs cannot run in this group.
 Plan plan_of(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning, const PlanSite& site);
 
-// Its first part, what all ranks agree on: everything but the shapes, rows and kernel.
+// Its first part, without the shapes, rows and kernel. It is not final for a fused all-reduce on GPUs, whose rows
+// decide the launches.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
                const PlanLimits& limits) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.

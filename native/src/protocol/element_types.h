@@ -13,8 +13,8 @@
 //   name      in messages and in the names of kernels
 //   element   its bits and its arithmetic (element.h)
 //   packets   the packet kind that its sums use
-//   source    the source in cuda/kernels/ of the kernels for any of its sums
-//   in_teams  whether cuda/kernels/team_<name>.cu has faster kernels, too
+//   source    the source in cuda/kernels/steps/ of the kernels for any of its sums
+//   in_teams  whether cuda/kernels/allreduce/team_<name>.cu has faster kernels, too
 #define NVRAR_INTEGER_TYPES(X)                                  \
   X(NVRAR_INT8, int8, Int8, EpochPacket, sum_integer, false)    \
   X(NVRAR_UINT8, uint8, Uint8, EpochPacket, sum_integer, false) \

@@ -134,6 +134,9 @@ TEST(HostKey, IsThatOfThisMachine) {
   const auto key = HostKey::of_this_process();
   EXPECT_EQ(key, HostKey::of_this_process());
   EXPECT_FALSE(key == HostKey{});
+  EXPECT_NE(key.boot_id, BootId{});
+  EXPECT_TRUE(key.same_kernel(key));
+  EXPECT_FALSE(HostKey{}.same_kernel(HostKey{}));
   EXPECT_NE(key.pid_namespace, 0u);
   HostKey other = key;
   other.boot_id[15] ^= 1;
@@ -145,6 +148,17 @@ TEST(HostKey, IsThatOfThisMachine) {
   other = key;
   ++other.user_namespace;
   EXPECT_FALSE(key == other);
+}
+
+TEST(BootId, IsTheDigitsOfTheKernelsText) {
+  const BootId id = parse_boot_id("01234567-89ab-cdef-fedc-ba9876543210\n");
+  EXPECT_EQ(id,
+            (BootId{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}));
+  EXPECT_EQ(parse_boot_id("01234567-89AB-CDEF-FEDC-BA9876543210"), id);
+  EXPECT_EQ(parse_boot_id("0123456789abcdeffedcba987654321077"), id);
+  EXPECT_EQ(parse_boot_id("0123")[1], 0x23);
+  EXPECT_NE(parse_boot_id("0123"), parse_boot_id("0124")) << "an unusual id still tells hosts apart";
+  EXPECT_EQ(parse_boot_id(""), BootId{});
 }
 
 // A rank for each letter: which host it is on.

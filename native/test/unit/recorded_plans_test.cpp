@@ -1,10 +1,12 @@
 // The plans of calls of every kind and size, as they were recorded before the decision came into one place. A change
 // that means to choose otherwise writes the table anew: NVRAR_WRITE_PLANS=FILE writes it, and FILE.txt with every plan.
+// Compare that file with the one of the commit before: the table shows only which groups of calls differ.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,10 @@ constexpr cuda::GpuFacts gpu_facts(uint32_t capability, uint32_t cluster, uint32
   gpu.most_in_cluster = cluster;
   gpu.most_blocks = blocks;
   gpu.most_blocks_in_order = in_order;
-  gpu.tiles_of_sums.fill(8);
-  gpu.tiles_of_node_sums.fill(tiles);
+  for (uint8_t type = 0; type < kElementCodes; ++type) {
+    gpu.tiles_of_sums[type] = static_cast<uint8_t>(8 - type % 3);
+    gpu.tiles_of_node_sums[type] = static_cast<uint8_t>(tiles - type % 2);
+  }
   return gpu;
 }
 constexpr cuda::GpuFacts kShared = gpu_facts(90, 16, 264, 264, 4);
@@ -98,7 +102,9 @@ std::string text_of(const Plan& plan, bool on_gpu) {
   return std::to_string(static_cast<int>(plan.algorithm)) + " " + std::to_string(static_cast<int>(plan.packet_kind)) +
          " " + std::to_string(plan.elements_per_launch) + " " + std::to_string(plan.launches) + " " +
          std::to_string(plan.choice) + (plan.built_in ? "b " : " ") + text_of(plan.shape) + " " +
-         text_of(plan.last_shape) + " [" + text_of(plan.rows) + "] " + (on_gpu ? name_of(plan.kernel) : "");
+         text_of(plan.last_shape) + " by a rule for " + std::to_string(plan.tuned.blocks) + " " +
+         std::to_string(plan.tuned.threads) + " " + std::to_string(plan.tuned.tiles) + " [" + text_of(plan.rows) +
+         "] " + (on_gpu ? name_of(plan.kernel) : "");
 }
 
 // Of one site, topology and collective.
@@ -167,10 +173,14 @@ class Recording {
           fusion.rows = rows;
           fusion.hidden = hidden;
           call_.count = uint64_t{rows} * hidden;
-          add();
+          for (const int32_t algorithm : {NVRAR_ALGORITHM_AUTO, NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT}) {
+            call_.algorithm = algorithm;
+            add();
+          }
         }
       }
     }
+    call_.algorithm = NVRAR_ALGORITHM_AUTO;
     call_.fusion = nullptr;
   }
   void add() {
@@ -182,7 +192,7 @@ class Recording {
     try {
       line = text_of(plan_of(call_, layout, tuning, site_.site), site_.site.gpu != nullptr);
     } catch (const Error& error) {
-      line = error.what();
+      line = "refused, " + std::to_string(error.status());
     }
     for (const char character : line + '\n') digest_ = (digest_ ^ static_cast<uint8_t>(character)) * 1099511628211U;
     if (!kWrites) return;
@@ -236,13 +246,24 @@ TEST(RecordedPlans, AreTheSameAsEver) {
 }
 
 // A kernel that has not the steps of the algorithm would leave at once, and the call would seem to be done.
+TEST(KernelImages, HaveAPlaceOfTheirOwn) {
+  std::set<size_t> places;
+  for (const cuda::KernelImage& image : cuda::kernel_images()) {
+    EXPECT_TRUE(places.insert(cuda::index_of(image.id)).second) << image.name;
+    EXPECT_LT(cuda::index_of(image.id), cuda::kKernelPlaces);
+  }
+}
+
 TEST(KernelChoices, HaveNoHierarchicalKernelInOneNode) {
   const auto choose = [](uint32_t ranks_per_node) {
     return cuda::kernel_of({Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, {4, ranks_per_node}, 0, true});
   };
   EXPECT_EQ(choose(2).family, cuda::KernelFamily::kNodeSum);
-  EXPECT_EQ(test::error_of([&] { (void)choose(4); }),
-            "8 a hierarchical all-reduce has no kernel for a group in one node");
+  EXPECT_EQ(test::error_of([&] { (void)choose(4); }), "8 no kernel has the steps of algorithm 3 in nodes of 4 ranks");
+  EXPECT_EQ(test::error_of([] {
+              (void)cuda::kernel_of({Algorithm::kHierarchicalTwoShot, NVRAR_FLOAT32, NVRAR_SUM, {6, 2}, 0, true});
+            }),
+            "8 no kernel has the steps of algorithm 10 in nodes of 2 ranks");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ void Device::load_modules() {
 }
 
 void Device::load_kernels() {
-  kernels_.resize(kKernelFamilies * kElementCodes * (protocol::kMaxRanks + 1));
+  kernels_.resize(kKernelPlaces);
   // The kernels in `whole` must be fast and keep their block size; the blocks of the others must fit into the places
   // that these leave.
   std::vector<Kernel*> whole;

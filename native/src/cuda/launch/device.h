@@ -50,9 +50,6 @@ class Device {
   using Modules = std::map<std::string, Module>;
 
   explicit Device(int32_t ordinal);
-  static constexpr size_t index_of(KernelId id) noexcept {
-    return (static_cast<size_t>(id.family) * kElementCodes + id.data_type) * (protocol::kMaxRanks + 1) + id.world;
-  }
   void load_modules();
   void load_kernels();
   void share_out_places(const std::vector<Kernel*>& whole, const std::vector<Kernel*>& divisible);

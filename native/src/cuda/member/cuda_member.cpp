@@ -187,33 +187,6 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   bool any_programmatic = false;
   for (uint32_t peer = 0; peer < world(); ++peer) {
     const Descriptor& descriptor = descriptors[peer];
-    // These determine how a call runs and how many blocks a launch may have.
-    const auto require_one_kind = [&](const std::string& has, const std::string& theirs, const std::string& of,
-                                      const std::string& ours) {
-      if (theirs == ours) return;
-      const std::string verb = has.substr(0, has.find(' '));
-      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + "'s GPU " + has + " " + theirs + of +
-                                      ", this rank's (" + std::to_string(rank()) + ") " + verb + " " + ours +
-                                      ": a group needs GPUs of one kind");
-    };
-    const auto text = [](uint32_t number) { return std::to_string(number); };
-    require_one_kind("has compute capability", capability_text(descriptor.compute_capability), "",
-                     capability_text(device_->compute_capability()));
-    require_one_kind("has", text(descriptor.multiprocessors), " multiprocessors", text(device_->multiprocessors()));
-    require_one_kind("holds", text(descriptor.places_per_multiprocessor), " blocks per multiprocessor",
-                     text(device_->places_per_multiprocessor()));
-    require_one_kind("has", text(descriptor.most_in_cluster), " blocks in a cluster", text(device_->most_in_cluster()));
-    if ((descriptor.exclusive != 0) != exclusive_) {
-      const auto word = [](bool exclusive) { return exclusive ? "exclusive" : "not exclusive"; };
-      throw Error(NVRAR_MISMATCH, "the group is " + std::string(word(descriptor.exclusive != 0)) + " on rank " +
-                                      std::to_string(peer) + " and " + word(exclusive_) + " on this rank (" +
-                                      std::to_string(rank()) + ")");
-    }
-    if (descriptor.concurrent_groups != concurrent_groups_) {
-      throw Error(NVRAR_MISMATCH, "rank " + std::to_string(peer) + " has concurrent_groups " +
-                                      std::to_string(descriptor.concurrent_groups) + ", this rank (" +
-                                      std::to_string(rank()) + ") has " + std::to_string(concurrent_groups_));
-    }
     uint32_t on_device = 0;
     for (const Descriptor& other : descriptors) {
       if (std::memcmp(other.device_uuid, descriptor.device_uuid, sizeof other.device_uuid) == 0) ++on_device;

@@ -38,7 +38,9 @@ const char* name_of(MemoryProvider provider) noexcept {
 Home this_home() {
   Home home{};
   home.boot_id = read_boot_id();
-  if (home.boot_id == BootId{}) throw Error(NVRAR_SYSTEM, "this host has no identity: its boot id is not readable");
+  if (home.boot_id == BootId{}) {
+    throw Error(NVRAR_SYSTEM, std::string("this host has no identity: ") + kBootIdFile + " is not readable");
+  }
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) != 0) {
     throw Error(NVRAR_SYSTEM, std::string("/proc/self/ns/pid: ") + ::strerrordesc_np(errno));

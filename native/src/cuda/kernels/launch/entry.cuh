@@ -70,8 +70,8 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
   return false;
 }
 
-// Takes a packet out of an own slot, and empties the slot if the next packet needs that. Where all threads of a block
-// must have taken theirs first, they await and clear one after the other instead.
+// Takes a packet out of an own slot, and empties the slot if the next packet needs that. Kernels in teams await and clear
+// apart: the sum, or what is done with the packet, comes between.
 template <class Packets>
 __device__ __forceinline__ bool take_packet(const KernelArgs& args, Packet* slot, uint32_t source, uint64_t epoch,
                                             Packet* packet) {
