@@ -8,15 +8,12 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.stream.Stream;
 
 /**
  * A member, or an observer, as a process of its own. Says on standard output what happens, one line
@@ -136,7 +133,7 @@ final class MemberMain {
   /** Nothing can be allocated for a while; then everything is free again. */
   private static void starve(CollectiveGroup group) {
     LockSupport.parkNanos(1); // loads its class
-    say("MAPPED " + segments());
+    say("MAPPED " + TestBackend.mappedSegments().size());
     long end = System.nanoTime() + STARVE_NANOS;
     Object[] kept = null;
     while (System.nanoTime() < end) {
@@ -164,27 +161,7 @@ final class MemberMain {
     long begin = System.nanoTime();
     group.close();
     long millis = (System.nanoTime() - begin) / 1_000_000;
-    if (TestBackend.isCuda()) {
-      awaitLeftovers();
-    }
-    say("LEFT " + millis + " " + segments());
-  }
-
-  /** What a peer may still write of a GPU is freed when another group ends after that. */
-  private static void awaitLeftovers() {
-    for (int i = 0; i < 20 && segments() != 0; i++) {
-      byte[] ticket = Groups.createTicket("next", 1, Members.config().build(), Members.HOST);
-      Members.join(ticket, 0).close();
-      LockSupport.parkNanos(100_000_000);
-    }
-  }
-
-  private static long segments() {
-    try (Stream<String> mappings = Files.lines(Path.of("/proc/self/maps"))) {
-      return mappings.filter(line -> line.contains("memfd:nvrar")).count();
-    } catch (IOException e) {
-      return -1;
-    }
+    say("LEFT " + millis + " " + TestBackend.mappedSegments().size());
   }
 
   private static void awaitInput() {
