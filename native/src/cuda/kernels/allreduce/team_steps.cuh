@@ -7,6 +7,7 @@
 #include "kernels/allreduce/word_sum.cuh"
 #include "kernels/launch/header_exchange.cuh"
 #include "kernels/launch/lane_slots.cuh"
+#include "kernels/launch/take_and_clear.cuh"
 #include "protocol/team.h"
 
 namespace nvrar::cuda {

@@ -52,16 +52,6 @@ __device__ __forceinline__ void send_packet(const KernelArgs& args, Packet* slot
   pass_moment(args, protocol::Moment::kSends, slot);
   store_packet(slot, packet);
 }
-// Empties an own slot whose packet was taken. A relaxed store is enough, although a peer will store to the slot again.
-// The peer does so two launches later at the earliest, and only after the header that this rank sends in its next
-// launch. The launches of a group are in one order on a GPU, so that launch begins after this kernel has ended, which
-// completes the kernel's stores (model/README.md, a rank's own clearing).
-__device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slot) {
-  pass_moment(args, protocol::Moment::kClears, slot);
-  if (protocol::planted(protocol::Defect::kKeptSlots)) return;
-  store_packet(slot, protocol::SentinelPacket::empty());
-}
-
 template <class Word>
 __device__ __forceinline__ Word load_word(const Word* from) {
   return *reinterpret_cast<const volatile Word*>(from);

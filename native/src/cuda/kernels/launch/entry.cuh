@@ -70,16 +70,6 @@ __device__ __forceinline__ bool await(const KernelArgs& args, const Packet* slot
   return false;
 }
 
-// Takes a packet out of an own slot, and empties the slot if the next packet needs that. Kernels in teams await and clear
-// apart: the sum, or what is done with the packet, comes between.
-template <class Packets>
-__device__ __forceinline__ bool take_packet(const KernelArgs& args, Packet* slot, uint32_t source, uint64_t epoch,
-                                            Packet* packet) {
-  if (!await<Packets>(args, slot, source, epoch, packet)) return false;
-  if constexpr (Packets::kMustClear) clear_packet(args, slot);
-  return true;
-}
-
 // The last action of a launch's warps, by one thread for each of them or for several, whether the launch succeeded or
 // failed. The host counts the warps that it launches, and frees nothing before all of them have ended.
 __device__ __forceinline__ void count_ended(const KernelArgs& args, uint32_t warps) {

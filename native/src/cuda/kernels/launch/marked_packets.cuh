@@ -1,7 +1,7 @@
 // How a thread takes its packet of a marked run (protocol/packet.h).
 #pragma once
 
-#include "kernels/launch/entry.cuh"
+#include "kernels/launch/take_and_clear.cuh"
 
 namespace nvrar::cuda {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/launch/marked_packets.cuh"
+#include "kernels/launch/take_and_clear.cuh"
 #include "kernels/steps/sum.cuh"
 #include "protocol/launch.h"
 
