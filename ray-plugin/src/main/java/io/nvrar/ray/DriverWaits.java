@@ -52,27 +52,22 @@ final class DriverWaits {
    * @param undo called with the result if it comes after an interrupt has ended the wait
    */
   static <T> T on(Supplier<T> call, Consumer<? super T> undo, String what) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw interrupted(what);
+    }
     CompletableFuture<T> result = new CompletableFuture<>();
-    Daemon.of(
-            "nvrar-driver-call",
-            () -> {
-              try {
-                T value = call.get();
-                if (!result.complete(value)) {
-                  undo.accept(value);
-                }
-              } catch (RuntimeException | Error e) {
-                result.completeExceptionally(e);
-              }
-            })
-        .start();
+    Daemon.of("nvrar-driver-call", () -> call(call, undo, result)).start();
     try {
       return result.get();
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       CollectiveException interrupted = interrupted(what);
       if (!result.completeExceptionally(interrupted) && !result.isCompletedExceptionally()) {
-        undo.accept(result.join());
+        try {
+          undo.accept(result.join());
+        } catch (RuntimeException | Error u) {
+          interrupted.addSuppressed(u);
+        }
       }
       throw interrupted;
     } catch (ExecutionException e) {
@@ -82,6 +77,21 @@ final class DriverWaits {
       throw e.getCause() instanceof RuntimeException unchecked
           ? unchecked
           : new IllegalStateException(e);
+    }
+  }
+
+  /** What {@code undo} throws is logged by the thread. */
+  private static <T> void call(
+      Supplier<T> call, Consumer<? super T> undo, CompletableFuture<T> result) {
+    T value;
+    try {
+      value = call.get();
+    } catch (RuntimeException | Error e) {
+      result.completeExceptionally(e);
+      return;
+    }
+    if (!result.complete(value)) {
+      undo.accept(value);
     }
   }
 

@@ -3,6 +3,7 @@ package io.nvrar.ray;
 import io.ray.api.ActorHandle;
 import io.ray.api.BaseActorHandle;
 import io.ray.api.Ray;
+import io.ray.api.id.JobId;
 import io.ray.api.runtimecontext.ActorState;
 import java.util.List;
 import java.util.Locale;
@@ -35,12 +36,15 @@ final class NamedActors {
 
   /** The actor of a name; it may be dead without Ray knowing yet. */
   static <T extends BaseActorHandle> Optional<T> get(String name) {
-    Optional<T> actor =
-        DriverWaits.on(() -> Ray.<T>getActor(name), "looked up actor '" + name + "'");
-    actor
-        .filter(found -> found.getId().getJobId().equals(Ray.getRuntimeContext().getCurrentJobId()))
-        .ifPresent(FOUND::add);
-    return actor;
+    JobId job = Ray.getRuntimeContext().getCurrentJobId();
+    return DriverWaits.on(
+        () -> {
+          // Kept here, because an interrupt may have ended the wait for it.
+          Optional<T> actor = Ray.getActor(name);
+          actor.filter(found -> found.getId().getJobId().equals(job)).ifPresent(FOUND::add);
+          return actor;
+        },
+        "looked up actor '" + name + "'");
   }
 
   /** Drops the kept handles of an actor that is known to have ended. */

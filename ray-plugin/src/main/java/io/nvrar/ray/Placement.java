@@ -131,7 +131,7 @@ final class Placement {
             .build();
     PlacementGroup group =
         DriverWaits.on(
-            () -> PlacementGroups.createPlacementGroup(options), Placement::remove, LOOKED);
+            () -> PlacementGroups.createPlacementGroup(options), Placement::removeLate, LOOKED);
     int seconds = (int) Math.max(FIRST_LOOK.toSeconds(), patience.toSeconds());
     boolean placed;
     try {
@@ -195,6 +195,13 @@ final class Placement {
    */
   static void remove(PlacementGroup group) {
     remove(() -> PlacementGroups.removePlacementGroup(group.getId()), REMOVAL_LIMIT);
+  }
+
+  /** If the driver has gone meanwhile, Ray has removed it. */
+  private static void removeLate(PlacementGroup group) {
+    if (Ray.isInitialized()) {
+      remove(group);
+    }
   }
 
   /** Ray itself waits more than a minute for a GCS that does not answer. */

@@ -10,6 +10,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -24,20 +25,25 @@ class DriverWaitsTest {
     Thread.interrupted();
   }
 
-  private void awaitAnswer() {
-    Uninterruptibly.await(
-        left -> stuck.await(left, TimeUnit.NANOSECONDS), TimeUnit.SECONDS.toNanos(30));
+  /** As a GCS that does not answer: the driver is interrupted once it has been asked. */
+  private Runnable interrupting() {
+    Thread driver = Thread.currentThread();
+    return () -> {
+      driver.interrupt();
+      Uninterruptibly.await(
+          left -> stuck.await(left, TimeUnit.NANOSECONDS), TimeUnit.SECONDS.toNanos(30));
+    };
   }
 
   @Test
   void whatComesAfterAnInterruptIsUndone() {
     AtomicReference<String> undone = new AtomicReference<>();
-    Thread.currentThread().interrupt();
+    Runnable ask = interrupting();
     assertThatThrownBy(
             () ->
                 DriverWaits.on(
                     () -> {
-                      awaitAnswer();
+                      ask.run();
                       return "late";
                     },
                     undone::set,
@@ -51,19 +57,53 @@ class DriverWaitsTest {
   }
 
   @Test
-  void roomForActorsIsNotAwaitedFromAStuckGcsAndNoneIsLeft() {
+  void nothingIsAskedOnceTheDriverIsInterrupted() {
+    AtomicReference<String> asked = new AtomicReference<>();
+    Thread.currentThread().interrupt();
+    assertThatThrownBy(
+            () ->
+                DriverWaits.on(
+                    () -> {
+                      asked.set("asked");
+                      return "";
+                    },
+                    "asked"))
+        .hasMessage("the driver was interrupted while it asked");
+    assertThat(asked).hasValue(null);
+  }
+
+  @Test
+  void aReservationThatComesLateIsGivenBack() {
     try (StubRay ray = new StubRay()) {
       ray.addNodes(1, Map.of("CPU", 8.0));
       ray.freeBundles = 8;
-      ray.beforeAnswers = this::awaitAnswer;
-      Thread.currentThread().interrupt();
+      ray.beforePlacement = interrupting();
       assertThatThrownBy(
               () -> Placement.reserve(2, Map.of("CPU", 1.0), NodeCount.ONE, Duration.ofSeconds(9)))
           .hasMessage("the driver was interrupted while it looked for room for actors");
+      assertThat(Thread.interrupted()).as("the flag").isTrue();
+      AtomicBoolean was = new AtomicBoolean();
+      ray.beforeRemoval = () -> was.set(ray.placementGroups.get() == 1);
+      stuck.countDown();
+      await()
+          .atMost(Duration.ofSeconds(5))
+          .until(() -> was.get() && ray.placementGroups.get() == 0);
+    }
+  }
+
+  @Test
+  void anActorThatIsFoundLateIsKept() {
+    try (StubRay ray = new StubRay()) {
+      ray.beforeAnswers = interrupting();
       assertThatThrownBy(() -> NamedActors.awaitFree("tp", 1, System.nanoTime()))
           .hasMessage("the driver was interrupted while it looked up actor 'tp-0'");
       assertThat(Thread.interrupted()).as("the flag").isTrue();
-      assertThat(ray.placementGroups).isZero();
+      stuck.countDown();
+      await().atMost(Duration.ofSeconds(5)).until(() -> ray.found.size() == 1);
+      for (int i = 0; i < 5; i++) {
+        System.gc();
+      }
+      assertThat(ray.found.get(0).get()).as("the handle").isNotNull();
     }
   }
 }

@@ -81,7 +81,7 @@ class PlacementTest {
           .isInstanceOf(IllegalStateException.class)
           .hasMessageStartingWith("no room for 8 actors of 1 CPU each on any nodes within 2 s");
       assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(4));
-      assertThat(ray.placementGroups).as("placement groups that are left").isZero();
+      assertThat(ray.placementGroups.get()).as("placement groups that are left").isZero();
     }
   }
 
@@ -116,7 +116,7 @@ class PlacementTest {
       Placement.Room room =
           Placement.reserve(12, Map.of("CPU", 1.0), NodeCount.SPREAD, Duration.ofSeconds(15));
       assertThat(room.division().nodes()).isEqualTo(6);
-      assertThat(ray.placementGroups).isOne();
+      assertThat(ray.placementGroups.get()).isOne();
     }
   }
 
@@ -127,7 +127,7 @@ class PlacementTest {
       ray.freeNode = "10.0.0.5";
       assertThat(Placement.onOneNode(12, Map.of("CPU", 1.0), Duration.ofSeconds(10)))
           .containsOnlyKeys("CPU", "node:10.0.0.5");
-      assertThat(ray.placementGroups).as("placement groups that are left").isZero();
+      assertThat(ray.placementGroups.get()).as("placement groups that are left").isZero();
     }
   }
 

@@ -23,6 +23,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
@@ -49,13 +50,18 @@ final class StubRay implements AutoCloseable {
   /** The same, for all other questions. */
   volatile Runnable beforeAnswers = () -> {};
 
+  volatile Runnable beforeRemoval = () -> {};
+
+  /** The same, for a reservation. */
+  volatile Runnable beforePlacement = () -> {};
+
   boolean isDead;
 
   /** The handles that were found. */
   final List<WeakReference<ActorHandle<?>>> found = new ArrayList<>();
 
   /** How many placement groups there are. */
-  int placementGroups;
+  final AtomicInteger placementGroups = new AtomicInteger();
 
   /** How many seconds a placement group waits for its room. */
   int secondsToRoom = Integer.MAX_VALUE;
@@ -96,9 +102,14 @@ final class StubRay implements AutoCloseable {
                     beforeAnswers.run();
                     yield find();
                   }
-                  case "createPlacementGroup" ->
-                      createPlacementGroup((PlacementGroupCreationOptions) arguments[0]);
-                  case "removePlacementGroup" -> placementGroups--;
+                  case "createPlacementGroup" -> {
+                    beforePlacement.run();
+                    yield createPlacementGroup((PlacementGroupCreationOptions) arguments[0]);
+                  }
+                  case "removePlacementGroup" -> {
+                    beforeRemoval.run();
+                    yield placementGroups.decrementAndGet();
+                  }
                   case "extractConcurrencyGroups" -> List.of();
                   default -> kill((ActorHandle<?>) arguments[0]);
                 }));
@@ -116,7 +127,7 @@ final class StubRay implements AutoCloseable {
     List<Map<String, Double>> bundles = options.bundles;
     boolean isFree =
         bundles.size() <= freeBundles || bundles.get(0).containsKey("node:" + freeNode);
-    placementGroups++;
+    placementGroups.incrementAndGet();
     return stub(
         PlacementGroup.class,
         (method, arguments) ->
