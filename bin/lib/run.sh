@@ -37,7 +37,7 @@ STARTUP_S=90
 KEEPER_START_S=30
 DRIVER_STOP_S=5
 KEEPER_STOP_S=20
-SHARE_S=60
+SHARE_S=20
 
 driver_pid=''
 keeper_pid=''
@@ -133,30 +133,36 @@ run_ray() {
 }
 
 # share_classes JDK RAY_DIST: adds the option by which workers take the classes of Ray and of the JDK from an archive (class
-# data sharing), and so start a fifth sooner. Where there is none yet, they list the classes, and let_go makes one. A JVM
-# ignores an archive of another JDK or Ray.
+# data sharing), and so start a fifth sooner. Where there is none yet, they list the classes, and let_go makes one. Not
+# where the user has options for all JVMs: an archive made under others is of no use, and none is used in its place.
 share_classes() {
   local archive
+  [[ -z "${JAVA_TOOL_OPTIONS:-}${JDK_JAVA_OPTIONS:-}${_JAVA_OPTIONS:-}" ]] || return 0
   archive="$(ray_environment "$NVRAR_RAY_VERSION")/workers-$(cksum < "$1/release" | cut -d ' ' -f 1).jsa"
   if [[ -e "$archive" ]]; then
     WORKER_OPTIONS+=("-XX:SharedArchiveFile=$archive")
-  elif [[ -w "${archive%/*}" ]]; then
+  elif [[ -w "${archive%/*}" && ! -e "$archive.failed" ]]; then
     mkdir "$cluster_dir/classes"
     WORKER_OPTIONS+=("-XX:DumpLoadedClassList=$cluster_dir/classes/%p")
-    sharing=("$archive" "$1/bin/java" "${COLLECTOR[@]}" -cp "${2%/*}/*:" -Xshare:dump)
+    sharing=("$archive" "$1/bin/java" "${COLLECTOR[@]}" -cp "${2%/*}/*:")
   fi
 }
 
-# make_archive ARCHIVE COMMAND...: makes it from the longest list, or does not: then the next command tries again.
+# make_archive ARCHIVE JAVA OPTIONS...: makes it from the longest list, and tries whether a JVM takes it; if not, leaves a
+# file that says why, and no command tries again.
 make_archive() {
   local archive="$1" new="$1.$$" list
   shift
+  find "${archive%/*}" -maxdepth 1 -name 'workers-*.jsa.[0-9]*' -mmin +10 -delete
   list="$(find "$cluster_dir/classes" -type f -printf '%s %p\n' | sort -n | sed -n '$s/^[0-9]* //p')"
   # Moved, because the keeper may remove the directory meanwhile.
-  if mv "$list" "$new.list" && timeout -s KILL "$SHARE_S" "$@" "-XX:SharedClassListFile=$new.list" "-XX:SharedArchiveFile=$new"; then
+  if mv "$list" "$new.list" &&
+    timeout -s KILL "$SHARE_S" "$@" -Xshare:dump "-XX:SharedClassListFile=$new.list" "-XX:SharedArchiveFile=$new" &&
+    timeout -s KILL "$SHARE_S" "$@" -Xshare:on "-XX:SharedArchiveFile=$new" -version; then
     mv "$new" "$archive"
-  fi
-  rm -f "$new" "$new.list"
+  fi > "$new.log" 2>&1
+  [[ -e "$archive" ]] || mv "$new.log" "$archive.failed"
+  rm -f "$new" "$new".*
 }
 
 # Splits the driver's standard error. Messages for the user are passed through unchanged, even partial lines. Of the
