@@ -55,12 +55,12 @@ def seeds_of(done):
     return None if files is None else files + 1  # libFuzzer begins with the empty input
 
 
-def verdict(done):
+def verdict(done, least):
     """Returns a sentence, and whether nothing was found."""
     count, rate = tried(done), figure(done, r"average_exec_per_sec:\s+(\d+)")
     if done.returncode == 0 and None not in (count, rate):
-        if count < MIN_EXECUTIONS:
-            return f"FAILED: {count} new inputs try nothing, {MIN_EXECUTIONS} are the least", False
+        if count < least:
+            return f"FAILED: {count} new inputs try nothing, {least} are the least", False
         return f"{count} new inputs, {rate} executions a second: nothing found", True
     return f"FAILED with exit code {done.returncode}", False
 
@@ -78,6 +78,7 @@ def run_all(suite_name, targets, command_of, options):
             name = target.rsplit(".", 1)[-1]
             new = os.path.join(options.keep or scratch, name)
             os.makedirs(new, exist_ok=True)
+            kept = len(os.listdir(new))
 
             def run_for(*limits):
                 return subprocess.run(
@@ -87,13 +88,15 @@ def run_all(suite_name, targets, command_of, options):
             done = run_for(f"-runs={options.runs}" if options.runs else f"-max_total_time={options.seconds}")
             count = tried(done)
             if not options.runs and done.returncode == 0 and count is not None and count < MIN_EXECUTIONS:
-                done = run_for(f"-runs={seeds_of(done) + MIN_EXECUTIONS}", f"-max_total_time={LONGEST_RETRY_SECONDS}")
+                # What was found is in the corpus of the next run.
+                found = len(os.listdir(new)) - kept
+                done = run_for(f"-runs={seeds_of(done) + found + MIN_EXECUTIONS}", f"-max_total_time={LONGEST_RETRY_SECONDS}")
             return name, done
 
         ok = True
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
             for name, done in pool.map(run, targets):
-                sentence, nothing_found = verdict(done)
+                sentence, nothing_found = verdict(done, 0 if options.runs else MIN_EXECUTIONS)
                 case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=name)
                 if not nothing_found:
                     ok = False
