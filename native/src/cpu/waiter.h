@@ -83,7 +83,8 @@ class Waiter {
     }
     return wait_long(sources, arrived, [this] { look(); });
   }
-  // ... or on others: between two polls look() takes something from links, and look_long() from all that have something, of many links from some.
+  // ... or on others: between two polls look() takes something from links, and look_long() from all that have
+  // something, of many links from some.
   template <class Sources, class Arrived, class Look, class LookLong>
   WaitResult wait_for_links(Sources sources, Arrived arrived, Look look, LookLong look_long) noexcept {
     for (uint32_t i = 0; i < looks_; ++i) {

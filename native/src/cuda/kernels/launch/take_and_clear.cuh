@@ -15,8 +15,8 @@ __device__ __forceinline__ void clear_packet(const KernelArgs& args, Packet* slo
   store_packet(slot, protocol::SentinelPacket::empty());
 }
 
-// Takes a packet out of an own slot, and empties the slot if the next packet needs that. Kernels in teams await and clear
-// apart: the sum, or what is done with the packet, comes between.
+// Takes a packet out of an own slot, and empties the slot if the next packet needs that. Kernels in teams await and
+// clear apart: the sum, or what is done with the packet, comes between.
 template <class Packets>
 __device__ __forceinline__ bool take_packet(const KernelArgs& args, Packet* slot, uint32_t source, uint64_t epoch,
                                             Packet* packet) {
