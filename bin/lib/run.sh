@@ -155,6 +155,7 @@ make_archive() {
   shift
   find "${archive%/*}" -maxdepth 1 -name 'workers-*.jsa.[0-9]*' -mmin +10 -delete
   list="$(find "$cluster_dir/classes" -type f -printf '%s %p\n' | sort -n | sed -n '$s/^[0-9]* //p')"
+  [[ -n "$list" ]] || return 0 # The command has started no worker.
   # Moved, because the keeper may remove the directory meanwhile.
   if mv "$list" "$new.list" &&
     timeout -s KILL "$SHARE_S" "$@" -Xshare:dump "-XX:SharedClassListFile=$new.list" "-XX:SharedArchiveFile=$new" &&
