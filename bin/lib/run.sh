@@ -132,9 +132,10 @@ run_ray() {
   exit "$code"
 }
 
-# share_classes JDK RAY_DIST: adds the option by which workers take the classes of Ray and of the JDK from an archive (class
-# data sharing), and so start a fifth sooner. Where there is none yet, they list the classes, and let_go makes one. Not
-# where the user has options for all JVMs: an archive made under others is of no use, and none is used in its place.
+# share_classes JDK RAY_DIST: has workers load the classes of Ray and of the JDK from an archive (class data sharing), which
+# starts them a fifth sooner. If there is no archive yet, the workers list their classes, and let_go makes one. If the user
+# has options for all JVMs, workers use no archive: a JVM refuses an archive made under other options, and then also
+# does without the JDK's own.
 share_classes() {
   local archive
   [[ -z "${JAVA_TOOL_OPTIONS:-}${JDK_JAVA_OPTIONS:-}${_JAVA_OPTIONS:-}" ]] || return 0

@@ -112,7 +112,8 @@ class Links {
     if (!held_) held_ = caller_takes_.load(std::memory_order_relaxed) && receive_mutex_.try_lock();
     return held_;
   }
-  // Skips the link `except`, which may be null. Of many links, reads those of up to 64 events that have something.
+  // Skips the link `except`, which may be null. With many links, asks epoll for up to 64 events, and reads the links
+  // that have something to read.
   void look_locked(bool* took, const Link* except = nullptr) noexcept;
   void look_at_all(bool* took, const Link* except) noexcept;
   void look_at(Link* link, bool* took) noexcept;

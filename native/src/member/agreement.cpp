@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "plan/gpu_limits.h"
 
 namespace nvrar {
 namespace {
@@ -50,10 +51,7 @@ constexpr Row kRows[] = {
      [](const Descriptor& of) { return std::string(reinterpret_cast<const char*>(&of.host), sizeof of.host); }, true},
     // From here on: how a call runs on GPUs, and how many blocks a launch may have.
     {Told::kGpus, "has compute capability %",
-     [](const Descriptor& of) {
-       return std::to_string(of.compute_capability / 10) + "." + std::to_string(of.compute_capability % 10);
-     },
-     true},
+     [](const Descriptor& of) { return cuda::capability_text(of.compute_capability); }, true},
     {Told::kGpus, "has % multiprocessors", number<&Descriptor::multiprocessors>, true},
     {Told::kGpus, "holds % blocks per multiprocessor", number<&Descriptor::places_per_multiprocessor>, true},
     {Told::kGpus, "has % blocks in a cluster", number<&Descriptor::most_in_cluster>, true},

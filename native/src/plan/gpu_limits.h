@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <string>
 
 #include "plan/plan.h"
 
@@ -14,6 +15,11 @@ struct Architecture {
   uint32_t compute_capability;  // 10 * major + minor; the row holds for GPUs from this one up to the next row
   PlanLimits limits;
 };
+
+// "9.0" for 90.
+inline std::string capability_text(uint32_t compute_capability) {
+  return std::to_string(compute_capability / 10) + "." + std::to_string(compute_capability % 10);
+}
 
 // From here on kernels have programmatic dependent launch.
 constexpr uint32_t kMinProgrammaticCapability = 90;

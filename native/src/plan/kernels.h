@@ -35,8 +35,6 @@ struct KernelId {
   KernelFamily family = KernelFamily::kMove;
   uint8_t data_type = 0;  // 0 of a family for all types
   uint8_t world = 0;      // 0 of a family for all numbers of ranks
-
-  bool operator==(const KernelId&) const = default;
 };
 
 // Where a kernel stands in an array of all of them.

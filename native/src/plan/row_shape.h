@@ -35,7 +35,7 @@ struct RowShape {
     if (rows == 0) return 0;
     return rows_per_launch == 0 ? ~uint64_t{0} : (rows + rows_per_launch - 1) / rows_per_launch;
   }
-  // Of a launch of so many rows.
+  // The shape of a launch of `count` rows.
   LaunchShape launch_of(uint64_t count) const noexcept {
     LaunchShape shape = block;
     shape.blocks += static_cast<uint32_t>(count) * blocks_per_row;

@@ -6,6 +6,7 @@
 #include "call/call.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "plan/gpu_limits.h"
 
 namespace nvrar {
 namespace {
@@ -100,7 +101,7 @@ uint64_t TuningTable::hash() const noexcept { return hash_bytes(rules_.data(), r
 
 std::string architecture_text(int32_t architecture) {
   if (architecture == NVRAR_ARCHITECTURE_X86_64) return "x86-64";
-  return "compute capability " + std::to_string(architecture / 10) + "." + std::to_string(architecture % 10);
+  return "compute capability " + cuda::capability_text(static_cast<uint32_t>(architecture));
 }
 
 }  // namespace nvrar

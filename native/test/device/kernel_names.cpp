@@ -1,5 +1,5 @@
-// Prints the names of the kernels that the library loads (plan/kernels.h), for sass_check.py: of all architectures, and
-// behind "programmatic" those of the architectures that have programmatic dependent launch.
+// Prints the names of the kernels that the library loads (plan/kernels.h), for sass_check.py. A kernel that only
+// architectures with programmatic dependent launch have stands behind the word "programmatic".
 #include <cstdio>
 
 #include "plan/kernels.h"

@@ -85,17 +85,13 @@ std::string text_of(const RowShape& rows) {
          std::to_string(rows.rows_per_launch) + (rows.meet ? "m " : " ") + text_of(rows.block);
 }
 
-std::string name_of(const cuda::KernelId& id) {
+const std::string& name_of(const cuda::KernelId& id) {
   static const auto* const names = [] {
-    auto* const found = new std::map<std::string, std::string>;
-    for (const cuda::KernelImage& image : cuda::kernel_images()) {
-      (*found)[std::to_string(static_cast<int>(image.id.family)) + " " + std::to_string(image.id.data_type) + " " +
-               std::to_string(image.id.world)] = image.name;
-    }
+    auto* const found = new std::map<size_t, std::string>;
+    for (const cuda::KernelImage& image : cuda::kernel_images()) (*found)[cuda::index_of(image.id)] = image.name;
     return found;
   }();
-  return names->at(std::to_string(static_cast<int>(id.family)) + " " + std::to_string(id.data_type) + " " +
-                   std::to_string(id.world));
+  return names->at(cuda::index_of(id));
 }
 
 std::string text_of(const Plan& plan, bool on_gpu) {

@@ -47,10 +47,6 @@ constexpr bool fits_no_kernel(Result result) {
 
 }  // namespace
 
-std::string capability_text(uint32_t compute_capability) {
-  return std::to_string(compute_capability / 10) + "." + std::to_string(compute_capability % 10);
-}
-
 std::shared_ptr<Device> Device::open(int32_t ordinal) {
   struct Opened {
     std::mutex mutex;

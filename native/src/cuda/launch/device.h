@@ -16,9 +16,6 @@
 
 namespace nvrar::cuda {
 
-// "9.0" for 90.
-std::string capability_text(uint32_t compute_capability);
-
 class Device {
  public:
   // Throws NVRAR_UNAVAILABLE if there is no such GPU, it is too old, or it cannot run this library's kernels.
