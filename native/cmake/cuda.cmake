@@ -29,6 +29,7 @@ if(NVRAR_KERNELS)
 endif()
 
 file(GLOB_RECURSE nvrar_kernel_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+list(SORT nvrar_kernel_sources COMPARE FILE_BASENAME)
 file(GLOB_RECURSE nvrar_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh)
 
 # nvrar_compile_kernels(SOURCE KIND ARCHITECTURE OUTPUT OPTIONS...): KIND is cubin or ptx. ptxas's report of registers
