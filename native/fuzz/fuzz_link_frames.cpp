@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "call/call.h"
-#include "link/inbox.h"
-#include "link/link.h"
+#include "link/ring_inbox.h"
+#include "link/runs.h"
 #include "property.h"
 #include "shared/group_segments.h"
 
@@ -217,7 +217,7 @@ struct Stage {
   protocol::RingLayout layout{kRingBytes, {kWorld, 1}};
   std::vector<Use> uses = uses_of(layout);
   shared::GroupSegments segments{0, kWorld, kGroupHash, &layout};
-  link::Inbox remote{kWorld, "127.0.0.1", 0, 0, false};
+  link::RingInbox remote{kWorld, "127.0.0.1", 0, 0, false};
   std::vector<Words> pristine{layout.total_slots()};
 
   Stage() {
@@ -287,21 +287,34 @@ void append_frame(FuzzedDataProvider& input, const Stage& stage, uint32_t source
 }
 
 // Gives the rings what arrives, and knows how much of a frame was taken past them.
-class Taker : public link::FrameSink {
+class Taker : public link::Inbox {
  public:
-  explicit Taker(link::Inbox* remote) : remote_(remote) {}
+  // choices: where frames go.
+  Taker(link::RingInbox* remote, uint64_t choices) : remote_(remote), choices_(choices) {}
 
-  const char* check(link::Link& from, const FrameHead& head) noexcept override {
-    const char* const why = remote_->check(from, head);
-    require(taken_ == 0, "a frame is checked once");
-    left_ = why == nullptr ? head.bytes : 0;
-    refused_ = why != nullptr;
-    return why;
+  link::Destination where(link::Link& from, const FrameHead& head) noexcept override {
+    require(!is_open_, "the inbox is asked once for each frame");
+    if (holds_ == 0) holds_ = 1 + next() % 4;
+    if (--holds_ != 0) return link::Destination::later();
+    const link::Destination to = remote_->where(from, head);
+    refused_ = to.kind == link::Destination::Kind::kRefused;
+    left_ = refused_ ? 0 : head.bytes;
+    is_open_ = !refused_;
+    if (refused_ || next() % 4 != 0) return to;
+    memory_.assign(head.bytes + kGuardBytes, kGuard);
+    return link::Destination::to(memory_.data());
   }
   const char* take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept override {
     require(taken_ == 0 || left_ == head.bytes, "what is left of a frame follows what was taken");
     const char* const why = remote_->take(from, head, payload);
+    if (!memory_.empty()) {
+      require(payload == memory_.data() &&
+                  std::all_of(memory_.end() - kGuardBytes, memory_.end(), [](uint8_t byte) { return byte == kGuard; }),
+              "a payload is in its memory, and nowhere else");
+      memory_.clear();
+    }
     if (why == nullptr) taken_ = 0;
+    is_open_ = false;
     return why;
   }
   void broke(uint32_t /*source*/) noexcept override {}
@@ -311,14 +324,29 @@ class Taker : public link::FrameSink {
     require(bytes <= left_, "a run is of its frame");
     left_ -= bytes;
     taken_ = left_ == 0 ? 0 : taken_ + bytes;
+    is_open_ = left_ != 0;
   }
+  // Whether it has not said yet where a frame goes.
+  bool holds() const { return holds_ != 0; }
   // Of a frame that has not ended.
   uint32_t taken() const { return taken_; }
-  // Whether the first run of a frame was refused, before the rest had to be there.
+  // Whether a frame was refused for its head, before the rest had to be there.
   bool has_refused() const { return refused_; }
 
  private:
-  link::Inbox* remote_;
+  static constexpr int kGuardBytes = 64;
+  static constexpr uint8_t kGuard = 0xA5;
+
+  uint64_t next() {
+    choices_ = choices_ * 6364136223846793005u + 1442695040888963407u;
+    return choices_ >> 33;
+  }
+
+  link::RingInbox* remote_;
+  uint64_t choices_;
+  uint64_t holds_ = 0;
+  bool is_open_ = false;
+  std::vector<uint8_t> memory_;
   bool refused_ = false;
   uint32_t taken_ = 0;
   uint32_t left_ = 0;
@@ -337,13 +365,13 @@ class Attempt {
  public:
   Attempt(Stage& stage, FuzzedDataProvider& input)
       : stage_(stage),
-        taker_(&stage.remote),
+        taker_(&stage.remote, input.ConsumeIntegral<uint64_t>()),
         source_(input.ConsumeIntegralInRange<uint32_t>(1, kWorld - 1)),
         expected_(&stage.uses, source_, stage.pristine) {
     int ends[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets can be made");
     far_ = FileDescriptor(ends[0]);
-    link_.emplace(source_, FileDescriptor(ends[1]), nullptr, nullptr);
+    link_.emplace(source_, FileDescriptor(ends[1]), nullptr, nullptr, &taker_);
     stage.renew();
     constexpr std::array<uint64_t, 4> kEpochs{0, 1, 0xFFFFFFFE, ~uint64_t{0} - 2};
     enter(input.PickValueInArray(kEpochs));
@@ -424,14 +452,14 @@ class Attempt {
         uint64_t bytes = 0;
         const uint8_t* runs = nullptr;
         if (wanted_.runs % 2 == 0) {
-          runs = link_->take_following(wanted, wanted_.stride, uint64_t{wanted_.runs} * wanted_.bytes, &bytes);
+          runs = link::take_following(*link_, wanted, wanted_.stride, uint64_t{wanted_.runs} * wanted_.bytes, &bytes);
         }
         if (runs == nullptr) {
           bytes = wanted_.bytes;
-          runs = link_->take_next_run(wanted);
+          runs = link::take_next_run(*link_, wanted);
         }
         bool took = false;
-        if (runs == nullptr && !link_->take_run(wanted, &taker_, &took, &runs)) return ended();
+        if (runs == nullptr && !link::take_run(*link_, wanted, &took, &runs)) return ended();
         if (runs == nullptr) break;
         taker_.took(static_cast<uint32_t>(bytes));
         for (uint64_t at = 0; at < bytes; at += wanted_.bytes, --wanted_.runs, wanted_.slot += wanted_.stride) {
@@ -443,12 +471,14 @@ class Attempt {
   }
   void receive() {
     bool took = false;
-    if (!link_->receive(&taker_, &took)) ended();
+    do {
+      if (!link_->receive(&took)) return ended();
+    } while (taker_.holds());
   }
   void ended() {  // as Links does
     has_ended_ = true;
     bool took = false;
-    (void)link_->give(&taker_, &took, [] { return false; });
+    (void)link_->give(&took, [] { return false; });
     link_->end();
     stage_.remote.broke(source_);
   }

@@ -49,7 +49,7 @@
 #define FAULT NOTHING
 #endif
 
-/* With LINKS, ranks of different nodes have no memory in common: src/link, src/link/inbox.cpp. Within a node packets then
+/* With LINKS, ranks of different nodes have no memory in common: src/link, src/link/ring_inbox.cpp. Within a node packets then
  * arrive at once. */
 #if defined(LINKS)
 #define AT_ONCE

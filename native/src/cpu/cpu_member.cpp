@@ -8,7 +8,7 @@
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
 #include "cpu/fused_rows.h"
-#include "member/node_layout.h"
+#include "member/nodes_of_hosts.h"
 #include "plan/launches.h"
 
 namespace nvrar::cpu {
@@ -61,8 +61,8 @@ CpuMember::CpuMember(const CpuMemberConfig& config)
   shared::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + shared::kControlBytes, nullptr};
   if (may_link(config)) {
-    remote_ = std::make_unique<link::Inbox>(world(), config.link_address, config.first_port, config.last_port,
-                                            link_security_ == NVRAR_LINK_ENCRYPTED);
+    remote_ = std::make_unique<link::RingInbox>(world(), config.link_address, config.first_port, config.last_port,
+                                                link_security_ == NVRAR_LINK_ENCRYPTED);
   }
 }
 

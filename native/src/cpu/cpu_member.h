@@ -9,7 +9,7 @@
 
 #include "cpu/cpu_port.h"
 #include "cpu/point_to_point.h"
-#include "link/inbox.h"
+#include "link/ring_inbox.h"
 #include "member/member.h"
 
 namespace nvrar::cpu {
@@ -80,10 +80,10 @@ class CpuMember final : public Member {
   protocol::NodeList nodes_;                      // of layout_, once the peers are mapped
   std::vector<MappedRank> ranks_;
   RankNotes notes_;
-  std::unique_ptr<link::Inbox> remote_;   // null without an address
-  std::atomic<bool> told_{false};         // whether remote ranks were told that the group has failed
-  std::atomic<bool> linked_{false};       // whether there are remote ranks
-  std::unique_ptr<WaitCounter[]> waits_;  // for each rank
+  std::unique_ptr<link::RingInbox> remote_;  // null without an address
+  std::atomic<bool> told_{false};            // whether remote ranks were told that the group has failed
+  std::atomic<bool> linked_{false};          // whether there are remote ranks
+  std::unique_ptr<WaitCounter[]> waits_;     // for each rank
   Waiter waiter_;
   PointToPoint point_to_point_;
   std::unique_ptr<uint8_t[]> sums_;  // where a fused all-reduce sums its rows: any of its buffers may still be read

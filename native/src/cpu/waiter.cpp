@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/cgroup.h"
-#include "link/inbox.h"
+#include "link/ring_inbox.h"
 #include "shared/doorbell.h"
 
 namespace nvrar::cpu {
@@ -38,7 +38,7 @@ bool has_core_each(const Crowd& crowd, uint32_t quota_cores) {
   return crowd.on_host <= cores && crowd.under_quota <= quota_cores;
 }
 
-Waiter::Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::Inbox* remote,
+Waiter::Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::RingInbox* remote,
                WaitCounter* waits)
     : own_(own),
       timeout_ns_(timeout_ns),

@@ -15,7 +15,7 @@
 #include "shared/packet_access.h"
 
 namespace nvrar::link {
-class Inbox;
+class RingInbox;
 }
 
 namespace nvrar::cpu {
@@ -52,7 +52,7 @@ class Waiter {
   Waiter() = default;
   // crowd: of the group. remote: those of other hosts; null if there are none. waits: one for each rank of
   // the group, or null.
-  Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::Inbox* remote,
+  Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_ns, link::RingInbox* remote,
          WaitCounter* waits = nullptr);
 
   // Restarts the deadline; it then counts from the first unsuccessful wait.
@@ -179,7 +179,7 @@ class Waiter {
   uint32_t looks_ = 0;         // at links, instead of spins, for packets that come over one
   uint64_t first_ask_ns_ = 0;  // after so long in a wait
   uint64_t next_ask_ns_ = 0;   // in this wait
-  link::Inbox* remote_ = nullptr;
+  link::RingInbox* remote_ = nullptr;
   link::Links* links_ = nullptr;  // remote_'s
   WaitCounter* waits_ = nullptr;
 };

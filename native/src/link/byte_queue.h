@@ -47,6 +47,13 @@ class ByteQueue {
   }
   void clear() noexcept { begin_ = end_ = 0; }
 
+#if defined(NVRAR_TEST_ADVERSE)
+  void spoil_taken() noexcept {
+    std::memset(bytes_.get(), 0xDD, begin_);
+    std::memset(bytes_.get() + end_, 0xDD, capacity_ - end_);
+  }
+#endif
+
  private:
   // So few are always moved to the front, where the memory that was written and read last is used again.
   static constexpr size_t kFewBytes = 512;

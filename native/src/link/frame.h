@@ -30,23 +30,6 @@ static_assert(sizeof(FrameHead) == 32);
 // No frame has more payload; a run has up to 512 bytes.
 constexpr uint32_t kMostPayloadBytes = 16384;
 
-class Link;
-
-// Takes what arrives on the links of a member, but for runs that are taken from a link itself, and which it checks. One
-// thread at a time calls it.
-class FrameSink {
- public:
-  virtual ~FrameSink() = default;
-  // Returns null, or why a frame of packets is refused: then the link ends, and nothing of the frame was used.
-  virtual const char* check(Link& from, const FrameHead& head) noexcept = 0;
-  // The same for any frame, which it takes. An answer is put on the same link.
-  virtual const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept = 0;
-  // The link to this rank has ended without a goodbye.
-  virtual void broke(uint32_t source) noexcept = 0;
-  // Called by the thread of the links after packets were taken: wakes the member if it waits for them.
-  virtual void settled() noexcept = 0;
-};
-
 }  // namespace nvrar::link
 
 #endif  // NVRAR_LINK_FRAME_H

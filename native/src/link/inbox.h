@@ -1,92 +1,55 @@
-// The ranks of a group that are on other hosts, as one member sees them: what they send, but for runs that a call takes
-// from their link, is stored into its rings as if they had mapped them, and what they are doing is kept in the control
-// blocks that stand for theirs.
+// Where what arrives on the links of a member goes. A link carries frames; what they mean, and the memory that they are
+// for, is known by its inbox only.
 #ifndef NVRAR_LINK_INBOX_H
 #define NVRAR_LINK_INBOX_H
 
-#include <atomic>
-#include <functional>
-#include <string>
-#include <vector>
+#include <cstdint>
 
-#include "link/links.h"
-#include "protocol/ring_layout.h"
-#include "shared/group_segments.h"
+#include "link/frame.h"
 
 namespace nvrar::link {
 
-class Inbox final : public FrameSink {
+class Link;
+
+// Where the payload of a frame goes.
+struct Destination {
+  enum class Kind : uint8_t {
+    // It stays in the link until take(), or until it is taken from there run by run (runs.h).
+    kLink,
+    // To `memory`, which is as large as the payload. It is the inbox's own and stays until take() or broke(): no end of
+    // a
+    // call stops what is under way.
+    kMemory,
+    // Not known yet: nothing more is read, not even the link's end, until whoever looks at the link asks again. Only
+    // for
+    // an inbox whose owner looks all the time: the thread of Links waits for sockets.
+    kLater,
+    // Nowhere: the link ends.
+    kRefused,
+  };
+  Kind kind;
+  uint8_t* memory;
+  const char* why;  // it is refused
+
+  static Destination link() noexcept { return {Kind::kLink, nullptr, nullptr}; }
+  static Destination to(uint8_t* memory) noexcept { return {Kind::kMemory, memory, nullptr}; }
+  static Destination later() noexcept { return {Kind::kLater, nullptr, nullptr}; }
+  static Destination refused(const char* why) noexcept { return {Kind::kRefused, nullptr, why}; }
+};
+
+// One thread at a time calls it.
+class Inbox {
  public:
-  // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
-  Inbox(uint32_t world, const std::string& numeric_address, uint16_t first_port, uint16_t last_port, bool encrypted)
-      : encrypted_(encrypted), known_(world), answered_(world), links_(numeric_address, first_port, last_port) {}
-
-  const LinkAddress& address() const noexcept { return links_.address(); }
-  // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
-  // theirs.
-  void open(shared::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
-  // Links this member to the remote ranks. Throws Error; if the group has failed meanwhile, the ranks that could be
-  // linked have been told.
-  void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns);
-
-  Links& links() noexcept { return links_; }
-  // Before a launch sends or waits. Packets are taken only for this epoch and the next.
-  void enter(uint64_t epoch) noexcept { epoch_.store(epoch, std::memory_order_release); }
-  // Tells all remote ranks what this one is doing, and that the group has failed.
-  void tell(const shared::Poison& poison) noexcept;
-  // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
-  void tell_last() noexcept;
-  // Asks these ranks, and those for which they wait, as far as it is known, what they are doing.
-  void ask(const RankSet& awaited) noexcept;
-  // Asks all remote ranks what they are doing, and waits for the answers, at most so long, and not once the group
-  // fails.
-  void learn(uint64_t limit_ns) noexcept;
-
-  nvrar_link link_of(uint32_t rank) const noexcept;
-
-  const char* check(Link& from, const FrameHead& head) noexcept override;
-  const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept override;
-  void broke(uint32_t source) noexcept override;
-  void settled() noexcept override;
-
- private:
-  // The payload of FrameKind::kPoison.
-  struct Failure {
-    uint64_t word;
-    RankSet ranks;
-  };
-  // What a rank tells of itself.
-  struct State {
-    RankSet waits_for;
-    uint64_t looked_ago_ns;
-    nvrar_call call;
-  };
-
-  // Where the packets of a frame go.
-  struct Place {
-    uint64_t slot;
-    uint64_t slots;  // from the first to the last
-    protocol::PacketKind kind;
-  };
-  // Returns null, or why the packets of a frame are refused.
-  const char* find_place(uint32_t source, const FrameHead& head, Place* place) const noexcept;
-  const char* store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept;
-  uint64_t header_slot_of(uint32_t source, uint64_t epoch) const noexcept;
-  State own_state() const noexcept;
-  void note(uint32_t source, const State& state) noexcept;
-
-  const bool encrypted_;
-  shared::GroupSegments* segments_ = nullptr;
-  protocol::RingLayout layout_{};
-  std::atomic<uint64_t> epoch_{0};
-  struct Known {
-    nvrar_call call;
-    uint64_t number;  // in the flight record that stands for the rank's
-  };
-  std::vector<Known> known_;  // by rank
-  std::atomic<uint64_t> asked_{0};
-  std::vector<std::atomic<uint64_t>> answered_;  // by rank: the last question
-  Links links_;                                  // the last member: its thread ends before the others
+  virtual ~Inbox() = default;
+  // Asked once the head of a frame has arrived, before its payload is read.
+  virtual Destination where(Link& from, const FrameHead& head) noexcept = 0;
+  // The whole payload, or what was not taken as runs, has arrived at its destination. Returns null, or why it is
+  // refused: then the link ends, and nothing of it was used. An answer is put on the same link.
+  virtual const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept = 0;
+  // The link to this rank has ended without a goodbye.
+  virtual void broke(uint32_t source) noexcept = 0;
+  // Called by the thread of the links after packets were taken: wakes the member if it waits for them.
+  virtual void settled() noexcept = 0;
 };
 
 }  // namespace nvrar::link

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -32,7 +33,8 @@ constexpr size_t kRecordExtraBytes = sizeof(RecordHead) + Cipher::kTagBytes;
 
 }  // namespace
 
-Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens)
+Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens,
+           Inbox* inbox)
     : peer_(peer),
       socket_(std::move(socket)),
       local_(local_end(socket_.get())),
@@ -40,6 +42,7 @@ Link::Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, 
       seals_(std::move(seals)),
       out_(2 * kFullBytes),
       sealed_(seals_ == nullptr ? 1 : 2 * kFullBytes),
+      inbox_(inbox),
       opens_(std::move(opens)),
       in_(2 * kReceiveBytes),
       unread_(opens_ == nullptr ? 1 : 2 * kReceiveBytes) {}
@@ -265,33 +268,57 @@ bool Link::is_delivered() noexcept {
          (out_.empty() && sealed_.empty() && loan_.empty() && (::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0));
 }
 
-bool Link::receive(FrameSink* sink, bool* took) noexcept {
+bool Link::receive(bool* took) noexcept {
   const auto never = [] { return false; };
-  if (!give(sink, took, never)) return false;  // what a caller has left
+  if (!give(took, never)) return false;  // what a caller has left
   bool more = true;
   for (int i = 0; more && i < kReceivesAtOnce; ++i) {
-    if (!fill(&more) || !give(sink, took, never)) return false;
+    if (!fill(&more) || !give(took, never)) return false;
   }
   return true;
 }
 
 bool Link::fill(bool* more) noexcept {
-  drop_run();
   *more = false;
+  if (place_ == Destination::Kind::kLater && !find_frame()) return refused() == nullptr;
   ByteQueue& queue = opens_ != nullptr ? unread_ : in_;
+#if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
+  in_.spoil_taken();
+#endif
   try {
     ssize_t got = 0;
     do {
-      got = ::recv(fd(), queue.room(kReceiveBytes), kReceiveBytes, MSG_DONTWAIT);
+      got = receive_some(&queue);
     } while (got < 0 && errno == EINTR);
     if (got < 0 && errno == EAGAIN) return true;
     if (got <= 0) return false;
-    queue.added(static_cast<size_t>(got));
-    *more = static_cast<size_t>(got) == kReceiveBytes;
+    *more = static_cast<size_t>(got) >= kReceiveBytes;
     return opens_ == nullptr || open();
   } catch (const std::bad_alloc&) {
     return refuse("more than this rank has memory for");
   }
+}
+
+ssize_t Link::receive_some(ByteQueue* queue) {
+  uint8_t* const room = queue->room(kReceiveBytes);
+  const bool is_direct = place_ == Destination::Kind::kMemory && opens_ == nullptr && queue->empty();
+  const uint32_t missing = is_direct ? head_.bytes - in_memory_ : 0;
+  if (missing == 0) {
+    const ssize_t got = ::recv(fd(), room, kReceiveBytes, MSG_DONTWAIT);
+    if (got > 0) queue->added(static_cast<size_t>(got));
+    return got;
+  }
+  std::array<iovec, 2> pieces{{{memory_ + in_memory_, missing}, {room, kReceiveBytes}}};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  const ssize_t got = ::recvmsg(fd(), &message, MSG_DONTWAIT);
+  if (got > 0) {
+    const auto direct = static_cast<uint32_t>(std::min<size_t>(static_cast<size_t>(got), missing));
+    in_memory_ += direct;
+    queue->added(static_cast<size_t>(got) - direct);
+  }
+  return got;
 }
 
 bool Link::open() {
@@ -309,88 +336,50 @@ bool Link::open() {
   return true;
 }
 
-bool Link::next_head(FrameHead* head) noexcept {
-  drop_run();
+bool Link::find_frame() noexcept {
+  using Kind = Destination::Kind;
   if (refused() != nullptr) return false;
-  if (!has_head_) {
+  if (place_ == kNowhere) {
     if (in_.size() < sizeof head_) return false;
     std::memcpy(&head_, in_.data(), sizeof head_);
     if (head_.number != frames_received_) return refuse("a frame out of its turn");
     const bool has_stride = head_.stride != 0 && head_.kind != FrameKind::kPackets;
     if (head_.bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
     in_.taken(sizeof head_);
-    has_head_ = true;
+    place_ = Kind::kLater;
   }
-  *head = head_;
-  return true;
+  if (place_ == Kind::kLater) {
+    const Destination to = inbox_->where(*this, head_);
+    if (to.kind == Kind::kRefused) return refuse(to.why);
+    place_ = to.kind;
+    memory_ = to.memory;
+    in_memory_ = 0;
+  }
+  return place_ != Kind::kLater;
 }
 
 bool Link::has_frame() noexcept {
-  FrameHead head{};
-  return next_head(&head) && in_.size() >= head.bytes;
+  if (!find_frame()) return false;
+  if (place_ == Destination::Kind::kLink) return in_.size() >= head_.bytes;
+  const auto queued = static_cast<uint32_t>(std::min<size_t>(in_.size(), head_.bytes - in_memory_));
+  if (queued != 0) {
+    std::memcpy(memory_ + in_memory_, in_.data(), queued);
+    in_.taken(queued);
+    in_memory_ += queued;
+  }
+  return in_memory_ == head_.bytes;
 }
 
-bool Link::give_frame(FrameSink* sink, bool* took) noexcept {
-  FrameHead head{};
-  (void)next_head(&head);
-  *took = *took || head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered;
-  if (const char* const why = sink->take(*this, head, in_.data())) return refuse(why);
-  in_.taken(head.bytes);
+bool Link::give_frame(bool* took) noexcept {
+  *took = *took || head_.kind == FrameKind::kPackets || head_.kind == FrameKind::kNumbered;
+  const bool is_here = place_ == Destination::Kind::kLink;
+  if (const char* const why = inbox_->take(*this, head_, is_here ? in_.data() : memory_)) {
+    place_ = kNowhere;
+    return refuse(why);
+  }
+  if (is_here) in_.taken(head_.bytes);
   end_frame();
   return true;
-}
-
-bool Link::take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const uint8_t** run) noexcept {
-  *run = nullptr;
-  FrameHead head{};
-  while (next_head(&head)) {
-    const bool goes_on = head.kind == FrameKind::kPackets && head.slot == wanted.slot && head.epoch == wanted.epoch &&
-                         wanted.bytes == (head.stride == 0 ? head.bytes : std::min(head.bytes, wanted.whole_bytes));
-    if (!goes_on) {
-      if (!has_frame()) break;
-      if (!give_frame(sink, took)) return false;
-      continue;
-    }
-    if (!is_checked_) {
-      if (const char* const why = sink->check(*this, head)) return refuse(why);
-      is_checked_ = true;
-    }
-    if (in_.size() < wanted.bytes) break;
-    *run = in_.data();
-    run_in_use_ = wanted.bytes;
-    runs_in_use_ = 1;
-    const size_t arrived = std::min<size_t>(in_.size(), head.bytes);
-    following_ = {wanted.slot + head.stride, wanted.epoch, head.stride,
-                  head.stride == 0 ? 0 : static_cast<uint32_t>(arrived - wanted.bytes)};
-    break;
-  }
-  return refused() == nullptr;
-}
-
-const uint8_t* Link::take_following(const WantedRun& wanted, uint64_t stride, uint64_t most, uint64_t* bytes) noexcept {
-  const bool is_next = run_in_use_ != 0 && wanted.bytes == wanted.whole_bytes && wanted.slot == following_.slot &&
-                       wanted.epoch == following_.epoch && stride == following_.stride;
-  *bytes = is_next ? std::min<uint64_t>(most, following_.bytes) / wanted.bytes * wanted.bytes : 0;
-  if (*bytes == 0) return nullptr;
-  use_up_run();
-  run_in_use_ = static_cast<uint32_t>(*bytes);
-  runs_in_use_ = run_in_use_ / wanted.bytes;
-  following_.slot += runs_in_use_ * stride;
-  following_.bytes -= run_in_use_;
-  return in_.data();
-}
-
-void Link::drop_run() noexcept {
-  if (run_in_use_ == 0) return;
-  use_up_run();
-  run_in_use_ = 0;
-  if (head_.bytes == 0) end_frame();
-}
-
-// All of its payload has been taken.
-void Link::end_frame() noexcept {
-  ++frames_received_;
-  has_head_ = is_checked_ = false;
 }
 
 }  // namespace nvrar::link

@@ -14,23 +14,17 @@
 #include "link/byte_queue.h"
 #include "link/cipher.h"
 #include "link/frame.h"
+#include "link/inbox.h"
 #include "link/link_address.h"
 #include "link/loan.h"
 
 namespace nvrar::link {
 
-// A run of packets as its receiver expects it; whole_bytes: of a whole run of this kind of packets.
-struct WantedRun {
-  uint64_t slot;
-  uint64_t epoch;
-  uint32_t bytes;
-  uint32_t whole_bytes;
-};
-
 class Link {
  public:
-  // The ciphers are null if the link is not encrypted.
-  Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens);
+  // The ciphers are null if the link is not encrypted. `inbox` must outlive the link.
+  Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens,
+       Inbox* inbox);
 
   uint32_t peer() const noexcept { return peer_; }
   int fd() const noexcept { return socket_.get(); }
@@ -67,7 +61,10 @@ class Link {
   bool is_delivered() noexcept;
 
   // Nothing is received any more; a peer whose frame was refused can still be told.
-  void end_receiving() noexcept { ended_.store(true, std::memory_order_release); }
+  void end_receiving() noexcept {
+    place_ = kNowhere;
+    ended_.store(true, std::memory_order_release);
+  }
   // Nothing is sent any more, either.
   void end() noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
@@ -77,36 +74,40 @@ class Link {
   // The functions of receiving are called by one thread at a time. False: the link has ended, after which none of them
   // is called again.
 
-  // Gives what has arrived to the sink; *took becomes true if there were packets.
-  bool receive(FrameSink* sink, bool* took) noexcept;
-  // Receives what has arrived, but gives nothing to the sink; *more: there may be more.
+  // Gives what has arrived to the inbox; *took becomes true if there were packets.
+  bool receive(bool* took) noexcept;
+  // Receives what has arrived, but gives nothing to the inbox; *more: there may be more.
   bool fill(bool* more) noexcept;
-  // Gives frames that were received to the sink until it has had them all, or stop() is true.
+  // Gives frames that were received to the inbox until it has had them all, or stop() is true.
   template <class Stop>
-  bool give(FrameSink* sink, bool* took, Stop stop) noexcept {
+  bool give(bool* took, Stop stop) noexcept {
     while (has_frame() && !stop()) {
-      if (!give_frame(sink, took)) return false;
+      if (!give_frame(took)) return false;
     }
     return refused() == nullptr;
   }
-  // If what was received goes on with this run of packets, takes it past the sink: *run is its payload, until any
-  // function of receiving is called. Frames before it are given to the sink. Else *run is null.
-  bool take_run(const WantedRun& wanted, FrameSink* sink, bool* took, const uint8_t** run) noexcept;
-  // The same in nearly all cases in which the run that take_run() gave last is the one before it; else null, and
-  // nothing has changed.
-  const uint8_t* take_next_run(const WantedRun& wanted) noexcept {
-    const bool is_next = run_in_use_ != 0 && wanted.slot == following_.slot && wanted.epoch == following_.epoch &&
-                         wanted.bytes == run_in_use_ && wanted.bytes <= following_.bytes;
-    if (!is_next) return nullptr;
-    use_up_run();
-    runs_in_use_ = 1;
-    following_.slot += following_.stride;
-    following_.bytes -= wanted.bytes;
-    return in_.data();
+
+  // Of the next frame, or what is left of it, for runs.h.
+
+  // Whether its head has arrived, and the inbox has said where its payload goes.
+  bool find_frame() noexcept;
+  // Whether all of it has arrived, too.
+  bool has_frame() noexcept;
+  // Gives it to the inbox; has_frame() is true.
+  bool give_frame(bool* took) noexcept;
+  // Its head, if find_frame() has found it and its payload stays in the link; else null.
+  const FrameHead* rest() const noexcept { return place_ == Destination::Kind::kLink ? &head_ : nullptr; }
+  // How many bytes have arrived behind its head, also of what follows it.
+  size_t arrived() const noexcept { return in_.size(); }
+  // Takes these bytes, which have arrived, from its begin: so many of its runs. They stay until the link is filled.
+  const uint8_t* take_part(uint32_t bytes, uint32_t runs) noexcept {
+    const uint8_t* const part = in_.data();
+    in_.taken(bytes);
+    head_.bytes -= bytes;
+    head_.slot += runs * head_.stride;
+    if (head_.bytes == 0) end_frame();
+    return part;
   }
-  // The whole runs that have been received behind the one that was taken last, if the first of them is this one and
-  // they are `stride` slots apart: *bytes of payload, side by side, at most `most`. Else null, and nothing has changed.
-  const uint8_t* take_following(const WantedRun& wanted, uint64_t stride, uint64_t most, uint64_t* bytes) noexcept;
 
  private:
   static constexpr size_t kNoFrame = ~size_t{0};
@@ -126,22 +127,12 @@ class Link {
   void seal() noexcept;
   // Decrypts what has arrived; false: it is not what the peer has sent. Throws std::bad_alloc.
   bool open();
-  // Whether the next frame, or what is left of it, has arrived whole.
-  bool has_frame() noexcept;
-  // The head of the next frame, or of what is left of it. False: it has not arrived, or is impossible and refused.
-  bool next_head(FrameHead* head) noexcept;
-  bool give_frame(FrameSink* sink, bool* took) noexcept;
-  void end_frame() noexcept;
-  // What take_run() gave is used no more.
-  void drop_run() noexcept;
-  // The same, but another run of the frame is in use now.
-  void use_up_run() noexcept {
-#if defined(NVRAR_TEST_ADVERSE)  // so that a run that is used too long is found
-    std::memset(in_.at(0), 0xDD, run_in_use_);
-#endif
-    in_.taken(run_in_use_);
-    head_.bytes -= run_in_use_;
-    head_.slot += runs_in_use_ * following_.stride;
+  // Receives some bytes behind those of `queue`, or those that the destination of a payload still lacks first.
+  // Throws std::bad_alloc.
+  ssize_t receive_some(ByteQueue* queue);
+  void end_frame() noexcept {
+    ++frames_received_;
+    place_ = kNowhere;
   }
 
   const uint32_t peer_;
@@ -166,24 +157,19 @@ class Link {
   std::atomic<bool> ended_{false};
   std::atomic<const char*> refused_{nullptr};
 
+  // Before a frame has a place.
+  static constexpr auto kNowhere = Destination::Kind::kRefused;
+
+  Inbox* const inbox_;
   const std::unique_ptr<Cipher> opens_;
   ByteQueue in_;      // frames
   ByteQueue unread_;  // encrypted records
   uint32_t frames_received_ = 0;
-  // Of the next frame, or of what is left of it while its runs are taken one by one, if it has arrived. in_ begins
-  // behind it.
+  // The head of the next frame, or of what is left of it; in_ begins behind it.
   FrameHead head_{};
-  bool has_head_ = false;
-  uint32_t run_in_use_ = 0;
-  uint32_t runs_in_use_ = 0;
-  // The whole runs of the frame behind that one which have arrived.
-  struct {
-    uint64_t slot;
-    uint64_t epoch;
-    uint32_t stride;
-    uint32_t bytes;
-  } following_{};
-  bool is_checked_ = false;
+  Destination::Kind place_ = kNowhere;  // kLater: it has arrived
+  uint8_t* memory_ = nullptr;           // where its payload goes if that is kMemory
+  uint32_t in_memory_ = 0;              // bytes of it that are there
 };
 
 }  // namespace nvrar::link

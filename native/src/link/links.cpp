@@ -63,9 +63,9 @@ void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcep
 }
 
 void Links::connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
-                    uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink) {
+                    uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox) {
   by_rank_.assign(world, nullptr);
-  sink_ = sink;
+  inbox_ = inbox;
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const auto require = [](bool is_watched) {
@@ -80,7 +80,8 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
       seals = std::make_unique<Cipher>(connection.send_key, true);
       opens = std::make_unique<Cipher>(connection.receive_key, false);
     }
-    links_.push_back(std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens)));
+    links_.push_back(
+        std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens), inbox_));
     by_rank_[rank] = links_.back().get();
     require(watch(EPOLL_CTL_ADD, by_rank_[rank], EPOLLIN));
   };
@@ -93,7 +94,7 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     for (int i = 0; i < count; ++i) {
       auto* const link = static_cast<Link*>(events[i].data.ptr);
       bool took = false;
-      if (link == nullptr || link->receive(sink_, &took)) continue;
+      if (link == nullptr || link->receive(&took)) continue;
       (void)watch(EPOLL_CTL_DEL, link, 0);
       gone.push_back(link);
     }
@@ -164,7 +165,7 @@ void Links::let_go() noexcept {
   if (!held_) return;
   bool took = false;
   for (const std::unique_ptr<Link>& link : links_) {
-    if (!link->has_ended() && !link->give(sink_, &took, [] { return false; })) broke(link.get());
+    if (!link->has_ended() && !link->give(&took, [] { return false; })) broke(link.get());
   }
   held_ = false;
   receive_mutex_.unlock();
@@ -205,7 +206,7 @@ const uint8_t* Links::take_run(uint32_t rank, const WantedRun& wanted) noexcept 
   Link* const link = by_rank_[rank];
   const uint8_t* run = nullptr;
   bool took = false;
-  if (!link->has_ended() && hold() && !link->take_run(wanted, sink_, &took, &run)) broke(link);
+  if (!link->has_ended() && hold() && !link::take_run(*link, wanted, &took, &run)) broke(link);
   return run;
 }
 
@@ -220,7 +221,7 @@ void Links::look_locked(bool* took, const Link* except) noexcept {
   for (const std::unique_ptr<Link>& link : links_) {
     if (link.get() == except || link->has_ended()) continue;
     if (link->is_behind()) link->flush();
-    if (!link->give(sink_, took, [] { return false; })) broke(link.get());
+    if (!link->give(took, [] { return false; })) broke(link.get());
   }
   epoll_event events[kEventsAtOnce];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
@@ -228,7 +229,7 @@ void Links::look_locked(bool* took, const Link* except) noexcept {
     auto* const link = static_cast<Link*>(events[i].data.ptr);
     const bool has_something = (events[i].events & ~uint32_t{EPOLLOUT}) != 0;
     if (link == nullptr || link == except || link->has_ended() || !has_something) continue;
-    if (!link->receive(sink_, took)) broke(link);
+    if (!link->receive(took)) broke(link);
   }
 }
 
@@ -241,17 +242,17 @@ void Links::look_at_all(bool* took, const Link* except) noexcept {
 void Links::look_at(Link* link, bool* took) noexcept {
   if (link->has_ended()) return;
   if (link->is_behind()) link->flush();
-  if (!link->receive(sink_, took)) broke(link);
+  if (!link->receive(took)) broke(link);
 }
 
 // The link has ended, or what came over it was refused. What came before, a goodbye perhaps, still counts.
 void Links::broke(Link* link) noexcept {
   bool took = false;
-  (void)link->give(sink_, &took, [] { return false; });
+  (void)link->give(&took, [] { return false; });
   link->end_receiving();
   (void)watch(EPOLL_CTL_DEL, link, 0);
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
-  sink_->broke(link->peer());
+  inbox_->broke(link->peer());
   link->end();
 }
 
@@ -299,7 +300,7 @@ void Links::run() noexcept {
         if (events[i].data.ptr != nullptr) look_at(static_cast<Link*>(events[i].data.ptr), &took);
       }
     }
-    if (took) sink_->settled();
+    if (took) inbox_->settled();
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "link/link.h"
 #include "link/meeting.h"
+#include "link/runs.h"
 
 namespace nvrar::link {
 
@@ -28,10 +29,10 @@ class Links {
   Links& operator=(const Links&) = delete;
 
   const LinkAddress& address() const noexcept { return listener_.address(); }
-  // Links this member to the remote ranks, then stops to listen. The sink must outlive this object. Throws what meet()
+  // Links this member to the remote ranks, then stops to listen. The inbox must outlive this object. Throws what meet()
   // throws.
   void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
-               uint64_t deadline_ns, const std::function<bool()>& ended, FrameSink* sink);
+               uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox);
   // After connect has thrown: ends the links that have come about; after leave(), nobody can dial this rank any more.
   void give_up() noexcept;
 
@@ -84,7 +85,7 @@ class Links {
   bool take_until(uint32_t rank, Stop stop) noexcept {
     Link* const link = by_rank_[rank];
     bool took = false;
-    if (!link->has_ended() && hold() && !link->give(sink_, &took, stop)) broke(link);
+    if (!link->has_ended() && hold() && !link->give(&took, stop)) broke(link);
     return stop();
   }
   // The payload of this run if it is what this rank sent next, and null otherwise. It can be used until any of these
@@ -92,12 +93,15 @@ class Links {
   const uint8_t* take_run(uint32_t rank, const WantedRun& wanted) noexcept;
   // The same if it follows the run that take_run() gave last of this rank, in nearly all cases; else null.
   const uint8_t* take_next_run(uint32_t rank, const WantedRun& wanted) noexcept {
-    return by_rank_[rank]->take_next_run(wanted);
+    if (!held_) return nullptr;
+    return link::take_next_run(*by_rank_[rank], wanted);
   }
-  // More runs that follow it and have been received (Link::take_following).
+  // More runs that follow it and have been received (runs.h).
   const uint8_t* take_following(uint32_t rank, const WantedRun& wanted, uint64_t stride, uint64_t most,
                                 uint64_t* bytes) noexcept {
-    return by_rank_[rank]->take_following(wanted, stride, most, bytes);
+    *bytes = 0;
+    if (!held_) return nullptr;
+    return link::take_following(*by_rank_[rank], wanted, stride, most, bytes);
   }
   // Lets other threads look.
   void let_go() noexcept;
@@ -127,7 +131,7 @@ class Links {
   Listener listener_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> by_rank_;
-  FrameSink* sink_ = nullptr;
+  Inbox* inbox_ = nullptr;
   FileDescriptor epoll_;
   FileDescriptor wake_;            // an eventfd, which ends the thread's waits
   std::vector<bool> awaits_room_;  // by link, as watch_room() has told epoll

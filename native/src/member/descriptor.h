@@ -42,7 +42,7 @@ struct Descriptor {
   // Used by the CUDA backend only.
   uint32_t compute_capability;  // 10 * major + minor
   uint32_t multiprocessors;
-  uint32_t places_per_multiprocessor;  // cuda/launch/places.h
+  uint32_t places_per_multiprocessor;  // cuda/launch/occupancy.h
   uint32_t concurrent_groups;
   uint32_t exclusive;
   uint32_t programmatic_launch;

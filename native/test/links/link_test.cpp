@@ -1,4 +1,4 @@
-// The receiving end of a link: runs that are taken past the sink while their frames arrive in any pieces.
+// The receiving end of a link: frames that arrive in any pieces go where the inbox says, or are taken run by run.
 #include "link/link.h"
 
 #include <gtest/gtest.h>
@@ -13,10 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "link/runs.h"
+
 namespace nvrar::test {
 namespace {
 
 using link::Cipher;
+using link::Destination;
 using link::FrameHead;
 using link::FrameKind;
 using link::Link;
@@ -44,23 +47,29 @@ Bytes payload(size_t count, uint8_t first = 0) {
   return bytes;
 }
 
-// Writes down what it is given; refuses packets for one slot.
-struct Sink : link::FrameSink {
+// Writes down what it is asked and given; refuses packets for one slot, and has those for another go elsewhere.
+struct Noted : link::Inbox {
   struct Frame {
     FrameHead head;
     Bytes payload;
   };
   std::vector<Frame> frames;
-  std::vector<FrameHead> checked;
+  std::vector<FrameHead> asked;
   uint64_t bad_slot = ~uint64_t{0};
+  uint64_t other_slot = ~uint64_t{0};
+  Destination other = Destination::link();
+  bool takes_none = false;
 
-  const char* check(Link& /*from*/, const FrameHead& head) noexcept override {
-    checked.push_back(head);
-    return head.slot == bad_slot ? "a bad slot" : nullptr;
+  Destination where(Link& /*from*/, const FrameHead& head) noexcept override {
+    asked.push_back(head);
+    if (head.slot == bad_slot) return Destination::refused("a bad slot");
+    return head.kind == FrameKind::kPackets && head.slot == other_slot ? other : Destination::link();
   }
-  const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept override {
-    if (head.kind == FrameKind::kPackets && head.slot == bad_slot) return "a bad slot";
-    (void)from;
+  const char* take(Link& /*from*/, const FrameHead& head, const uint8_t* payload) noexcept override {
+    if (head.kind == FrameKind::kPackets && head.slot == other_slot && other.kind == Destination::Kind::kMemory) {
+      EXPECT_EQ(payload, other.memory);
+    }
+    if (takes_none) return "none";
     frames.push_back({head, {payload, payload + head.bytes}});
     return nullptr;
   }
@@ -100,12 +109,12 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
   // The run's payload, or nothing.
   std::optional<Bytes> take(uint64_t slot, uint32_t bytes = kRunBytes, uint64_t epoch = kEpoch) {
     const WantedRun wanted{slot, epoch, bytes, kRunBytes};
-    const uint8_t* run = link_->take_next_run(wanted);
+    const uint8_t* run = link::take_next_run(*link_, wanted);
     if (run != nullptr) {
       ++nexts_;
     } else {
       bool took = false;
-      is_whole_ = link_->take_run(wanted, &sink_, &took, &run);
+      is_whole_ = link::take_run(*link_, wanted, &took, &run);
     }
     if (run == nullptr) return std::nullopt;
     return Bytes(run, run + bytes);
@@ -121,17 +130,17 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
   }
   void give() {
     bool took = false;
-    EXPECT_TRUE(link_->give(&sink_, &took, [] { return false; }));
+    EXPECT_TRUE(link_->give(&took, [] { return false; }));
   }
 
   const bool encrypted_ = GetParam();
+  Noted inbox_;
   std::pair<FileDescriptor, FileDescriptor> to_wire_ = connection();
   FileDescriptor wire_ = std::move(to_wire_.first);
-  Link sender_{0, std::move(to_wire_.second), cipher(encrypted_, true), nullptr};
+  Link sender_{0, std::move(to_wire_.second), cipher(encrypted_, true), nullptr, &inbox_};
   std::pair<FileDescriptor, FileDescriptor> to_link_ = connection();
   FileDescriptor far_ = std::move(to_link_.first);
-  std::optional<Link> link_{std::in_place, 1, std::move(to_link_.second), nullptr, cipher(encrypted_, false)};
-  Sink sink_;
+  std::optional<Link> link_{std::in_place, 1, std::move(to_link_.second), nullptr, cipher(encrypted_, false), &inbox_};
   Bytes sent_;
   size_t arrived_ = 0;
   size_t nexts_ = 0;  // how many were taken as the next ones of their frames
@@ -143,9 +152,9 @@ TEST_P(TakenRuns, AreThoseOfAllFramesInTheirOrder) {
   sends_runs(data);
   all_arrives();
   expect_runs(data);
-  EXPECT_TRUE(sink_.frames.empty());
-  EXPECT_EQ(sink_.checked.size(), 3u) << "each frame once, before its first run";
-  EXPECT_EQ(nexts_, 67u - 3u) << "all whole ones but the first of each frame";
+  EXPECT_TRUE(inbox_.frames.empty());
+  EXPECT_EQ(inbox_.asked.size(), 3u) << "each frame once";
+  EXPECT_EQ(nexts_, 68u - 3u) << "all but the first of each frame";
 }
 
 // A receiver takes a frame apart at every whole run: what follows a shorter one in it would be a part of that.
@@ -166,16 +175,17 @@ TEST_P(TakenRuns, AreTheNextOnlyIfTheyAreWanted) {
   sends_runs(data);
   all_arrives();
   const WantedRun next{kSlot + kStride, kEpoch, kRunBytes, kRunBytes};
-  EXPECT_EQ(link_->take_next_run(next), nullptr) << "none was taken before it";
+  EXPECT_EQ(link::take_next_run(*link_, next), nullptr) << "none was taken before it";
   ASSERT_TRUE(take(kSlot).has_value());
   for (const WantedRun& other :
        {WantedRun{next.slot + 1, kEpoch, kRunBytes, kRunBytes}, WantedRun{next.slot, kEpoch + 1, kRunBytes, kRunBytes},
         WantedRun{next.slot, kEpoch, kRunBytes - 8, kRunBytes}, WantedRun{kSlot, kEpoch, kRunBytes, kRunBytes}}) {
-    EXPECT_EQ(link_->take_next_run(other), nullptr);
+    EXPECT_EQ(link::take_next_run(*link_, other), nullptr);
   }
   expect_runs(data, 1);
-  EXPECT_EQ(nexts_, 2u);
-  EXPECT_EQ(link_->take_next_run({kSlot + 4 * kStride, kEpoch, 100, kRunBytes}), nullptr) << "the frame is at its end";
+  EXPECT_EQ(nexts_, 3u);
+  EXPECT_EQ(link::take_next_run(*link_, {kSlot + 4 * kStride, kEpoch, 100, kRunBytes}), nullptr)
+      << "the frame is at its end";
 }
 
 // A record is decrypted whole, so this link is not encrypted.
@@ -198,7 +208,8 @@ TEST_P(TakenPieces, AreTakenWhileTheRestOfTheirFrameIsUnderWay) {
   all_arrives();
   expect_runs(data, 2);
   give();
-  EXPECT_TRUE(sink_.frames.empty());
+  EXPECT_TRUE(inbox_.frames.empty());
+  EXPECT_EQ(inbox_.asked.size(), 1u) << "of one frame";
 }
 
 TEST_P(TakenRuns, AreTakenTogetherAsFarAsTheyFollowAndAreWhole) {
@@ -207,25 +218,27 @@ TEST_P(TakenRuns, AreTakenTogetherAsFarAsTheyFollowAndAreWhole) {
   all_arrives();
   const WantedRun second{kSlot + kStride, kEpoch, kRunBytes, kRunBytes};
   uint64_t bytes = 0;
-  EXPECT_EQ(link_->take_following(second, kStride, data.size(), &bytes), nullptr) << "none was taken before them";
+  EXPECT_EQ(link::take_following(*link_, second, kStride, data.size(), &bytes), nullptr)
+      << "none was taken before them";
   ASSERT_TRUE(take(kSlot).has_value());
   for (const WantedRun& other :
        {WantedRun{second.slot + 1, kEpoch, kRunBytes, kRunBytes},
         WantedRun{second.slot, kEpoch + 1, kRunBytes, kRunBytes}, WantedRun{second.slot, kEpoch, kRunBytes, 1024}}) {
-    EXPECT_EQ(link_->take_following(other, kStride, data.size(), &bytes), nullptr);
+    EXPECT_EQ(link::take_following(*link_, other, kStride, data.size(), &bytes), nullptr);
   }
-  EXPECT_EQ(link_->take_following(second, kStride + 32, data.size(), &bytes), nullptr);
-  EXPECT_EQ(link_->take_following(second, kStride, kRunBytes - 1, &bytes), nullptr);
-  const uint8_t* runs = link_->take_following(second, kStride, 3 * kRunBytes - 1, &bytes);
+  EXPECT_EQ(link::take_following(*link_, second, kStride + 32, data.size(), &bytes), nullptr);
+  EXPECT_EQ(link::take_following(*link_, second, kStride, kRunBytes - 1, &bytes), nullptr);
+  const uint8_t* runs = link::take_following(*link_, second, kStride, 3 * kRunBytes - 1, &bytes);
   ASSERT_NE(runs, nullptr);
   ASSERT_EQ(bytes, 2 * kRunBytes);
   EXPECT_EQ(Bytes(runs, runs + bytes), Bytes(data.begin() + kRunBytes, data.begin() + 3 * kRunBytes));
   EXPECT_EQ(take(kSlot + 3 * kStride), Bytes(data.begin() + 3 * kRunBytes, data.begin() + 4 * kRunBytes));
-  runs = link_->take_following({kSlot + 4 * kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes);
+  runs =
+      link::take_following(*link_, {kSlot + 4 * kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes);
   ASSERT_NE(runs, nullptr);
   EXPECT_EQ(bytes, 2 * kRunBytes) << "the last run is not whole";
   expect_runs(data, 6);
-  EXPECT_TRUE(sink_.frames.empty());
+  EXPECT_TRUE(inbox_.frames.empty());
 }
 
 TEST_P(TakenPieces, AreTakenTogetherAsFarAsTheyHaveArrived) {
@@ -234,7 +247,7 @@ TEST_P(TakenPieces, AreTakenTogetherAsFarAsTheyHaveArrived) {
   arrives(sizeof(FrameHead) + 3 * kRunBytes - 1);
   ASSERT_TRUE(take(kSlot).has_value());
   uint64_t bytes = 0;
-  ASSERT_NE(link_->take_following({kSlot + kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes),
+  ASSERT_NE(link::take_following(*link_, {kSlot + kStride, kEpoch, kRunBytes, kRunBytes}, kStride, data.size(), &bytes),
             nullptr);
   EXPECT_EQ(bytes, kRunBytes);
   all_arrives();
@@ -263,10 +276,10 @@ TEST_P(LentMessages, ArriveAsRunsInTheirTurn) {
     all_arrives();
     expect_runs(data);
     give();
-    ASSERT_EQ(sink_.frames.size(), 2u);
-    EXPECT_EQ(sink_.frames[0].payload, header);
-    EXPECT_EQ(sink_.frames[1].head.kind, FrameKind::kAsk);
-    sink_.frames.clear();
+    ASSERT_EQ(inbox_.frames.size(), 2u);
+    EXPECT_EQ(inbox_.frames[0].payload, header);
+    EXPECT_EQ(inbox_.frames[1].head.kind, FrameKind::kAsk);
+    inbox_.frames.clear();
   }
 }
 
@@ -294,26 +307,28 @@ TEST_P(LentMessages, AreReadNoMoreOnceTheyAreSettledOrAnythingFollows) {
     all_arrives();
     expect_runs(data);
     give();
-    EXPECT_EQ(sink_.frames.size(), settles ? 1u : 2u);
-    sink_.frames.clear();
+    EXPECT_EQ(inbox_.frames.size(), settles ? 1u : 2u);
+    inbox_.frames.clear();
   }
 }
 
-TEST_P(TakenRuns, StayUntilTheLinkIsAskedAgain) {
+TEST_P(TakenRuns, StayUntilTheLinkIsFilled) {
   const Bytes data = payload(2 * kRunBytes);
   sends_runs(data);
   all_arrives();
   const uint8_t* run = nullptr;
   bool took = false;
-  ASSERT_TRUE(link_->take_run({kSlot, kEpoch, kRunBytes, kRunBytes}, &sink_, &took, &run));
+  ASSERT_TRUE(link::take_run(*link_, {kSlot, kEpoch, kRunBytes, kRunBytes}, &took, &run));
   ASSERT_NE(run, nullptr);
   sends_runs(payload(kRunBytes, 99), kSlot + 9);
+  const uint8_t* const next = link::take_next_run(*link_, {kSlot + kStride, kEpoch, kRunBytes, kRunBytes});
+  ASSERT_NE(next, nullptr);
+  give();
   EXPECT_EQ(Bytes(run, run + kRunBytes), Bytes(data.begin(), data.begin() + kRunBytes));
-  all_arrives();
-  expect_runs(data, 1);
+  EXPECT_EQ(Bytes(next, next + kRunBytes), Bytes(data.begin() + kRunBytes, data.end()));
 }
 
-TEST_P(TakenRuns, FollowTheFramesBeforeThemThatGoToTheSink) {
+TEST_P(TakenRuns, FollowTheFramesBeforeThemThatGoToTheInbox) {
   const Bytes header = payload(8);
   sends([&](Link& link) {
     link.put(FrameKind::kAsk, 0, 0, nullptr, 0);
@@ -322,9 +337,9 @@ TEST_P(TakenRuns, FollowTheFramesBeforeThemThatGoToTheSink) {
   sends_runs(payload(kRunBytes));
   all_arrives();
   EXPECT_TRUE(take(kSlot).has_value());
-  ASSERT_EQ(sink_.frames.size(), 2u);
-  EXPECT_EQ(sink_.frames[0].head.kind, FrameKind::kAsk);
-  EXPECT_EQ(sink_.frames[1].payload, header);
+  ASSERT_EQ(inbox_.frames.size(), 2u);
+  EXPECT_EQ(inbox_.frames[0].head.kind, FrameKind::kAsk);
+  EXPECT_EQ(inbox_.frames[1].payload, header);
 }
 
 // Such as a run of another source's slots, of another epoch, or of another size than the caller expects.
@@ -336,13 +351,13 @@ TEST_P(TakenRuns, AreOnlyThoseThatAreWanted) {
     sends_runs(data);
     all_arrives();
     EXPECT_FALSE(take(wanted.slot, wanted.bytes, wanted.epoch).has_value());
-    ASSERT_EQ(sink_.frames.size(), 1u);
-    EXPECT_EQ(sink_.frames[0].payload, data);
-    sink_.frames.clear();
+    ASSERT_EQ(inbox_.frames.size(), 1u);
+    EXPECT_EQ(inbox_.frames[0].payload, data);
+    inbox_.frames.clear();
   }
 }
 
-TEST_P(TakenRuns, WhatIsLeftOfTheirFrameGoesToTheSinkFromItsSlotOn) {
+TEST_P(TakenRuns, WhatIsLeftOfTheirFrameGoesToTheInboxFromItsSlotOn) {
   const Bytes data = payload(4 * kRunBytes + 24);
   sends_runs(data);
   sends([](Link& link) { link.put(FrameKind::kGoodbye, 0, 0, nullptr, 0); });
@@ -350,25 +365,25 @@ TEST_P(TakenRuns, WhatIsLeftOfTheirFrameGoesToTheSinkFromItsSlotOn) {
   ASSERT_TRUE(take(kSlot).has_value());
   ASSERT_TRUE(take(kSlot + kStride).has_value());
   give();
-  ASSERT_EQ(sink_.frames.size(), 2u);
-  const FrameHead& left = sink_.frames[0].head;
+  ASSERT_EQ(inbox_.frames.size(), 2u);
+  const FrameHead& left = inbox_.frames[0].head;
   EXPECT_EQ(left.slot, kSlot + 2 * kStride);
   EXPECT_EQ(left.stride, kStride);
   EXPECT_EQ(left.epoch, kEpoch);
-  EXPECT_EQ(sink_.frames[0].payload, Bytes(data.begin() + 2 * kRunBytes, data.end()));
-  EXPECT_EQ(sink_.frames[1].head.kind, FrameKind::kGoodbye);
+  EXPECT_EQ(inbox_.frames[0].payload, Bytes(data.begin() + 2 * kRunBytes, data.end()));
+  EXPECT_EQ(inbox_.frames[1].head.kind, FrameKind::kGoodbye);
 }
 
 TEST_P(TakenRuns, OfAFrameThatIsRefusedAreNotUsed) {
   sends_runs(payload(3 * kRunBytes));
   all_arrives();
-  sink_.bad_slot = kSlot;
+  inbox_.bad_slot = kSlot;
   EXPECT_FALSE(take(kSlot).has_value());
   EXPECT_FALSE(is_whole_);
   EXPECT_STREQ(link_->refused(), "a bad slot");
   bool took = false;
-  EXPECT_FALSE(link_->give(&sink_, &took, [] { return false; }));
-  EXPECT_TRUE(sink_.frames.empty());
+  EXPECT_FALSE(link_->give(&took, [] { return false; }));
+  EXPECT_TRUE(inbox_.frames.empty());
 }
 
 TEST_P(TakenRuns, AreTakenToTheLastOneOfAPeerThatHasGone) {
@@ -381,13 +396,157 @@ TEST_P(TakenRuns, AreTakenToTheLastOneOfAPeerThatHasGone) {
   EXPECT_FALSE(link_->fill(&more));
   expect_runs(data);
   give();
-  ASSERT_EQ(sink_.frames.size(), 1u);
-  EXPECT_EQ(sink_.frames[0].head.kind, FrameKind::kGoodbye);
+  ASSERT_EQ(inbox_.frames.size(), 1u);
+  EXPECT_EQ(inbox_.frames[0].head.kind, FrameKind::kGoodbye);
+}
+
+// Frames whose payload does not stay in the link.
+class Destinations : public TakenRuns {
+ protected:
+  static constexpr uint64_t kOther = 5000;
+
+  // Of two frames and a question behind them.
+  void sends_two() {
+    sends([&](Link& link) {
+      link.put(FrameKind::kPackets, kOther, kEpoch, first_.data(), static_cast<uint32_t>(first_.size()));
+      link.put(FrameKind::kPackets, 3, kEpoch, second_.data(), static_cast<uint32_t>(second_.size()));
+      link.put(FrameKind::kAsk, 0, 0, nullptr, 0);
+    });
+  }
+  void expect_both() {
+    ASSERT_EQ(inbox_.frames.size(), 3u);
+    EXPECT_EQ(inbox_.frames[0].payload, first_);
+    EXPECT_EQ(inbox_.frames[1].payload, second_);
+    EXPECT_EQ(inbox_.frames[2].head.kind, FrameKind::kAsk);
+  }
+
+  const Bytes first_ = payload(3000);
+  const Bytes second_ = payload(100, 0x40);
+};
+
+TEST_P(Destinations, InMemoryGetThePayloadInAnyPieces) {
+  for (const size_t piece : {size_t{1}, size_t{31}, size_t{700}, size_t{3050}, size_t{100'000}}) {
+    Bytes memory(first_.size(), 0xEE);
+    inbox_.other_slot = kOther;
+    inbox_.other = Destination::to(memory.data());
+    sends_two();
+    while (arrived_ != sent_.size()) {
+      arrives(std::min(piece, sent_.size() - arrived_));
+      give();
+    }
+    EXPECT_EQ(memory, first_);
+    expect_both();
+    inbox_.frames.clear();
+  }
+}
+
+// Records are decrypted in the link, so this link is not encrypted.
+class DirectDestinations : public Destinations {};
+
+TEST_P(DirectDestinations, AreReadThereAtOnce) {
+  Bytes memory(first_.size());
+  inbox_.other_slot = kOther;
+  inbox_.other = Destination::to(memory.data());
+  sends_two();
+  arrives(sizeof(FrameHead));
+  give();
+  arrives(100);
+  EXPECT_EQ(link_->arrived(), 0u);
+  EXPECT_EQ(Bytes(memory.begin(), memory.begin() + 100), Bytes(first_.begin(), first_.begin() + 100));
+  far_ = FileDescriptor();
+  bool more = false;
+  EXPECT_FALSE(link_->fill(&more)) << "its end in the middle of a payload";
+  give();
+  EXPECT_TRUE(inbox_.frames.empty());
+}
+
+TEST_P(Destinations, InMemoryCanBeRefusedAtTheirEnd) {
+  Bytes memory(first_.size());
+  inbox_.other_slot = kOther;
+  inbox_.other = Destination::to(memory.data());
+  inbox_.takes_none = true;
+  sends_two();
+  all_arrives();
+  bool took = false;
+  EXPECT_FALSE(link_->give(&took, [] { return false; }));
+  EXPECT_STREQ(link_->refused(), "none");
+}
+
+TEST_P(Destinations, MayBecomeKnownAsAnyOther) {
+  Bytes memory(first_.size());
+  inbox_.other_slot = kOther;
+  inbox_.other = Destination::later();
+  sends_two();
+  all_arrives();
+  give();
+  inbox_.other = Destination::to(memory.data());
+  give();
+  EXPECT_EQ(memory, first_);
+  expect_both();
+  inbox_.other = Destination::later();
+  sends_two();
+  all_arrives();
+  give();
+  inbox_.other = Destination::refused("late");
+  bool more = false;
+  EXPECT_FALSE(link_->fill(&more));
+  EXPECT_STREQ(link_->refused(), "late");
+}
+
+TEST_P(Destinations, InMemoryAreNoRuns) {
+  Bytes memory(kRunBytes);
+  inbox_.other_slot = kSlot;
+  inbox_.other = Destination::to(memory.data());
+  sends_runs(payload(kRunBytes));
+  all_arrives();
+  EXPECT_FALSE(take(kSlot).has_value());
+  EXPECT_EQ(inbox_.frames.size(), 1u);
+  EXPECT_EQ(memory, payload(kRunBytes));
+}
+
+TEST_P(Destinations, ThatAreNotKnownYetHoldWhatFollows) {
+  inbox_.other_slot = kOther;
+  inbox_.other = Destination::later();
+  sends_two();
+  all_arrives();
+  give();
+  EXPECT_TRUE(inbox_.frames.empty());
+  EXPECT_FALSE(take(3, 100).has_value()) << "nothing overtakes the frame";
+  const Bytes more = payload(100'000);
+  ASSERT_EQ(::send(far_.get(), more.data(), more.size(), MSG_DONTWAIT), static_cast<ssize_t>(more.size()));
+  const size_t arrived = link_->arrived();
+  for (int i = 0; i < 3; ++i) {
+    bool filled = true;
+    EXPECT_TRUE(link_->fill(&filled));
+    EXPECT_FALSE(filled);
+  }
+  EXPECT_EQ(link_->arrived(), arrived) << "nothing more is read";
+  EXPECT_GT(inbox_.asked.size(), 3u) << "whoever looks asks again";
+  inbox_.other = Destination::link();
+  give();
+  expect_both();
+}
+
+TEST_P(Destinations, AreRefusedBeforeThePayloadIsThere) {
+  inbox_.bad_slot = kOther;
+  sends_two();
+  if (encrypted_) {
+    all_arrives();  // a record is decrypted whole
+  } else {
+    arrives(sizeof(FrameHead));
+  }
+  bool took = false;
+  EXPECT_FALSE(link_->give(&took, [] { return false; }));
+  EXPECT_STREQ(link_->refused(), "a bad slot");
+  EXPECT_FALSE(took);
+  EXPECT_EQ(link_->rest(), nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfLinks, TakenPieces, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(OfLinks, DirectDestinations, ::testing::Values(false));
 constexpr auto kNameOf = [](const auto& test) { return test.param ? "Encrypted" : "Authenticated"; };
 INSTANTIATE_TEST_SUITE_P(OfLinks, TakenRuns, ::testing::Bool(), kNameOf);
+INSTANTIATE_TEST_SUITE_P(OfLinks, Destinations, ::testing::Bool(), kNameOf);
 INSTANTIATE_TEST_SUITE_P(OfLinks, LentMessages, ::testing::Bool(), kNameOf);
 
 }  // namespace

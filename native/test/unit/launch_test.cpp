@@ -11,7 +11,7 @@
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/kernels/move/transfer_args.h"
 #include "cuda/launch/launch_log.h"
-#include "cuda/launch/places.h"
+#include "cuda/launch/occupancy.h"
 #include "plan/gpu_limits.h"
 
 namespace nvrar::test {

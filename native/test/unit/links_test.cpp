@@ -10,7 +10,7 @@
 #include "common/handle.h"
 #include "link/meeting.h"
 #include "member/host_key.h"
-#include "member/node_layout.h"
+#include "member/nodes_of_hosts.h"
 #include "support/error_of.h"
 
 namespace nvrar::test {

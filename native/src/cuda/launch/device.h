@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda/driver/context.h"
-#include "cuda/launch/places.h"
+#include "cuda/launch/occupancy.h"
 #include "plan/kernels.h"
 
 namespace nvrar::cuda {
@@ -31,7 +31,8 @@ class Device {
   const Uuid& uuid() const noexcept { return primary_->uuid(); }
   uint32_t compute_capability() const noexcept { return facts_.compute_capability; }
   uint32_t multiprocessors() const noexcept { return multiprocessors_; }
-  // How many blocks are resident at once whatever the mix of kernels (places.h): on a multiprocessor, and on the GPU.
+  // How many blocks are resident at once whatever the mix of kernels (occupancy.h): on a multiprocessor, and on the
+  // GPU.
   uint32_t places_per_multiprocessor() const noexcept { return places_; }
   uint32_t places() const noexcept { return places_ * multiprocessors_; }
   uint32_t most_in_cluster() const noexcept { return facts_.most_in_cluster; }

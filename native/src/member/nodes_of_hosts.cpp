@@ -1,4 +1,4 @@
-#include "member/node_layout.h"
+#include "member/nodes_of_hosts.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Which ranks of a group share memory, and the nodes that follow: a pure function of the descriptors, so that all ranks
 // agree.
-#ifndef NVRAR_MEMBER_NODE_LAYOUT_H
-#define NVRAR_MEMBER_NODE_LAYOUT_H
+#ifndef NVRAR_MEMBER_NODES_OF_HOSTS_H
+#define NVRAR_MEMBER_NODES_OF_HOSTS_H
 
 #include <cstdint>
 #include <vector>
@@ -24,4 +24,4 @@ NodeLayout node_layout_of(const std::vector<Descriptor>& descriptors, uint32_t r
 
 }  // namespace nvrar
 
-#endif  // NVRAR_MEMBER_NODE_LAYOUT_H
+#endif  // NVRAR_MEMBER_NODES_OF_HOSTS_H

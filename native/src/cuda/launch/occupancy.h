@@ -1,7 +1,7 @@
 // Limits the blocks of a launch, so that the blocks of all launches that may be on a GPU at once can be resident
 // together, whatever their kernels and wherever they are placed (docs/decisions/0012-places-on-a-multiprocessor.md).
-#ifndef NVRAR_CUDA_LAUNCH_PLACES_H
-#define NVRAR_CUDA_LAUNCH_PLACES_H
+#ifndef NVRAR_CUDA_LAUNCH_OCCUPANCY_H
+#define NVRAR_CUDA_LAUNCH_OCCUPANCY_H
 
 #include <cstdint>
 #include <functional>
@@ -70,4 +70,4 @@ uint32_t share_out(const std::vector<Kernel*>& whole, const std::vector<Kernel*>
 
 }  // namespace nvrar::cuda
 
-#endif  // NVRAR_CUDA_LAUNCH_PLACES_H
+#endif  // NVRAR_CUDA_LAUNCH_OCCUPANCY_H

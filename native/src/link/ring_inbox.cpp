@@ -1,11 +1,11 @@
-#include "link/inbox.h"
+#include "link/ring_inbox.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "protocol/call_header.h"
+#include "link/frame_check.h"
 #include "shared/doorbell.h"
 #include "shared/packet_access.h"
 
@@ -21,16 +21,6 @@ using protocol::SentinelPacket;
 // How long a rank whose group has failed before it was connected tries to tell the others.
 constexpr uint64_t kTellNs = 500'000'000;
 constexpr useconds_t kLearnPollUs = 100;
-constexpr uint64_t kNoSlot = uint64_t{1} << 40;  // more than a frame can name
-
-// How many slots a frame's packets take, from the first to the last.
-template <class Packets>
-uint64_t slots_of(const FrameHead& head) noexcept {
-  const uint64_t packets = (head.bytes + Packets::kPayloadBytes - 1) / Packets::kPayloadBytes;
-  if (head.stride == 0 || packets == 0) return packets;
-  const uint64_t runs_before = (packets - 1) / protocol::kRunPackets;
-  return runs_before * head.stride + (packets - 1) % protocol::kRunPackets + 1;
-}
 
 // Calls visit(number, packet) for the packets of a payload. Nearly all are whole, and copied without a call of memcpy.
 template <class Packets, class Visit>
@@ -63,13 +53,13 @@ void each_run(const FrameHead& head, const uint8_t* payload, Visit visit) noexce
 
 }  // namespace
 
-void Inbox::open(shared::GroupSegments* segments, const RingLayout& layout) noexcept {
+void RingInbox::open(shared::GroupSegments* segments, const RingLayout& layout) noexcept {
   segments_ = segments;
   layout_ = layout;
   epoch_.store(protocol::first_epoch() - 1);
 }
 
-void Inbox::connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns) {
+void RingInbox::connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns) {
   const Identity self{segments_->rank(), segments_->own().group_hash, secret};
   const auto failed = [&] { return segments_->poisoned().status != NVRAR_OK; };
   // The ranks that come within a moment are linked even so, because a link is the only way to tell them.
@@ -92,19 +82,19 @@ void Inbox::connect(const Digest& secret, const std::vector<Remote>& remotes, ui
   }
 }
 
-void Inbox::tell(const shared::Poison& poison) noexcept {
+void RingInbox::tell(const shared::Poison& poison) noexcept {
   const State state = own_state();
   const Failure failure{poison.word(), poison.ranks};
   links_.tell_all(FrameKind::kState, &state, sizeof state);
   links_.tell_all(FrameKind::kPoison, &failure, sizeof failure);
 }
 
-void Inbox::tell_last() noexcept {
+void RingInbox::tell_last() noexcept {
   const State state = own_state();
   links_.tell_all(FrameKind::kState, &state, sizeof state);
 }
 
-void Inbox::ask(const RankSet& awaited) noexcept {
+void RingInbox::ask(const RankSet& awaited) noexcept {
   const RankSet all = RankSet::all(segments_->world());
   RankSet asked = awaited & all;
   for (RankSet open = asked; !open.empty();) {
@@ -118,7 +108,7 @@ void Inbox::ask(const RankSet& awaited) noexcept {
   });
 }
 
-void Inbox::learn(uint64_t limit_ns) noexcept {
+void RingInbox::learn(uint64_t limit_ns) noexcept {
   const uint64_t question = asked_.fetch_add(1) + 1;
   links_.tell_all(FrameKind::kAsk, nullptr, 0, question);
   const auto all_answered = [&] {
@@ -137,7 +127,7 @@ void Inbox::learn(uint64_t limit_ns) noexcept {
   }
 }
 
-nvrar_link Inbox::link_of(uint32_t rank) const noexcept {
+nvrar_link RingInbox::link_of(uint32_t rank) const noexcept {
   nvrar_link known{sizeof known, NVRAR_LINK_NONE, "", "", 0, 0};
   const Link* const link = links_.to(rank);
   if (link == nullptr) return known;
@@ -149,7 +139,7 @@ nvrar_link Inbox::link_of(uint32_t rank) const noexcept {
   return known;
 }
 
-Inbox::State Inbox::own_state() const noexcept {
+RingInbox::State RingInbox::own_state() const noexcept {
   const shared::ControlBlock& own = segments_->own();
   State state{};
   state.waits_for = own.waits_for.load();
@@ -159,7 +149,7 @@ Inbox::State Inbox::own_state() const noexcept {
   return state;
 }
 
-void Inbox::note(uint32_t source, const State& state) noexcept {
+void RingInbox::note(uint32_t source, const State& state) noexcept {
   shared::ControlBlock& theirs = segments_->control(source);
   theirs.waits_for.store(state.waits_for);
   const uint64_t now_ns = monotonic_ns();
@@ -181,7 +171,15 @@ void Inbox::note(uint32_t source, const State& state) noexcept {
   known.call = call;
 }
 
-const char* Inbox::take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
+Destination RingInbox::where(Link& from, const FrameHead& head) noexcept {
+  if (head.kind != FrameKind::kPackets && head.kind != FrameKind::kNumbered) return Destination::link();
+  Place place;
+  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  const char* const why = check_packets(layout_, segments_->rank(), epoch, from.peer(), head, &place);
+  return why == nullptr ? Destination::link() : Destination::refused(why);
+}
+
+const char* RingInbox::take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
   const uint32_t source = from.peer();
   switch (head.kind) {
     case FrameKind::kPackets:
@@ -222,48 +220,11 @@ const char* Inbox::take(Link& from, const FrameHead& head, const uint8_t* payloa
   return "a frame of no kind";
 }
 
-// Of a large group's headers only those between nodes cross links, from one rank of each node.
-uint64_t Inbox::header_slot_of(uint32_t source, uint64_t epoch) const noexcept {
-  const protocol::Topology& topology = layout_.topology;
-  if (!topology.is_large()) return RingLayout::header_slot(epoch, source);
-  const uint32_t own = topology.node_of(segments_->rank());
-  const uint32_t theirs = topology.node_of(source);
-  const bool is_teller = source == protocol::teller_of(topology, theirs, own) &&
-                         segments_->rank() == protocol::teller_of(topology, own, theirs);
-  return is_teller ? RingLayout::node_header_slot(epoch, theirs) : kNoSlot;
-}
-
-const char* Inbox::check(Link& from, const FrameHead& head) noexcept {
+const char* RingInbox::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
   Place place;
-  return find_place(from.peer(), head, &place);
-}
-
-const char* Inbox::find_place(uint32_t source, const FrameHead& head, Place* place) const noexcept {
-  if (head.bytes == 0) return "packets without a payload";
-  *place = {head.slot, slots_of<EpochPacket>(head), PacketKind::kEpoch};
-  const auto is_in = [&](uint64_t begin, uint64_t size) {
-    return place->slot >= begin && place->slot + place->slots <= begin + size;
-  };
-  if (head.kind == FrameKind::kNumbered) {
-    const bool whole = head.bytes % EpochPacket::kPayloadBytes == 0;
-    const bool owned = is_in(layout_.transfer_ring_begin(source), layout_.transfer_ring_slots()) ||
-                       is_in(layout_.credit_slot(source), 1);
-    return whole && owned ? nullptr : "numbered packets for slots that are not the sender's";
-  }
   const uint64_t epoch = epoch_.load(std::memory_order_acquire);
-  if (head.epoch != epoch && head.epoch != epoch + 1) return "packets of an epoch that is not near";
-  if (head.stride != 0 && head.stride < protocol::kRunPackets) return "runs that overlap";
-  const auto is_in_areas = [&](PacketKind kind) {
-    return is_in(layout_.area_begin(kind, head.epoch, Hop::kData), layout_.hops() * layout_.area_slots(kind));
-  };
-  if (is_in(header_slot_of(source, head.epoch), 1) || is_in_areas(PacketKind::kEpoch)) return nullptr;
-  *place = {head.slot, slots_of<SentinelPacket>(head), PacketKind::kSentinel};
-  return is_in_areas(PacketKind::kSentinel) ? nullptr : "packets for slots that are not of their epoch";
-}
-
-const char* Inbox::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
-  Place place;
-  if (const char* const why = find_place(source, head, &place)) return why;
+  const char* const why = check_packets(layout_, segments_->rank(), epoch, source, head, &place);
+  if (why != nullptr) return why;
   protocol::Packet* const rings = segments_->rings(segments_->rank());
   [[maybe_unused]] const uint64_t rings_name = segments_->own().owner_base + shared::kControlBytes;
   const auto put = [&](uint64_t i, protocol::Packet packet) {
@@ -282,14 +243,14 @@ const char* Inbox::store(uint32_t source, const FrameHead& head, const uint8_t* 
   return nullptr;
 }
 
-void Inbox::broke(uint32_t source) noexcept {
+void RingInbox::broke(uint32_t source) noexcept {
   if (segments_->closed(source)) return;
   const shared::Poison lost{NVRAR_PEER_LOST, segments_->rank(), RankSet::of(source), 0};
   segments_->poison(lost);
   tell(segments_->poisoned());
 }
 
-void Inbox::settled() noexcept {
+void RingInbox::settled() noexcept {
   shared::full_fence();
   shared::wake_if_asleep(segments_->own());
 }

@@ -1,4 +1,4 @@
-#include "cuda/launch/places.h"
+#include "cuda/launch/occupancy.h"
 
 #include <algorithm>
 
