@@ -49,6 +49,7 @@ extern "C" {
 
 #define NVRAR_UNIQUE_ID_BYTES 256
 #define NVRAR_DESCRIPTOR_BYTES 512
+#define NVRAR_HOST_BYTES 128
 /* A group on the CPU has at most so many ranks, in at most NVRAR_MAX_NODES nodes; a group on GPUs has at most
  * NVRAR_MAX_RANKS_PER_NODE. */
 #define NVRAR_MAX_RANKS_PER_NODE 8
@@ -319,6 +320,11 @@ NVRAR_API nvrar_status nvrar_find_nvshmem(const char* place, char* text, uint32_
 /* Opens OpenSSL's libcrypto, which encrypted links use (NVRAR_LINK_ENCRYPTED). NVRAR_OK: text[text_bytes] holds its
  * version and its file. NVRAR_UNAVAILABLE: the message says what was tried. */
 NVRAR_API nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes);
+
+/* Says in which part of which machine this process runs: text[text_bytes], of at most NVRAR_HOST_BYTES with its end, is
+ * equal for two processes if nvrar_connect takes them to be on one host, where they share memory.
+ * NVRAR_INVALID_ARGUMENT: the room is too small. */
+NVRAR_API nvrar_status nvrar_host(char* text, uint32_t text_bytes);
 
 /*
  * Sets close-on-exec on TCP sockets of this process that other code opened without it, as the JDK does: programs that

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "api/communicator.h"
@@ -18,6 +20,7 @@
 #include "cuda/nvshmem/nvshmem.h"
 #include "link/cipher.h"
 #include "link/close_on_exec.h"
+#include "member/host_key.h"
 
 struct nvrar_comm {
   std::unique_ptr<nvrar::Communicator> communicator;
@@ -98,6 +101,18 @@ nvrar_status nvrar_find_libcrypto(char* text, uint32_t text_bytes) {
   return guarded([&] {
     require(text, "text");
     std::snprintf(text, text_bytes, "%s", nvrar::link::find_libcrypto().c_str());
+  });
+}
+
+nvrar_status nvrar_host(char* text, uint32_t text_bytes) {
+  return guarded([&] {
+    require(text, "text");
+    const std::string host = nvrar::HostKey::of_this_process().text();
+    if (host.size() >= text_bytes) {
+      throw Error(NVRAR_INVALID_ARGUMENT, "text_bytes is " + std::to_string(text_bytes) + ", must be at least " +
+                                              std::to_string(host.size() + 1));
+    }
+    std::memcpy(text, host.c_str(), host.size() + 1);
   });
 }
 

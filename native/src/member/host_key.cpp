@@ -20,6 +20,17 @@ bool HostKey::same_kernel(const HostKey& other) const noexcept {
   return boot_id == other.boot_id && boot_id != BootId{};
 }
 
+std::string HostKey::text() const {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < boot_id.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[boot_id[i] >> 4];
+    text += kDigits[boot_id[i] & 15];
+  }
+  return text + " pid:[" + std::to_string(pid_namespace) + "] user:[" + std::to_string(user_namespace) + "]";
+}
+
 uint32_t network_namespace() noexcept { return static_cast<uint32_t>(inode_of(kNetworkNamespace)); }
 
 HostKey HostKey::of_this_process() noexcept {

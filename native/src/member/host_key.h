@@ -5,6 +5,7 @@
 #define NVRAR_MEMBER_HOST_KEY_H
 
 #include <cstdint>
+#include <string>
 
 #include "common/boot_id.h"
 
@@ -18,6 +19,8 @@ struct HostKey {
   // Zeros stand for what cannot be read.
   static HostKey of_this_process() noexcept;
   bool operator==(const HostKey&) const = default;
+  // Equal for equal keys, and for no others.
+  std::string text() const;
   // Whether both run on one kernel, whatever their namespaces.
   bool same_kernel(const HostKey& other) const noexcept;
 };

@@ -150,6 +150,33 @@ TEST(HostKey, IsThatOfThisMachine) {
   EXPECT_FALSE(key == other);
 }
 
+TEST(HostKey, IsATextThatDiffersWhereTheKeyDoes) {
+  HostKey key{parse_boot_id("01234567-89ab-cdef-fedc-ba9876543210"), 4026531836, 4026531837};
+  EXPECT_EQ(key.text(), "01234567-89ab-cdef-fedc-ba9876543210 pid:[4026531836] user:[4026531837]");
+  for (uint64_t HostKey::*part : {&HostKey::pid_namespace, &HostKey::user_namespace}) {
+    HostKey other = key;
+    ++(other.*part);
+    EXPECT_NE(other.text(), key.text());
+  }
+  ++key.boot_id[15];
+  EXPECT_EQ(key.text().substr(0, 36), "01234567-89ab-cdef-fedc-ba9876543211");
+  key.pid_namespace = key.user_namespace = ~uint64_t{0};
+  EXPECT_LT(key.text().size(), size_t{NVRAR_HOST_BYTES});
+}
+
+TEST(HostKey, IsWhatTheCallerIsTold) {
+  char text[NVRAR_HOST_BYTES];
+  ASSERT_EQ(nvrar_host(text, sizeof text), NVRAR_OK);
+  EXPECT_EQ(text, HostKey::of_this_process().text());
+  EXPECT_EQ(nvrar_host(text, 20), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(nvrar_last_error()),
+            "text_bytes is 20, must be at least " + std::to_string(std::strlen(text) + 1));
+  const auto bytes = static_cast<uint32_t>(std::strlen(text));
+  EXPECT_EQ(nvrar_host(text, bytes), NVRAR_INVALID_ARGUMENT);
+  EXPECT_EQ(nvrar_host(text, bytes + 1), NVRAR_OK);
+  EXPECT_EQ(nvrar_host(nullptr, sizeof text), NVRAR_INVALID_ARGUMENT);
+}
+
 TEST(BootId, IsTheDigitsOfTheKernelsText) {
   const BootId id = parse_boot_id("01234567-89ab-cdef-fedc-ba9876543210\n");
   EXPECT_EQ(id,

@@ -1,7 +1,6 @@
 package io.nvrar.ray;
 
 import io.nvrar.internal.flight.HostWatch;
-import io.nvrar.internal.wire.ProcessIdentity;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
@@ -34,7 +33,7 @@ public final class ClusterWatch {
   /** A node has 10,000 of these units of its own address as a resource. */
   private static final double LEAST_RESOURCE = 0.0001;
 
-  private final HostWatch here = new HostWatch(ProcessIdentity.current().machine());
+  private final HostWatch here = new HostWatch();
   private final Map<UniqueId, Node> others = new HashMap<>();
 
   /** Ray is initialised. */
@@ -51,7 +50,7 @@ public final class ClusterWatch {
 
   /** The actor on another node. */
   static final class Probe {
-    private final HostWatch watch = new HostWatch(ProcessIdentity.current().machine());
+    private final HostWatch watch = new HostWatch();
 
     String look() {
       return watch.lookAsJson();

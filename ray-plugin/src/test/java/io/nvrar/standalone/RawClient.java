@@ -41,7 +41,7 @@ public final class RawClient implements AutoCloseable {
   /** What an honest member of this process would say. */
   public static Message.Hello hello(Ticket ticket) {
     return new Message.Hello(
-        ProcessIdentity.current(),
+        ProcessIdentity.ofMember(),
         LibraryVersion.get(),
         NativeCommunicator.buildId(),
         ticket.worldSize(),

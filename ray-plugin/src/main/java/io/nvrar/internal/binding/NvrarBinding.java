@@ -33,6 +33,9 @@ public final class NvrarBinding {
   /** The text is UTF-8 and ends with a NUL. */
   static native int nvrar_find_libcrypto(byte[] text, int textBytes);
 
+  /** The text is ASCII and ends with a NUL. */
+  static native int nvrar_host(byte[] text, int textBytes);
+
   static native int nvrar_close_on_exec(int localPort, int remotePort);
 
   static native int nvrar_unique_id(int backend, byte[] out);

@@ -1,7 +1,9 @@
 package io.nvrar.internal.flight;
 
 import com.google.gson.Gson;
+import io.nvrar.BackendUnavailableException;
 import io.nvrar.internal.binding.CallRecord;
+import io.nvrar.internal.binding.HostKey;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.binding.Onlooker;
 import java.io.IOException;
@@ -13,6 +15,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,21 +27,17 @@ public final class HostWatch {
   private static final double NANOS_PER_SECOND = 1e9;
 
   private final Presences presences;
-  private final String machine;
+  private final Supplier<String> machine;
 
   /** By group, rank and process: what the last look has seen. */
   private Map<String, Seen> before = new HashMap<>();
 
-  /**
-   * Watches the directory of this process.
-   *
-   * @param machine that of this process
-   */
-  public HostWatch(String machine) {
-    this(Announcement.directoryOfProcess(), machine);
+  /** Watches the directory of this process. */
+  public HostWatch() {
+    this(Announcement.directoryOfProcess(), HostKey::ofThisProcess);
   }
 
-  HostWatch(Path directory, String machine) {
+  HostWatch(Path directory, Supplier<String> machine) {
     presences = new Presences(directory);
     this.machine = machine;
   }
@@ -105,10 +104,16 @@ public final class HostWatch {
   public synchronized List<RankSample> look() {
     List<RankSample> samples = new ArrayList<>();
     Map<String, Seen> now = new HashMap<>();
-    for (Presence member : announced()) {
-      if (member.machine().equals(machine)) {
-        samples.add(sample(member, now));
+    List<Presence> announced = announced();
+    try {
+      String here = announced.isEmpty() ? "" : machine.get();
+      for (Presence member : announced) {
+        if (member.machine().equals(here)) {
+          samples.add(sample(member, now));
+        }
       }
+    } catch (BackendUnavailableException e) { // then nothing but what they have written is seen
+      announced.forEach(member -> samples.add(unseen(member, e)));
     }
     before = now;
     samples.sort(
@@ -135,14 +140,18 @@ public final class HostWatch {
     try {
       sight = Onlooker.lookAt(member.descriptor(), NativeCommunicator.FLIGHT_RECORDS);
     } catch (RuntimeException e) { // ended or closed meanwhile, or of another build
-      return member.failure() == null
-          ? of(member, "unseen", String.valueOf(e.getMessage()))
-          : of(member, "failed", member.failure());
+      return unseen(member, e);
     }
     String key = member.groupId() + " " + member.rank() + " " + member.pid();
     Seen seen = new Seen(sight.begun(), System.nanoTime());
     now.put(key, seen);
     return sample(member, sight, before.get(key), seen);
+  }
+
+  private static RankSample unseen(Presence member, RuntimeException why) {
+    return member.failure() == null
+        ? of(member, "unseen", String.valueOf(why.getMessage()))
+        : of(member, "failed", member.failure());
   }
 
   private static RankSample of(Presence member, String state, String problem) {

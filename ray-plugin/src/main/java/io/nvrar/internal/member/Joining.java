@@ -126,7 +126,7 @@ public final class Joining {
     Backend backend = config.backend(); // AUTO was resolved when the ticket was created
     member.send(
         new Message.Hello(
-            self,
+            ProcessIdentity.ofMember(),
             LibraryVersion.get(),
             NativeCommunicator.buildId(),
             ticket.worldSize(),

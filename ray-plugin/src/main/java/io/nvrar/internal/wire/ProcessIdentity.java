@@ -1,6 +1,7 @@
 package io.nvrar.internal.wire;
 
 import io.nvrar.internal.Printable;
+import io.nvrar.internal.binding.HostKey;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,14 +13,13 @@ import org.jspecify.annotations.Nullable;
  *
  * @param host the machine's host name
  * @param pid the process id there; 0 if unknown
- * @param machine the kernel's boot id and the process's namespaces of pids and users, within which
- *     processes can map each other's memory ({@code HostKey} of the native library). It differs
- *     between machines, and between containers that do not share their processes and users, even if
- *     their host names are equal; "" if unknown
+ * @param machine of a member, {@link HostKey}: it differs between machines, and between containers
+ *     that do not share their processes and users, even if their host names are equal; "" of other
+ *     processes
  */
 public record ProcessIdentity(String host, long pid, String machine) {
 
-  /** The longest host name of the domain name system; a machine has about 60 characters. */
+  /** The longest host name of the domain name system; a machine has about 70 characters. */
   public static final int MAX_CHARS = 255;
 
   public ProcessIdentity {
@@ -44,25 +44,22 @@ public record ProcessIdentity(String host, long pid, String machine) {
   }
 
   /**
-   * The identity of this process. Reads it from the kernel, because a resolver may take seconds.
+   * The identity of this process, without its machine. Reads it from the kernel, because a resolver
+   * may take seconds.
    */
   public static ProcessIdentity current() {
     return new ProcessIdentity(
-        read("/proc/sys/kernel/hostname", "localhost"),
-        ProcessHandle.current().pid(),
-        machineOfThisProcess());
+        read("/proc/sys/kernel/hostname", "localhost"), ProcessHandle.current().pid(), "");
   }
 
-  private static String machineOfThisProcess() {
-    try {
-      return read("/proc/sys/kernel/random/boot_id", "")
-          + " "
-          + Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))
-          + " "
-          + Files.readSymbolicLink(Path.of("/proc/self/ns/user"));
-    } catch (IOException e) {
-      return "";
-    }
+  /**
+   * The same with its machine.
+   *
+   * @throws io.nvrar.BackendUnavailableException if the native library cannot be used
+   */
+  public static ProcessIdentity ofMember() {
+    ProcessIdentity self = current();
+    return new ProcessIdentity(self.host, self.pid, HostKey.ofThisProcess());
   }
 
   private static String read(String path, String otherwise) {
@@ -73,11 +70,9 @@ public record ProcessIdentity(String host, long pid, String machine) {
     }
   }
 
-  /** Whether both are on one machine; if it is unknown, whether their host names are equal. */
+  /** Whether the members are on one host: a host's name says nothing of that. */
   public boolean sameHost(ProcessIdentity that) {
-    return (machine.isEmpty() || that.machine.isEmpty())
-        ? host.equals(that.host)
-        : machine.equals(that.machine);
+    return machine.equals(that.machine);
   }
 
   /** The text used in messages. */

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
+import io.nvrar.BackendUnavailableException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -65,7 +66,7 @@ class PresencesTest {
         .isInstanceOf(IOException.class)
         .hasMessageContaining(directory + " is writable by other users");
     assertThatThrownBy(() -> presences.prune(MACHINE)).isInstanceOf(IOException.class);
-    assertThatThrownBy(() -> new HostWatch(directory, MACHINE).look())
+    assertThatThrownBy(() -> new HostWatch(directory, () -> MACHINE).look())
         .isInstanceOf(UncheckedIOException.class)
         .hasMessageStartingWith("members cannot be found: " + directory);
   }
@@ -139,10 +140,31 @@ class PresencesTest {
   void onlyTheMembersOfThisMachineAreLookedAt() throws IOException {
     new Presences(directory).write(member(0, NO_PROCESS));
 
-    assertThat(new HostWatch(directory, MACHINE).look())
+    assertThat(new HostWatch(directory, () -> MACHINE).look())
         .singleElement()
         .satisfies(sample -> assertThat(sample.state()).isEqualTo("gone"));
-    assertThat(new HostWatch(directory, "another machine").look()).isEmpty();
+    assertThat(new HostWatch(directory, () -> "another machine").look()).isEmpty();
+  }
+
+  @Test
+  void theLibraryIsAskedOnlyWhereThereAreMembers() throws IOException {
+    HostWatch without =
+        new HostWatch(
+            directory,
+            () -> {
+              throw new BackendUnavailableException("no library");
+            });
+    assertThat(without.look()).isEmpty();
+
+    new Presences(directory).write(member(0, NO_PROCESS));
+
+    assertThat(without.look())
+        .singleElement()
+        .satisfies(
+            sample -> {
+              assertThat(sample.state()).isEqualTo("unseen");
+              assertThat(sample.problem()).isEqualTo("no library");
+            });
   }
 
   /** As the kernel cuts names off after 15 bytes. */

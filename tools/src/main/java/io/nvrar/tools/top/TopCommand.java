@@ -4,7 +4,6 @@ import com.google.gson.Gson;
 import com.google.gson.reflect.TypeToken;
 import io.nvrar.internal.flight.HostWatch;
 import io.nvrar.internal.flight.HostWatch.RankSample;
-import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.ray.ClusterWatch;
 import io.nvrar.ray.RayDriver;
 import io.nvrar.tools.NvrarCommand;
@@ -93,7 +92,7 @@ public final class TopCommand implements NvrarCommand {
       throw wrong(String.format(Locale.ROOT, "--count is %d, must be 0 or more", count));
     }
     if (address == null) {
-      HostWatch host = new HostWatch(ProcessIdentity.current().machine());
+      HostWatch host = new HostWatch();
       run(() -> Look.of(host.look(), List.of()));
       return 0;
     }
