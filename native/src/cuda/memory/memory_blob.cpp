@@ -115,7 +115,7 @@ std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_rank
       throw Error(NVRAR_MISMATCH, who + (peer.flags == 0 ? " does not let" : " lets") + " ranks share a GPU, " + self +
                                       (own.flags == 0 ? " does not" : " does"));
     }
-    if (!same_host(peer.home, own.home)) {
+    if (!same_kernel(peer.home, own.home)) {
       throw Error(NVRAR_UNAVAILABLE,
                   who + " is on another host than " + self + ": GPUs of several hosts cannot be one group");
     }

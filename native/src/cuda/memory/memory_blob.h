@@ -45,9 +45,10 @@ static_assert(std::has_unique_object_representations_v<MemoryBlob>, "no byte of 
 
 Home this_home();  // throws NVRAR_SYSTEM
 
-inline bool same_host(const Home& a, const Home& b) noexcept { return a.boot_id == b.boot_id; }
+// Not whether they share a host (member/host_key.h), but whether handles of device memory may be passed at all.
+inline bool same_kernel(const Home& a, const Home& b) noexcept { return a.boot_id == b.boot_id; }
 inline bool same_process(const Home& a, const Home& b) noexcept {
-  return same_host(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
+  return same_kernel(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
 }
 
 // Fills the fields that are the same for all providers.
