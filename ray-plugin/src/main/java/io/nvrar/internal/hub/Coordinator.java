@@ -126,6 +126,13 @@ final class Coordinator {
     }
   }
 
+  /** Observers count from here on, because the group may end before they have said anything. */
+  void admitted(Peer peer) {
+    if (peer.claim.role() == Handshake.Role.OBSERVER) {
+      coming.add(peer);
+    }
+  }
+
   /** A peer has come that has not greeted. A member need not wait until it has, if all is over. */
   private void comes(Peer peer, long nowNanos) {
     Failure reason = failure;
@@ -503,8 +510,12 @@ final class Coordinator {
         dismiss(peer, reason, nowNanos);
       }
     }
-    failure = observers.asSeen(reason);
-    observers.send(failure);
+    Failure seen = observers.asSeen(reason);
+    failure = seen;
+    observers.send(seen);
+    coming.stream()
+        .filter(peer -> peer.claim.role() == Handshake.Role.OBSERVER)
+        .forEach(peer -> peer.send(seen));
   }
 
   /** Whether the group has failed, or all members have closed it. */

@@ -449,6 +449,7 @@ public final class Rendezvous {
     if (tooMuch != peer) {
       peers.add(peer);
       peer.channel.prepareLast(outOfMemory);
+      coordinator.admitted(peer);
       receive(peer, now);
     }
   }

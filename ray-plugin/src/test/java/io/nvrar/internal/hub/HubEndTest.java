@@ -3,19 +3,24 @@ package io.nvrar.internal.hub;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.internal.member.Dialer;
 import io.nvrar.internal.wire.Crypto;
+import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
+import io.nvrar.standalone.RawClient;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** An error of the hub's thread that no log can take. */
-class UnprintableErrorTest {
+/** What observers are told by a hub that ends. */
+class HubEndTest {
 
   private static final class Unprintable extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -39,8 +44,7 @@ class UnprintableErrorTest {
         }
       };
 
-  @Test
-  void theHubEndsAndItsObserverIsTold() {
+  private static Rendezvous start() {
     Rendezvous hub =
         Rendezvous.open(
             "mute",
@@ -49,6 +53,26 @@ class UnprintableErrorTest {
             Members.HOST,
             id -> Crypto.random(Ticket.SECRET_BYTES));
     hub.start(() -> {});
+    return hub;
+  }
+
+  @Test
+  void anObserverThatHasNotGreetedIsTold() throws Exception {
+    Rendezvous hub = start();
+    try (FramedChannel observer =
+        new Dialer(hub.ticket(), Handshake.Role.OBSERVER, 0).dial(Duration.ofSeconds(5))) {
+      hub.discard("enough");
+      assertThat(RawClient.firstMessage(observer))
+          .isInstanceOfSatisfying(
+              Failure.class, reason -> assertThat(reason.message()).contains("enough"));
+    }
+    assertThat(hub.awaitEnd(TimeUnit.SECONDS.toNanos(5))).isTrue();
+  }
+
+  /** An error of the hub's thread that no log can take. */
+  @Test
+  void anErrorThatCannotBePrintedEndsItToo() {
+    Rendezvous hub = start();
     hub.show(BROKEN);
     try (GroupObserver observer = Groups.observe(TicketCodec.encode(hub.ticket()))) {
       hub.discard("enough");
