@@ -72,6 +72,11 @@
 #if defined(BY_NODES)
 #define STAGE stage
 #define HEADER_AREAS 3
+#elif defined(NODE_FLAG)
+/* As GPU groups that span hosts will have it: a rank's header goes with its first frame, and a word of its own says, once
+ * it is so, that all of its node are in this call. */
+#define STAGE 0
+#define HEADER_AREAS 2
 #else
 #define STAGE 0
 #define HEADER_AREAS 1
@@ -136,7 +141,11 @@ bit somebody_died;
 #define LINK(from, to) ((from) * N + (to))
 #define LINK_COUNT (N * N)
 #endif
+#if defined(NODE_FLAG)
+#define MOST_ON_LINK 6      /* and two words of the node */
+#else
 #define MOST_ON_LINK 4      /* two epochs' headers and data; that a result is sent, too, shows that what was before it was taken */
+#endif
 #if FAULT == STRAY
 #define PLACES_ON_LINK MOST_ON_LINK + 1
 #else
@@ -282,6 +291,7 @@ inline leave(first) {
 #endif
 #define DATA_SLOT(call, hop, e, owner, source) SLOT(AREA(call, hop), owner, DATA_PARITY(e), PLACE(e, source))
 #define HEADER_SLOT(owner, e, source) SLOT(STAGE, owner, HEADER_PARITY(e), source)
+#define FLAG_SLOT(owner, e, source) SLOT(1, owner, HEADER_PARITY(e), source)
 #define EDGE(e, a, b) (SENDS(call, e, 1, a, b) || SENDS(call, e, 1, b, a))
 #define TELLS(a, b) ((a) == FIRST_OF(NODE(a)) + NODE(b) % SIZE_OF(NODE(a)))
 #if defined(MISTAKE_HEADERS_WITHIN_NODE)
@@ -293,6 +303,8 @@ inline leave(first) {
 #elif defined(BY_NODES)
 #define NEEDS_HEADER(a, b) \
   ((a) != (b) && (stage == 1 -> !SAME_NODE(a, b) && TELLS(a, b) && TELLS(b, a) : SAME_NODE(a, b)))
+#elif defined(NODE_FLAG) && CALLS >= HIERARCHICAL
+#define NEEDS_HEADER(a, b) ((a) != (b) && (call != HIERARCHICAL || SAME_NODE(a, b) || SAME_SLICE(a, b)))
 #elif defined(OWNERS_TELL) && CALLS >= HIERARCHICAL    /* hierarchical on the CPU: within the node, then between owners of a slice */
 #define NEEDS_HEADER(a, b) \
   ((a) != (b) && (call != HIERARCHICAL || (SAME_NODE(a, b) -> !exchanged : exchanged && SAME_SLICE(a, b))))
@@ -306,7 +318,14 @@ inline leave(first) {
 #else
 #define WAITS_FOR_HEADER(a, b) NEEDS_HEADER(a, b)
 #endif
-#define HEADER_IS_HERE(e, source) (!WAITS_FOR_HEADER(source, me) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e))
+#if defined(NODE_FLAG)
+#define NEEDS_FLAG(a, b) (call == HIERARCHICAL && exchanged && WAITS_FOR_HEADER(a, b))
+#define FLAG_IS_HERE(e, source) (!NEEDS_FLAG(source, me) || SAME_EPOCH(memory[FLAG_SLOT(me, e, source)], e))
+#else
+#define FLAG_IS_HERE(e, source) true
+#endif
+#define HEADER_IS_HERE(e, source) \
+  (!WAITS_FOR_HEADER(source, me) || SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e) && FLAG_IS_HERE(e, source))
 #if defined(NO_HEADERS)
 #define HEADERS_ARE_HERE(e) true
 #elif N == 2
@@ -336,14 +355,19 @@ inline send_headers(e, mark) {
 }
 
 /* Of a hierarchical call, once the headers of the own node are there: to the owners of a slice in the other nodes. */
-#if defined(OWNERS_TELL) && defined(IN_TWO_PARTS) && !defined(MISTAKE_NO_OWNER_HEADERS)
+#if defined(NODE_FLAG)
+#define TELLING_SLOT(owner, e, source) FLAG_SLOT(owner, e, source)
+#else
+#define TELLING_SLOT(owner, e, source) HEADER_SLOT(owner, e, source)
+#endif
+#if (defined(OWNERS_TELL) || defined(NODE_FLAG)) && defined(IN_TWO_PARTS) && !defined(MISTAKE_NO_OWNER_HEADERS)
 inline tell_other_nodes(e) {
   if
   :: call == HIERARCHICAL && !exchanged ->
     for (peer : 0 .. N - 1) {
       if
       :: !SAME_NODE(me, peer) && SAME_SLICE(me, peer) ->
-        slot = HEADER_SLOT(peer, e, me);
+        slot = TELLING_SLOT(peer, e, me);
         put(e + differs)
       :: else
       fi
@@ -353,7 +377,11 @@ inline tell_other_nodes(e) {
   :: else
   fi
 }
+#if defined(MISTAKE_EARLY_NODE_FLAG)  /* with a rank's first frame, before it has heard of its node */
+#define TELL_OTHER_NODES(e)
+#else
 #define TELL_OTHER_NODES(e) tell_other_nodes(e);
+#endif
 #else
 #define TELL_OTHER_NODES(e)
 #endif
@@ -447,6 +475,12 @@ inline take_headers(e) {
       slot = HEADER_SLOT(me, e, source);
       PROPERTY(other_epoch_taken, memory[slot] % DIFFERS == e);
       unread[slot] = 0;
+#if defined(NODE_FLAG)
+      if
+      :: NEEDS_FLAG(source, me) -> unread[FLAG_SLOT(me, e, source)] = 0
+      :: else
+      fi;
+#endif
 #if !defined(MISTAKE_UNCOMPARED_HEADER)
       if
       :: memory[slot] != e + differs -> poison_all(me); goto failed
@@ -462,7 +496,9 @@ inline take_headers(e) {
 }
 
 /* On a link, what is sent first arrives first. The library sends headers last, its test builds send them first. */
-#if defined(LINKS) && !defined(HEADERS_LAST)
+#if defined(MISTAKE_EARLY_NODE_FLAG)
+#define FIRST_SENDS(e) send_headers(e, differs); tell_other_nodes(e); send_hop(e)
+#elif defined(LINKS) && !defined(HEADERS_LAST)
 #define FIRST_SENDS(e)                                       \
   if                                                         \
   :: true -> send_headers(e, differs); send_hop(e)           \
@@ -492,8 +528,26 @@ inline take_headers(e) {
   :: atomic { KNOWS_POISON(me) -> poison_all(me); goto failed }  \
   :: atomic { DEADLINE_MAY_PASS -> poison_all(me); goto failed }
 
-/* On to the next wait, or to the end of the call. */
-#if defined(IN_TWO_PARTS)
+/* On to the next wait, or to the end of the call. With DATA_FIRST no wait for data waits for headers: block 0 alone of a GPU
+ * looks at them, so the others may be as far ahead of it as the data lets them be. */
+#if defined(DATA_FIRST)
+#define HEADER_DIFFERS(e, source)                                                        \
+  (NEEDS_HEADER(source, me) && SAME_EPOCH(memory[HEADER_SLOT(me, e, source)], e) &&      \
+   memory[HEADER_SLOT(me, e, source)] != e + differs)
+#define A_HEADER_DIFFERS(e)                                                              \
+  (HEADER_DIFFERS(e, 0) || HEADER_DIFFERS(e, 1) || HEADER_DIFFERS(e, THIRD) || HEADER_DIFFERS(e, N - 1))
+#define NEXT_WAIT                    \
+  next_packet(e);                    \
+  if                                 \
+  :: hop != 0 -> goto take           \
+  :: else -> goto headers            \
+  fi
+#define AFTER_HEADERS                                                        \
+  if                                                                         \
+  :: call == HIERARCHICAL && !exchanged -> exchanged = 1; goto headers       \
+  :: else -> exchanged = 0; goto result                                      \
+  fi
+#elif defined(IN_TWO_PARTS)
 #define NEXT_WAIT                                                                      \
   next_packet(e);                                                                      \
   if                                                                                   \
@@ -508,6 +562,10 @@ inline take_headers(e) {
   :: hop != 0 -> goto take           \
   :: else -> goto result             \
   fi
+#endif
+
+#if !defined(DATA_FIRST)
+#define AFTER_HEADERS NEXT_WAIT
 #endif
 
 active [N] proctype rank() {
@@ -557,6 +615,10 @@ enter:
 #else
         FIRST_SENDS(e)
 #endif
+#if defined(DATA_FIRST)
+        ;
+        NEXT_WAIT
+#endif
       }
     :: atomic { !MAY_CALL || KNOWS_POISON(me) -> goto left }
     fi;
@@ -591,7 +653,7 @@ headers:
         fi;
 #endif
         TELL_OTHER_NODES(e)
-        NEXT_WAIT
+        AFTER_HEADERS
       }
     GIVE_UP
     fi;
@@ -618,6 +680,9 @@ take:
       }
 #else
     GIVE_UP
+#endif
+#if defined(DATA_FIRST)
+    :: atomic { A_HEADER_DIFFERS(e) -> poison_all(me); goto failed }
 #endif
     fi;
 clear:
