@@ -111,8 +111,7 @@ inline count_writer() {
   fi
 }
 
-#define w (_pid - FIRST_WRITER)
-#define FIRST_WRITER 0
+#define w _pid
 active [WARPS] proctype writer() {
   byte e, c;
   for (e : 1 .. LAUNCHES) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "link/frame_check.h"
 #include "shared/doorbell.h"
 #include "shared/packet_access.h"
 
@@ -13,7 +12,6 @@ namespace nvrar::link {
 namespace {
 
 using protocol::EpochPacket;
-using protocol::Hop;
 using protocol::PacketKind;
 using protocol::RingLayout;
 using protocol::SentinelPacket;
@@ -171,11 +169,14 @@ void RingInbox::note(uint32_t source, const State& state) noexcept {
   known.call = call;
 }
 
+const char* RingInbox::check(uint32_t source, const FrameHead& head, Place* place) const noexcept {
+  return check_packets(layout_, segments_->rank(), epoch_.load(std::memory_order_acquire), source, head, place);
+}
+
 Destination RingInbox::where(Link& from, const FrameHead& head) noexcept {
   if (head.kind != FrameKind::kPackets && head.kind != FrameKind::kNumbered) return Destination::link();
   Place place;
-  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
-  const char* const why = check_packets(layout_, segments_->rank(), epoch, from.peer(), head, &place);
+  const char* const why = check(from.peer(), head, &place);
   return why == nullptr ? Destination::link() : Destination::refused(why);
 }
 
@@ -222,9 +223,8 @@ const char* RingInbox::take(Link& from, const FrameHead& head, const uint8_t* pa
 
 const char* RingInbox::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {
   Place place;
-  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
-  const char* const why = check_packets(layout_, segments_->rank(), epoch, source, head, &place);
-  if (why != nullptr) return why;
+  // Again, because this rank may have begun another launch since.
+  if (const char* const why = check(source, head, &place)) return why;
   protocol::Packet* const rings = segments_->rings(segments_->rank());
   [[maybe_unused]] const uint64_t rings_name = segments_->own().owner_base + shared::kControlBytes;
   const auto put = [&](uint64_t i, protocol::Packet packet) {

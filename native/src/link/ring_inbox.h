@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "link/frame_check.h"
 #include "link/inbox.h"
 #include "link/links.h"
 #include "protocol/ring_layout.h"
@@ -63,6 +64,7 @@ class RingInbox final : public Inbox {
     nvrar_call call;
   };
 
+  const char* check(uint32_t source, const FrameHead& head, Place* place) const noexcept;
   const char* store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept;
   State own_state() const noexcept;
   void note(uint32_t source, const State& state) noexcept;
