@@ -72,7 +72,7 @@ struct End {
   }
   void go_on() {
     if (state != Candidate::State::kWaits) return;
-    state = candidate.go_on(self, [this](uint32_t rank) { return expects(rank); });
+    state = candidate.go_on(self, [this](uint32_t rank, uint32_t) { return expects(rank); });
     uint8_t room[256];
     const ssize_t got = ::recv(far.get(), room, sizeof room, 0);
     if (got > 0) said.insert(said.end(), room, room + got);

@@ -71,7 +71,7 @@ CpuMember::~CpuMember() {
   if (linked_ && poisoned().status == NVRAR_OK) {
     remote_->links().leave(std::min(timeout_ns_, kLongestWaitNs), [this] { return poisoned().status != NVRAR_OK; });
   } else if (linked_) {
-    remote_->tell_last();
+    remote_->talk().tell_last();
   }
   remote_.reset();
 }
@@ -80,7 +80,7 @@ void CpuMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
   descriptor->links = link_mode_;
   descriptor->link_security = link_security_;
-  if (remote_ != nullptr) descriptor->link = remote_->address();
+  if (remote_ != nullptr) descriptor->link = remote_->talk().address();
 }
 
 void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
@@ -119,14 +119,7 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
 }
 
 void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
-  std::vector<link::Remote> remotes;
-  const Descriptor& own = descriptors[rank()];
-  remote.each([&](uint32_t peer) {
-    const Descriptor& other = descriptors[peer];
-    const bool shares_network = other.host.same_kernel(own.host) && own.network_namespace != 0 &&
-                                other.network_namespace == own.network_namespace;
-    remotes.push_back({peer, other.link, shares_network});
-  });
+  const std::vector<link::Remote> remotes = remotes_of(descriptors, rank(), remote);
   remote_->open(segments_.get(), layout_);
   remote_->connect(secret_, remotes, monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {
@@ -137,16 +130,16 @@ void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& 
 
 void CpuMember::poison(const shared::Poison& poison) noexcept {
   Member::poison(poison);
-  if (linked_ && !told_.exchange(true)) remote_->tell(poisoned());
+  if (linked_ && !told_.exchange(true)) remote_->talk().tell(poisoned());
 }
 
 void CpuMember::update_remote(bool wait) noexcept {
-  if (linked_) remote_->learn(wait ? kReportNs : 0);
+  if (linked_) remote_->talk().learn(wait ? kReportNs : 0);
 }
 
 void CpuMember::learn_whom_to_blame() noexcept {
   // Half as long as a rank that waits counts as waiting: one whose limit is over at the same time is here, too.
-  if (linked_) remote_->learn(std::min(kBlameNs, Waiter::fresh_ns(timeout_ns_) / 2));
+  if (linked_) remote_->talk().learn(std::min(kBlameNs, Waiter::fresh_ns(timeout_ns_) / 2));
 }
 
 uint8_t* CpuMember::room_for_sums(uint64_t bytes) {

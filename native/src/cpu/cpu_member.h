@@ -49,7 +49,7 @@ class CpuMember final : public Member {
   void poison(const shared::Poison& poison) noexcept override;
   void update_remote(bool wait) noexcept override;
   nvrar_link link_of(uint32_t rank) const noexcept override {
-    return linked_ ? remote_->link_of(rank) : Member::link_of(rank);
+    return linked_ ? remote_->talk().link_of(rank) : Member::link_of(rank);
   }
   nvrar_wait wait_of(uint32_t rank) const noexcept override { return waits_[rank].read(); }
   const char* refused(uint32_t rank) const noexcept override {

@@ -57,7 +57,7 @@ Waiter::Waiter(shared::ControlBlock* own, const Crowd& crowd, uint64_t timeout_n
 void Waiter::ask(uint64_t waited_ns, uint64_t gone_ns) noexcept {
   next_ask_ns_ = 2 * waited_ns;
   const bool next_is_too_late = gone_ns + waited_ns >= timeout_ns_ / 4 * 3;  // to be answered before the deadline
-  remote_->ask(next_is_too_late ? RankSet::all(protocol::kMaxWorld) : own_->waits_for.load());
+  remote_->talk().ask(next_is_too_late ? RankSet::all(protocol::kMaxWorld) : own_->waits_for.load());
 }
 
 void Waiter::sleep_on_doorbell(uint32_t seen, uint64_t at_most_ns) noexcept {

@@ -48,15 +48,15 @@ Candidate Candidate::dialed(const Identity& self, const Remote& remote) {
   FileDescriptor socket = new_link_socket(address.family());
   const bool begun = socket && (::connect(socket.get(), address.get(), address.bytes) == 0 || errno == EINPROGRESS);
   const int error = errno;
-  Candidate made = dialing(self, remote.rank, std::move(socket));
+  Candidate made = dialing(self, remote.rank, std::move(socket), remote.connection);
   made.was_refused_ = !begun && error == ECONNREFUSED;
   return begun ? std::move(made) : made.fail(reason(error));
 }
 
-Candidate Candidate::dialing(const Identity& self, uint32_t rank, FileDescriptor socket) {
+Candidate Candidate::dialing(const Identity& self, uint32_t rank, FileDescriptor socket, uint32_t connection) {
   Candidate made(rank, 0);
   made.socket_ = std::move(socket);
-  made.hello_ = {kHelloMagic, self.rank, rank, 0, self.group_hash, {}};
+  made.hello_ = {kHelloMagic, self.rank, rank, connection, self.group_hash, {}};
   random_bytes(made.hello_.nonce, kLinkNonceBytes);
   made.step_ = Step::kConnects;
   return made;
@@ -72,12 +72,13 @@ Candidate Candidate::accepted(FileDescriptor socket, uint64_t until_ns) {
 Connection Candidate::take(const Identity& self) noexcept {
   const Digest of_dialer = proof(self, kKeyOfDialer, hello_, nonce_);
   const Digest of_listener = proof(self, kKeyOfListener, hello_, nonce_);
-  return {std::move(socket_), is_dialed() ? of_dialer : of_listener, is_dialed() ? of_listener : of_dialer};
+  return {std::move(socket_), is_dialed() ? of_dialer : of_listener, is_dialed() ? of_listener : of_dialer,
+          hello_.connection};
 }
 
 short Candidate::events() const noexcept { return step_ == Step::kConnects ? POLLOUT : POLLIN; }
 
-Candidate::State Candidate::go_on(const Identity& self, const std::function<bool(uint32_t)>& expects) {
+Candidate::State Candidate::go_on(const Identity& self, const std::function<bool(uint32_t, uint32_t)>& expects) {
   while (step_ != Step::kFailed) {
     switch (step_) {
       case Step::kConnects: {
@@ -112,7 +113,7 @@ Candidate::State Candidate::go_on(const Identity& self, const std::function<bool
       case Step::kAwaitsHello: {
         if (!receive(&hello_)) return state();
         if (hello_.magic != kHelloMagic || hello_.group_hash != self.group_hash || hello_.to != self.rank ||
-            !expects(hello_.from)) {
+            !expects(hello_.from, hello_.connection)) {
           return fail("a stranger").state();
         }
         Reply reply;

@@ -26,6 +26,7 @@ struct Remote {
   LinkAddress address;
   // Whether it is in this process's network namespace, so that its addresses, loopback too, lead to it.
   bool shares_network = false;
+  uint32_t connection = 0;  // the index of one of several connections to the rank
 };
 
 struct Connection {
@@ -33,6 +34,7 @@ struct Connection {
   // For encryption, a key for each direction: from the group's secret, both ends' nonces and their ranks.
   Digest send_key;
   Digest receive_key;
+  uint32_t index = 0;  // of several to one rank
 };
 
 constexpr uint32_t kHelloMagic = 0x4C52564E;
@@ -43,7 +45,7 @@ struct Hello {
   uint32_t magic;
   uint32_t from;
   uint32_t to;
-  uint32_t reserved;
+  uint32_t connection;  // its index
   uint64_t group_hash;
   uint8_t nonce[kLinkNonceBytes];
 };
@@ -64,13 +66,14 @@ class Candidate {
   // Begins to connect to the remote rank.
   static Candidate dialed(const Identity& self, const Remote& remote);
   // The same by a socket that has begun to connect.
-  static Candidate dialing(const Identity& self, uint32_t rank, FileDescriptor socket);
+  static Candidate dialing(const Identity& self, uint32_t rank, FileDescriptor socket, uint32_t connection = 0);
   // A stranger until go_on says otherwise.
   static Candidate accepted(FileDescriptor socket, uint64_t until_ns);
 
   bool is_dialed() const noexcept { return until_ns_ == 0; }
   // The other end's, which an accepted connection has once it is linked.
   uint32_t rank() const noexcept { return rank_; }
+  uint32_t connection() const noexcept { return hello_.connection; }
   int fd() const noexcept { return socket_.get(); }
   // Of poll(): what go_on waits for.
   short events() const noexcept;
@@ -85,8 +88,9 @@ class Candidate {
   // Once it is linked.
   Connection take(const Identity& self) noexcept;
 
-  // Goes as far as possible without blocking. `expects` tells whether a rank may dial this one.
-  State go_on(const Identity& self, const std::function<bool(uint32_t)>& expects);
+  // Goes as far as possible without blocking. `expects` tells whether a rank may dial this one for a connection of that
+  // index.
+  State go_on(const Identity& self, const std::function<bool(uint32_t, uint32_t)>& expects);
 
  private:
   static constexpr uint32_t kNobody = ~uint32_t{0};

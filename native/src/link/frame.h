@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "protocol/crossing.h"
+
 namespace nvrar::link {
 
 enum class FrameKind : uint16_t {
@@ -14,7 +16,12 @@ enum class FrameKind : uint16_t {
   kState = 4,     // what the sender is doing; `epoch` is that of the question which this answers, or 0
   kPoison = 5,    // the sender's group has failed
   kGoodbye = 6,   // the sender has left the group; the end of the link is no failure
+  kChunk = 7,     // of what a rank sends to other nodes in a launch (protocol/crossing.h); `slot` is its number
 };
+
+constexpr bool is_data(FrameKind kind) noexcept {
+  return kind == FrameKind::kPackets || kind == FrameKind::kNumbered || kind == FrameKind::kChunk;
+}
 
 struct FrameHead {
   uint32_t bytes;  // of the payload
@@ -23,12 +30,18 @@ struct FrameHead {
   uint32_t number;  // of this frame on its link: the first is 0
   uint32_t slot;
   uint64_t epoch;
-  uint64_t unused = 0;  // keeps those of large messages aligned to vectors, which are summed where they were received
+  // Of a chunk. In other frames they keep the payload of large messages aligned to vectors, which are summed where they
+  // were received.
+  uint32_t offset = 0;  // in the source's part of the receiver's inbox
+  uint32_t hash = 0;    // of the source's call (protocol/call_header.h)
 };
 static_assert(sizeof(FrameHead) == 32);
 
-// No frame has more payload; a run has up to 512 bytes.
+// No frame but a chunk has more payload; a run has up to 512 bytes.
 constexpr uint32_t kMostPayloadBytes = 16384;
+constexpr uint32_t most_payload_bytes(FrameKind kind) noexcept {
+  return kind == FrameKind::kChunk ? protocol::kMostChunkBytes : kMostPayloadBytes;
+}
 
 }  // namespace nvrar::link
 

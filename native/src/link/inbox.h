@@ -16,13 +16,11 @@ struct Destination {
   enum class Kind : uint8_t {
     // It stays in the link until take(), or until it is taken from there run by run (runs.h).
     kLink,
-    // To `memory`, which is as large as the payload. It is the inbox's own and stays until take() or broke(): no end of
-    // a
-    // call stops what is under way.
+    // To `memory`, which is as large as the payload. It is the inbox's own and stays until take() or broke(): no end
+    // of a call stops what is under way.
     kMemory,
     // Not known yet: nothing more is read, not even the link's end, until whoever looks at the link asks again. Only
-    // for
-    // an inbox whose owner looks all the time: the thread of Links waits for sockets.
+    // for an inbox whose owner looks all the time: the thread of Links waits for sockets.
     kLater,
     // Nowhere: the link ends.
     kRefused,

@@ -81,6 +81,12 @@ void Link::lend(const Message& message) noexcept {
   const std::lock_guard lock(send_mutex_);
   settle_locked();
   open_frame_ = kNoFrame;
+  if (message.kind == FrameKind::kChunk && (seals_ != nullptr || message.bytes == 0)) {
+    append({static_cast<uint32_t>(message.bytes), message.kind, 0, frames_sent_, static_cast<uint32_t>(message.slot),
+            message.epoch, message.offset, message.hash},
+           message.payload);
+    return;
+  }
   if (seals_ == nullptr) {
     borrow(message);
     if (message.bytes <= kCopiedBytes) settle_locked();
@@ -344,7 +350,7 @@ bool Link::find_frame() noexcept {
     std::memcpy(&head_, in_.data(), sizeof head_);
     if (head_.number != frames_received_) return refuse("a frame out of its turn");
     const bool has_stride = head_.stride != 0 && head_.kind != FrameKind::kPackets;
-    if (head_.bytes > kMostPayloadBytes || has_stride) return refuse("a frame with an impossible head");
+    if (head_.bytes > most_payload_bytes(head_.kind) || has_stride) return refuse("a frame with an impossible head");
     in_.taken(sizeof head_);
     place_ = Kind::kLater;
   }
@@ -371,13 +377,14 @@ bool Link::has_frame() noexcept {
 }
 
 bool Link::give_frame(bool* took) noexcept {
-  *took = *took || head_.kind == FrameKind::kPackets || head_.kind == FrameKind::kNumbered;
+  *took = *took || is_data(head_.kind);
   const bool is_here = place_ == Destination::Kind::kLink;
   if (const char* const why = inbox_->take(*this, head_, is_here ? in_.data() : memory_)) {
     place_ = kNowhere;
     return refuse(why);
   }
   if (is_here) in_.taken(head_.bytes);
+  has_goodbye_ = has_goodbye_ || head_.kind == FrameKind::kGoodbye;
   end_frame();
   return true;
 }

@@ -53,6 +53,8 @@ class Link {
   void put_numbered(uint64_t slot, uint64_t payload, uint64_t epoch) noexcept;
   // Sends as much as the socket takes.
   void flush() noexcept;
+  // Whether the peer has said that it leaves.
+  bool has_goodbye() const noexcept { return has_goodbye_; }
   // Whether something is left to send.
   bool is_behind() const noexcept { return behind_.load(std::memory_order_relaxed); }
   // Whether so much is left to send that what is not needed is better left out.
@@ -170,6 +172,7 @@ class Link {
   Destination::Kind place_ = kNowhere;  // kLater: it has arrived
   uint8_t* memory_ = nullptr;           // where its payload goes if that is kMemory
   uint32_t in_memory_ = 0;              // bytes of it that are there
+  bool has_goodbye_ = false;
 };
 
 }  // namespace nvrar::link

@@ -53,7 +53,11 @@ Links::~Links() {
 // A socket that is closed before its peer's host has everything may take back what is under way. Meanwhile the thread
 // goes on sending, and takes what arrives: a socket that is closed with something unread takes back even more.
 void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
-  if (!left_) tell_all(FrameKind::kGoodbye, nullptr, 0);
+  for (size_t i = 0; i < links_.size() && !left_; ++i) {
+    links_[i]->put(FrameKind::kGoodbye, 0, 0, nullptr, 0);
+    links_[i]->flush();
+    if (links_[i]->is_behind()) wake();
+  }
   left_ = true;
   const uint64_t until_ns = monotonic_ns() + limit_ns;
   const auto is_delivered = [](const std::unique_ptr<Link>& link) { return link->is_delivered(); };
@@ -63,8 +67,11 @@ void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcep
 }
 
 void Links::connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
-                    uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox) {
+                    uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox, LinksOwner owner,
+                    uint32_t connections) {
+  connections_ = connections;
   by_rank_.assign(world, nullptr);
+  more_.assign(size_t{world} * (connections - 1), nullptr);
   inbox_ = inbox;
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -82,9 +89,15 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     }
     links_.push_back(
         std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens), inbox_));
-    by_rank_[rank] = links_.back().get();
-    require(watch(EPOLL_CTL_ADD, by_rank_[rank], EPOLLIN));
+    Link* const link = links_.back().get();
+    const uint32_t index = connection.index;
+    (index == 0 ? by_rank_[rank] : more_[rank * (connections - 1) + index - 1]) = link;
+    require(watch(EPOLL_CTL_ADD, link, EPOLLIN));
   };
+  std::vector<Remote> ends;
+  for (Remote remote : remotes) {
+    for (remote.connection = 0; remote.connection < connections; ++remote.connection) ends.push_back(remote);
+  }
   // A rank that is linked may have to say that the group has failed. If it has just gone, it is the ranks that are
   // missing which count, until there are none.
   std::vector<Link*> gone;
@@ -100,10 +113,11 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
     }
     return ended();
   };
-  meet(listener_, self, remotes, deadline_ns, add, look);
+  meet(listener_, self, ends, deadline_ns, add, look);
   listener_.close();
   for (Link* const link : gone) broke(link);
   awaits_room_.assign(links_.size(), false);
+  if (owner == LinksOwner::kCaller) return;
   try {
     const SignalsBlocked inherited;
     thread_ = std::thread([this] { run(); });
@@ -116,6 +130,7 @@ void Links::give_up() noexcept {
   if (left_) listener_.close();
   links_.clear();
   by_rank_.assign(by_rank_.size(), nullptr);
+  more_.assign(more_.size(), nullptr);
 }
 
 void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
@@ -124,15 +139,17 @@ void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t by
   if (kind == FrameKind::kAsk && link->is_stuffed()) return;
   link->put(kind, 0, number, payload, bytes);
   link->flush();
-  if (link->is_behind()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
+  if (link->is_behind()) wake();  // its thread goes on with it
 }
 
 void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
-  for (const std::unique_ptr<Link>& link : links_) tell(link->peer(), kind, payload, bytes, number);
+  for (uint32_t rank = 0; rank < by_rank_.size(); ++rank) {
+    if (by_rank_[rank] != nullptr) tell(rank, kind, payload, bytes, number);
+  }
 }
 
 void Links::flush() noexcept {
-  if (flush_in_call()) (void)::eventfd_write(wake_.get(), 1);  // its thread goes on with it
+  if (flush_in_call()) wake();  // its thread goes on with it
 }
 
 bool Links::flush_in_call() noexcept {
@@ -171,10 +188,22 @@ void Links::let_go() noexcept {
   receive_mutex_.unlock();
 }
 
-void Links::look_in_call() noexcept {
+bool Links::look_in_call() noexcept {
   bool took = false;
   if (hold()) look_locked(&took);
+  return took;
 }
+
+bool Links::wait(int limit_ms) noexcept {
+  watch_room();
+  epoll_event events[kEventsAtOnce];
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, limit_ms);
+  eventfd_t seen = 0;
+  (void)::eventfd_read(wake_.get(), &seen);
+  return count > 0;
+}
+
+void Links::wake() noexcept { (void)::eventfd_write(wake_.get(), 1); }
 
 bool Links::look() noexcept {
   const std::unique_lock lock(receive_mutex_, std::try_to_lock);
@@ -254,6 +283,14 @@ void Links::broke(Link* link) noexcept {
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   inbox_->broke(link->peer());
   link->end();
+  if (link->has_goodbye()) return;
+  // Without one of its connections a pair of ranks has none.
+  for (const std::unique_ptr<Link>& other : links_) {
+    if (other->peer() != link->peer() || other->has_ended()) continue;
+    other->end_receiving();
+    (void)watch(EPOLL_CTL_DEL, other.get(), 0);
+    other->end();
+  }
 }
 
 bool Links::watch(int how, Link* link, uint32_t events) noexcept {

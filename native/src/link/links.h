@@ -16,6 +16,9 @@
 
 namespace nvrar::link {
 
+// Who looks after the links of a member that is in no call.
+enum class LinksOwner { kThread, kCaller };
+
 class Links {
  public:
   // Listens. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
@@ -30,19 +33,27 @@ class Links {
 
   const LinkAddress& address() const noexcept { return listener_.address(); }
   // Links this member to the remote ranks, then stops to listen. The inbox must outlive this object. Throws what meet()
-  // throws.
+  // throws. kCaller: there is no thread. Instead one of the caller's is in a call all the time, from connect to
+  // leave(), and looks. connections: to each rank. The first carries all frames but chunks, and goodbyes go by all of
+  // them.
   void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
-               uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox);
+               uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox, LinksOwner owner,
+               uint32_t connections);
   // After connect has thrown: ends the links that have come about; after leave(), nobody can dial this rank any more.
   void give_up() noexcept;
 
   // Null for a rank on this host.
   Link* to(uint32_t rank) const noexcept { return by_rank_[rank]; }
+  // One of several.
+  Link* to(uint32_t rank, uint32_t connection) const noexcept {
+    return connection == 0 ? by_rank_[rank] : more_[rank * (connections_ - 1) + connection - 1];
+  }
+  uint32_t connections() const noexcept { return connections_; }
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
   // Queues a frame on the link to this rank and sends it. number: of a question, 0: one to whose answer nobody pays
   // attention.
   void tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes, uint64_t number = 0) noexcept;
-  // The same on every link.
+  // The same to every rank.
   void tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number = 0) noexcept;
   // Sends as much as the sockets take; the thread of the links goes on with the rest.
   void flush() noexcept;
@@ -72,8 +83,8 @@ class Links {
   // Sends as much as the sockets take; the next ones go on with the rest, and at the end of the call the thread of the
   // links. Returns whether there is a rest.
   bool flush_in_call() noexcept;
-  // Takes what has arrived, and goes on with what is left to send.
-  void look_in_call() noexcept;
+  // Takes what has arrived, and goes on with what is left to send. Returns whether packets or chunks were taken.
+  bool look_in_call() noexcept;
   // The same, and waits for another thread that is looking.
   void catch_up() noexcept;
   // Receives what has arrived from this rank, which the next two then find, and goes on with what is left to send.
@@ -105,6 +116,11 @@ class Links {
   }
   // Lets other threads look.
   void let_go() noexcept;
+  // Waits until something arrives, a socket takes more of what is left to send, wake() is called, or so long. Returns
+  // whether it was not only the time.
+  bool wait(int limit_ms) noexcept;
+  // Ends a wait; by any thread.
+  void wake() noexcept;
 
   // Takes what has arrived, of many links at least from some. Never blocks. Returns whether packets were taken: a
   // thread that is not the member's must then wake the member, as settled() does.
@@ -130,7 +146,9 @@ class Links {
 
   Listener listener_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Link*> by_rank_;
+  std::vector<Link*> by_rank_;  // the first connection to each
+  std::vector<Link*> more_;     // the others, rank by rank
+  uint32_t connections_ = 1;
   Inbox* inbox_ = nullptr;
   FileDescriptor epoll_;
   FileDescriptor wake_;            // an eventfd, which ends the thread's waits

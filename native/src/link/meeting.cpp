@@ -7,6 +7,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "common/error.h"
 #include "common/tick_clock.h"
@@ -31,7 +32,7 @@ constexpr uint64_t kProvedNs = 2 * kStrangerNs;
 constexpr useconds_t kUsPerMs = 1000;
 constexpr int kLookMs = 50;  // how often the meeting asks whether it was ended
 
-// A remote rank until there is a link to it.
+// A connection to a remote rank until there is one.
 struct Awaited {
   Remote remote;
   bool is_dialed = false;  // by this rank
@@ -48,7 +49,7 @@ class Meeting {
           const std::function<void(uint32_t, Connection)>& linked)
       : listener_(listener), self_(self), linked_(linked) {
     for (const Remote& remote : remotes) {
-      awaited_[remote.rank] = {remote, remote.rank < self.rank, false, 0, 0, 0, ""};
+      awaited_[{remote.rank, remote.connection}] = {remote, remote.rank < self.rank, false, 0, 0, 0, ""};
     }
   }
 
@@ -66,7 +67,7 @@ class Meeting {
 
  private:
   void dial(uint64_t now_ns) {
-    for (auto& [rank, awaited] : awaited_) {
+    for (auto& [key, awaited] : awaited_) {
       if (!awaited.is_dialed || awaited.dials || now_ns < awaited.redial_ns) continue;
       awaited.dials = true;
       awaited.give_up_ns = now_ns + kDialNs;
@@ -105,21 +106,21 @@ class Meeting {
     }
   }
   void go_on(uint64_t now_ns) {
-    const auto expects = [&](uint32_t rank) {
-      const auto found = awaited_.find(rank);
+    const auto expects = [&](uint32_t rank, uint32_t connection) {
+      const auto found = awaited_.find({rank, connection});
       return found != awaited_.end() && !found->second.is_dialed;
     };
     for (auto at = candidates_.begin(); at != candidates_.end();) {
       Candidate::State state = at->go_on(self_, expects);
-      const uint32_t rank = at->rank();
+      const Key key{at->rank(), at->connection()};
       if (state == Candidate::State::kWaits && at->is_dialed() &&
-          now_ns > awaited_.at(rank).give_up_ns + (at->has_proved() ? kProvedNs : 0)) {
+          now_ns > awaited_.at(key).give_up_ns + (at->has_proved() ? kProvedNs : 0)) {
         state = Candidate::State::kFailed;
       }
-      if (state == Candidate::State::kLinked && awaited_.erase(rank) != 0) {
-        linked_(rank, at->take(self_));
+      if (state == Candidate::State::kLinked && awaited_.erase(key) != 0) {
+        linked_(key.first, at->take(self_));
       } else if (state == Candidate::State::kFailed && at->is_dialed()) {
-        Awaited& awaited = awaited_.at(rank);
+        Awaited& awaited = awaited_.at(key);
         awaited.dials = false;
         awaited.redial_ns = now_ns + kRedialNs;
         awaited.why = at->why();
@@ -148,7 +149,13 @@ class Meeting {
                                              (first.why.empty() ? ": no answer" : ": " + first.why)
                                        : them + " (" + first.remote.address.text() + ") has not reached " + us +
                                              " at " + listener_.address().text();
-    if (const size_t more = awaited_.size() - 1; more != 0) {
+    uint32_t more = 0;
+    uint32_t before = first.remote.rank;
+    for (const auto& [key, awaited] : awaited_) {
+      const uint32_t last = std::exchange(before, key.first);
+      if (key.first != last && key.first != first.remote.rank) ++more;
+    }
+    if (more != 0) {
       text += more == 1 ? ", and 1 more rank is not linked" : ", and " + std::to_string(more) + " more are not linked";
     }
     if (!lacks_.empty()) return text + "; on rank " + std::to_string(self_.rank) + ", " + lacks_;
@@ -168,7 +175,8 @@ class Meeting {
 
   const Listener& listener_;
   const Identity& self_;
-  std::map<uint32_t, Awaited> awaited_;
+  using Key = std::pair<uint32_t, uint32_t>;  // rank, index of the connection
+  std::map<Key, Awaited> awaited_;
   std::list<Candidate> candidates_;
   std::string lacks_;  // why this process cannot have one more connection
   const std::function<void(uint32_t, Connection)>& linked_;

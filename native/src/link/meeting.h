@@ -30,9 +30,10 @@ class Listener {
   LinkAddress address_{};
 };
 
-// Gives a connection to each remote rank to `linked`, as they come about. `ended` is asked now and then; when it is
-// true, the meeting ends. Throws NVRAR_SYSTEM with a sentence that names a rank that could not be reached by the
-// deadline (CLOCK_MONOTONIC), its address, and why; NVRAR_ABORTED if it was ended.
+// Gives the connections to the remote ranks, each of which is one of `remotes`, to `linked`, as they come about.
+// `ended` is asked now and then; when it is true, the meeting ends. Throws NVRAR_SYSTEM with a sentence that names a
+// rank that could not be reached by the deadline (CLOCK_MONOTONIC), its address, and why; NVRAR_ABORTED if it was
+// ended.
 void meet(const Listener& listener, const Identity& self, const std::vector<Remote>& remotes, uint64_t deadline_ns,
           const std::function<void(uint32_t, Connection)>& linked, const std::function<bool()>& ended);
 

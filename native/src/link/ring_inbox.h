@@ -1,19 +1,15 @@
-// The inbox of a member with rings, and with it the ranks of its group that are on other hosts: the packets that they
-// send are stored into its rings as if they had mapped them, but for runs that a call takes from a link (runs.h), and
-// what they are doing is kept in the control blocks that stand for theirs.
+// The inbox of a member with rings: the packets that ranks of other hosts send are stored into its rings as if they had
+// mapped them, but for runs that a call takes from a link (runs.h).
 #ifndef NVRAR_LINK_RING_INBOX_H
 #define NVRAR_LINK_RING_INBOX_H
 
 #include <atomic>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "link/frame_check.h"
-#include "link/inbox.h"
-#include "link/links.h"
+#include "link/group_talk.h"
 #include "protocol/ring_layout.h"
-#include "shared/group_segments.h"
 
 namespace nvrar::link {
 
@@ -21,66 +17,34 @@ class RingInbox final : public Inbox {
  public:
   // Listens at the address. Throws NVRAR_INVALID_ARGUMENT or NVRAR_SYSTEM.
   RingInbox(uint32_t world, const std::string& numeric_address, uint16_t first_port, uint16_t last_port, bool encrypted)
-      : encrypted_(encrypted), known_(world), answered_(world), links_(numeric_address, first_port, last_port) {}
+      : talk_(world, numeric_address, first_port, last_port, encrypted) {}
 
-  const LinkAddress& address() const noexcept { return links_.address(); }
-  // Before connect: into what is stored what the remote ranks send. `segments` has the control blocks that stand for
-  // theirs.
+  // Before connect: into what is stored what the remote ranks send.
   void open(shared::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
-  // Links this member to the remote ranks. Throws Error; if the group has failed meanwhile, the ranks that could be
-  // linked have been told.
-  void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns);
+  // Throws what GroupTalk::connect throws.
+  void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns) {
+    talk_.connect(segments_, secret, remotes, deadline_ns, this, LinksOwner::kThread);
+  }
 
-  Links& links() noexcept { return links_; }
+  GroupTalk& talk() noexcept { return talk_; }
+  const GroupTalk& talk() const noexcept { return talk_; }
+  Links& links() noexcept { return talk_.links(); }
   // Before a launch sends or waits. Packets are taken only for this epoch and the next.
   void enter(uint64_t epoch) noexcept { epoch_.store(epoch, std::memory_order_release); }
-  // Tells all remote ranks what this one is doing, and that the group has failed.
-  void tell(const shared::Poison& poison) noexcept;
-  // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.
-  void tell_last() noexcept;
-  // Asks these ranks, and those for which they wait, as far as it is known, what they are doing.
-  void ask(const RankSet& awaited) noexcept;
-  // Asks all remote ranks what they are doing, and waits for the answers, at most so long, and not once the group
-  // fails.
-  void learn(uint64_t limit_ns) noexcept;
-
-  nvrar_link link_of(uint32_t rank) const noexcept;
 
   Destination where(Link& from, const FrameHead& head) noexcept override;
   const char* take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept override;
-  void broke(uint32_t source) noexcept override;
-  void settled() noexcept override;
+  void broke(uint32_t source) noexcept override { talk_.broke(source); }
+  void settled() noexcept override { talk_.settled(); }
 
  private:
-  // The payload of FrameKind::kPoison.
-  struct Failure {
-    uint64_t word;
-    RankSet ranks;
-  };
-  // What a rank tells of itself.
-  struct State {
-    RankSet waits_for;
-    uint64_t looked_ago_ns;
-    nvrar_call call;
-  };
-
   const char* check(uint32_t source, const FrameHead& head, Place* place) const noexcept;
   const char* store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept;
-  State own_state() const noexcept;
-  void note(uint32_t source, const State& state) noexcept;
 
-  const bool encrypted_;
   shared::GroupSegments* segments_ = nullptr;
   protocol::RingLayout layout_{};
   std::atomic<uint64_t> epoch_{0};
-  struct Known {
-    nvrar_call call;
-    uint64_t number;  // in the flight record that stands for the rank's
-  };
-  std::vector<Known> known_;  // by rank
-  std::atomic<uint64_t> asked_{0};
-  std::vector<std::atomic<uint64_t>> answered_;  // by rank: the last question
-  Links links_;                                  // the last member: its thread ends before the others
+  GroupTalk talk_;  // the last member: its thread ends before the others
 };
 
 }  // namespace nvrar::link

@@ -89,4 +89,16 @@ NodeLayout node_layout_of(const std::vector<Descriptor>& descriptors, uint32_t r
   return layout;
 }
 
+std::vector<link::Remote> remotes_of(const std::vector<Descriptor>& descriptors, uint32_t rank, const RankSet& remote) {
+  std::vector<link::Remote> remotes;
+  const Descriptor& own = descriptors[rank];
+  remote.each([&](uint32_t peer) {
+    const Descriptor& other = descriptors[peer];
+    const bool shares_network = other.host.same_kernel(own.host) && own.network_namespace != 0 &&
+                                other.network_namespace == own.network_namespace;
+    remotes.push_back({peer, other.link, shares_network});
+  });
+  return remotes;
+}
+
 }  // namespace nvrar

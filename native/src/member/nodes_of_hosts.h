@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/rank_set.h"
+#include "link/candidate.h"
 #include "member/descriptor.h"
 #include "protocol/ring_layout.h"
 
@@ -21,6 +22,9 @@ struct NodeLayout {
 // that says why these hosts cannot form the group.
 NodeLayout node_layout_of(const std::vector<Descriptor>& descriptors, uint32_t rank, int32_t links,
                           const protocol::RingLayout& prepared);
+
+// How this rank reaches those.
+std::vector<link::Remote> remotes_of(const std::vector<Descriptor>& descriptors, uint32_t rank, const RankSet& remote);
 
 }  // namespace nvrar
 

@@ -449,7 +449,7 @@ TEST(Meeting, LinksManyRanksThatAnswerSlowly) {
           dialer.dial.emplace(link::Candidate::dialed(self, {0, listener.address()}));
           continue;
         }
-        const auto state = dialer.dial->go_on(self, [](uint32_t) { return false; });
+        const auto state = dialer.dial->go_on(self, [](uint32_t, uint32_t) { return false; });
         if (state == link::Candidate::State::kWaits) continue;
         dialer.is_linked = state == link::Candidate::State::kLinked;
         if (dialer.is_linked) links.push_back(dialer.dial->take(self));

@@ -50,7 +50,7 @@ class FullListener {
 TEST(Candidate, WaitsForAConnectionThatIsUnderWay) {
   FullListener listener;
   Candidate candidate = Candidate::dialed(kSelf, {0, listener.address()});
-  const auto nobody = [](uint32_t) { return false; };
+  const auto nobody = [](uint32_t, uint32_t) { return false; };
   for (int looks = 0; looks < 3; ++looks) {
     ASSERT_EQ(candidate.go_on(kSelf, nobody), Candidate::State::kWaits) << candidate.why();
     ASSERT_EQ(candidate.events(), POLLOUT);
@@ -71,7 +71,7 @@ TEST(Candidate, SaysWhyAConnectionFailed) {
   Candidate candidate = Candidate::dialed(kSelf, {0, address});
   pollfd refused{candidate.fd(), POLLOUT, 0};
   (void)::poll(&refused, 1, 10'000);
-  EXPECT_EQ(candidate.go_on(kSelf, [](uint32_t) { return false; }), Candidate::State::kFailed);
+  EXPECT_EQ(candidate.go_on(kSelf, [](uint32_t, uint32_t) { return false; }), Candidate::State::kFailed);
   EXPECT_EQ(candidate.why(), "Connection refused");
 }
 
