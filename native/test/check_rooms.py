@@ -20,12 +20,14 @@ ROOMS = {
     "cuda/kernels/allreduce": "protocol cuda/kernels/launch",
     "cuda/kernels/steps": "call protocol cuda/kernels/launch",
     "cuda/kernels/move": "call protocol cuda/kernels/launch",
+    "cuda/proxy": "common protocol shared link",
+    "cuda/kernels/crossing": "call protocol cuda/kernels/launch cuda/kernels/steps",
     "cuda/launch": "common call plan protocol cuda/driver cuda/kernels/launch cuda/kernels/move",
     "cuda/nvshmem": "common cuda/driver",
     "cuda/memory": "common cuda/driver cuda/nvshmem",
     "member": "common call plan protocol shared link cuda/driver cuda/memory cuda/nvshmem",
     "cpu": "common call plan protocol shared link member",
-    "cuda/member": "common call plan protocol shared member cuda/driver cuda/kernels/launch cuda/kernels/move cuda/launch cuda/memory",
+    "cuda/member": "common call plan protocol shared link member cuda/driver cuda/kernels/launch cuda/kernels/move cuda/kernels/crossing cuda/proxy cuda/launch cuda/memory",
     "api": "common call plan protocol shared link member cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
 }
 # Of the build and of the tests.

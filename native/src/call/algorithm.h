@@ -20,6 +20,11 @@ enum class Algorithm : uint32_t {
   kHierarchicalTwoShot,  // last, so that kernels, which do not have it, stay as they are
 };
 
+constexpr bool sums(Algorithm algorithm) {
+  return (algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter) ||
+         algorithm == Algorithm::kHierarchicalTwoShot;
+}
+
 }  // namespace nvrar
 
 #endif  // NVRAR_CALL_ALGORITHM_H

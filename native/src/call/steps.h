@@ -4,17 +4,13 @@
 #define NVRAR_CALL_STEPS_H
 
 #include "call/algorithm.h"
+#include "protocol/crossing_steps.h"
 #include "protocol/doubling.h"
 #include "protocol/hierarchical_two_shot.h"
 #include "protocol/one_shot.h"
 #include "protocol/two_shot.h"
 
 namespace nvrar {
-
-constexpr bool sums(Algorithm algorithm) {
-  return (algorithm >= Algorithm::kOneShot && algorithm <= Algorithm::kReduceScatter) ||
-         algorithm == Algorithm::kHierarchicalTwoShot;
-}
 
 // Of an algorithm that moves data.
 NVRAR_HD constexpr protocol::Movement movement_of(Algorithm algorithm) {
@@ -69,6 +65,29 @@ NVRAR_HD bool sum_steps(Port& port, Algorithm algorithm, const protocol::Launch&
       return protocol::reduce<Packets>(port, launch);
     case Algorithm::kReduceScatter:
       return protocol::reduce_scatter<Packets>(port, launch);
+    default:
+      return false;
+  }
+}
+
+// Of groups whose data crosses between nodes. False: the launch has failed.
+template <class Packets, class Port>
+NVRAR_HD bool crossing_sum_steps(Port& port, Algorithm algorithm, const protocol::Launch& launch) {
+  if (algorithm == Algorithm::kHierarchical) return protocol::crossing_hierarchical<Packets>(port, launch);
+  return protocol::crossing_one_hop_sum<Packets>(port, launch, algorithm == Algorithm::kOneShot,
+                                                 algorithm == Algorithm::kReduce);
+}
+template <class Packets, class Port>
+NVRAR_HD bool crossing_move_steps(Port& port, Algorithm algorithm, const protocol::Launch& launch) {
+  switch (algorithm) {
+    case Algorithm::kAllGather:
+      return protocol::crossing_move<protocol::Movement::kAllGather, Packets>(port, launch);
+    case Algorithm::kAllToAll:
+      return protocol::crossing_move<protocol::Movement::kAllToAll, Packets>(port, launch);
+    case Algorithm::kBroadcast:
+      return protocol::crossing_move<protocol::Movement::kBroadcast, Packets>(port, launch);
+    case Algorithm::kBarrier:
+      return !port.checks() || protocol::exchange_crossing_headers(port, launch);
     default:
       return false;
   }

@@ -115,7 +115,9 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   };
   meet(listener_, self, ends, deadline_ns, add, look);
   listener_.close();
-  for (Link* const link : gone) broke(link);
+  for (Link* const link : gone) {
+    if (!link->has_ended()) broke(link);
+  }
   awaits_room_.assign(links_.size(), false);
   if (owner == LinksOwner::kCaller) return;
   try {
@@ -134,7 +136,10 @@ void Links::give_up() noexcept {
 }
 
 void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
-  Link* const link = by_rank_[rank];
+  Link* link = by_rank_[rank];
+  // While the connections come about, another one may be the first.
+  for (uint32_t i = 1; link == nullptr && i < connections_; ++i) link = to(rank, i);
+  if (link == nullptr) return;
   // A rank that reads nothing has enough questions to answer.
   if (kind == FrameKind::kAsk && link->is_stuffed()) return;
   link->put(kind, 0, number, payload, bytes);
@@ -144,7 +149,7 @@ void Links::tell(uint32_t rank, FrameKind kind, const void* payload, uint32_t by
 
 void Links::tell_all(FrameKind kind, const void* payload, uint32_t bytes, uint64_t number) noexcept {
   for (uint32_t rank = 0; rank < by_rank_.size(); ++rank) {
-    if (by_rank_[rank] != nullptr) tell(rank, kind, payload, bytes, number);
+    tell(rank, kind, payload, bytes, number);
   }
 }
 
@@ -280,6 +285,11 @@ void Links::broke(Link* link) noexcept {
   (void)link->give(&took, [] { return false; });
   link->end_receiving();
   (void)watch(EPOLL_CTL_DEL, link, 0);
+  // What the peer has sent by its other connections counts, too: why its group has failed, perhaps.
+  for (uint32_t i = 0; i < connections_ && !link->has_goodbye(); ++i) {
+    Link* const other = to(link->peer(), i);
+    if (other != nullptr && !other->has_ended()) (void)other->receive(&took);
+  }
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   inbox_->broke(link->peer());
   link->end();

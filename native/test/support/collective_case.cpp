@@ -6,6 +6,7 @@
 
 #include "call/call.h"
 #include "support/gpu.h"
+#include "support/group.h"
 #include "support/summary.h"
 
 namespace nvrar::test {
@@ -149,8 +150,10 @@ void run_case(int rank, int world, nvrar_comm* comm, const Pool& pool, const Col
 }
 
 std::vector<int32_t> algorithms(int world, int ranks_per_node) {
-  std::vector<int32_t> all = {NVRAR_ALGORITHM_ONE_SHOT, NVRAR_ALGORITHM_TWO_SHOT};
-  if (ranks_per_node != 0 && ranks_per_node < world) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
+  std::vector<int32_t> all = {NVRAR_ALGORITHM_ONE_SHOT};
+  const bool nodes = ranks_per_node != 0 && ranks_per_node < world;
+  if (!nodes || !on_gpu() || !linked_nodes()) all.push_back(NVRAR_ALGORITHM_TWO_SHOT);
+  if (nodes) all.push_back(NVRAR_ALGORITHM_HIERARCHICAL);
   return all;
 }
 

@@ -27,7 +27,7 @@ bool is_set(const char* name) {
 
 }  // namespace
 
-bool linked_nodes() { return is_set("NVRAR_TEST_LINKS") && !on_gpu(); }
+bool linked_nodes() { return is_set("NVRAR_TEST_LINKS"); }
 bool exclusive_groups() { return is_set("NVRAR_TEST_EXCLUSIVE"); }
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options) {

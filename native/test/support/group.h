@@ -31,7 +31,7 @@ constexpr uint64_t small_ring_bytes(int ranks_per_node) {
 }
 constexpr uint64_t kMs = 1'000'000;
 
-// Whether ranks of different nodes are linked in all groups on the CPU, so that all tests run over links.
+// Whether ranks of different nodes are linked in all groups, so that all tests run over links.
 bool linked_nodes();
 // Whether groups on GPUs are exclusive, so that no two of them may have calls at once.
 bool exclusive_groups();
