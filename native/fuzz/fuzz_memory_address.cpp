@@ -68,7 +68,7 @@ void try_addresses(const cuda::Home& home, const uint8_t* data, size_t size) {
     std::copy(lie.begin(), lie.end(), addresses[of].bytes + at);
   }
   try {
-    const std::vector<MemoryBlob> blobs = cuda::read_addresses(addresses, own, rank, world);
+    const std::vector<MemoryBlob> blobs = cuda::read_addresses(addresses, {}, own, rank, world);
     for (const MemoryBlob& blob : blobs) {
       require(blob.bytes == own.bytes && blob.provider == own.provider, "what is read is of the same kind and size");
     }

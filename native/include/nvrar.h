@@ -134,7 +134,8 @@ typedef struct nvrar_config {
   uint32_t size;          /* sizeof(nvrar_config) */
   int32_t backend;        /* NVRAR_BACKEND_* */
   int32_t rank;           /* 0 <= rank < world_size */
-  int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_WORLD_SIZE; on GPUs NVRAR_MAX_RANKS_PER_NODE */
+  int32_t world_size;     /* 1 <= world_size <= NVRAR_MAX_WORLD_SIZE; on GPUs NVRAR_MAX_RANKS_PER_NODE, or with a
+                             link_address eight times that, in up to 8 nodes */
   int32_t device;         /* device ordinal; ignored by the CPU backend */
   int32_t ranks_per_node; /* divides the ranks of one host into nodes: each has this many consecutive ranks, the last
                              node may have fewer; 0 (or world_size and more): every host is a node. A node has at most
@@ -162,8 +163,8 @@ typedef struct nvrar_config {
                                    launched so must wait for the kernel before them (griddepcontrol.wait) before they
                                    end and before they touch memory. Needs compute capability 9.0 */
   uint32_t reserved;            /* 0 */
-  /* Links, which only the CPU backend has yet: TCP connections between ranks that do not share memory. nvrar_connect
-     makes them, within join_timeout_ns. */
+  /* Links: TCP connections between ranks that do not share memory. nvrar_connect makes them, within join_timeout_ns. On
+     GPUs, two-shot and fused all-reduces, sends and receives are for groups that have none. */
   char link_address[NVRAR_LINK_ADDRESS_BYTES];  /* the numeric IPv4 or IPv6 address of this host at which this rank
                                                    listens for ranks of other hosts, as text that ends with a 0; "": it
                                                    has no links, and a group whose ranks are on several hosts is refused

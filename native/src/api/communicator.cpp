@@ -19,6 +19,7 @@
 #include "member/agreement.h"
 #include "member/descriptor.h"
 #include "plan/plan.h"
+#include "protocol/crossing.h"
 #include "protocol/ring_layout.h"
 
 namespace nvrar {
@@ -60,10 +61,14 @@ void check_nodes(const nvrar_config& config) {
 
 const nvrar_config& check_config(const nvrar_config& config) {
   const bool on_gpus = config.backend == NVRAR_BACKEND_CUDA;
-  const int32_t most = on_gpus ? NVRAR_MAX_RANKS_PER_NODE : NVRAR_MAX_WORLD_SIZE;
+  const int32_t most = !on_gpus                      ? NVRAR_MAX_WORLD_SIZE
+                       : config.link_address[0] == 0 ? NVRAR_MAX_RANKS_PER_NODE
+                                                     : static_cast<int32_t>(protocol::kMaxGpuWorld);
   if (config.world_size < 1 || config.world_size > most) {
     invalid("a world size of " + std::to_string(config.world_size) + " is not between 1 and " + std::to_string(most) +
-            (on_gpus ? ", the most that a group on GPUs has" : ""));
+            (!on_gpus                      ? ""
+             : config.link_address[0] == 0 ? ", the most that a group on GPUs without link_address has"
+                                           : ", the most that a group on GPUs has"));
   }
   if (config.rank < 0 || config.rank >= config.world_size) {
     invalid("rank " + std::to_string(config.rank) + " is not in a group of " + std::to_string(config.world_size));
@@ -138,6 +143,17 @@ uint64_t join_limit_ns(const nvrar_config& config) noexcept {
   return config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
 }
 
+template <class MemberConfig>
+void give_links(MemberConfig* member, const nvrar_config& config, const UniqueId& id) {
+  member->secret = hmac_sha256(config.link_secret, {id.random});
+  member->link_address = config.link_address;
+  member->first_port = config.link_port_first;
+  member->last_port = config.link_port_last;
+  member->links = config.links;
+  member->link_security = config.link_security;
+  member->join_timeout_ns = join_limit_ns(config);
+}
+
 std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& id, uint64_t group_hash) {
   if (config.backend == NVRAR_BACKEND_CUDA) {
     cuda::CudaMemberConfig member;
@@ -155,6 +171,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     member.memory.nvshmem.arena_bytes = config.arena_bytes;
     member.memory.nvshmem.deadline_ns = join_limit_ns(config);
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
+    give_links(&member, config, id);
     return std::make_unique<cuda::CudaMember>(member);
   }
   cpu::CpuMemberConfig member;
@@ -163,13 +180,7 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
   member.ring_bytes = config.ring_bytes;
   member.timeout_ns = config.timeout_ns;
   member.group_hash = group_hash;
-  member.secret = hmac_sha256(config.link_secret, {id.random});
-  member.link_address = config.link_address;
-  member.first_port = config.link_port_first;
-  member.last_port = config.link_port_last;
-  member.links = config.links;
-  member.link_security = config.link_security;
-  member.join_timeout_ns = join_limit_ns(config);
+  give_links(&member, config, id);
   return std::make_unique<cpu::CpuMember>(member);
 }
 

@@ -13,7 +13,6 @@ enum class Told : uint8_t {
   kValues,    // "rank 1 has WHAT 2, this rank (0) has 1"
   kPrepared,  // "rank 1 was prepared with another WHAT than this rank (0)"
   kGroup,     // "the group is VALUE on rank 1 and VALUE on this rank (0)"
-  kHosts,     // "rank 1 is on another host than this rank (0): groups on GPUs cannot span hosts yet"
   kGpus,      // "rank 1's GPU WHAT, this rank's (0) has 132: a group needs GPUs of one kind"; % in WHAT is the value
 };
 
@@ -47,8 +46,6 @@ constexpr Row kRows[] = {
     {Told::kPrepared, "tuning table", number<&Descriptor::tuning_hash>},
     {Told::kValues, "link_security", number<&Descriptor::link_security>},
     {Told::kValues, "links", number<&Descriptor::links>},
-    {Told::kHosts, "",
-     [](const Descriptor& of) { return std::string(reinterpret_cast<const char*>(&of.host), sizeof of.host); }, true},
     // From here on: how a call runs on GPUs, and how many blocks a launch may have.
     {Told::kGpus, "has compute capability %",
      [](const Descriptor& of) { return cuda::capability_text(of.compute_capability); }, true},
@@ -59,16 +56,6 @@ constexpr Row kRows[] = {
      [](const Descriptor& of) { return std::string(of.exclusive != 0 ? "exclusive" : "not exclusive"); }, true},
     {Told::kValues, "concurrent_groups", number<&Descriptor::concurrent_groups>, true},
 };
-
-// Of members on GPUs that cannot open each other's memory.
-Error apart(const std::string& who, const std::string& self, const Descriptor& peer, const Descriptor& own) {
-  const std::string us = "this rank (" + self + ")";
-  return Error(NVRAR_UNAVAILABLE,
-               who + (peer.host.same_kernel(own.host)
-                          ? " is in another PID or user namespace of this host than " + us +
-                                ": a group on GPUs needs one of each (containers need to share both)"
-                          : " is on another host than " + us + ": groups on GPUs cannot span hosts yet"));
-}
 
 Error difference(const Row& row, const std::string& who, const std::string& self, const std::string& theirs,
                  const std::string& ours) {
@@ -81,7 +68,6 @@ Error difference(const Row& row, const std::string& who, const std::string& self
     case Told::kGroup:
       return Error(NVRAR_MISMATCH,
                    "the group is " + theirs + " on " + who + " and " + ours + " on this rank (" + self + ")");
-    case Told::kHosts:
     case Told::kGpus:
       break;
   }
@@ -103,7 +89,6 @@ void require_agreement(uint32_t rank, const Descriptor& peer, const Descriptor& 
     if (theirs == ours) continue;
     const std::string who = "rank " + std::to_string(rank);
     const std::string self = std::to_string(own.rank);
-    if (row.told == Told::kHosts) throw apart(who, self, peer, own);
     throw difference(row, who, self, theirs, ours);
   }
 }

@@ -44,6 +44,14 @@ constexpr Architecture kArchitectures[] = {
       .move_packets = protocol::PacketKind::kMarked}},
 };
 
+// For ranks on several hosts. Only one hop crosses: a node's sums, or the messages of ranks that are alone in theirs.
+constexpr PlanLimits kCrossingLimits = [] {
+  PlanLimits limits = kArchitectures[0].limits;
+  for (uint64_t& bytes : limits.one_shot_bytes) bytes = ~uint64_t{0};
+  limits.one_shot_in_nodes = false;
+  return limits;
+}();
+
 // Of the kernels for two ranks, of those that work in teams, and of the others.
 constexpr TilesOfSmallBlocks kTilesOfSmallPairBlocks = {8, 128, 1024};
 constexpr TilesOfSmallBlocks kTilesOfSmallTeamBlocks = {512, 1024, 2048};

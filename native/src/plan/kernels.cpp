@@ -10,11 +10,11 @@ namespace nvrar::cuda {
 namespace {
 
 enum class Types : uint8_t { kNone, kAll, kInTeams };
-enum class Blocks : uint8_t { kSteps, kTransfer, kTeams, kPairsForTwo, kFusedPairsForTwo };
+enum class Blocks : uint8_t { kSteps, kCrossing, kTransfer, kTeams, kPairsForTwo, kFusedPairsForTwo };
 
 // A row of the table of kernels. `source` and `name` are beginnings, which the type and the number of ranks follow.
 struct Family {
-  const char* source;  // null: the type's sum_source
+  const char* source;  // null: the type's sum_source; of kCrossingSum this stands before it
   const char* name;
   Types types;
   Blocks blocks;
@@ -37,6 +37,8 @@ constexpr Family kFamilies[] = {
     {"fused_", "nvrar_fused_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
     {"fused_", "nvrar_fused_norm_one_shot_", Types::kInTeams, Blocks::kFusedPairsForTwo, true, 1, true},
     {"fused_", "nvrar_fused_norm_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
+    {"crossing_move", "nvrar_crossing_move", Types::kNone, Blocks::kCrossing, false, 0, false},
+    {"crossing_", "nvrar_crossing_sum_", Types::kAll, Blocks::kCrossing, false, 0, false},
 };
 static_assert(std::size(kFamilies) == kKernelFamilies);
 
@@ -46,6 +48,8 @@ constexpr KernelShape shape_of_blocks(Blocks blocks, uint32_t world) noexcept {
   switch (blocks) {
     case Blocks::kSteps:
       return {kWarpThreads, kWorkerWarps, 0, kTilesOfSmallBlocks};
+    case Blocks::kCrossing:
+      return {kWarpThreads, kWorkerWarps, kHeaderBlocks, kTilesOfSmallBlocks};
     case Blocks::kTransfer:
       return {kTransferThreads};
     case Blocks::kPairsForTwo:
@@ -70,7 +74,9 @@ KernelImage image_of(KernelFamily family, uint32_t type, uint32_t world) {
   const char* const type_name = row.types == Types::kNone ? "" : kElementTypes[type].name;
   KernelImage image;
   image.id = {family, static_cast<uint8_t>(type), static_cast<uint8_t>(world)};
-  image.source = row.source == nullptr ? kElementTypes[type].sum_source : row.source + std::string(type_name);
+  const bool crosses = family == KernelFamily::kCrossingSum;
+  image.source = row.source == nullptr ? kElementTypes[type].sum_source
+                                       : row.source + std::string(crosses ? kElementTypes[type].sum_source : type_name);
   image.name = std::string(row.name) + type_name;
   image.shape = shape_of_blocks(row.blocks, world);
   image.in_teams = row.in_teams;
@@ -92,6 +98,12 @@ KernelFamily fused_family(const KernelChoice& choice) noexcept {
 
 KernelFamily family_of(const KernelChoice& choice) {
   if (choice.fusion != 0) return fused_family(choice);
+  if (choice.crosses && choice.algorithm != Algorithm::kCopy) {
+    if (!sums(choice.algorithm)) return KernelFamily::kCrossingMove;
+    if (choice.algorithm != Algorithm::kTwoShot && choice.algorithm != Algorithm::kHierarchicalTwoShot) {
+      return KernelFamily::kCrossingSum;
+    }
+  }
   const bool nodes = choice.topology.nodes() > 1;
   const KernelFamily steps = nodes ? KernelFamily::kNodeSum : KernelFamily::kSum;
   const auto in_teams = [&](KernelFamily family) {
@@ -157,6 +169,8 @@ KernelShape kernel_shape(KernelId id, const GpuFacts& gpu) noexcept {
   KernelShape shape = shape_of_blocks(row_of(id.family).blocks, id.world);
   if (id.family == KernelFamily::kSum) shape.max_tiles = gpu.tiles_of_sums[id.data_type];
   if (id.family == KernelFamily::kNodeSum) shape.max_tiles = gpu.tiles_of_node_sums[id.data_type];
+  if (id.family == KernelFamily::kCrossingSum) shape.max_tiles = gpu.tiles_of_crossing_sums[id.data_type];
+  if (id.family == KernelFamily::kCrossingMove) shape.max_tiles = gpu.tiles_of_crossing_moves;
   return shape;
 }
 

@@ -28,8 +28,10 @@ enum class KernelFamily : uint8_t {
   kFusedTwoShot,
   kFusedNormOneShot,  // whose blocks may meet
   kFusedNormTwoShot,
+  kCrossingMove,  // of groups that span hosts
+  kCrossingSum,
 };
-constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kFusedNormTwoShot) + 1;
+constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kCrossingSum) + 1;
 
 struct KernelId {
   KernelFamily family = KernelFamily::kMove;
@@ -48,7 +50,7 @@ struct KernelImage {
   KernelId id;
   std::string source;  // in cuda/kernels/, without the folder and ".cu"
   std::string name;
-  KernelShape shape;        // kSum and kNodeSum may get fewer tiles (GpuFacts)
+  KernelShape shape;        // those of GpuFacts may get fewer tiles
   bool in_teams = false;    // has a form for programmatic launch; see is_in_order
   bool has_single = false;  // has a form for blocks that do not repeat
 };
@@ -66,6 +68,8 @@ struct GpuFacts {
   // The most tiles of a block of these kernels, which have to fit into the places that the others leave.
   std::array<uint8_t, kElementCodes> tiles_of_sums{};
   std::array<uint8_t, kElementCodes> tiles_of_node_sums{};
+  std::array<uint8_t, kElementCodes> tiles_of_crossing_sums{};
+  uint8_t tiles_of_crossing_moves = 0;
 };
 
 // What determines the kernel of a call.
@@ -74,8 +78,9 @@ struct KernelChoice {
   int32_t data_type;
   int32_t op;
   protocol::Topology topology;
-  int32_t fusion;  // of a fused all-reduce, whose messages are always aligned; else 0
-  bool aligned;    // whether the message is whole packets, at multiples of a packet's size
+  int32_t fusion;        // of a fused all-reduce, whose messages are always aligned; else 0
+  bool aligned;          // whether the message is whole packets, at multiples of a packet's size
+  bool crosses = false;  // whether the group spans hosts
 };
 
 // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.

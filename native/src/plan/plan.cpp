@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "plan/crossing_shape.h"
 #include "plan/gpu_limits.h"
 #include "protocol/slices.h"
 
@@ -94,11 +95,11 @@ uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type
   }
 }
 
-cuda::KernelId kernel_of(const Call& call, Algorithm algorithm, const Topology& topology) {
+cuda::KernelId kernel_of(const Call& call, Algorithm algorithm, const Topology& topology, bool crosses = false) {
   const uint64_t bytes = call.count * element_bytes(call.data_type);
   const bool aligned = (call.send | call.recv | bytes) % protocol::kPacketBytes == 0;
   return cuda::kernel_of(
-      {algorithm, call.data_type, call.op, topology, call.fusion == nullptr ? 0 : call.fusion->form, aligned});
+      {algorithm, call.data_type, call.op, topology, call.fusion == nullptr ? 0 : call.fusion->form, aligned, crosses});
 }
 
 RowShape row_shape(const Call& call, Algorithm algorithm, const RingLayout& layout, const cuda::GpuFacts& gpu) {
@@ -137,15 +138,37 @@ void give_rows(Plan* plan, const Call& call, const RingLayout& layout, const cud
   plan->launches = rows.launches();
 }
 
+void give_crossing_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
+                          uint32_t most_blocks) noexcept {
+  const uint64_t size = call.collective == NVRAR_BARRIER ? 0 : element_bytes(call.data_type);
+  const uint32_t parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
+  const auto shape = [&](uint64_t elements) {
+    return crossing_launch_shape(
+        crossing_shape_of(plan->algorithm, plan->packet_kind, topology, parts, elements * size), kernel, most_blocks,
+        plan->tuned);
+  };
+  const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
+  plan->shape = shape(plan->elements_per_launch);
+  plan->last_shape = shape(call.count - before_last);
+}
+
 }  // namespace
 
 Plan plan_of(const Call& call, const RingLayout& layout, const TuningTable& tuning, const PlanSite& site) {
   if (site.gpu == nullptr) return make_plan(call, layout, tuning, site.linked ? kLinkedPlanLimits : kCpuPlanLimits);
   const cuda::GpuFacts& gpu = *site.gpu;
-  Plan plan = make_plan(call, layout, tuning, cuda::limits_of(gpu.compute_capability));
+  const bool crosses = site.crossing_bytes != 0;
+  Plan plan = make_plan(call, layout, tuning, crosses ? cuda::kCrossingLimits : cuda::limits_of(gpu.compute_capability),
+                        site.crossing_bytes);
+  if (crosses && plan.algorithm == Algorithm::kTwoShot) {
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "a two-shot all-reduce needs GPUs of one host, and this group's ranks are on several nodes");
+  }
   if (call.fusion != nullptr) give_rows(&plan, call, layout, gpu);
-  plan.kernel = kernel_of(call, plan.algorithm, layout.topology);
-  if (call.fusion == nullptr) {
+  plan.kernel = kernel_of(call, plan.algorithm, layout.topology, crosses);
+  if (crosses) {
+    give_crossing_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu), gpu.most_blocks);
+  } else if (call.fusion == nullptr) {
     give_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu),
                 {.resident = gpu.most_blocks,
                  .single = cuda::is_in_order(plan.kernel) ? gpu.most_blocks_in_order : gpu.most_blocks});
@@ -168,8 +191,8 @@ void give_shapes(Plan* plan, const Call& call, const Topology& topology, const K
   plan->last_shape = shape(call.count - before_last);
 }
 
-Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning,
-               const PlanLimits& limits) noexcept {
+Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tuning, const PlanLimits& limits,
+               uint64_t crossing_bytes) noexcept {
   const Topology& topology = layout.topology;
   if (topology.world == 1) {
     return {Algorithm::kCopy, PacketKind::kEpoch, call.count, call.count == 0 ? uint64_t{0} : uint64_t{1},
@@ -179,12 +202,14 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
 
   const uint64_t size = element_bytes(call.data_type);
   const uint64_t bytes = call.count * size;
-  const nvrar_tuning_rule* const rule = tuning.match({.collective = call.collective,
-                                                      .algorithm = call.algorithm,
-                                                      .data_type = call.data_type,
-                                                      .bytes = bytes,
-                                                      .world = topology.world,
-                                                      .ranks_per_node = topology.largest});
+  const nvrar_tuning_rule* rule = tuning.match({.collective = call.collective,
+                                                .algorithm = call.algorithm,
+                                                .data_type = call.data_type,
+                                                .bytes = bytes,
+                                                .world = topology.world,
+                                                .ranks_per_node = topology.largest});
+  // A rule for an algorithm that the group does not have is none.
+  if (crossing_bytes != 0 && rule != nullptr && rule->algorithm == NVRAR_ALGORITHM_TWO_SHOT) rule = nullptr;
   const int32_t choice = choice_of(call, rule, bytes, topology, limits);
   const TunedShape tuned = tuned_shape_of(rule);
   Algorithm algorithm = algorithm_of(call.collective, choice);
@@ -193,8 +218,12 @@ Plan make_plan(const Call& call, const RingLayout& layout, const TuningTable& tu
   if (protocol::planted(protocol::Defect::kAlignedPlan) && call.send % protocol::kPacketBytes != 0) {
     return {algorithm, kind, 64, (call.count + 63) / 64, choice, tuned};
   }
-  const uint64_t per_launch =
-      runs_per_launch(algorithm, kind, call.data_type, layout, limits) * (run_bytes_of(kind) / size);
+  uint64_t runs = runs_per_launch(algorithm, kind, call.data_type, layout, limits);
+  if (crossing_bytes != 0) {
+    const uint32_t parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
+    runs = std::min(runs, most_crossing_runs(algorithm, kind, topology, parts, crossing_bytes));
+  }
+  const uint64_t per_launch = runs * (run_bytes_of(kind) / size);
   const uint64_t launches = call.count / per_launch + (call.count % per_launch != 0 ? 1 : 0);
   const bool built_in = call.algorithm == NVRAR_ALGORITHM_AUTO && rule == nullptr;
   return {algorithm, kind, per_launch, launches, choice, tuned, built_in};

@@ -84,6 +84,7 @@ constexpr PlanLimits kLinkedPlanLimits = [] {
 struct PlanSite {
   bool linked = false;                  // on CPUs of several hosts
   const cuda::GpuFacts* gpu = nullptr;  // null: on CPUs
+  uint64_t crossing_bytes = 0;  // of an area of what crosses between GPUs of several hosts (protocol/crossing.h); or 0
 };
 
 // The whole decision. The call must have passed check_call. Throws NVRAR_INVALID_ARGUMENT if it is a fused all-reduce
@@ -93,7 +94,7 @@ Plan plan_of(const Call& call, const protocol::RingLayout& layout, const TuningT
 // Its first part, without the shapes, rows and kernel. It is not final for a fused all-reduce on GPUs, whose rows
 // decide the launches.
 Plan make_plan(const Call& call, const protocol::RingLayout& layout, const TuningTable& tuning,
-               const PlanLimits& limits) noexcept;
+               const PlanLimits& limits, uint64_t crossing_bytes = 0) noexcept;
 // Computes the shapes, for the kernel that this rank runs the call with.
 void give_shapes(Plan* plan, const Call& call, const protocol::Topology& topology, const KernelShape& kernel,
                  const BlockLimits& most) noexcept;

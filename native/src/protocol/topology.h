@@ -6,7 +6,7 @@
 
 namespace nvrar::protocol {
 
-constexpr uint32_t kMaxRanks = 8;  // of a node, and of a group on GPUs
+constexpr uint32_t kMaxRanks = 8;  // of a node
 constexpr uint32_t kMaxNodes = 64;
 constexpr uint32_t kMaxWorld = kMaxNodes * kMaxRanks;
 
@@ -34,7 +34,7 @@ struct alignas(8) Topology {
   uint32_t world = 0;
   uint32_t largest = 0;  // the ranks of the largest node
 #if defined(__CUDACC__)
-  uint32_t firsts = 0;  // bit r: rank r is the first of its node
+  uint64_t firsts = 0;  // bit r: rank r is the first of its node
 #else
   // Outlives this. Null: all nodes have `largest` ranks, the last one may have fewer.
   const NodeList* list = nullptr;
@@ -45,22 +45,27 @@ struct alignas(8) Topology {
   NVRAR_HD constexpr Topology(uint32_t ranks, uint32_t ranks_per_node) : world(ranks), largest(ranks_per_node) {
 #if defined(__CUDACC__)
     // Nothing asks for it, but without it nvcc takes a register more in some kernels.
-    for (uint32_t first = 0; first < ranks; first += ranks_per_node) firsts |= 1u << first;
+    for (uint32_t first = 0; first < ranks; first += ranks_per_node) firsts |= uint64_t{1} << first;
 #endif
   }
 
 #if defined(__CUDACC__)
-  // Groups on GPUs cannot span hosts yet, so they have at most kMaxRanks ranks, and only their last node may differ;
-  // this takes fewer registers.
-  NVRAR_HD uint32_t nodes() const { return (world + largest - 1) / largest; }
-  NVRAR_HD uint32_t node_of(uint32_t rank) const { return rank / largest; }
-  NVRAR_HD bool is_first(uint32_t rank) const { return rank % largest == 0; }
-  NVRAR_HD uint32_t first_of(uint32_t node) const { return node * largest; }
+  NVRAR_HD uint32_t nodes() const { return static_cast<uint32_t>(__popcll(firsts)); }
+  NVRAR_HD uint32_t node_of(uint32_t rank) const {
+    return static_cast<uint32_t>(__popcll(firsts & (~uint64_t{0} >> (63 - rank)))) - 1;
+  }
+  NVRAR_HD bool is_first(uint32_t rank) const { return (firsts >> rank & 1) != 0; }
+  NVRAR_HD uint32_t first_of(uint32_t node) const {
+    uint64_t left = firsts;
+    for (; node != 0; --node) left &= left - 1;
+    return static_cast<uint32_t>(__ffsll(static_cast<long long>(left))) - 1;
+  }
   NVRAR_HD static constexpr bool is_large() { return false; }
   NVRAR_HD static constexpr bool has_many_nodes() { return false; }
   NVRAR_HD uint32_t size_of(uint32_t node) const {
-    const uint32_t left = world - first_of(node);
-    return left < largest ? left : largest;
+    const uint32_t first = first_of(node);
+    const uint64_t behind = firsts >> first >> 1;
+    return behind == 0 ? world - first : static_cast<uint32_t>(__ffsll(static_cast<long long>(behind)));
   }
 #else
   explicit constexpr Topology(const NodeList& nodes) : world(nodes.world()), largest(nodes.largest), list(&nodes) {}

@@ -40,7 +40,8 @@ bool GroupSegments::gone(uint32_t rank) const noexcept {
 bool GroupSegments::all_gone(bool elsewhere) const noexcept {
   if (!peers_mapped()) return true;
   for (uint32_t peer = 0; peer < world_; ++peer) {
-    if (peer == rank_ || (elsewhere && pids_[peer] == pids_[rank_])) continue;
+    // A rank on another host has nothing mapped.
+    if (peer == rank_ || pids_[peer] == 0 || (elsewhere && pids_[peer] == pids_[rank_])) continue;
     if (!gone(peer)) return false;
   }
   return true;

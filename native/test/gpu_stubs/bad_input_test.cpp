@@ -130,11 +130,11 @@ TEST_F(WholeGroup, RefusesRanksOnSeveralHosts) {
     }
     ++descriptors[1].host.pid_namespace;
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
-              "4 rank 1 is in another PID or user namespace of this host than this rank (0): a group on GPUs needs one "
-              "of each (containers need to share both)");
+              "4 rank 1 is in another PID or user namespace of the host of rank 0 (containers need to share both), and "
+              "rank 0 has no address for links (link_address)");
     ++descriptors[1].host.boot_id[0];
     EXPECT_EQ(last(nvrar_connect(comms[0], reinterpret_cast<const uint8_t*>(descriptors))),
-              "4 rank 1 is on another host than this rank (0): groups on GPUs cannot span hosts yet");
+              "4 rank 1 is on another host than rank 0, and rank 0 has no address for links (link_address)");
     for (nvrar_comm* comm : comms) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK);
     EXPECT_EQ(stub_cuda_living(), 0U);
   });

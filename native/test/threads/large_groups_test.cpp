@@ -233,7 +233,7 @@ TEST(LargeGroups, ThatAreTooLargeAreRefusedInOneSentence) {
   EXPECT_EQ(refusal(512, 8, 520192),
             "ring_bytes 520192 is not a multiple of 4096 between 524288 and 1073741824 (for a group of 512 ranks)");
   EXPECT_EQ(refusal(9, 3, 0, NVRAR_BACKEND_CUDA),
-            "a world size of 9 is not between 1 and 8, the most that a group on GPUs has");
+            "a world size of 9 is not between 1 and 8, the most that a group on GPUs without link_address has");
 }
 
 // What a rank's rings take (docs/protocol.md 2): the areas depend on ring_bytes alone, and what is added for each rank

@@ -45,6 +45,12 @@ constexpr bool fits_no_kernel(Result result) {
   return result == 200 || result == 209 || result == 218 || result == 222 || result == 223;
 }
 
+// Whether blocks of these kernels may get fewer tiles.
+constexpr bool is_divisible(KernelFamily family) {
+  return family == KernelFamily::kSum || family == KernelFamily::kNodeSum || family == KernelFamily::kCrossingSum ||
+         family == KernelFamily::kCrossingMove;
+}
+
 }  // namespace
 
 std::shared_ptr<Device> Device::open(int32_t ordinal) {
@@ -111,8 +117,7 @@ void Device::load_kernels() {
     Kernel& kernel = kernels_[index_of(image.id)];
     kernel = find(image);
     if (image.in_teams) has_programmatic_ = has_programmatic_ && kernel.programmatic.any != nullptr;
-    const bool sums = image.id.family == KernelFamily::kSum || image.id.family == KernelFamily::kNodeSum;
-    (sums ? divisible : whole).push_back(&kernel);
+    (is_divisible(image.id.family) ? divisible : whole).push_back(&kernel);
   }
   share_out_places(whole, divisible);
   facts_.most_in_cluster = kMostInCluster;
@@ -126,6 +131,12 @@ void Device::load_kernels() {
         break;
       case KernelFamily::kNodeSum:
         facts_.tiles_of_node_sums[type] = tiles;
+        break;
+      case KernelFamily::kCrossingSum:
+        facts_.tiles_of_crossing_sums[type] = tiles;
+        break;
+      case KernelFamily::kCrossingMove:
+        facts_.tiles_of_crossing_moves = tiles;
         break;
       case KernelFamily::kFusedNormOneShot:
       case KernelFamily::kFusedNormTwoShot:

@@ -11,6 +11,7 @@
 #include "common/tick_clock.h"
 #include "common/watched.h"
 #include "cuda/memory/leftovers.h"
+#include "plan/crossing_shape.h"
 #include "plan/launches.h"
 #include "protocol/fusion.h"
 #include "protocol/slices.h"
@@ -30,6 +31,10 @@ constexpr uint64_t kLeavingNs = kNsPerSecond;
 constexpr auto kLeavingPoll = std::chrono::milliseconds(1);
 // The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
+// Of what crosses to other nodes in a launch.
+constexpr uint64_t kCrossingAreaBytes = uint64_t{2} << 20;
+// How long a report waits for what the ranks of other hosts are doing.
+constexpr uint64_t kReportNs = 100'000'000;
 
 uint64_t memory_bytes(const RingLayout& layout) {
   constexpr uint64_t kGranularity = uint64_t{2} << 20;
@@ -47,6 +52,16 @@ uint32_t most_places(const Device& device, bool exclusive) {
 // The exits of all places, then their claims.
 uint64_t place_bytes(const Device& device, bool exclusive) {
   return most_places(device, exclusive) * (sizeof(PlaceExit) + sizeof(uint64_t));
+}
+
+// To each rank of another node: several let chunks overtake each other, and more than a few wait for one thread.
+uint32_t connections_to(const protocol::Topology& topology) noexcept {
+  constexpr uint32_t kMostOfANode = 4;
+  return std::max(kMostOfANode / topology.largest, 1u);
+}
+
+bool may_link(const CudaMemberConfig& config) noexcept {
+  return !config.link_address.empty() && config.topology.world > 1;
 }
 
 std::unique_ptr<SymmetricMemory> reserve(const CudaMemberConfig& config, const RingLayout& layout) {
@@ -79,7 +94,16 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       page_(device_->primary(), kHostPageBytes),
       pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
       memory_(reserve(config, layout_)),
-      all_left_([segments = segments_] { return segments->all_gone(false); }) {
+      all_left_([segments = segments_] { return segments->all_gone(false); }),
+      secret_(config.secret),
+      link_mode_(config.links),
+      link_security_(config.link_security),
+      join_timeout_ns_(config.join_timeout_ns) {
+  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
+  if (may_link(config)) {
+    proxy_ = std::make_unique<Proxy>(world(), config.link_address, config.first_port, config.last_port,
+                                     link_security_ == NVRAR_LINK_ENCRYPTED);
+  }
   if (programmatic_launch_) device_->require_programmatic_launch();
   fill_state();
   args_.next = !programmatic_launch_ ? NextLaunch::kAfterThis
@@ -104,12 +128,24 @@ CudaMember::~CudaMember() {
     watch_turns_.notify_all();
     watcher_.join();
   }
+  take_up_failure();  // which needs the memory that goes now
   // The driver frees memory only after the GPU has executed everything enqueued before. This includes launches of
   // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
   lines_.reset();
   places_.reset();
   state_.reset();
+  // And so no kernel needs the proxy any more. A peer may still need what this rank has sent in its last call, or the
+  // news of the failure.
+  if (crosses_ && segments_->poisoned().status == NVRAR_OK) {
+    proxy_->stop(std::min(timeout_ns_, kLongestWaitNs), [this] { return segments_->poisoned().status != NVRAR_OK; });
+  } else if (crosses_) {
+    proxy_->talk().tell_last();
+    proxy_->stop(kNsPerSecond / 2, [] { return false; });
+  }
+  proxy_.reset();
+  crossing_state_.reset();
+  arena_.reset();
   // Nothing of this member reaches the peers' memory any more. That is said before the same is asked of them: of ranks
   // that leave together, each would find the others still there.
   memory_->leave();
@@ -169,6 +205,9 @@ void CudaMember::fill_rings() const {
 
 void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
+  descriptor->links = link_mode_;
+  descriptor->link_security = link_security_;
+  if (proxy_ != nullptr) descriptor->link = proxy_->talk().address();
   const MemoryAddress address = memory_->address();
   std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
   std::memcpy(descriptor->device_uuid, device_->uuid().bytes, sizeof descriptor->device_uuid);
@@ -182,6 +221,15 @@ void CudaMember::describe(Descriptor* descriptor) const {
 }
 
 void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
+  const NodeLayout layout = node_layout_of(descriptors, rank(), link_mode_, layout_);
+  if (layout.nodes.count > protocol::kMaxGpuNodes) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a group on GPUs has at most " + std::to_string(protocol::kMaxGpuNodes) +
+                                            " nodes, and these ranks are in " + std::to_string(layout.nodes.count));
+  }
+  if (layout.remote.empty() && world() > protocol::kMaxRanks) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a group on GPUs has at most " + std::to_string(protocol::kMaxRanks) +
+                                            " ranks on one host, and these are " + std::to_string(world()));
+  }
   std::vector<MemoryAddress> addresses(descriptors.size());
   uint32_t most_on_a_device = 1;
   bool any_programmatic = false;
@@ -205,10 +253,31 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
                     " blocks of kernels at once, too few for calls of " + std::to_string(concurrent_groups_) +
                     " groups (concurrent_groups) with " + std::to_string(most_on_a_device) + " ranks on a GPU");
   }
-  segments_->map_peers(segments_of(descriptors));
-  memory_->map(addresses);
-  for (uint32_t peer = 0; peer < world(); ++peer) args_.rings[peer] = reinterpret_cast<Packet*>(memory_->of(peer));
+  segments_->map_peers(segments_of(descriptors), layout.remote);
+  memory_->map(addresses, layout.remote);
+  nodes_ = layout.nodes;
+  firsts_ = 0;
+  for (uint32_t node = 0; node < nodes_.count; ++node) firsts_ |= uint64_t{1} << nodes_.first[node];
+  uint32_t first = 0;  // rank that has a ring
+  if (!layout.remote.empty()) {
+    const uint64_t reserved = memory_bytes(layout_);
+    layout_.topology = protocol::Topology(nodes_);
+    // Several nodes have areas for one hop more, in the same memory.
+    if (layout_.total_bytes() > reserved) {
+      layout_.ring_bytes =
+          layout_.ring_bytes / 3 * 2 / protocol::kRingGranularityBytes * protocol::kRingGranularityBytes;
+    }
+    first = layout_.topology.first_of(layout_.topology.node_of(rank()));
+  }
+  for (uint32_t peer = first; peer < world() && !layout.remote.has(peer); ++peer) {
+    args_.rings[peer - first] = reinterpret_cast<Packet*>(memory_->of(peer));
+  }
   fill_rings();
+  if (!layout.remote.empty()) {
+    link(descriptors, layout.remote);
+  } else {
+    proxy_.reset();  // nobody has to listen
+  }
   try {
     const SignalsBlocked inherited;
     watcher_ = std::thread([this] { watch(); });
@@ -216,6 +285,42 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
     throw Error(NVRAR_SYSTEM, std::string("cannot start a thread: ") + error.what());
   }
   connected_ = true;
+}
+
+// Sets up what crosses to other nodes, and links their ranks.
+void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
+  const protocol::Topology& topology = layout_.topology;
+  const uint32_t node = topology.node_of(rank());
+  crossing_.layout = {kCrossingAreaBytes, world(), topology.first_of(node), topology.size_of(node)};
+  arena_.emplace(device_->primary(), crossing_.layout.bytes());
+  constexpr uint64_t kCountBytes = protocol::CrossingMemory::kCounts * sizeof(uint32_t);
+  crossing_state_.emplace(device_->primary(), kCountBytes + 2 * kCrossingAreaBytes);
+  {
+    const CurrentContext current(device_->context());
+    const std::vector<uint8_t> zeros(kCountBytes);
+    check(copy_to_gpu(crossing_state_->get(), zeros.data(), zeros.size()), "filling GPU memory");
+  }
+  crossing_.arena = reinterpret_cast<uint8_t*>(arena_->on_device());
+  crossing_.counts = reinterpret_cast<uint32_t*>(crossing_state_->get());
+  crossing_.sums = reinterpret_cast<uint8_t*>(crossing_state_->get() + kCountBytes);
+  proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), secret_,
+                remotes_of(descriptors, rank(), remote), monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs),
+                connections_to(topology));
+  crosses_ = true;
+}
+
+void CudaMember::update_remote(bool wait) noexcept {
+  if (crosses_) proxy_->talk().learn(wait ? kReportNs : 0);
+}
+
+const char* CudaMember::refused(uint32_t rank) const noexcept {
+  if (!crosses_) return nullptr;
+  const link::Links& links = proxy_->talk().links();
+  for (uint32_t i = 0; i < links.connections(); ++i) {
+    const link::Link* const link = links.to(rank, i);
+    if (link != nullptr && link->refused() != nullptr) return link->refused();
+  }
+  return nullptr;
 }
 
 void CudaMember::require_device_memory(const char* name, uint64_t address, uint64_t bytes) const {
@@ -251,7 +356,7 @@ void CudaMember::require_device_memory(const char* name, uint64_t address, uint6
 }
 
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
-  return plan_of(call, layout_, tuning, {.gpu = &gpu_});
+  return plan_of(call, layout_, tuning, {.gpu = &gpu_, .crossing_bytes = crosses_ ? kCrossingAreaBytes : 0});
 }
 
 FusedArgs CudaMember::fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows,
@@ -304,6 +409,16 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t
   warps_launched_ += uint64_t{shape.blocks} * (shape.threads / kWarpThreads);
 }
 
+void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape, const Plan& plan,
+                                 const KernelArgs& args, Stream stream, bool captured) {
+  CrossingArgs crossing{args, crossing_,
+                        crossing_shape_of(plan.algorithm, plan.packet_kind, layout_.topology, args.launch.partial_parts,
+                                          args.launch.bytes)};
+  give_own_part(&crossing.shape, plan.algorithm, args.launch);
+  launch(kernel, shape, 1, &crossing, stream, captured);
+  proxy_->wake();
+}
+
 bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
@@ -335,7 +450,12 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
     for (; enqueued < launches.count(); ++enqueued) {
       const bool last = enqueued + 1 == launches.count();
       args.launch = launches.at(enqueued);
+      give_firsts(&args.launch, firsts_);
       args.tag = log_.add({record, number, captured ? 0u : 1u, last});
+      if (crosses_) {
+        launch_crossing(kernel, last ? plan.last_shape : plan.shape, plan, args, stream, captured);
+        continue;
+      }
       if (fusion == nullptr) {
         launch(kernel, last ? plan.last_shape : plan.shape, 1, &args, stream, captured);
         continue;
@@ -372,6 +492,10 @@ void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) c
 bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
                            uint64_t stream_handle, BatchResult* result) {
   if (count == 0) return !has_failed();
+  if (crosses_) {
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "sends and recvs on GPUs are for groups of one host, and this group spans several");
+  }
   if (count > kMaxTransfers) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a batch of " + std::to_string(count) +
                                             " transfers: on a GPU one has at most " + std::to_string(kMaxTransfers));

@@ -13,13 +13,16 @@
 #include <vector>
 
 #include "cuda/driver/owned.h"
+#include "cuda/kernels/crossing/crossing_args.h"
 #include "cuda/kernels/launch/fused_args.h"
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/kernels/move/transfer_args.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/memory/symmetric_memory.h"
+#include "cuda/proxy/proxy.h"
 #include "member/member.h"
+#include "member/nodes_of_hosts.h"
 #include "plan/kernels.h"
 
 namespace nvrar::cuda {
@@ -37,7 +40,14 @@ struct CudaMemberConfig {
   uint32_t concurrent_groups = 0;  // groups that may have launches on a device at once; 0: 2
   bool exclusive = false;          // this group is the only one that has
   bool programmatic_launch = false;
-  MemoryConfig memory;  // all except bytes, rank and world
+  MemoryConfig memory;       // all except bytes, rank and world
+  Digest secret{};           // of the group
+  std::string link_address;  // "": no links
+  uint16_t first_port = 0;
+  uint16_t last_port = 0;
+  int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
+  uint32_t link_security = NVRAR_LINK_PLAIN;
+  uint64_t join_timeout_ns = 0;
 };
 
 class CudaMember final : public Member {
@@ -58,6 +68,11 @@ class CudaMember final : public Member {
   shared::Poison poisoned() noexcept override;
   BatchResult failed_transfer() noexcept override;
   void poison(const shared::Poison& poison) noexcept override;
+  void update_remote(bool wait) noexcept override;
+  nvrar_link link_of(uint32_t rank) const noexcept override {
+    return crosses_ ? proxy_->talk().link_of(rank) : Member::link_of(rank);
+  }
+  const char* refused(uint32_t rank) const noexcept override;
   uint64_t waited_ns() const noexcept override { return timeout_ns_; }
   bool quiet(uint64_t limit_ns) noexcept override;
 
@@ -70,6 +85,10 @@ class CudaMember final : public Member {
 
   static FusedArgs fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows, uint64_t first_row);
   HostPage& page() const noexcept { return *static_cast<HostPage*>(page_.host()); }
+  void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
+  void launch_crossing(const Kernel& kernel, const LaunchShape& shape, const Plan& plan, const KernelArgs& args,
+                       Stream stream, bool captured);
+  RankSet ranks_of(const DeviceFailure& failure) const noexcept;
   void fill_state() const;
   void fill_rings() const;
   void require_device_memory(const char* name, uint64_t address, uint64_t bytes) const;
@@ -87,7 +106,7 @@ class CudaMember final : public Member {
   void take_up_failure() noexcept;
   Result read(void* to, DeviceAddress from, size_t bytes) noexcept;
   bool peek(void* to, DeviceAddress from, size_t bytes) noexcept { return read(to, from, bytes) == kSuccess; }
-  RankSet ranks_not_entered() noexcept;
+  RankSet ranks_not_entered(bool by_slices) noexcept;
   void record_progress(bool ended) noexcept;
   void note_queued(const std::vector<QueuedTransfer>& transfers) noexcept;
   void record_transfers_done() noexcept;
@@ -122,8 +141,20 @@ class CudaMember final : public Member {
     std::vector<QueuedTransfer> queued;
   } batch_room_;
   std::unique_ptr<SymmetricMemory> memory_;
-  AllLeft all_left_;   // made here, because the destructor, which gives it away, must need no memory
-  KernelArgs args_{};  // the arguments that are the same for every launch
+  AllLeft all_left_;          // made here, because the destructor, which gives it away, must need no memory
+  KernelArgs args_{};         // the arguments that are the same for every launch
+  protocol::NodeList nodes_;  // of layout_, if the group spans several
+  uint64_t firsts_ = 1;       // bit r: rank r is the first of its node
+  const Digest secret_;
+  const int32_t link_mode_;
+  const uint32_t link_security_;
+  const uint64_t join_timeout_ns_;
+  std::optional<OwnedPage> arena_;             // of a group that spans nodes (protocol/crossing.h),
+  std::optional<OwnedMemory> crossing_state_;  // ... and its counts, then its sums
+  protocol::CrossingMemory crossing_;
+  std::unique_ptr<Proxy> proxy_;      // null without an address
+  std::atomic<bool> crosses_{false};  // whether there are ranks in other nodes that it reaches by links only
+  std::atomic<bool> told_{false};     // whether those were told that the group has failed
   LaunchLog log_;
 
   std::mutex record_mutex_;  // guards the next four, and writing the flight record

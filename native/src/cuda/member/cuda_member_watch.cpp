@@ -48,6 +48,14 @@ void CudaMember::poison(const Poison& poison) noexcept {
   segments_->poison(poison);
   // Does not call the driver, which may be busy: waiting kernels see this word, and the watcher tells later kernels.
   __atomic_store_n(&page().abort, 1, __ATOMIC_RELAXED);
+  if (crosses_ && !told_.exchange(true)) proxy_->talk().tell(segments_->poisoned());
+}
+
+// Of a launch that crosses, ranks are those of the node, and others beside them.
+RankSet CudaMember::ranks_of(const DeviceFailure& failure) const noexcept {
+  if (!crosses_) return RankSet::of_first(failure.ranks);
+  if (failure.ranks != 0) return RankSet::of_first(uint64_t{failure.ranks} << crossing_.layout.first);
+  return RankSet::of_first(__atomic_load_n(&page().far_ranks, __ATOMIC_ACQUIRE));
 }
 
 // Turns the failure that the first failed block has written into the group's poison.
@@ -59,13 +67,14 @@ void CudaMember::take_up_failure() noexcept {
   if (segments_->poisoned().status != NVRAR_OK) return;
   const DeviceFailure failure = DeviceFailure::unpack(word);
   const LoggedLaunch launch = log_.find(failure.tag);
-  Poison poison{NVRAR_MISMATCH, rank(), RankSet::of_first(failure.ranks), launch.call.sequence};
+  Poison poison{NVRAR_MISMATCH, rank(), ranks_of(failure), launch.call.sequence};
   if (failure.kind == FailureKind::kTimeout) {
     poison.status = NVRAR_TIMEOUT;
     // If headers are missing, their ranks have not entered the call; otherwise the missing rank is the one that was
     // waited for.
     const bool transfers = launch.call.collective == NVRAR_SEND || launch.call.collective == NVRAR_RECV;
-    if (const RankSet late = transfers ? RankSet() : ranks_not_entered(); !late.empty()) poison.ranks = late;
+    const bool by_slices = launch.call.algorithm == NVRAR_ALGORITHM_HIERARCHICAL;
+    if (const RankSet late = transfers ? RankSet() : ranks_not_entered(by_slices); !late.empty()) poison.ranks = late;
   }
   if (failure.kind == FailureKind::kOverrun) poison.status = NVRAR_INTERNAL;
   record_progress(true);
@@ -144,19 +153,48 @@ Result CudaMember::read(void* to, DeviceAddress from, size_t bytes) noexcept {
   return result;
 }
 
-RankSet CudaMember::ranks_not_entered() noexcept {
+// by_slices: of another node this rank hears only from those that own a slice with it.
+RankSet CudaMember::ranks_not_entered(bool by_slices) noexcept {
   LatestLaunch latest;
   Packet headers[protocol::kMaxRanks];
   if (!peek(&latest, state_->get() + offsetof(DeviceState, latest), sizeof latest) ||
       !peek(headers, memory_->of(rank()) + RingLayout::header_slot(latest.epoch, 0) * protocol::kPacketBytes,
-            world() * sizeof(Packet))) {
+            (crosses_ ? crossing_.layout.size : world()) * sizeof(Packet))) {
     return {};
   }
   RankSet missing;
-  for (uint32_t source = 0; source < world(); ++source) {
-    if (source != rank() && !protocol::EpochPacket::arrived(headers[source], latest.epoch)) {
-      missing.add(source);
+  if (!crosses_) {
+    for (uint32_t source = 0; source < world(); ++source) {
+      if (source != rank() && !protocol::EpochPacket::arrived(headers[source], latest.epoch)) missing.add(source);
     }
+    return missing;
+  }
+  const protocol::Topology& topology = layout_.topology;
+  const uint32_t own = topology.node_of(rank());
+  for (uint32_t node = 0; node < topology.nodes(); ++node) {
+    const uint32_t first = topology.first_of(node);
+    const uint32_t size = topology.size_of(node);
+    RankSet late;
+    bool all_here = false;
+    bool any_here = false;
+    for (uint32_t i = 0; i < size; ++i) {
+      const uint32_t source = first + i;
+      if (source == rank()) continue;
+      const Proxy::Heard heard = node == own ? Proxy::Heard{} : proxy_->heard_of(source, latest.epoch);
+      const bool is_here = node == own ? protocol::EpochPacket::arrived(headers[i], latest.epoch) : heard.has_entered;
+      all_here = all_here || heard.node_is_here;
+      any_here = any_here || is_here;
+      if (!is_here) late.add(source);
+    }
+    if (all_here) continue;
+    if (node != own && by_slices && !any_here) {
+      RankSet owners;
+      for (uint32_t slice = rank() - topology.first_of(own); slice < topology.largest; slice += topology.size_of(own)) {
+        owners.add(first + slice % size);
+      }
+      late = late & owners;
+    }
+    missing |= late;
   }
   return missing;
 }

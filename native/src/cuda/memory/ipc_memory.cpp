@@ -66,6 +66,7 @@ IpcMemory::~IpcMemory() {
 IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t peer) const {
   Peer result;
   const MemoryBlob& blob = blobs[peer];
+  if (is_elsewhere(blob)) return result;
   if (peer == rank_ || same_process(blob.home, blob_.home)) {
     result.local = peer == rank_ ? block_ : local_block(*context_, blobs, rank_, peer);
     result.address = result.local->get();
@@ -82,11 +83,12 @@ IpcMemory::Peer IpcMemory::reach(const std::vector<MemoryBlob>& blobs, uint32_t 
   return result;
 }
 
-void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks) {
-  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
+void IpcMemory::map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) {
+  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, elsewhere, blob_, rank_, world_);
   // Peers may map this rank's memory even where it cannot map theirs.
-  others_map_it_ = std::any_of(blobs.begin(), blobs.end(),
-                               [this](const MemoryBlob& blob) { return !same_process(blob.home, blob_.home); });
+  others_map_it_ = std::any_of(blobs.begin(), blobs.end(), [this](const MemoryBlob& blob) {
+    return !is_elsewhere(blob) && !same_process(blob.home, blob_.home);
+  });
   require_links(blobs);
   std::vector<Peer> peers;
   for (uint32_t peer = 0; peer < world_; ++peer) peers.push_back(reach(blobs, peer));

@@ -35,7 +35,7 @@ class IpcMemory final : public SymmetricMemory {
             uint32_t rank, uint32_t world);
   ~IpcMemory() override;
   MemoryAddress address() const override { return address_of(blob_); }
-  void map(const std::vector<MemoryAddress>& of_ranks) override;
+  void map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) override;
   uint64_t of(uint32_t rank) const noexcept override { return peers_[rank].address; }
   void leave() noexcept override { peers_.clear(); }
   void ended(GroupEnd how, AllLeft all_left) noexcept override {

@@ -68,11 +68,15 @@ LocalMemory::LocalMemory(const MemoryConfig& config) : rank_(config.rank), world
 LocalMemory::LocalMemory(std::shared_ptr<DeviceMemory> block, const MemoryBlob& blob, uint32_t rank, uint32_t world)
     : rank_(rank), world_(world), block_(std::move(block)), blob_(blob) {}
 
-void LocalMemory::map(const std::vector<MemoryAddress>& of_ranks) {
-  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, rank_, world_);
+void LocalMemory::map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) {
+  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, elsewhere, blob_, rank_, world_);
   require_links(blobs);
   std::vector<std::shared_ptr<DeviceMemory>> blocks;
   for (uint32_t peer = 0; peer < world_; ++peer) {
+    if (is_elsewhere(blobs[peer])) {
+      blocks.push_back(nullptr);
+      continue;
+    }
     if (!same_process(blobs[peer].home, blob_.home)) {
       throw Error(NVRAR_UNAVAILABLE, place_of(peer, blobs[peer]) + " is in another process than " +
                                          place_of(rank_, blob_) + ": this memory is for the ranks of one process");

@@ -24,8 +24,8 @@ class LocalMemory final : public SymmetricMemory {
   explicit LocalMemory(const MemoryConfig& config);
   LocalMemory(std::shared_ptr<DeviceMemory> block, const MemoryBlob& blob, uint32_t rank, uint32_t world);
   MemoryAddress address() const override { return address_of(blob_); }
-  void map(const std::vector<MemoryAddress>& of_ranks) override;
-  uint64_t of(uint32_t rank) const noexcept override { return blocks_[rank]->get(); }
+  void map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) override;
+  uint64_t of(uint32_t rank) const noexcept override { return blocks_[rank] == nullptr ? 0 : blocks_[rank]->get(); }
   // Each block is freed when the last member that mapped it is gone, however the group ended.
   void ended(GroupEnd, AllLeft) noexcept override {}
   MemoryProvider provider() const noexcept override { return MemoryProvider::kLocal; }
@@ -35,7 +35,7 @@ class LocalMemory final : public SymmetricMemory {
   uint32_t world_;
   std::shared_ptr<DeviceMemory> block_;
   MemoryBlob blob_;
-  std::vector<std::shared_ptr<DeviceMemory>> blocks_;  // after map(), by rank
+  std::vector<std::shared_ptr<DeviceMemory>> blocks_;  // after map(), by rank; null in another node
 };
 
 }  // namespace nvrar::cuda

@@ -86,8 +86,8 @@ std::string place_of(uint32_t rank, const MemoryBlob& blob) {
   return "rank " + std::to_string(rank) + " (pid " + std::to_string(blob.home.pid) + ", " + text_of(blob.device) + ")";
 }
 
-std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const MemoryBlob& own, uint32_t rank,
-                                       uint32_t world) {
+std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere,
+                                       const MemoryBlob& own, uint32_t rank, uint32_t world) {
   const auto invalid = [](const std::string& sentence) { return Error(NVRAR_INVALID_ARGUMENT, sentence); };
   if (of_ranks.size() != world) {
     throw invalid("there are memory addresses of " + std::to_string(of_ranks.size()) + " ranks for a group of " +
@@ -95,6 +95,7 @@ std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_rank
   }
   std::vector<MemoryBlob> blobs(world);
   for (uint32_t r = 0; r < world; ++r) {
+    if (elsewhere.has(r)) continue;
     MemoryBlob& peer = blobs[r];
     std::memcpy(&peer, of_ranks[r].bytes, sizeof peer);
     const std::string who = "rank " + std::to_string(r);

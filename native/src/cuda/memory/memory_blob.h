@@ -51,14 +51,17 @@ inline bool same_process(const Home& a, const Home& b) noexcept {
   return same_kernel(a, b) && a.pid_namespace == b.pid_namespace && a.pid == b.pid;
 }
 
+// Whether it stands for a rank in another node (read_addresses).
+inline bool is_elsewhere(const MemoryBlob& blob) noexcept { return blob.magic == 0; }
+
 // Fills the fields that are the same for all providers.
 MemoryBlob make_blob(const MemoryConfig& config, const Uuid& device);
 MemoryAddress address_of(const MemoryBlob& blob) noexcept;
 
-// Throws Error if members differ in something that must be the same, if a member is on another host, or if two members
-// have the same GPU.
-std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const MemoryBlob& own, uint32_t rank,
-                                       uint32_t world);
+// Nothing is read of the ranks elsewhere. Throws Error if members differ in something that must be the same, if a
+// member is on another host, or if two members have the same GPU.
+std::vector<MemoryBlob> read_addresses(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere,
+                                       const MemoryBlob& own, uint32_t rank, uint32_t world);
 
 std::string text_of(const Uuid& device);                      // in the format of nvidia-smi
 std::string place_of(uint32_t rank, const MemoryBlob& blob);  // "rank 1 (pid 77, GPU-...)"

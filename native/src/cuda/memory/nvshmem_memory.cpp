@@ -121,8 +121,11 @@ NvshmemMemory::~NvshmemMemory() {
   }
 }
 
-void NvshmemMemory::map(const std::vector<MemoryAddress>& of_ranks) {
-  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, config_.rank, config_.world);
+void NvshmemMemory::map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) {
+  const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, elsewhere, blob_, config_.rank, config_.world);
+  if (!elsewhere.empty()) {
+    throw Error(NVRAR_UNAVAILABLE, "memory of NVSHMEM is for groups of one host, and this group spans several");
+  }
   const WorldPlan plan = plan_world(blobs, config_.rank);
   require_links(blobs);
   NvshmemWorld& world = NvshmemWorld::of_process();

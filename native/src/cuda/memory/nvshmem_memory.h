@@ -31,7 +31,7 @@ class NvshmemMemory final : public SymmetricMemory {
   NvshmemMemory(const MemoryConfig& config, std::shared_ptr<const PrimaryContext> context, const MemoryBlob& blob);
   ~NvshmemMemory() override;
   MemoryAddress address() const override { return address_of(blob_); }
-  void map(const std::vector<MemoryAddress>& of_ranks) override;
+  void map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) override;
   uint64_t of(uint32_t rank) const noexcept override { return addresses_[rank]; }
   void ended(GroupEnd how, AllLeft all_left) noexcept override {
     end_ = how;

@@ -36,15 +36,15 @@ class AutomaticMemory final : public SymmetricMemory {
 
   MemoryAddress address() const override { return address_of(blob_); }
 
-  void map(const std::vector<MemoryAddress>& of_ranks) override {
-    const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, blob_, config_.rank, config_.world);
+  void map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere) override {
+    const std::vector<MemoryBlob> blobs = read_addresses(of_ranks, elsewhere, blob_, config_.rank, config_.world);
     const bool one_process = std::all_of(blobs.begin(), blobs.end(), [&](const MemoryBlob& blob) {
-      return same_process(blob.home, blobs.front().home);
+      return is_elsewhere(blob) || same_process(blob.home, blob_.home);
     });
     if (one_process) {
       withdraw();
       chosen_ = std::make_unique<LocalMemory>(block_, blob_, config_.rank, config_.world);
-    } else if (fits_nvshmem(blobs)) {
+    } else if (elsewhere.empty() && fits_nvshmem(blobs)) {
       chosen_ = std::make_unique<NvshmemMemory>(config_, context_, blob_);
       reserved_ = false;
     } else {
@@ -54,7 +54,7 @@ class AutomaticMemory final : public SymmetricMemory {
     // If this fails, the block is kept until the member is destroyed, after it has reported the reason: otherwise ranks
     // that still connect would find the block missing, and would report that instead. It is told how the group ended,
     // too, because peers may have mapped it.
-    chosen_->map(of_ranks);
+    chosen_->map(of_ranks, elsewhere);
     block_ = nullptr;
   }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rank_set.h"
 #include "cuda/nvshmem/nvshmem_config.h"
 
 namespace nvrar::cuda {
@@ -58,10 +59,11 @@ class SymmetricMemory {
   // other members.
   virtual ~SymmetricMemory() = default;
   virtual MemoryAddress address() const = 0;
-  // Takes the addresses of all ranks in rank order. Called once, by all members at the same time: with NVSHMEM the
-  // first group of a process initialises it here, which waits for the other members until the deadline. Throws Error.
-  virtual void map(const std::vector<MemoryAddress>& of_ranks) = 0;
-  // After map(): the address of that rank's memory for this rank's kernels.
+  // Takes the addresses of all ranks in rank order. elsewhere: the ranks in other nodes, whose memory is out of reach.
+  // Called once, by all members at the same time: with NVSHMEM the first group of a process initialises it here, which
+  // waits for the other members until the deadline. Throws Error.
+  virtual void map(const std::vector<MemoryAddress>& of_ranks, const RankSet& elsewhere = {}) = 0;
+  // After map(): the address of that rank's memory for this rank's kernels; 0 in another node.
   virtual uint64_t of(uint32_t rank) const noexcept = 0;
   // After the last call: this rank's access to the peers' memory ends. They may free that once they are told that this
   // rank has left, so before that.

@@ -68,6 +68,7 @@ struct HostPage {
   // If transfers differed: the expected header and the received one. Each is written in one access, after `failure`.
   SeenTransfer expected;
   SeenTransfer came;
+  uint64_t far_ranks;  // of a failure without ranks: a bit for each, of another node; set before it
 };
 
 enum class FailureKind : uint32_t { kNone, kTimeout, kMismatch, kOverlap, kOverrun };
@@ -111,6 +112,14 @@ struct KernelArgs {
   int32_t op;
   NextLaunch next;
 };
+
+#if !defined(__CUDACC__)
+// Kernels have the first ranks of the nodes, a bit each, where the host has a list.
+inline void give_firsts(protocol::Launch* launch, uint64_t firsts) noexcept {
+  auto* const topology = reinterpret_cast<uint8_t*>(&launch->layout.topology);
+  __builtin_memcpy(topology + offsetof(protocol::Topology, list), &firsts, sizeof firsts);
+}
+#endif
 
 }  // namespace nvrar::cuda
 

@@ -102,6 +102,8 @@ class Sums {
  public:
   using Values = Accumulators<Element, kBytes>;
   using Partial = typename Values::Crossing;
+  // Two ranks are added in one way, whether they share a node or not.
+  using OfPair = Sums<Element, kBytes, false>;
   static constexpr uint32_t kPayloadBytes = kBytes;
   static constexpr uint32_t kParts = Values::kParts;
 

@@ -163,12 +163,7 @@ class WarpPort {
   }
 
   __device__ void copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-    if (to == from) return;
-    constexpr uint64_t kStep = protocol::kPacketBytes;
-    for (uint64_t at = (worker() * kWarpThreads + lane_) * kStep; at < bytes; at += workers() * kWarpThreads * kStep) {
-      const uint32_t length = static_cast<uint32_t>(bytes - at < kStep ? bytes - at : kStep);
-      store_user<kStep>(to + at, load_user<kStep>(from + at, length), length);
-    }
+    copy_part(worker(), workers(), to, from, bytes);
   }
   __device__ void sent() {}
   __device__ void sent_within_node() {}
@@ -176,10 +171,19 @@ class WarpPort {
     if (lane_ == 0) fail(args_, FailureKind::kMismatch, 1u << source);
   }
 
- private:
+ protected:
   template <class Packets>
   static __device__ uint32_t part(uint32_t offset, uint32_t bytes) {
     return bytes - offset < Packets::kPayloadBytes ? bytes - offset : Packets::kPayloadBytes;
+  }
+
+  __device__ void copy_part(uint64_t worker, uint64_t workers, uint8_t* to, const uint8_t* from, uint64_t bytes) {
+    if (to == from) return;
+    constexpr uint64_t kStep = protocol::kPacketBytes;
+    for (uint64_t at = (worker * kWarpThreads + lane_) * kStep; at < bytes; at += workers * kWarpThreads * kStep) {
+      const uint32_t length = static_cast<uint32_t>(bytes - at < kStep ? bytes - at : kStep);
+      store_user<kStep>(to + at, load_user<kStep>(from + at, length), length);
+    }
   }
 
   // Takes this thread's packet of a run out of its slot.
