@@ -143,20 +143,19 @@ uint64_t join_limit_ns(const nvrar_config& config) noexcept {
   return config.join_timeout_ns != 0 ? config.join_timeout_ns : config.timeout_ns;
 }
 
-template <class MemberConfig>
-void give_links(MemberConfig* member, const nvrar_config& config, const UniqueId& id) {
-  member->secret = hmac_sha256(config.link_secret, {id.random});
-  member->link_address = config.link_address;
-  member->first_port = config.link_port_first;
-  member->last_port = config.link_port_last;
-  member->links = config.links;
-  member->link_security = config.link_security;
-  member->join_timeout_ns = join_limit_ns(config);
+LinkConfig links_of(const nvrar_config& config, const UniqueId& id) {
+  return {.secret = hmac_sha256(config.link_secret, {id.random}),
+          .link_address = config.link_address,
+          .first_port = config.link_port_first,
+          .last_port = config.link_port_last,
+          .links = config.links,
+          .link_security = config.link_security,
+          .join_timeout_ns = join_limit_ns(config)};
 }
 
 std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& id, uint64_t group_hash) {
   if (config.backend == NVRAR_BACKEND_CUDA) {
-    cuda::CudaMemberConfig member;
+    cuda::CudaMemberConfig member{links_of(config, id)};
     member.rank = static_cast<uint32_t>(config.rank);
     member.topology = topology_of(config);
     member.ring_bytes = config.ring_bytes;
@@ -171,16 +170,14 @@ std::unique_ptr<Member> make_member(const nvrar_config& config, const UniqueId& 
     member.memory.nvshmem.arena_bytes = config.arena_bytes;
     member.memory.nvshmem.deadline_ns = join_limit_ns(config);
     std::memcpy(member.memory.nvshmem_id.data(), id.nvshmem, sizeof id.nvshmem);
-    give_links(&member, config, id);
     return std::make_unique<cuda::CudaMember>(member);
   }
-  cpu::CpuMemberConfig member;
+  cpu::CpuMemberConfig member{links_of(config, id)};
   member.rank = static_cast<uint32_t>(config.rank);
   member.topology = topology_of(config);
   member.ring_bytes = config.ring_bytes;
   member.timeout_ns = config.timeout_ns;
   member.group_hash = group_hash;
-  give_links(&member, config, id);
   return std::make_unique<cpu::CpuMember>(member);
 }
 

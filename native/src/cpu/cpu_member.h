@@ -16,19 +16,12 @@ namespace nvrar::cpu {
 
 constexpr uint64_t kDefaultRingBytes = uint64_t{1} << 20;
 
-struct CpuMemberConfig {
+struct CpuMemberConfig : LinkConfig {
   uint32_t rank = 0;
   protocol::Topology topology{};
   uint64_t ring_bytes = 0;  // 0: the default
   uint64_t timeout_ns = 0;
   uint64_t group_hash = 0;
-  Digest secret{};           // of the group
-  std::string link_address;  // "": no links
-  uint16_t first_port = 0;
-  uint16_t last_port = 0;
-  int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
-  uint32_t link_security = NVRAR_LINK_PLAIN;
-  uint64_t join_timeout_ns = 0;
 };
 
 class CpuMember final : public Member {

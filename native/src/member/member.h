@@ -5,15 +5,28 @@
 #include <nvrar.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "call/batch.h"
 #include "call/call.h"
+#include "common/sha256.h"
 #include "member/descriptor.h"
 #include "plan/plan.h"
 #include "shared/group_segments.h"
 
 namespace nvrar {
+
+// How a member is linked to ranks that share no memory with it.
+struct LinkConfig {
+  Digest secret{};           // of the group
+  std::string link_address;  // "": no links
+  uint16_t first_port = 0;
+  uint16_t last_port = 0;
+  int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
+  uint32_t link_security = NVRAR_LINK_PLAIN;
+  uint64_t join_timeout_ns = 0;
+};
 
 class Member {
  public:

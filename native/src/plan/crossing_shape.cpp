@@ -26,10 +26,6 @@ uint32_t count_of(Streams streams, const protocol::Topology& topology) noexcept 
   return streams == Streams::kOne ? 1 : streams == Streams::kRanks ? topology.world : topology.largest;
 }
 
-uint32_t run_bytes_of(PacketKind kind) noexcept {
-  return kind == PacketKind::kEpoch ? protocol::EpochPacket::kRunBytes : protocol::SentinelPacket::kRunBytes;
-}
-
 uint64_t round_up(uint64_t bytes, uint64_t to) noexcept { return (bytes + to - 1) / to * to; }
 
 }  // namespace

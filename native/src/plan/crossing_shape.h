@@ -9,6 +9,11 @@
 
 namespace nvrar {
 
+// Of a whole run of packets of this kind.
+constexpr uint32_t run_bytes_of(protocol::PacketKind kind) noexcept {
+  return kind == protocol::PacketKind::kEpoch ? protocol::EpochPacket::kRunBytes : protocol::SentinelPacket::kRunBytes;
+}
+
 // The most runs of a message that a launch can have: what crosses fits into an area.
 uint64_t most_crossing_runs(Algorithm algorithm, protocol::PacketKind kind, const protocol::Topology& topology,
                             uint32_t partial_parts, uint64_t area_bytes) noexcept;

@@ -71,10 +71,6 @@ PacketKind kind_of(Algorithm algorithm, const Call& call, uint64_t bytes, const 
   return small ? PacketKind::kEpoch : element_type(call.data_type).sum_packets;
 }
 
-uint64_t run_bytes_of(PacketKind kind) noexcept {
-  return kind == PacketKind::kEpoch ? EpochPacket::kRunBytes : SentinelPacket::kRunBytes;
-}
-
 uint64_t runs_per_launch(Algorithm algorithm, PacketKind kind, int32_t data_type, const RingLayout& layout,
                          const PlanLimits& limits) noexcept {
   const uint64_t area_runs = layout.area_runs(kind);

@@ -12,11 +12,9 @@
 //
 // An Access is how a side reaches memory:
 //
-//   uint32_t add(uint32_t* counter, uint32_t)    returns what it was; what the caller has stored or seen before is
-//   there
-//                                                for whoever adds later
-//   void ring(uint64_t* bell, uint64_t)          a store to host memory behind all that the caller has stored or seen
-//   uint64_t look(const uint64_t*)               of host memory; what was stored before the value can be loaded
+//   uint32_t add(uint32_t* counter, uint32_t)    returns what it was; whoever adds later sees what the caller has
+//   stored void ring(uint64_t* bell, uint64_t)          a store to host memory behind all that the caller has stored or
+//   seen uint64_t look(const uint64_t*)               of host memory; what was stored before the value can be loaded
 #ifndef NVRAR_PROTOCOL_CROSSING_H
 #define NVRAR_PROTOCOL_CROSSING_H
 
@@ -45,8 +43,8 @@ struct alignas(64) ChunkLine {
 };
 static_assert(sizeof(ChunkLine) == 64);
 
-// What a rank's proxy has heard from a source, in one word: a look at it crosses a bus. Each launch replaces that of
-// the launch before the last one, so a part of the epoch tells them apart.
+// What a rank's proxy has heard from a source, in one word: a look at it crosses a bus. A source that is heard replaces
+// its word of the launch before the last one, so a part of the epoch tells them apart.
 struct alignas(8) SourceLine {
   uint64_t word;
 
@@ -60,7 +58,6 @@ struct alignas(8) SourceLine {
 
 struct CrossingPage {
   alignas(64) uint64_t epoch;  // the launch that the kernel is in; it may be one behind
-  alignas(64) uint64_t looks;  // of the proxy at the lines
 };
 
 // Where these are in a rank's arena in host memory: [page][lines][lines of the sources][signals][outbox][inbox], all
@@ -136,7 +133,7 @@ struct CrossingMemory {
 template <class Access>
 class Crossing {
  public:
-  // node: of the rank. slices: of the message.
+  // runs: of the message.
   NVRAR_HD Crossing(const CrossingMemory& memory, const CrossingShape& shape, const Topology& topology, uint32_t rank,
                     uint64_t epoch, uint32_t hash, uint64_t runs)
       : memory_(memory), shape_(shape), topology_(topology), rank_(rank), epoch_(epoch), hash_(hash), runs_(runs) {}
@@ -154,8 +151,7 @@ class Crossing {
   NVRAR_HD const uint8_t* inbox(uint32_t source, uint32_t stream, uint32_t at) const {
     return memory_.arena + memory_.layout.inbox(epoch_, source) + uint64_t{stream} * shape_.stride + at;
   }
-  // The stream of what goes to a rank, and of what comes from one; not of slices.
-  NVRAR_HD uint32_t stream_to(uint32_t peer) const { return shape_.streams == Streams::kRanks ? peer : 0; }
+  // The stream of what comes from a rank; not of slices.
   NVRAR_HD uint32_t stream_from() const { return shape_.streams == Streams::kRanks ? rank_ : 0; }
 
   // The streams that the rank sends.
@@ -296,7 +292,7 @@ class Crossing {
   uint32_t rank_;
   uint64_t epoch_;
   uint32_t hash_;
-  uint64_t runs_;  // of the message
+  uint64_t runs_;
 };
 
 }  // namespace nvrar::protocol

@@ -16,8 +16,8 @@
 //   void store(uint8_t* to, Run, uint32_t bytes)  to user memory
 //   bool reduce_crossed<Packets>(Sources, Run own, at, uint8_t* to, uint32_t bytes, uint64_t epoch)
 //                                                 as Port::reduce, with the runs of other nodes from the inbox
-//   bool cross_chunk<Packets>(launch, uint32_t chunk)     the worker's runs of a chunk of the message at once, if it
-//   can bool reduce_chunk<Packets>(launch, const uint8_t* own, uint32_t chunk)
+//   bool cross_chunk<Packets>(launch, uint32_t chunk), bool reduce_chunk<Packets>(launch, const uint8_t* own, chunk)
+//                                                 does the worker's runs of a chunk at once, if it can
 #ifndef NVRAR_PROTOCOL_CROSSING_STEPS_H
 #define NVRAR_PROTOCOL_CROSSING_STEPS_H
 
@@ -94,17 +94,6 @@ struct FlatSends {
   uint32_t to = ~0u;    // the message to this rank only; ~0: not
 };
 
-template <class Packets, class Port, class Run>
-NVRAR_HD void push_run_within_node(Port& port, const Launch& launch, uint32_t peer, uint64_t j, const Run& run,
-                                   uint32_t bytes) {
-  const uint64_t slot = flat_slot<Packets>(launch, j, launch.rank);
-  if constexpr (Packets::kKind == PacketKind::kMarked) {
-    port.push_marked(Peers::one(peer), slot, flat_mark_slot(launch, j, launch.rank), run, bytes, launch.epoch);
-  } else {
-    port.template push<Packets>(Peers::one(peer), slot, run, bytes, launch.epoch);
-  }
-}
-
 template <class Packets, class Port>
 NVRAR_HD void send_flat(Port& port, const Launch& launch, const FlatSends& sends) {
   const auto& crossing = port.crossing();
@@ -118,7 +107,7 @@ NVRAR_HD void send_flat(Port& port, const Launch& launch, const FlatSends& sends
           if (crossing.is_remote(peer)) {
             port.template cross<Packets>(peer, at, run, bytes);
           } else {
-            push_run_within_node<Packets>(port, launch, peer, j, run, bytes);
+            push_loaded_run<Packets>(port, launch, Peers::one(peer), j, run, bytes);
           }
         };
         if (sends.to_all) {

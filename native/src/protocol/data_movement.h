@@ -38,16 +38,20 @@ NVRAR_HD uint64_t flat_mark_slot(const Launch& launch, uint64_t j, uint32_t sour
   return launch.layout.mark_slot(launch.epoch, Hop::kData, FlatRuns{launch.topology()}.data_run(j, source));
 }
 
-template <class Packets, class Port>
-NVRAR_HD void push_run(Port& port, const Launch& launch, const Peers& peers, uint64_t j, const uint8_t* from,
-                       uint32_t bytes) {
+template <class Packets, class Port, class Run>
+NVRAR_HD void push_loaded_run(Port& port, const Launch& launch, const Peers& peers, uint64_t j, const Run& run,
+                              uint32_t bytes) {
   const uint64_t slot = flat_slot<Packets>(launch, j, launch.rank);
-  const auto run = port.template load<Packets>(from, bytes);
   if constexpr (Packets::kKind == PacketKind::kMarked) {
     port.push_marked(peers, slot, flat_mark_slot(launch, j, launch.rank), run, bytes, launch.epoch);
   } else {
     port.template push<Packets>(peers, slot, run, bytes, launch.epoch);
   }
+}
+template <class Packets, class Port>
+NVRAR_HD void push_run(Port& port, const Launch& launch, const Peers& peers, uint64_t j, const uint8_t* from,
+                       uint32_t bytes) {
+  push_loaded_run<Packets>(port, launch, peers, j, port.template load<Packets>(from, bytes), bytes);
 }
 
 template <class Packets, class Port>

@@ -115,8 +115,7 @@ class Rank {
                         .partial_parts = c.op == kNoOp ? 0 : type.partial_parts};
     CrossingShape shape = crossing_shape_of(c.algorithm, kind, layout_.topology, launch.partial_parts, bytes);
     give_own_part(&shape, c.algorithm, launch);
-    const uint64_t run_bytes =
-        kind == PacketKind::kEpoch ? protocol::EpochPacket::kRunBytes : protocol::SentinelPacket::kRunBytes;
+    const uint64_t run_bytes = run_bytes_of(kind);
     const uint64_t runs = (bytes + run_bytes - 1) / run_bytes;
     EXPECT_LE(runs, most_crossing_runs(c.algorithm, kind, layout_.topology, launch.partial_parts,
                                        crossing_.layout.area_bytes));

@@ -31,7 +31,7 @@ constexpr uint64_t kCudaRingBytes = uint64_t{16} << 20;
 // The host page, and the scratch for what the host reads of a GPU: a launch of thousands of blocks has many exits.
 constexpr uint64_t kHostPageBytes = uint64_t{64} << 10;
 
-struct CudaMemberConfig {
+struct CudaMemberConfig : LinkConfig {
   uint32_t rank = 0;
   protocol::Topology topology{};
   uint64_t ring_bytes = 0;  // 0: kCudaRingBytes
@@ -40,14 +40,7 @@ struct CudaMemberConfig {
   uint32_t concurrent_groups = 0;  // groups that may have launches on a device at once; 0: 2
   bool exclusive = false;          // this group is the only one that has
   bool programmatic_launch = false;
-  MemoryConfig memory;       // all except bytes, rank and world
-  Digest secret{};           // of the group
-  std::string link_address;  // "": no links
-  uint16_t first_port = 0;
-  uint16_t last_port = 0;
-  int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
-  uint32_t link_security = NVRAR_LINK_PLAIN;
-  uint64_t join_timeout_ns = 0;
+  MemoryConfig memory{};  // all except bytes, rank and world
 };
 
 class CudaMember final : public Member {

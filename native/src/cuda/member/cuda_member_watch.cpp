@@ -8,6 +8,7 @@
 
 #include "cuda/member/cuda_member.h"
 #include "protocol/call_header.h"
+#include "protocol/slices.h"
 
 namespace nvrar::cuda {
 namespace {
@@ -51,7 +52,7 @@ void CudaMember::poison(const Poison& poison) noexcept {
   if (crosses_ && !told_.exchange(true)) proxy_->talk().tell(segments_->poisoned());
 }
 
-// Of a launch that crosses, ranks are those of the node, and others beside them.
+// A launch that crosses names ranks of its node by their place in it, and ranks of other nodes in a word of their own.
 RankSet CudaMember::ranks_of(const DeviceFailure& failure) const noexcept {
   if (!crosses_) return RankSet::of_first(failure.ranks);
   if (failure.ranks != 0) return RankSet::of_first(uint64_t{failure.ranks} << crossing_.layout.first);
@@ -190,7 +191,7 @@ RankSet CudaMember::ranks_not_entered(bool by_slices) noexcept {
     if (node != own && by_slices && !any_here) {
       RankSet owners;
       for (uint32_t slice = rank() - topology.first_of(own); slice < topology.largest; slice += topology.size_of(own)) {
-        owners.add(first + slice % size);
+        owners.add(protocol::HierarchicalRuns{topology, 1}.owner(slice, node));
       }
       late = late & owners;
     }

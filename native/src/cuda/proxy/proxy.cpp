@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "common/tick_clock.h"
 #include "common/watched.h"
-#include "shared/doorbell.h"
 
 namespace nvrar::cuda {
 namespace {
@@ -153,14 +152,12 @@ void Proxy::run() noexcept {
     const bool is_last = leaves_.load(std::memory_order_acquire) && !has_sent_all_.load(std::memory_order_relaxed);
     if (is_last && !find_due(kMostChunks) && !send_due()) has_sent_all_.store(has_nothing_due());
     busy = links.look_in_call() || busy;
-    store(&page().looks, looks);
     if (busy) awake_.store(true, std::memory_order_relaxed);
     if (looks % kLooksBetweenClocks != 0) continue;
     const uint64_t now_ns = monotonic_ns();
     if (awake_.exchange(false, std::memory_order_acq_rel)) busy_ns = now_ns;
     const auto may_pause = [&] { return !awake_.load() && !leaves_.load() && !find_due(kMostChunks); };
     while (now_ns - busy_ns > kSpinNs && may_pause()) {
-      store(&page().looks, ++looks);
       if (links.wait(kPauseMs) || links.look_in_call()) break;  // a frame may have waited for the kernel's epoch
     }
   }

@@ -9,7 +9,7 @@
 
 namespace nvrar::cuda {
 
-// In it rings are those of the node's ranks, in their order, and so are the ranks of a failure.
+// `member` has the rings of the node's ranks only. A failure names ranks by their place in the node.
 struct CrossingArgs {
   KernelArgs member;
   protocol::CrossingMemory memory;

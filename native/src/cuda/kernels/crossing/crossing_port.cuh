@@ -362,7 +362,7 @@ class CrossingPort : public WarpPort<Sums> {
   protocol::Crossing<CrossingAccess> crossing_;
 };
 
-// The steps of a launch that crosses: a body (entry.cuh). Steps: static void run(const CrossingArgs&, launch, runs).
+// The steps of a launch that crosses: a body (entry.cuh). Steps: static void run(const CrossingArgs&, launch).
 template <class Steps>
 class CrossingBody {
  public:
